@@ -1,0 +1,55 @@
+# `make help` explains each target. Everything lives in .venv; nothing else on the machine is touched (but for test-tools).
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+DEV    := $(VENV)/.ready-dev
+CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Say which to use: make PYTHON=python3.12 …")
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-tools lint types format lock wheel clean
+
+help:  ## explain each target
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY)  ## watch the main job: a simulated town, a real Kafka and Valkey, true "safe" answers (Python alone is needed)
+	@$(BIN)/location-monitor demo
+
+test: $(DEV) lint types  ## run every check: lint, types and all tests, on real servers that the tests start
+	$(BIN)/pytest
+
+test-tools:  ## install Debian's Redis and Prometheus, further real servers to test with (needs apt-get and root)
+	deploy/test-tools.sh
+
+lint: $(DEV)  ## check style and common mistakes (ruff)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(DEV)  ## check types strictly (mypy)
+	$(BIN)/mypy
+
+format: $(DEV)  ## rewrite the code in the house style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lock: $(DEV)  ## pin every dependency anew in requirements.lock (needs uv)
+	uv pip compile -q --upgrade --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+	    --python-version 3.11 --extra embedded --extra dev pyproject.toml -o requirements.lock
+	sed -i '1i # Every dependency, pinned with its hashes (make lock). pip reads it; it names no index.' requirements.lock
+
+wheel: $(DEV)  ## build the wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation
+
+clean:  ## remove the virtual environment and all caches
+	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) -c '$(CHECK_PYTHON)'
+	@echo "Making a virtual environment in $(VENV) (once) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV): $(READY)
+	@touch $@

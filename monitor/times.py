@@ -1,0 +1,93 @@
+"""Instants, durations and how they are written.
+
+An instant is an `int`: microseconds since 1970-01-01T00:00:00Z. A duration is an `int` of microseconds. Integers keep
+slot arithmetic exact and fit numpy's `int64`; times become text, or text becomes times, only at the edges, here.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from monitor.errors import DurationError, TimeError
+
+MICROSECOND: Final = 1
+MILLISECOND: Final = 1_000
+SECOND: Final = 1_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+WEEK: Final = 7 * DAY
+YEAR: Final = 365 * DAY  # as in Prometheus
+
+_UNITS: Final = {"y": YEAR, "w": WEEK, "d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": MILLISECOND}
+_DURATION: Final = re.compile(
+    r"(?:(\d{1,9})y)?(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?(?:(\d{1,9})ms)?",
+    re.ASCII,
+)
+_RFC3339: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,18})?(?:[Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+_NAIVE: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK: Final = timedelta(microseconds=1)
+
+
+def parse_duration(text: str) -> int:
+    """Read a duration as Prometheus writes it (`30s`, `1h30m`, `14d`) as microseconds.
+
+    Raises:
+        DurationError: if it is not written so.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or not text:
+        raise DurationError(f"{text!r} is no duration: write it as in Prometheus, e.g. 30s, 1h30m or 14d")
+    return sum(int(amount) * unit for amount, unit in zip(match.groups(), _UNITS.values(), strict=True) if amount)
+
+
+def format_duration(duration: int) -> str:
+    """Write a duration of whole milliseconds as Prometheus does, in its largest units up to days (`1h30m`, `14d`)."""
+    if duration <= 0:
+        return "0s"
+    parts = []
+    for name in ("d", "h", "m", "s", "ms"):
+        amount, duration = divmod(duration, _UNITS[name])
+        if amount:
+            parts.append(f"{amount}{name}")
+    return "".join(parts) or "0s"
+
+
+def parse_instant(text: str) -> int:
+    """Read a time of RFC 3339, with its offset, as an instant; digits beyond microseconds are cut.
+
+    Raises:
+        TimeError: if it is not RFC 3339, has no offset, or is no date that exists.
+    """
+    if _RFC3339.fullmatch(text) is None:
+        if _NAIVE.fullmatch(text):
+            raise TimeError("a time without an offset says no instant: add Z or +09:00")
+        raise TimeError("not a time of RFC 3339 such as 2026-11-20T08:15:00Z")
+    try:
+        return to_instant(datetime.fromisoformat(text.upper()))
+    except (ValueError, OverflowError):
+        raise TimeError("no such date or time of day") from None
+
+
+def to_instant(moment: datetime) -> int:
+    """Turn an aware datetime into an instant.
+
+    Raises:
+        TimeError: if it is naive.
+    """
+    if moment.tzinfo is None:
+        raise TimeError("a time without an offset says no instant")
+    return (moment - _EPOCH) // _TICK
+
+
+def to_datetime(instant: int) -> datetime:
+    """Turn an instant into an aware datetime in UTC."""
+    return _EPOCH + timedelta(microseconds=instant)
+
+
+def format_instant(instant: int) -> str:
+    """Write an instant in UTC with `Z`; a fraction only where there is one."""
+    return to_datetime(instant).isoformat().replace("+00:00", "Z")
