@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def shard_of(location_id: str, shards: int) -> int:
-    """The shard of a location: the first 8 bytes of SHA-256 of its id, big-endian, mod shards (interface, section 4)."""
+    """The shard of a location: the first 8 bytes of SHA-256 of its id, big-endian, mod shards."""
     return int.from_bytes(hashlib.sha256(location_id.encode()).digest()[:8], "big") % shards
 
 
