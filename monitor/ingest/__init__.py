@@ -1,0 +1,1 @@
+"""Kafka to windows: consume, decode, accept or refuse."""

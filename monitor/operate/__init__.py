@@ -1,0 +1,1 @@
+"""What operators need: topics, metrics, health, logs."""

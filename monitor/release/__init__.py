@@ -1,0 +1,1 @@
+"""Tick, barrier, decision, ledger: how answers come out."""

@@ -1,0 +1,1 @@
+"""A file of visits through the whole service, on a simulated public clock."""
