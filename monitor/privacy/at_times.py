@@ -1,0 +1,53 @@
+"""Algorithm 4: all locations at a designated time, many at once (privacy model, section 4).
+
+Each person is at one place at most at the designated time, so every location is decided with the whole ε. A location
+that was answered with a noisy count is marked for that time for good; every other one is evaluated at every tick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.errors import PrivacyError
+from monitor.privacy.epsilon import require_drawable
+from monitor.privacy.noise import Noise
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimesRule:
+    """What decides the answers about one designated time: its ε and the threshold T (people). Both are public."""
+
+    epsilon: Fraction
+    threshold: int
+
+    def __post_init__(self) -> None:
+        """Raise PrivacyError (EpsilonError for ε) for what the algorithm is not defined for."""
+        require_drawable(self.epsilon, "ε of a designated time")
+        if self.threshold < 1:
+            raise PrivacyError(f"threshold is {self.threshold} people: expected at least 1; raise it.")
+
+
+def step(
+    rule: AtTimesRule, marked: NDArray[np.bool_], counts: NDArray[np.int64], noise: Noise
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Decide one tick about one designated time: the newly noisy locations' rows, ascending, and their noisy counts.
+
+    `marked` and `counts` (distinct people, ≥ 0) have one entry for each location, in registry order. Every unmarked
+    location is evaluated with fresh noise, also at count 0 (rule 3). The law is that of z = f + G, published if z ≥ T:
+    that is the case with chance P[G ≥ T - f] = e^(-ε(T - f)), or 1 for f ≥ T, and given it, z = max(f, T) + G' with a
+    fresh G', as the law of G is memoryless. Raises PrivacyError if the arrays differ in shape or a count is negative.
+    """
+    if marked.shape != counts.shape or counts.ndim != 1:
+        raise PrivacyError(
+            f"marked has shape {marked.shape} and counts {counts.shape}: expected one entry for each location in both."
+        )
+    if counts.size and int(counts.min()) < 0:
+        raise PrivacyError("A count is negative: expected 0 or more distinct people at every location.")
+    unmarked = np.flatnonzero(~marked)
+    gaps = np.maximum(rule.threshold - counts[unmarked], 0)
+    noisy = unmarked[noise.reaches(rule.epsilon, gaps)]
+    return noisy, np.maximum(counts[noisy], rule.threshold) + noise.geometric(rule.epsilon, noisy.size)

@@ -1,0 +1,68 @@
+"""ε as an exact rational: how it is read and written (privacy model, section 2; interface, section 3)."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Final
+
+from monitor.errors import EpsilonError
+
+SMALLEST: Final = Fraction(1, 10**12)
+"""The smallest ε that noise is drawn at: with it every draw fits 64 bits (`monitor.privacy.noise`)."""
+
+LARGEST: Final = Fraction(10**12)
+"""The largest ε: far beyond any use, so that a slip of the pen is not taken for a promise."""
+
+_LONGEST = 40
+_WRITTEN = re.compile(r"(?P<whole>[0-9]+)(?:\.(?P<decimals>[0-9]+)|/(?P<denominator>[0-9]+))?")
+_HOW = 'write an integer (1) or a quoted decimal or fraction ("0.5", "1/2")'
+
+
+def parse_epsilon(value: int | str | Fraction) -> Fraction:
+    """Read an ε exactly: an integer, a fraction, or a string such as "3", "0.5" or "1/2" in ASCII.
+
+    Raises EpsilonError for everything else: a binary float is not the number that was meant, an exponent hides its
+    size, and an ε that is not above zero promises nothing. The range is SMALLEST to LARGEST.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
+        kind = type(value).__name__
+        raise EpsilonError(f"ε is {str(value)[:_LONGEST]} (a {kind}): expected an exact number; {_HOW}.")
+    exact = _read(value) if isinstance(value, str) else Fraction(value)
+    if not SMALLEST <= exact <= LARGEST:
+        raise EpsilonError(
+            f"ε is {_shown(value)}: expected a number above 0, from 1/{SMALLEST.denominator} to {LARGEST}; {_HOW}."
+        )
+    return exact
+
+
+def require_drawable(epsilon: Fraction, meaning: str) -> None:
+    """Raise EpsilonError, naming what the ε is for, if noise cannot be drawn at it: it must be SMALLEST or more."""
+    if epsilon < SMALLEST:
+        raise EpsilonError(
+            f"{meaning} is {_shown(epsilon)}: expected at least 1/{SMALLEST.denominator}, so that every draw of noise "
+            "fits 64 bits; raise ε, or share it among fewer locations or answers."
+        )
+
+
+def format_epsilon(epsilon: Fraction) -> str:
+    """Write an ε as in the records: reduced, "1/2" or "3". `parse_epsilon` reads it back."""
+    return str(epsilon)
+
+
+def _read(text: str) -> Fraction:
+    match = _WRITTEN.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        raise EpsilonError(f"ε is {_shown(text)}: expected plain ASCII digits without sign, space or exponent; {_HOW}.")
+    denominator = match["denominator"]
+    if denominator is not None and int(denominator) == 0:
+        raise EpsilonError(f"ε is {_shown(text)}: expected a denominator above 0; {_HOW}.")
+    return Fraction(text)
+
+
+def _shown(value: int | str | Fraction) -> str:
+    if isinstance(value, str):
+        return repr(value[:_LONGEST]) + (f" ({len(value)} characters)" if len(value) > _LONGEST else "")
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > 4 * _LONGEST:
+        return "a number of very many digits"  # Python refuses to print the longest integers
+    return str(value)

@@ -1,0 +1,21 @@
+"""How likely false alarms are (privacy model, section 7). For display: binary floats, which decide nothing."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+
+def false_alarm(epsilon: Fraction, threshold: int, count: int) -> float:
+    """The chance per update that a location with `count` < `threshold` people is not called safe: e^(-ε(T - f)).
+
+    1.0 at a count of `threshold` or more. No one-sided ε-ADP mechanism does better ([ADP], Theorem 9).
+    """
+    return math.exp(-float(epsilon * max(threshold - count, 0)))
+
+
+def over_updates(p: float, updates: int) -> float:
+    """The chance of at least one false alarm in `updates` independent updates of chance p each: 1 - (1 - p)^n."""
+    if p >= 1 and updates > 0:
+        return 1.0
+    return -math.expm1(updates * math.log1p(-p)) if p < 1 else 0.0
