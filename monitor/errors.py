@@ -11,6 +11,7 @@ MonitorError
 │   └── OverspentError          more than the configuration states that one person may pay
 ├── RefusedError                exit 3: refused because of what was found on the servers
 │   ├── TopicError              a topic is missing or has settings that would break a promise
+│   │   └── InputChangedError   the input topic is not the one that the facts were read from
 │   ├── EvictionError           Redis may evict facts
 │   ├── LedgerError             the ledger is uninitialised, expired or another service's
 │   ├── PeriodError             running marks and the configuration exceed what a person may pay
@@ -111,6 +112,10 @@ class RefusedError(MonitorError):
 
 class TopicError(RefusedError):
     """A topic is missing, or has settings under which a promise would not hold."""
+
+
+class InputChangedError(TopicError):
+    """The input topic is not the one that the facts were read from: it was deleted, or made anew."""
 
 
 class EvictionError(RefusedError):

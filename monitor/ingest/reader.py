@@ -1,0 +1,245 @@
+"""Kafka → windows: read, decode, accept or refuse, write; by one thread, with one write on its way (runtime, section 3).
+
+Where to begin is decided by the windows' own progress, never by offsets committed to Kafka: facts and progress are
+written together, so whatever is lost with one is lost with the other, and read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from monitor.clock import Clock
+from monitor.errors import UnreachableError, WindowsError
+from monitor.ingest.accept import Accepted, Persons, accept
+from monitor.ingest.decode import Columns, Refusal, decode_records
+from monitor.ingest.source import Fetched, InputLog
+from monitor.scheme import Scheme
+from monitor.windows.facts import SINCE_EVER, Span, Windows
+
+log = logging.getLogger(__name__)
+
+COMMIT_SECONDS: Final = 5.0
+FIRST_BACKOFF_SECONDS: Final = 0.1
+LONGEST_BACKOFF_SECONDS: Final = 5.0
+
+
+class DeadLetters(Protocol):
+    """Where refused visits go, each once, before progress passes them."""
+
+    def put(self, letters: Sequence[Letter]) -> None:
+        """Write them all durably. Raises UnreachableError if that can't be done now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A refused visit or record, and where it was read."""
+
+    refusal: Refusal
+    partition: int
+    offset: int
+
+
+class Observer(Protocol):
+    """What is counted of the reading."""
+
+    def batch(self, records: int, fates: Mapping[str, int], reasons: Sequence[str], seconds: float) -> None:
+        """A batch was written: how many records, visits by fate, the reasons of dead letters, the time it took."""
+
+    def lag(self, records: Mapping[int, int]) -> None:
+        """How far behind the reading is, by partition, in records."""
+
+    def recovery(self, cause: str) -> None:
+        """Reading begins anew somewhere, because of `cause`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    spans: tuple[Span, ...]
+    accepted: Accepted
+    letters: tuple[Letter, ...]
+    records: int
+    began: float
+
+
+class Reader:
+    """One member of the input group. `step` is called over and over by one thread; `close` by the same."""
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        source: InputLog,
+        windows: Windows,
+        persons: Persons,
+        dead_letters: DeadLetters,
+        observer: Observer,
+        clock: Clock,
+    ) -> None:
+        self._scheme = scheme
+        self._source = source
+        self._windows = windows
+        self._persons = persons
+        self._dead_letters = dead_letters
+        self._observer = observer
+        self._clock = clock
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
+        self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
+        self._committed = time.monotonic()
+        self.progressed = threading.Condition()
+
+    def step(self, timeout_ms: int) -> bool:
+        """Read and write once; True if anything was read.
+
+        Raises:
+            UnreachableError: a server cannot be used now; call again after a while.
+            WindowsError: the windows' store holds what is not ours.
+        """
+        try:
+            self._begin_waiting()
+            fetched = self._source.poll(0 if self._writing else timeout_ms)
+            if not fetched:
+                self._finish()
+                return False
+            batch = self._prepare(fetched)
+            if self._finish():
+                self._writing = (batch, self._writer.submit(self._write, batch))
+        except (UnreachableError, WindowsError):
+            self._writing = None
+            self._source.park()
+            raise
+        return True
+
+    def _begin_waiting(self) -> None:
+        """Find where each newly assigned partition begins: at the lowest progress of all shards."""
+        if not self._source.waiting:
+            return
+        progress = self._windows.progress()
+        for partition in sorted(self._source.waiting):
+            self._source.go_on(partition, self._beginning(partition, progress))
+
+    def _beginning(self, partition: int, progress: Sequence[Mapping[int, int]]) -> int:
+        known = [shard.get(partition) for shard in progress]
+        # Bounds are asked for after the progress was read, so that progress made meanwhile can't look lost.
+        first, end = self._source.bounds(partition)
+        reached = [offset for offset in known if offset is not None]
+        if reached and max(reached) > end:
+            return self._lost(partition, end)
+        if reached and min(reached) < first:
+            offset, since = self._whole_from(partition, first, end)
+            self._windows.restart(partition, offset, since)
+            self._observer.recovery("behind_the_log")
+            return offset
+        if len(reached) < len(known):
+            offset, since = self._whole_from(partition, first, end)
+            self._windows.begin(partition, offset, since)
+            self._observer.recovery("no_progress")
+            reached.append(offset)
+        return min(reached)
+
+    def _whole_from(self, partition: int, first: int, end: int) -> tuple[int, int]:
+        """Where to begin without progress, and the slot from which the facts are whole then.
+
+        A visit may be reported F slots before its last slot, so reading begins F slots before the first slot that
+        anyone may still ask about. The log's own beginning holds everything.
+        """
+        if self._clock.simulated:
+            return first, SINCE_EVER
+        since = self._scheme.slots.slot_of(self._clock.now()) - self._scheme.lookback
+        offset = self._source.offset_at(partition, self._scheme.slots.start(since - self._scheme.ahead))
+        offset = end if offset is None else offset
+        return offset, SINCE_EVER if offset == 0 else since
+
+    def _lost(self, partition: int, end: int) -> int:
+        """Progress lies beyond the log's end: what was there is gone, and with it visits up to F slots ahead of now."""
+        now = self._clock.now() + self._scheme.tolerance
+        since = self._scheme.slots.slot_of(now) + self._scheme.ahead + 1
+        self._windows.restart(partition, end, since)
+        self._observer.recovery("log_lost_records")
+        log.error("input partition %d ends before what was read of it: answers are unknown for a window", partition)
+        return end
+
+    def _prepare(self, fetched: Sequence[Fetched]) -> _Batch:
+        began = time.perf_counter()
+        values = [value for some in fetched for value in some.values]
+        places = [(some.partition, offset) for some in fetched for offset in some.offsets]
+        stamps = np.array([stamp for some in fetched for stamp in some.timestamps_ms], np.int64)
+        slots = self._scheme.slots
+        columns: Columns = decode_records(values, self._scheme.default_stay)
+        accepted = accept(self._scheme, self._persons, columns, (stamps * 1_000 - slots.origin) // slots.length)
+        letters = tuple(Letter(refusal, *places[refusal.record]) for refusal in accepted.refused)
+        spans = tuple(Span(some.partition, some.start, some.end) for some in fetched)
+        return _Batch(spans, accepted, letters, len(values), began)
+
+    def _write(self, batch: _Batch) -> dict[int, int]:
+        """Dead letters first: once progress has passed a record, nobody reads it again."""
+        if batch.letters:
+            self._dead_letters.put(batch.letters)
+        lowest = self._windows.write(batch.spans, batch.accepted.facts)
+        with self.progressed:
+            self.progressed.notify_all()
+        return lowest
+
+    def _finish(self) -> bool:
+        """Wait for the write that is on its way; False if what was read since then must be read again."""
+        self._commit_now_and_then()
+        if self._writing is None:
+            return True
+        batch, future = self._writing
+        self._writing = None
+        lowest = future.result()
+        reasons = [letter.refusal.reason for letter in batch.letters]
+        self._observer.batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
+        behind = [span.partition for span in batch.spans if lowest[span.partition] < span.start]
+        if behind:
+            self._observer.recovery("windows_behind")
+            self._source.park(behind)
+        return not behind
+
+    def _commit_now_and_then(self) -> None:
+        if time.monotonic() - self._committed < COMMIT_SECONDS:
+            return
+        self._committed = time.monotonic()
+        self._source.commit(self._written())
+        self._observer.lag(self._source.lag())
+
+    def _written(self) -> dict[int, int]:
+        """Offsets up to which everything is in the windows: what is on its way does not count."""
+        offsets = dict(self._source.reading)
+        if self._writing is not None:
+            offsets |= {span.partition: span.start for span in self._writing[0].spans if span.partition in offsets}
+        return offsets
+
+    def close(self) -> None:
+        """Finish the write that is on its way, tell Kafka how far we are, and leave the group."""
+        try:
+            self._finish()
+        except (UnreachableError, WindowsError) as error:
+            log.warning("the last batch will be read again: %s", error)
+        self._writer.shutdown()
+        self._source.close(self._written())
+
+
+def run_reader(reader: Reader, stop: threading.Event, alive: Callable[[str], None]) -> None:
+    """Turn the reader until told to stop, with growing pauses while a server is away."""
+    pause = FIRST_BACKOFF_SECONDS
+    try:
+        while not stop.is_set():
+            try:
+                reader.step(200)
+            except (UnreachableError, WindowsError) as error:
+                log.warning("reading pauses for %.1f s: %s", pause, error)
+                alive(f"reading: {error}")
+                stop.wait(pause)
+                pause = min(2 * pause, LONGEST_BACKOFF_SECONDS)
+                continue
+            pause = FIRST_BACKOFF_SECONDS
+            alive("")
+    finally:
+        reader.close()

@@ -1,0 +1,191 @@
+"""The input topic, as a member of the consumer group sees it: what is assigned, what was fetched, where to go on."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from kafka.errors import IllegalStateError, KafkaError
+
+from monitor.connections import KafkaConnections
+
+FETCH_BYTES: Final = 4 * 1024 * 1024
+PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024
+RECORDS_PER_POLL: Final = 4_000
+TIMEOUT_MS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Records of [start, end) of a partition: values and broker timestamps in ms; `end` also passes control records."""
+
+    partition: int
+    start: int
+    end: int
+    values: Sequence[bytes | None]
+    timestamps_ms: Sequence[int]
+    offsets: Sequence[int]
+
+
+class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
+    """Notes what the group's coordinator says; it runs on the network thread, so it does nothing slow.
+
+    A partition that comes is parked (paused, at offset 0) until the reader knows where to begin: without a position
+    kafka-python would look for one by itself.
+    """
+
+    def __init__(self) -> None:
+        self.consumer: Any = None
+        self.events: deque[tuple[bool, int]] = deque()
+
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        for partition in assigned:
+            self.consumer.pause(partition)
+            self.consumer.seek(partition, 0)
+            self.events.append((True, partition.partition))
+
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        self.events.extend((False, partition.partition) for partition in revoked)
+
+    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+        self.on_partitions_revoked(lost)
+
+
+class InputLog:
+    """A member of the input group. Used by one thread.
+
+    `waiting` are assigned partitions that nobody has told where to begin; `go_on` tells.
+    """
+
+    def __init__(self, connections: KafkaConnections, topic: str, group: str) -> None:
+        self._connections = connections
+        self._topic = topic
+        self._rebalances = _Rebalances()
+        self._consumer = connections.member(
+            group,
+            isolation_level="read_committed",
+            fetch_max_bytes=FETCH_BYTES,
+            max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
+            max_poll_records=RECORDS_PER_POLL,
+        )
+        self._rebalances.consumer = self._consumer
+        self._consumer.subscribe([topic], listener=self._rebalances)
+        self._next: dict[int, int] = {}
+        self.waiting: set[int] = set()
+
+    @property
+    def reading(self) -> Mapping[int, int]:
+        """The next offset by partition, of those that are being read."""
+        return self._next
+
+    def poll(self, timeout_ms: int) -> list[Fetched]:
+        """Fetch what is there, waiting up to `timeout_ms`; also keeps the group membership alive.
+
+        Raises:
+            UnreachableError: if the brokers cannot be used, or a position has left the log.
+        """
+        with self._connections.reached():
+            polled = self._consumer.poll(timeout_ms=timeout_ms)
+            self._note_rebalances()
+            fetched = [self._fetched(tp.partition, records) for tp, records in polled.items() if records]
+            if not polled:
+                fetched = [self._passed(partition) for partition in list(self._next)]
+        found = [some for some in fetched if some is not None]
+        for some in found:
+            self._next[some.partition] = some.end
+        return found
+
+    def _note_rebalances(self) -> None:
+        while self._rebalances.events:
+            assigned, partition = self._rebalances.events.popleft()
+            self._next.pop(partition, None)
+            (self.waiting.add if assigned else self.waiting.discard)(partition)
+
+    def _fetched(self, partition: int, records: Sequence[Any]) -> Fetched | None:
+        start = self._next.get(partition)
+        if start is None:
+            return None
+        return Fetched(
+            partition,
+            start,
+            records[-1].offset + 1,
+            [record.value for record in records],
+            [record.timestamp for record in records],
+            [record.offset for record in records],
+        )
+
+    def _passed(self, partition: int) -> Fetched | None:
+        """What lies between the last record and the position: control records and aborted ones, nothing to read."""
+        try:
+            end = self._consumer.position(TopicPartition(self._topic, partition), timeout_ms=TIMEOUT_MS)
+        except IllegalStateError:
+            return None  # revoked meanwhile; the listener has noted it
+        start = self._next[partition]
+        return Fetched(partition, start, end, (), (), ()) if end is not None and end > start else None
+
+    def go_on(self, partition: int, offset: int) -> None:
+        """Read the partition from an offset; does nothing if it was taken away meanwhile."""
+        place = TopicPartition(self._topic, partition)
+        try:
+            self._consumer.seek(place, offset)
+            self._consumer.resume(place)
+        except (ValueError, IllegalStateError, KeyError):
+            self.waiting.discard(partition)
+            return
+        self.waiting.discard(partition)
+        self._next[partition] = offset
+
+    def park(self, partitions: Iterable[int] | None = None) -> None:
+        """Stop reading some partitions (all, by default) until told anew where to begin."""
+        for partition in list(self._next if partitions is None else partitions):
+            if self._next.pop(partition, None) is not None:
+                self.waiting.add(partition)
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """The first offset that the log still holds, and the one after the last that can be read."""
+        place = TopicPartition(self._topic, partition)
+        with self._connections.reached():
+            first = self._consumer.beginning_offsets([place], timeout_ms=TIMEOUT_MS)[place]
+            return first, self._consumer.end_offsets([place], timeout_ms=TIMEOUT_MS)[place]
+
+    def offset_at(self, partition: int, instant: int) -> int | None:
+        """The offset of the first record stamped at or after an instant; None if there is none yet."""
+        place = TopicPartition(self._topic, partition)
+        with self._connections.reached():
+            found = self._consumer.offsets_for_times({place: max(0, instant // 1_000)}, timeout_ms=TIMEOUT_MS)
+        return None if found[place] is None else int(found[place].offset)
+
+    def lag(self) -> dict[int, int]:
+        """Records between the position and the high watermark, by partition, as of the last fetch."""
+        lags = {}
+        for partition, offset in self._next.items():
+            high = self._consumer.highwater(TopicPartition(self._topic, partition))
+            if high is not None:
+                lags[partition] = max(0, high - offset)
+        return lags
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        """Tell Kafka how far we are, for lag tools; a failure is of no consequence, progress is in the windows."""
+        places = {TopicPartition(self._topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+        if places:
+            self._consumer.commit_async(places)
+
+    def close(self, offsets: Mapping[int, int]) -> None:
+        """Leave the group, after a last commit that may fail."""
+        places = {TopicPartition(self._topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+        closer = threading.Thread(target=self._close, args=(places,), daemon=True)
+        closer.start()
+        closer.join(TIMEOUT_MS / 1_000)
+
+    def _close(self, places: Mapping[Any, Any]) -> None:
+        try:
+            if places:
+                self._consumer.commit(dict(places), timeout_ms=2_000)
+        except KafkaError:
+            pass  # progress is in the windows; Kafka's copy only serves lag tools
+        finally:
+            self._consumer.close(autocommit=False, timeout_ms=5_000)

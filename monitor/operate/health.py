@@ -1,0 +1,105 @@
+"""`/metrics`, `/healthz` (the loops turn) and `/readyz` (state recovered, servers reachable), on one port."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from monitor.errors import UsageError
+
+log = logging.getLogger(__name__)
+
+STALL_SECONDS: Final = 60.0
+
+
+class Health:
+    """What each loop last said: when it turned, and what keeps it from being ready (empty: nothing)."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._turned: dict[str, float] = {}
+        self._waiting_for: dict[str, str] = {}
+
+    def expect(self, loop: str) -> None:
+        """Announce a loop: not ready until it says so."""
+        self.turned(loop, "starting")
+
+    def turned(self, loop: str, waiting_for: str = "") -> None:
+        """Note that a loop turned, and what it waits for, if anything."""
+        with self._lock:
+            self._turned[loop] = self._monotonic()
+            self._waiting_for[loop] = waiting_for
+
+    def stalled(self) -> list[str]:
+        """The loops that have not turned for a minute."""
+        with self._lock:
+            now = self._monotonic()
+            return [loop for loop, turned in self._turned.items() if now - turned > STALL_SECONDS]
+
+    def waiting(self) -> dict[str, str]:
+        """What each loop that is not ready waits for."""
+        with self._lock:
+            return {loop: reason for loop, reason in self._waiting_for.items() if reason}
+
+
+class _QuietHandler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class names it so
+        """Say nothing: probes come every few seconds."""
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class Endpoint:
+    """The HTTP endpoint, serving on a thread of its own from `start` to `close`."""
+
+    def __init__(self, port: int, registry: CollectorRegistry, health: Health) -> None:
+        self._health = health
+        self._metrics = make_wsgi_app(registry)
+        try:
+            self._server = make_server("", port, self._answer, _Server, _QuietHandler)
+        except OSError as error:
+            raise UsageError(
+                f"metrics.port is {port}, which cannot be listened on ({error}): choose another, or 0 for any free port"
+            ) from error
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        return self._server.server_port
+
+    def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if path == "/metrics":
+            return self._metrics(environ, start)
+        if path == "/healthz":
+            return _probe(start, dict.fromkeys(self._health.stalled(), "has not turned for a minute"))
+        if path == "/readyz":
+            return _probe(start, self._health.waiting())
+        start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
+        return [b"/metrics, /healthz or /readyz\n"]
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=5)
+
+
+def _probe(start: StartResponse, problems: dict[str, str]) -> Iterable[bytes]:
+    status = "503 Service Unavailable" if problems else "200 OK"
+    start(status, [("Content-Type", "application/json")])
+    return [json.dumps({"ok": not problems, **problems}).encode() + b"\n"]

@@ -1,0 +1,92 @@
+"""Prometheus metrics (interface, section 5). Never a person, never an exact count of a location in a label or value."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Mapping, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from monitor import __version__
+
+PREFIX = "location_monitor"
+FATES = ("applied", "not_watched", "expired", "dead_letter")
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """All metrics of one instance, in a registry of its own. Counts visits and records at least once."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        self._visits = self._counter("visits", "Visits by fate, at least once", "fate")
+        self._records = self._counter("records", "Records read from the input topic, at least once")
+        self._dead_letters = self._counter("dead_letters", "Dead letters by reason, at least once", "reason")
+        self._ticks = self._counter("ticks", "Ticks by monitor and outcome", "monitor", "outcome")
+        self._answers = self._counter("answers", "Published answers by monitor and status", "monitor", "status")
+        self._recoveries = self._counter("recoveries", "Recoveries by cause", "cause")
+        self._lag = Gauge(
+            "consumer_lag_records",
+            "Records of an input partition that were not read yet, as of the last fetch",
+            ["partition"],
+            namespace=PREFIX,
+            registry=self.registry,
+        )
+        self._last_tick = Gauge(
+            "last_tick_timestamp_seconds",
+            "as_of of the last tick that this instance decided",
+            namespace=PREFIX,
+            registry=self.registry,
+        )
+        self._tick_seconds = self._histogram("tick_seconds", "From a tick's barrier to its answers in the ledger")
+        self._batch_seconds = self._histogram("ingest_batch_seconds", "From a batch's decoding to its facts in Redis")
+        info = Info("build", "Version of the service", namespace=PREFIX, registry=self.registry)
+        info.info({"version": __version__})
+        for fate in FATES:
+            self._visits.labels(fate)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, namespace=PREFIX, registry=self.registry)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(name, text, namespace=PREFIX, registry=self.registry, buckets=_BUCKETS)
+
+    def batch(self, records: int, fates: Mapping[str, int], reasons: Sequence[str], seconds: float) -> None:
+        """Count a batch that was written to the windows."""
+        self._records.inc(records)
+        for fate, count in fates.items():
+            self._visits.labels(fate).inc(count)
+        for reason, count in Tally(reasons).items():
+            self._dead_letters.labels(reason).inc(count)
+        self._batch_seconds.observe(seconds)
+
+    def lag(self, records: Mapping[int, int]) -> None:
+        """Show how far behind the reading is; partitions that others read now are left out."""
+        self._lag.clear()
+        for partition, behind in records.items():
+            self._lag.labels(str(partition)).set(behind)
+
+    def recovery(self, cause: str) -> None:
+        """Count a recovery."""
+        self._recoveries.labels(cause).inc()
+
+    def tick(self, as_of_seconds: float, outcomes: Mapping[str, str], answers: Mapping[tuple[str, str], int]) -> None:
+        """Count a decided tick: its outcome by monitor, and its answers by monitor and status."""
+        self._last_tick.set(as_of_seconds)
+        for monitor, outcome in outcomes.items():
+            self._ticks.labels(monitor, outcome).inc()
+        for (monitor, status), count in answers.items():
+            self._answers.labels(monitor, status).inc(count)
+
+    def skipped(self, monitors: Sequence[str]) -> None:
+        """Count a tick that could not be decided before the next one closed."""
+        for monitor in monitors:
+            self._ticks.labels(monitor, "skipped").inc()
+
+    def tick_took(self, seconds: float) -> None:
+        """Record how long a tick took."""
+        self._tick_seconds.observe(seconds)

@@ -1,0 +1,152 @@
+"""The ledger: the output topic itself, read to its end and appended to by one fenced writer per partition.
+
+What is in it is decided, nothing else is. Records of aborted transactions count too: an ordinary subscriber may have
+seen them (runtime, section 4).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from kafka import TopicPartition
+from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
+
+from monitor.connections import KafkaConnections
+from monitor.errors import FencedError, UnreachableError
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+
+READ_TIMEOUT_MS: Final = 30_000
+SEND_TIMEOUT_SECONDS: Final = 45.0
+TRANSACTION_TIMEOUT_MS: Final = 30_000
+
+# With kafka-python's default of 100 ms each transaction waits 70 ms for its coordinator.
+RETRY_BACKOFF_MS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of the ledger, as bytes. Its timestamp (ms) is its tick's as_of."""
+
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int
+
+
+def read_partition(
+    connections: KafkaConnections, topic: str, partition: int, until: int | None = None
+) -> Iterator[tuple[int, Record]]:
+    """Yield (offset, record) from a partition's beginning to `until` (default: its present end), read uncommitted.
+
+    Raises:
+        UnreachableError: if the brokers fail, or nothing comes for 30 s.
+    """
+    place = TopicPartition(topic, partition)
+    consumer = connections.consumer(isolation_level="read_uncommitted", max_partition_fetch_bytes=4 * 1024 * 1024)
+    try:
+        with connections.reached():
+            consumer.assign([place])
+            first = consumer.beginning_offsets([place])[place]
+            end = consumer.end_offsets([place])[place] if until is None else until
+            consumer.seek(place, first)
+            while consumer.position(place) < end:
+                polled = consumer.poll(timeout_ms=READ_TIMEOUT_MS, max_records=5_000)
+                if not polled and consumer.position(place) < end:
+                    raise UnreachableError(f"{topic}-{partition} cannot be read to its end at offset {end}")
+                for found in polled.get(place, ()):
+                    if found.offset < end:
+                        yield found.offset, _record(found)
+    finally:
+        consumer.close(autocommit=False)
+
+
+def first_offset(connections: KafkaConnections, topic: str, partition: int) -> int:
+    """The first offset that the partition still holds: 0 unless records have expired."""
+    place = TopicPartition(topic, partition)
+    consumer = connections.consumer()
+    try:
+        with connections.reached():
+            return int(consumer.beginning_offsets([place])[place])
+    finally:
+        consumer.close(autocommit=False)
+
+
+def _record(found: Any) -> Record:
+    return Record(found.key or b"", found.value or b"", tuple(found.headers or ()), found.timestamp)
+
+
+class Writer:
+    """The one writer of a ledger partition: making it fences every earlier one.
+
+    The fence is the ledger topic's, not the service's: a second service on the same topic must fence, not draw beside.
+
+    Raises:
+        UnreachableError: (any method) the outcome of what was asked is not known; take over anew.
+        FencedError: (any method) somebody else has taken over.
+    """
+
+    def __init__(self, connections: KafkaConnections, topic: str, topic_id: str, partition: int) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._producer = connections.producer(
+            transactional_id=f"{topic_id}-{partition}",
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            retry_backoff_ms=RETRY_BACKOFF_MS,
+            linger_ms=0,
+            batch_size=1024 * 1024,
+        )
+        # kafka-python waits for a commit without a limit: a thread of its own can be given up.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ledger-{partition}")
+        try:
+            self._run(self._producer.init_transactions)
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, records: Sequence[Record]) -> int:
+        """Append records in one transaction, and return the offset of the last (-1 without any)."""
+        return self._run(lambda: self._transaction(records)) if records else -1
+
+    def _transaction(self, records: Sequence[Record]) -> int:
+        self._producer.begin_transaction()
+        sent = [
+            self._producer.send(
+                self._topic,
+                key=record.key,
+                value=record.value,
+                headers=list(record.headers),
+                partition=self._partition,
+                timestamp_ms=record.timestamp_ms,
+            )
+            for record in records
+        ]
+        self._producer.commit_transaction()
+        # All are in the log once the commit is; asking each brings up what was refused.
+        return max(int(future.get(timeout=0.001).offset) for future in sent)
+
+    def _run(self, work: Callable[[], _T]) -> _T:
+        try:
+            return self._thread.submit(work).result(SEND_TIMEOUT_SECONDS)
+        except (ProducerFencedError, InvalidProducerEpochError) as error:
+            raise FencedError(f"another owner writes to {self._topic}-{self._partition} now") from error
+        except FutureTimeoutError as error:
+            raise UnreachableError(
+                f"no word from Kafka on {self._topic}-{self._partition} for {SEND_TIMEOUT_SECONDS:.0f} s"
+            ) from error
+        except KafkaError as error:
+            raise UnreachableError(f"{self._topic}-{self._partition} cannot be appended to: {error}") from error
+
+    def close(self) -> None:
+        """Let go of the producer; what is under way is aborted by the broker, or by the next writer."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        with suppress(KafkaError):
+            self._producer.close(timeout=1)

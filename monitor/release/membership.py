@@ -1,0 +1,81 @@
+"""Which output partitions this instance owns: a second consumer group, over the output topic, that reads nothing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kafka import ConsumerRebalanceListener
+
+from monitor.connections import KafkaConnections
+from monitor.errors import UnreachableError
+
+log = logging.getLogger(__name__)
+
+POLL_MS: Final = 250
+BACKOFF_SECONDS: Final = 1.0
+
+
+class _Ownership(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
+    """Keeps the set of owned partitions; it runs on the network thread. Nothing is fetched: all stay paused."""
+
+    def __init__(self, wake: threading.Event) -> None:
+        self.consumer: Any = None
+        self.owned: frozenset[int] = frozenset()
+        self._wake = wake
+
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        for partition in assigned:
+            self.consumer.pause(partition)
+            self.consumer.seek(partition, 0)
+        self._now_owned(self.owned | {partition.partition for partition in assigned})
+
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        self._now_owned(self.owned - {partition.partition for partition in revoked})
+
+    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+        self.on_partitions_revoked(lost)
+
+    def _now_owned(self, owned: frozenset[int]) -> None:
+        self.owned = owned
+        self._wake.set()
+
+
+class Membership:
+    """A member of the release group, kept alive by a thread of its own; `wake` is set when ownership changes.
+
+    Ownership is a hint that keeps two instances from taking the ledger from each other in turns. What makes one
+    writer is the fence (ledger.Owner): no answer depends on this.
+    """
+
+    def __init__(self, connections: KafkaConnections, topic: str, group: str, wake: threading.Event) -> None:
+        self._connections = connections
+        self._ownership = _Ownership(wake)
+        self._consumer = connections.member(group)
+        self._ownership.consumer = self._consumer
+        self._consumer.subscribe([topic], listener=self._ownership)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="release-membership", daemon=True)
+        self._thread.start()
+
+    @property
+    def owned(self) -> frozenset[int]:
+        """The output partitions that this instance owns now."""
+        return self._ownership.owned
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with self._connections.reached():
+                    self._consumer.poll(timeout_ms=POLL_MS)
+            except UnreachableError as error:
+                log.warning("the release group cannot be reached: %s", error)
+                self._stop.wait(BACKOFF_SECONDS)
+
+    def close(self) -> None:
+        """Leave the group, so that others take over at once."""
+        self._stop.set()
+        self._thread.join(timeout=5)
+        self._consumer.close(autocommit=False, timeout_ms=5_000)
