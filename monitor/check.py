@@ -1,0 +1,372 @@
+"""What a configuration means in numbers: what one person pays, how long pauses last, how often alarms are false.
+
+All of it is computed from the configuration and the registry (privacy model, sections 3, 6 and 7; interface,
+section 2); nothing of the servers or of what was published enters.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from monitor.config.model import Config
+from monitor.config.monitors import AtTimesMonitor, OverTimeMonitor
+from monitor.config.registry import Location, unknown_locations
+from monitor.config.servers import url_password
+from monitor.designated import DesignatedTimes
+from monitor.errors import ConfigError, OverspentError, Problem
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.odds import false_alarm, over_updates
+from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
+from monitor.times import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration, to_instant
+
+OFTEN: Final = 0.5
+"""A chance of a false alarm at an empty location above which the choice is called bad."""
+
+SELDOM: Final = 0.05
+"""The chance that the threshold proposed instead stays below."""
+
+ASSUMPTION: Final = "A person is assumed to be reported at one place at a time; who is reported at two pays at both."
+
+_RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
+_RULES_YEARS: Final = 40  # more than the 28 years after which weekdays, dates and so the changes of clocks come again
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """Chances of a false alarm at one ε of an answer, at `locations` locations with `people` there."""
+
+    epsilon: Fraction
+    locations: int
+    people: int
+    per_update: float
+    over_updates: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """For how long noisy answers silence a location: each of k answers runs for `ticks` = W + A ticks."""
+
+    ticks: int
+    duration: int
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorReport:
+    """What one monitor costs and how its answers behave. `updates`: W, or the most ticks within the horizon."""
+
+    name: str
+    kind: str
+    threshold: int
+    epsilon: Fraction
+    charge: Charge
+    explanation: str
+    updates: int
+    pause: Pause | None
+    odds: tuple[Odds, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `check` found. Durations in microseconds; chances are floats, for display; ε is exact."""
+
+    service: str
+    locations: int
+    period: int
+    stated: Fraction
+    total: Fraction
+    monitors: tuple[MonitorReport, ...]
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """The report as a JSON object: ε as exact strings ("1/2"), durations as in the configuration."""
+        tree = asdict(self) | {"period": format_duration(self.period), "assumption": ASSUMPTION}
+        for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
+            if monitor.pause is not None:
+                entry["pause"]["duration"] = format_duration(monitor.pause.duration)
+        return json.dumps(tree, ensure_ascii=False, indent=2, default=_exact)
+
+
+def check(config: Config, registry: Sequence[Location]) -> Report:
+    """Work out what a valid configuration means.
+
+    Raises:
+        ConfigError: if a watched location is not in the registry; with overspending too, if there is some.
+        OverspentError: if one person may pay more than privacy.epsilon, with the sum written out.
+    """
+    monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
+    problems = tuple(unknown_locations(config, registry))
+    try:
+        total = check_period(config.privacy.epsilon, charges(config))
+    except OverspentError as error:
+        if not problems:
+            raise
+        stated = format_epsilon(config.privacy.epsilon)
+        problems += (Problem("privacy.epsilon", stated, "at least what one person may pay", str(error)),)
+    if problems:
+        raise ConfigError("the configuration", problems)
+    warnings = (*_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
+    return Report(
+        config.service.name, len(registry), config.privacy.period, config.privacy.epsilon, total, monitors, warnings
+    )
+
+
+def charges(config: Config) -> tuple[Charge, ...]:
+    """What each monitor may charge one person within any period at worst, in the order of the configuration."""
+    return tuple(_charge(config, monitor) for monitor in config.monitors)
+
+
+def period_slots(config: Config) -> int:
+    """How many slots a period touches at most: one more than fit in it, as it need not be aligned with them."""
+    return _rounded_up(config.privacy.period, config.clock.slot) + 1
+
+
+def most_designated_times(monitor: AtTimesMonitor, period: int) -> int:
+    """The most designated times in any half-open interval as long as the period, where clocks change too.
+
+    Counted over every interval that begins at a designated time, from 2000 on, for forty years and the period at
+    least, and at all single instants.
+    """
+    instants = monitor.instants
+    low = min((_RULES_FROM, *instants))
+    high = max((_RULES_FROM + _RULES_YEARS * YEAR + period, *instants)) + SECOND
+    times = DesignatedTimes.of(monitor.at, monitor.timezone).between(low, high)
+    return int((np.searchsorted(times, times + period) - np.arange(times.size)).max(initial=0))
+
+
+def threshold_for(epsilon: Fraction, updates: int, chance: float = SELDOM) -> int:
+    """The smallest threshold at which an empty location has a false alarm in so many updates less often than stated."""
+    # 1 - (1 - e^(-εT))^n < c exactly if e^(-εT) < -expm1(log1p(-c)/n); the loop mends what rounding may have done
+    per_update = -math.expm1(math.log1p(-chance) / updates)
+    threshold = max(1, math.floor(-math.log(per_update) / float(epsilon)))
+    while over_updates(false_alarm(epsilon, threshold, 0), updates) >= chance:
+        threshold += 1
+    return threshold
+
+
+def _monitor(config: Config, monitor: OverTimeMonitor | AtTimesMonitor, locations: int) -> MonitorReport:
+    charge = _charge(config, monitor)
+    if isinstance(monitor, OverTimeMonitor):
+        updates = monitor.window // config.clock.slot
+        ticks = updates + _ahead(config) + 1
+        pause = Pause(ticks, ticks * config.clock.slot, monitor.answers_per_window)
+        shares = Counter(share / monitor.answers_per_window for share in monitor.location_epsilons().values())
+        explanation = _over_time_sum(config, monitor, charge)
+    else:
+        updates = _rounded_up(monitor.reporting_horizon, config.clock.slot)
+        pause = None
+        shares = Counter({monitor.epsilon: locations})
+        explanation = (
+            f"Any {_words(config.privacy.period)} hold at most {charge.amount / monitor.epsilon} designated times, "
+            f"also where clocks change; being somewhere at each costs {charge.reason} = {charge.amount}."
+        )
+    odds = tuple(_odds(monitor.threshold, updates, shares))
+    return MonitorReport(
+        name=monitor.name,
+        kind=monitor.kind,
+        threshold=monitor.threshold,
+        epsilon=monitor.epsilon,
+        charge=charge,
+        explanation=explanation,
+        updates=updates,
+        pause=pause,
+        odds=odds,
+    )
+
+
+def _charge(config: Config, monitor: OverTimeMonitor | AtTimesMonitor) -> Charge:
+    if isinstance(monitor, OverTimeMonitor):
+        window, slots = monitor.window // config.clock.slot, period_slots(config)
+        return over_time_charge(
+            monitor.name, monitor.epsilon, monitor.answers_per_window, window, _ahead(config), slots
+        )
+    times = most_designated_times(monitor, config.privacy.period)
+    return at_times_charge(monitor.name, monitor.epsilon, times)
+
+
+def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> str:
+    window, ahead, slots = monitor.window // config.clock.slot, _ahead(config) + 1, period_slots(config)
+    reach, k = window + ahead, monitor.answers_per_window
+    ticks = slots + reach - 1
+    count = len(monitor.location_ids)
+    shared = (
+        f"A person may go round all {count} locations within each slot, so the whole ε of the monitor counts."
+        if count > 1
+        else "Its one location has the whole ε of the monitor."
+    )
+    return (
+        f"{_words(config.privacy.period)} that are not aligned touch H = {slots - 1} + 1 = {slots} slots. With "
+        f"W = {window}, A = {ahead}, k = {k}, visits in them are in the counts of N = H + W + A - 1 = {ticks} ticks; these "
+        f"hold at most k·⌊N/(W + A)⌋ + min(k, N mod (W + A)) = {k}·{ticks // reach} + {min(k, ticks % reach)} noisy "
+        f"answers, at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
+    )
+
+
+def _odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[Odds]:
+    for epsilon, locations in sorted(shares.items(), reverse=True):
+        for people in sorted({0, threshold - 1}):
+            p = false_alarm(epsilon, threshold, people)
+            yield Odds(epsilon, locations, people, p, over_updates(p, updates))
+
+
+def _bad_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
+    for monitor in monitors:
+        for odds in monitor.odds:
+            if odds.people == 0 and odds.over_updates > OFTEN:
+                better = threshold_for(odds.epsilon, monitor.updates)
+                yield (
+                    f"{monitor.name}: an empty location has a false alarm within {monitor.updates} updates with "
+                    f"{_percent(odds.over_updates)} (threshold {monitor.threshold}, ε of an answer "
+                    f"{format_epsilon(odds.epsilon)}). Raise the threshold to {better} for less than "
+                    f"{_percent(SELDOM)}, or raise epsilon."
+                )
+
+
+def _bad_choices(config: Config) -> Iterator[str]:
+    for monitor in config.monitors:
+        if isinstance(monitor, OverTimeMonitor):
+            ticks = monitor.window // config.clock.slot + _ahead(config) + 1
+            if monitor.answers_per_window > ticks:
+                yield (
+                    f"{monitor.name}: answers_per_window is {monitor.answers_per_window}, but only {ticks} ticks pass "
+                    f"while an answer is paid for: more than {ticks} make answers noisier and are never given."
+                )
+    if config.kafka.security_protocol == "SASL_PLAINTEXT" and config.kafka.sasl_mechanism == "PLAIN":
+        yield "kafka: the password crosses the network in clear. Use SASL_SSL, or SCRAM-SHA-512."
+    redis = config.redis
+    has_password = redis.password or redis.password_file or url_password(redis.url.get_secret_value())
+    if has_password and redis.parts.scheme == "redis":
+        yield "redis: the password crosses the network in clear. Use rediss://."
+
+
+def _bad_ids(registry: Sequence[Location]) -> Iterator[str]:
+    padded = [location.id for location in registry if location.id != location.id.strip()]
+    if padded:
+        yield (
+            f"locations: {len(padded)} ids begin or end with a space, such as {padded[0]!r}: a visit must name them "
+            "exactly so, or it is a dead letter."
+        )
+
+
+def render(report: Report, console: Console) -> None:
+    """Print a report for people."""
+
+    def say(text: str = "") -> None:
+        console.print(text, markup=False, highlight=False)
+
+    period, total = _words(report.period), format_epsilon(report.total)
+    say(f"{report.service}: the configuration is valid; {report.locations} locations, {len(report.monitors)} monitors.")
+    say()
+    console.print("[bold]What one person pays[/bold]")
+    say(f"At most {total} within any {period}; privacy.epsilon states {format_epsilon(report.stated)}.")
+    say(
+        f"Whatever is published is at most {_factor(report.total)} times as likely as without some of one person's visits."
+    )
+    say(ASSUMPTION)
+    for monitor in report.monitors:
+        say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {monitor.explanation}")
+    terms = " + ".join(format_epsilon(monitor.charge.amount) for monitor in report.monitors)
+    say(f"  Sum: {terms} = {total} ≤ {format_epsilon(report.stated)}.")
+    if any(monitor.pause for monitor in report.monitors):
+        say()
+        console.print("[bold]How long a pause lasts[/bold]")
+    for monitor in report.monitors:
+        if monitor.pause is not None:
+            say(f"  {monitor.name}: {_pause_words(monitor.pause)}")
+    say()
+    console.print("[bold]How often an alarm is false[/bold]")
+    console.print(_odds_table(report))
+    for monitor in report.monitors:
+        if monitor.kind == "at_times":
+            expected = monitor.odds[0].over_updates * report.locations
+            say(
+                f"  {monitor.name}: at each designated time {expected:.2g} of {report.locations} locations, if all are empty."
+            )
+    for warning in report.warnings:
+        console.print("[bold yellow]Warning[/bold yellow]", end=" ")
+        say(warning)
+
+
+def _odds_table(report: Report) -> Table:
+    table = Table("monitor", "ε of an answer", "locations", "threshold", "people there", "per update", "over")
+    for monitor in report.monitors:
+        for odds in monitor.odds:
+            table.add_row(
+                monitor.name,
+                format_epsilon(odds.epsilon),
+                str(odds.locations),
+                str(monitor.threshold),
+                str(odds.people),
+                _percent(odds.per_update),
+                f"{monitor.updates} updates: {_percent(odds.over_updates)}",
+            )
+    return table
+
+
+def _pause_words(pause: Pause) -> str:
+    length = f"W + A = {pause.ticks} ticks ({_words(pause.duration)})"
+    if pause.answers == 1:
+        return (
+            f"after a noisy answer the location says nothing new; the next answer comes {length} later at the earliest."
+        )
+    last = pause.ticks - pause.answers + 1
+    if last <= 1:
+        return f"none: its {pause.answers} noisy answers in any {length} are as many as there are ticks."
+    after = _words(pause.duration // pause.ticks * last)
+    return (
+        f"up to {pause.answers} noisy answers in any {length}. If they come one right after the other, the next answer "
+        f"comes {last} ticks ({after}) after the last of them."
+    )
+
+
+def _words(duration: int) -> str:
+    """A duration in plain words: `14 days 1 hour`."""
+    parts = []
+    for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second")):
+        amount, duration = divmod(duration, unit)
+        if amount:
+            parts.append(f"{amount} {name}" if amount == 1 else f"{amount} {name}s")
+    if duration or not parts:
+        parts.append(format_duration(duration))
+    return " ".join(parts)
+
+
+def _percent(chance: float) -> str:
+    percent = 100 * chance
+    if percent >= 99.95 or percent == 0:  # noqa: PLR2004 - what would round to 100 is not shown as certain
+        return "100 %" if chance >= 1 else "0 %" if percent == 0 else "> 99.9 %"
+    if percent >= 10:  # noqa: PLR2004 - from here on one decimal is enough
+        return f"{percent:.1f} %"
+    if percent < 1e-4:  # noqa: PLR2004 - one in a million
+        return "< 0.0001 %"
+    return f"{percent:.{1 - math.floor(math.log10(percent))}f}".rstrip("0").rstrip(".") + " %"
+
+
+def _factor(epsilon: Fraction) -> str:
+    shown = float(epsilon)
+    return f"e^{shown:.4g}" + (f" = {math.exp(shown):,.3g}" if shown < 12 else "")  # noqa: PLR2004 - beyond, digits say nothing
+
+
+def _ahead(config: Config) -> int:
+    return config.visits.accept_ahead // config.clock.slot
+
+
+def _rounded_up(duration: int, slot: int) -> int:
+    return -(-duration // slot)
+
+
+def _exact(value: object) -> Any:
+    if isinstance(value, Fraction):
+        return format_epsilon(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -1,0 +1,22 @@
+"""What operators decide: the configuration and the registry of locations (interface, section 3)."""
+
+from monitor.config.load import load_config
+from monitor.config.model import Config
+from monitor.config.monitors import AtTimesMonitor, Monitor, OverTimeMonitor
+from monitor.config.registry import Location, check_watched, load_registry
+from monitor.config.secret_values import kafka_password, person_key, redis_password, require_files
+
+__all__ = [
+    "AtTimesMonitor",
+    "Config",
+    "Location",
+    "Monitor",
+    "OverTimeMonitor",
+    "check_watched",
+    "kafka_password",
+    "load_config",
+    "load_registry",
+    "person_key",
+    "redis_password",
+    "require_files",
+]

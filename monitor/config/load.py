@@ -1,0 +1,133 @@
+"""From a file and the environment to a configuration, or to all that is wrong with it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from monitor.config.environment import SECRETS, Overrides, override
+from monitor.config.model import (
+    ClockSettings,
+    Config,
+    LocationsSettings,
+    PrivacySettings,
+    ServiceSettings,
+    VisitsSettings,
+)
+from monitor.config.monitors import KINDS, AtTimesMonitor, OverTimeMonitor
+from monitor.config.problems import misplaced_secret, problems_of, shown, unknown_key
+from monitor.config.rules import Sections, broken_rules
+from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings, url_password
+from monitor.config.source import read_yaml
+from monitor.errors import ConfigError, Problem
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "service": ServiceSettings,
+    "clock": ClockSettings,
+    "locations": LocationsSettings,
+    "visits": VisitsSettings,
+    "privacy": PrivacySettings,
+    "kafka": KafkaSettings,
+    "redis": RedisSettings,
+    "metrics": MetricsSettings,
+}
+
+
+def load_config(path: Path, environ: Mapping[str, str]) -> Config:
+    """Read and check a configuration file, with values from `LOCATION_MONITOR__…` variables put over it.
+
+    Files that it names are not opened: secrets and certificates are read by those who need them.
+
+    Raises:
+        ConfigError: with every problem that was found.
+    """
+    tree = read_yaml(path)
+    problems = list(_secrets_in_clear(tree))
+    overrides = override(tree, environ)
+    read = _Read(tree, {"folder": path.parent})
+    problems += [*overrides.problems, *read.problems]
+    if not problems:
+        return Config.model_validate({**read.sections, "monitors": tuple(read.monitors.values())})
+    raise ConfigError(str(path), tuple(_with_variable(problem, overrides) for problem in problems))
+
+
+def _secrets_in_clear(tree: dict[str, Any]) -> Iterator[Problem]:
+    """The secrets that stand in the file; each is taken out, so that no later message can show it."""
+    for section, name in SECRETS:
+        found = tree.get(section)
+        if isinstance(found, dict) and found.pop(name, None) is not None:
+            yield misplaced_secret(f"{section}.{name}")
+    redis = tree.get("redis")
+    if isinstance(redis, dict) and isinstance(redis.get("url"), str) and url_password(redis["url"]) is not None:
+        yield misplaced_secret("redis.url")
+
+
+def _with_variable(problem: Problem, overrides: Overrides) -> Problem:
+    name = overrides.name_for(problem.key)
+    return replace(problem, remedy=f"{problem.remedy} It comes from {name}.".strip()) if name else problem
+
+
+@dataclass
+class _Read:
+    """The sections and monitors that are valid by themselves, and every problem of and between them."""
+
+    tree: dict[str, Any]
+    context: dict[str, Any]
+    sections: dict[str, Any] = field(default_factory=dict)
+    monitors: dict[int, OverTimeMonitor | AtTimesMonitor] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        known = tuple(Config.model_fields)
+        self.problems += [unknown_key(str(key), known) for key in self.tree if key not in known]
+        for name in known:
+            if name == "monitors":
+                self._read_monitors()
+            else:
+                self._read_section(name)
+        valid = {name: self.sections.get(name) for name in ("clock", "visits", "kafka", "redis")}
+        self.problems += broken_rules(Sections(**valid, monitors=self.monitors))
+
+    def _read_section(self, name: str) -> None:
+        if name not in self.tree and Config.model_fields[name].is_required():
+            self.problems.append(Problem(name, "missing", str(Config.model_fields[name].description), "Add it."))
+            return
+        section = self._validated(_SECTIONS[name], self.tree.get(name, {}), name)
+        if section is not None:
+            self.sections[name] = section
+
+    def _read_monitors(self) -> None:
+        listed = self.tree.get("monitors")
+        if not isinstance(listed, list) or not listed:
+            value = "missing" if "monitors" not in self.tree else shown("monitors", listed)
+            self.problems.append(Problem("monitors", value, "a list of monitors, at least one", "Add one."))
+            return
+        for index, entry in enumerate(listed):
+            monitor = self._monitor(f"monitors.{index}", entry)
+            if monitor is not None:
+                self.monitors[index] = monitor
+
+    def _monitor(self, key: str, entry: object) -> OverTimeMonitor | AtTimesMonitor | None:
+        if not isinstance(entry, dict):
+            self.problems.append(Problem(key, shown(key, entry), "a mapping with name, kind, epsilon, …"))
+            return None
+        kind = entry.get("kind")
+        model = KINDS.get(kind) if isinstance(kind, str) else None
+        if model is None:
+            value = shown(f"{key}.kind", kind) if "kind" in entry else "missing"
+            self.problems.append(Problem(f"{key}.kind", value, "over_time or at_times", "Name one of the two."))
+            return None
+        return self._validated(model, entry, key)
+
+    def _validated(self, model: type[Model], value: object, key: str) -> Model | None:
+        try:
+            return model.model_validate(value, context=self.context)
+        except ValidationError as error:
+            self.problems += problems_of(error, key, model)
+            return None

@@ -1,0 +1,89 @@
+"""The configuration as a whole, section by section as in the file (interface, section 3).
+
+Durations and instants are `int` microseconds, ε an exact `Fraction`, paths absolute or relative to the working folder.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from monitor.config.monitors import Monitor
+from monitor.config.rules import Sections, broken_rules
+from monitor.config.scalars import (
+    Duration,
+    Epsilon,
+    FilePath,
+    Instant,
+    Name,
+    PersonKey,
+    PositiveDuration,
+    Settings,
+    Shards,
+    SlotLength,
+)
+from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings
+from monitor.times import SECOND
+
+
+class ServiceSettings(Settings):
+    """What the service is called and how its locations are cut."""
+
+    name: Name = Field(description="the service's name: letters, digits, - and _")
+    shards: Shards = Field(default=16, description="into how many shards the locations are cut")
+
+
+class ClockSettings(Settings):
+    """The public grid of slots, and when answers leave."""
+
+    slot: SlotLength = Field(description="the length of a slot, a duration such as 1h")
+    origin: Instant = Field(description="the start of slot 0, a time of RFC 3339 with its offset")
+    release_delay: Duration = Field(description="how long after its tick an answer leaves, a duration such as 30s")
+    tolerance: Duration = Field(default=SECOND, description="how far clocks may differ, a duration such as 1s")
+
+
+class LocationsSettings(Settings):
+    """The public registry of locations."""
+
+    file: FilePath = Field(description="the registry: a CSV file with the header location_id[,name,latitude,longitude]")
+
+
+class VisitsSettings(Settings):
+    """Which visits are accepted, and the secret that person ids are hashed with."""
+
+    default_stay: PositiveDuration = Field(description="how long a visit without left_at lasts, a duration")
+    accept_ahead: Duration = Field(description="how far ahead a visit may be stamped, a whole number of slots")
+    person_key_file: FilePath | None = Field(default=None, description="the file of the secret for person ids")
+    person_key: Annotated[PersonKey | None, SkipJsonSchema()] = Field(default=None)
+
+
+class PrivacySettings(Settings):
+    """What one person may pay at most within any such period."""
+
+    epsilon: Epsilon = Field(description="the most ε that one person may pay in the period")
+    period: PositiveDuration = Field(description="the period, a duration such as 14d")
+
+
+class Config(Settings):
+    """Everything that operators decide. `load_config` reads it; a broken rule between sections is refused here too."""
+
+    service: ServiceSettings = Field(description="a mapping with the service's name")
+    clock: ClockSettings = Field(description="a mapping with slot, origin and release_delay")
+    locations: LocationsSettings = Field(description="a mapping with the file of locations")
+    visits: VisitsSettings = Field(description="a mapping with default_stay and accept_ahead")
+    privacy: PrivacySettings = Field(description="a mapping with epsilon and period")
+    monitors: tuple[Monitor, ...] = Field(min_length=1, description="a list of monitors, at least one")
+    kafka: KafkaSettings = Field(description="a mapping with bootstrap_servers and topics")
+    redis: RedisSettings = Field(description="a mapping with the url")
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="a mapping with the port")
+
+    @model_validator(mode="after")
+    def _between_sections(self) -> Self:
+        problems = tuple(
+            broken_rules(Sections(self.clock, self.visits, self.kafka, self.redis, dict(enumerate(self.monitors))))
+        )
+        if problems:
+            raise ValueError("; ".join(str(problem) for problem in problems))
+        return self

@@ -1,0 +1,178 @@
+"""The registry: the public list of all locations, a CSV file (interface, section 3; privacy model, rule 6)."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from monitor.config.model import Config
+from monitor.config.monitors import OverTimeMonitor
+from monitor.config.scalars import LONGEST_ID, has_controls, is_identifier
+from monitor.errors import ConfigError, Problem
+
+COLUMNS: Final = ("location_id", "name", "latitude", "longitude")
+MOST_LISTED: Final = 20
+
+_BOUNDS: Final = {"latitude": 90.0, "longitude": 180.0}
+_COMPARABLE: Final = 10_000  # looking for the nearest id takes time in proportion
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A public place; latitude and longitude in degrees."""
+
+    id: str
+    name: str | None = None
+    latitude: float | None = None
+    longitude: float | None = None
+
+
+def load_registry(path: Path) -> tuple[Location, ...]:
+    """All locations, in file order. The header names location_id and any of name, latitude and longitude.
+
+    Raises:
+        ConfigError: with every problem of the file, the first 20 in words.
+    """
+    rows = _rows(path)
+    reader = _Reader(tuple(rows[0][1]) if rows else ())
+    problems = list(reader.header_problems())
+    if not problems:
+        locations = tuple(reader.location(line, row) for line, row in rows[1:])
+        problems = reader.problems
+        if not rows[1:]:
+            problems = [Problem("the file", "without a location", "at least one", "Add a line for each location.")]
+    if problems:
+        raise ConfigError(str(path), _limited(problems))
+    return locations
+
+
+def check_watched(config: Config, registry: Sequence[Location]) -> None:
+    """Check that every location that an `over_time` monitor watches is in the registry.
+
+    Raises:
+        ConfigError: naming each that is not, with the nearest id.
+    """
+    problems = tuple(unknown_locations(config, registry))
+    if problems:
+        raise ConfigError(str(config.locations.file), problems)
+
+
+def unknown_locations(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
+    """The watched locations that are not in the registry, as problems."""
+    known = {location.id for location in registry}
+    for index, monitor in enumerate(config.monitors):
+        watched = monitor.location_ids if isinstance(monitor, OverTimeMonitor) else ()
+        for location in watched:
+            if location not in known:
+                near = difflib.get_close_matches(location, known, n=1) if len(known) <= _COMPARABLE else []
+                hint = f"Did you mean {near[0]!r}?" if near else "Add it to locations.file, or don't watch it."
+                key = f"monitors.{index}.locations"
+                yield Problem(key, repr(location), "a location of the registry", hint)
+
+
+def _rows(path: Path) -> list[tuple[int, list[str]]]:
+    """The rows that are not blank, each with the line that it ends on."""
+    key = "locations.file"
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        found = f"{path} ({error.strerror or 'unreadable'})"
+        problem = Problem(
+            key, found, "a file that can be read", "Correct the path, which is relative to the config file."
+        )
+        raise ConfigError(str(path), (problem,)) from None
+    except UnicodeDecodeError as error:
+        problem = Problem(key, f"not UTF-8 from byte {error.start} on", "UTF-8", "Save it as UTF-8.")
+        raise ConfigError(str(path), (problem,)) from None
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        return [(reader.line_num, row) for row in reader if row]
+    except csv.Error as error:
+        problem = Problem(
+            f"line {reader.line_num}", f"no CSV ({error})", "fields with commas between them", "Correct it."
+        )
+        raise ConfigError(str(path), (problem,)) from None
+
+
+def _limited(problems: list[Problem]) -> tuple[Problem, ...]:
+    more = len(problems) - MOST_LISTED
+    listed = tuple(problems[:MOST_LISTED])
+    return (*listed, Problem(f"and {more} more", "", "none", "Correct these first.")) if more > 0 else listed
+
+
+@dataclass
+class _Reader:
+    """Turns rows into locations, and remembers ids and problems."""
+
+    header: tuple[str, ...]
+    problems: list[Problem] = field(default_factory=list)
+    _line_of: dict[str, int] = field(default_factory=dict)
+
+    def header_problems(self) -> Iterator[Problem]:
+        """What is wrong with the first line."""
+        form = "location_id[,name,latitude,longitude]"
+        if "location_id" not in self.header:
+            found = ",".join(self.header)[:80]
+            yield Problem("the header", repr(found) if found else "missing", form, "Make it the first line.")
+            return
+        for column in dict.fromkeys(self.header):
+            if column not in COLUMNS:
+                near = difflib.get_close_matches(column, COLUMNS, n=1)
+                hint = f"Did you mean {near[0]}?" if near else "Remove the column."
+                yield Problem("the header", repr(column[:80]), f"columns of {form}", hint)
+            elif self.header.count(column) > 1:
+                yield Problem("the header", repr(column), "each column once", "Remove one.")
+        if ("latitude" in self.header) != ("longitude" in self.header):
+            yield Problem(
+                "the header", repr(",".join(self.header)), "latitude and longitude together", "Add the other."
+            )
+
+    def location(self, line: int, row: list[str]) -> Location:
+        """The location of a row; what is wrong with it goes to `problems`."""
+        if len(row) != len(self.header):
+            count = "1 field" if len(row) == 1 else f"{len(row)} fields"
+            remedy = "Put a field that holds a comma in double quotes."
+            self.problems.append(Problem(f"line {line}", count, f"{len(self.header)}, as in the header", remedy))
+            return Location("")
+        cells = dict(zip(self.header, row, strict=True))
+        name = cells.get("name") or None
+        if name is not None and has_controls(name):
+            self.problems.append(
+                Problem(f"line {line}, name", repr(name[:80]), "no control characters", "Remove them.")
+            )
+        return Location(
+            self._id(line, cells["location_id"]),
+            name,
+            self._degrees(line, "latitude", cells.get("latitude", "")),
+            self._degrees(line, "longitude", cells.get("longitude", "")),
+        )
+
+    def _id(self, line: int, text: str) -> str:
+        key = f"line {line}, location_id"
+        if not is_identifier(text):
+            found = repr(text[:80]) if text else "empty"
+            what = f"1 to {LONGEST_ID} bytes of UTF-8 without control characters"
+            self.problems.append(Problem(key, found, what, "Correct it."))
+        elif (first := self._line_of.setdefault(text, line)) != line:
+            self.problems.append(Problem(key, repr(text), f"each id once, but line {first} has it too", "Remove one."))
+        return text
+
+    def _degrees(self, line: int, column: str, text: str) -> float | None:
+        if not text.strip():
+            return None
+        bound = _BOUNDS[column]
+        try:
+            degrees = float(text)
+        except ValueError:
+            degrees = math.nan
+        if abs(degrees) <= bound:
+            return degrees
+        what = f"degrees from -{bound:g} to {bound:g}, or nothing"
+        self.problems.append(Problem(f"line {line}, {column}", repr(text[:80]), what, "Correct it."))
+        return None

@@ -1,0 +1,245 @@
+"""How single values of the configuration are read: durations, instants, ε, names, numbers, paths.
+
+Each reader takes what YAML or the environment gave and returns the value, or raises what `expected` makes: an error
+that carries what was expected and what to do, for `problems.py` to list.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, SecretStr, ValidationInfo, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from monitor.errors import DurationError, EpsilonError, TimeError
+from monitor.privacy.epsilon import format_epsilon, parse_epsilon
+from monitor.times import MILLISECOND, SECOND, YEAR, format_duration, format_instant, parse_duration, parse_instant
+
+LONGEST: Final = 100 * YEAR  # sums of a few durations and an instant then stay far inside int64
+LONGEST_ID: Final = 256
+SHORTEST_KEY: Final = 16
+MOST: Final = 10**12
+PROBLEM: Final = "location_monitor"
+
+_NAME: Final = r"[A-Za-z0-9_-]{1,100}"
+_TOPIC: Final = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
+_ADDRESS: Final = r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}"
+_LINE: Final = r"[^\x00-\x1f\x7f]{1,1000}"
+_DURATION_SCHEMA: Final = {"type": "string", "pattern": "^([0-9]+(y|w|d|h|m|s|ms))+$", "examples": ["30s", "1h", "14d"]}
+_EPSILON_SCHEMA: Final = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1},
+        {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+|/[0-9]+)?$", "examples": ["1/2", "0.5"]},
+    ]
+}
+_SECRET_SCHEMA: Final = {"type": "string", "writeOnly": True}
+_DIGITS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+
+class Settings(BaseModel):
+    """A section of the configuration: frozen, unknown keys refused, values never shown by an error of pydantic."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+def expected(what: str, remedy: str = "") -> PydanticCustomError:
+    """The error for a value that is not what was expected, with what to do about it."""
+    return PydanticCustomError(PROBLEM, "expected {what}. {remedy}", {"what": what, "remedy": remedy})
+
+
+def has_controls(text: str) -> bool:
+    """Whether a text holds control characters (Unicode's category Cc)."""
+    return any(unicodedata.category(character) == "Cc" for character in text)
+
+
+def is_identifier(text: str) -> bool:
+    """Whether a text can be an id: 1 to 256 bytes of UTF-8 without control characters (interface, section 4)."""
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError:
+        return False
+    return 1 <= length <= LONGEST_ID and not has_controls(text)
+
+
+def _duration(least: int) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        example = "a duration such as 30s, 1h or 14d"
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            raise expected(example, f"Write the unit: {value}s, {value}m, {value}h or {value}d.")
+        if not isinstance(value, str):
+            raise expected(example)
+        try:
+            duration = parse_duration(value)
+        except DurationError:
+            raise expected(example, "Write it as in Prometheus: a number and y, w, d, h, m, s or ms.") from None
+        if not least <= duration <= LONGEST:
+            raise expected(f"a duration from {format_duration(least)} to 100y")
+        return duration
+
+    return read
+
+
+def _instant(value: object) -> int:
+    what = "a time of RFC 3339 with its offset and whole milliseconds, such as 2026-01-05T00:00:00Z"
+    if not isinstance(value, str):
+        raise expected(what)
+    try:
+        instant = parse_instant(value)
+    except TimeError as error:
+        raise expected(what, f"This is {error}." if str(error).startswith("not") else f"Here: {error}.") from None
+    if instant % MILLISECOND:
+        raise expected(what, "Kafka's timestamps are whole milliseconds: cut the digits after them.")
+    return instant
+
+
+def _epsilon(value: object) -> Fraction:
+    what = 'an exact ε above zero: an integer, or a string such as "1/2" or "0.5"'
+    if isinstance(value, float):
+        if not math.isfinite(value) or value <= 0:
+            raise expected(what)
+        exact = Fraction(repr(value))
+        raise expected(
+            what, f'YAML reads a float, which is not exact: write "{exact}" or "{value!r}", with the quotes.'
+        )
+    if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
+        raise expected(what)
+    try:
+        return parse_epsilon(value)
+    except EpsilonError as error:
+        raise expected(what, _sentence(str(error))) from None
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def whole_number(value: object) -> int | None:
+    """A whole number as YAML (an int) or the environment (digits) gives it; None for anything else."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(least: int, most: int) -> Callable[[object], int]:
+    what = f"a whole number of at least {least}" if most == MOST else f"a whole number from {least} to {most}"
+
+    def read(value: object) -> int:
+        number = whole_number(value)
+        if number is None or not least <= number <= most:
+            raise expected(what)
+        return number
+
+    return read
+
+
+def _text(pattern: str, what: str) -> Callable[[object], str]:
+    compiled = re.compile(pattern, re.ASCII)
+
+    def read(value: object) -> str:
+        if not isinstance(value, str):
+            raise expected(what, "YAML does not read this as a text: put it in quotes.")
+        if compiled.fullmatch(value) is None:
+            raise expected(what)
+        return value
+
+    return read
+
+
+def _location_id(value: object) -> str:
+    what = f"a location's id: 1 to {LONGEST_ID} bytes of UTF-8 without control characters"
+    if not isinstance(value, str):
+        raise expected(what, "YAML does not read this as a text: put it in quotes.")
+    if not is_identifier(value):
+        raise expected(what)
+    return value
+
+
+def _path(value: object, info: ValidationInfo) -> Path:
+    if isinstance(value, Path):
+        return value
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise expected("the path of a file, absolute or relative to the configuration file")
+    folder = (info.context or {}).get("folder")
+    return Path(value) if folder is None else Path(folder) / value
+
+
+def _secret(least: int) -> Callable[[object], SecretStr]:
+    def read(value: object) -> SecretStr:
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if not isinstance(text, str) or len(text.encode(errors="surrogateescape")) < least:
+            raise expected(f"a secret of at least {least} byte{'s' if least > 1 else ''}")
+        return SecretStr(text)
+
+    return read
+
+
+Duration = Annotated[
+    int,
+    PlainValidator(_duration(0)),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+    WithJsonSchema(_DURATION_SCHEMA),
+]
+PositiveDuration = Annotated[
+    int,
+    PlainValidator(_duration(MILLISECOND)),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+    WithJsonSchema(_DURATION_SCHEMA),
+]
+SlotLength = Annotated[
+    int,
+    PlainValidator(_duration(SECOND)),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+    WithJsonSchema(_DURATION_SCHEMA),
+]
+Instant = Annotated[
+    int,
+    PlainValidator(_instant),
+    PlainSerializer(format_instant, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+Epsilon = Annotated[
+    Fraction,
+    PlainValidator(_epsilon),
+    PlainSerializer(format_epsilon, return_type=str, when_used="json"),
+    WithJsonSchema(_EPSILON_SCHEMA),
+]
+WholeNumber = Annotated[int, PlainValidator(_number(1, MOST)), WithJsonSchema({"type": "integer", "minimum": 1})]
+Shards = Annotated[
+    int, PlainValidator(_number(1, 4096)), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 4096})
+]
+Port = Annotated[
+    int, PlainValidator(_number(0, 65535)), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 65535})
+]
+ReplicationFactor = Annotated[
+    int, PlainValidator(_number(1, 32767)), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 32767})
+]
+Name = Annotated[
+    str,
+    PlainValidator(_text(_NAME, "a name of letters, digits, - and _, at most 100")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_NAME}$"}),
+]
+TopicName = Annotated[
+    str,
+    PlainValidator(_text(_TOPIC, "the name of a Kafka topic: at most 249 letters, digits, ., - and _")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_TOPIC}$"}),
+]
+BrokerAddress = Annotated[
+    str,
+    PlainValidator(_text(_ADDRESS, "the address of a broker such as localhost:9092 or [::1]:9092")),
+    WithJsonSchema({"type": "string", "pattern": f"^{_ADDRESS}$"}),
+]
+Line = Annotated[str, PlainValidator(_text(_LINE, "a text on one line, not empty")), WithJsonSchema({"type": "string"})]
+LocationId = Annotated[
+    str, PlainValidator(_location_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": LONGEST_ID})
+]
+FilePath = Annotated[
+    Path, PlainValidator(_path), PlainSerializer(str, when_used="json"), WithJsonSchema({"type": "string"})
+]
+Password = Annotated[SecretStr, PlainValidator(_secret(1)), WithJsonSchema(_SECRET_SCHEMA)]
+PersonKey = Annotated[SecretStr, PlainValidator(_secret(SHORTEST_KEY)), WithJsonSchema(_SECRET_SCHEMA)]
