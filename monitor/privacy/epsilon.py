@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from numbers import Number
 from typing import Final
 
 from monitor.errors import EpsilonError
@@ -26,8 +27,7 @@ def parse_epsilon(value: int | str | Fraction) -> Fraction:
     size, and an ε that is not above zero promises nothing. The range is SMALLEST to LARGEST.
     """
     if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
-        kind = type(value).__name__
-        raise EpsilonError(f"ε is {str(value)[:_LONGEST]} (a {kind}): expected an exact number; {_HOW}.")
+        raise EpsilonError(f"ε is {_shown_other(value)}: expected an exact number; {_HOW}.")
     exact = _read(value) if isinstance(value, str) else Fraction(value)
     if not SMALLEST <= exact <= LARGEST:
         raise EpsilonError(
@@ -58,6 +58,12 @@ def _read(text: str) -> Fraction:
     if denominator is not None and int(denominator) == 0:
         raise EpsilonError(f"ε is {_shown(text)}: expected a denominator above 0; {_HOW}.")
     return Fraction(text)
+
+
+def _shown_other(value: object) -> str:
+    """A value of another type: numbers as they print, of the rest only what it is."""
+    kind = type(value).__name__
+    return f"{value} (a {kind})" if isinstance(value, Number) else f"a {kind}"
 
 
 def _shown(value: int | str | Fraction) -> str:

@@ -115,8 +115,8 @@ class OneSidedNoise:
 
         For an ε below 1/32, G = 2^j·H + Σ 2^i·B_i with independent parts: H geometric at 2^j·ε, and B_i = 1 with chance
         y_i/(1 + y_i), y_i = e^(-2^i·ε). Proof: with q = e^-ε and g = 2^j·h + Σ 2^i·b_i,
-        q^g = (q^(2^j))^h · Π y_i^(b_i), and (1 - q)·Π (1 + y_i) = 1 - q^(2^j), as (1 - q)(1 + q)(1 + q²)… telescopes. So
-        P[G = g] is the product (1 - q^(2^j)) (q^(2^j))^h · Π y_i^(b_i)/(1 + y_i) of the parts' laws.
+        q^g = (q^(2^j))^h · Π y_i^(b_i), and (1 - q)·Π (1 + y_i) = 1 - q^(2^j), as (1 - q)(1 + q)(1 + q²)… telescopes.
+        So P[G = g] is the product (1 - q^(2^j)) (q^(2^j))^h · Π y_i^(b_i)/(1 + y_i) of the parts' laws.
 
         Raises EpsilonError for an ε below 10^-12, InsecureNoiseError for a broken source.
         """

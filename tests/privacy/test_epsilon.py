@@ -1,0 +1,51 @@
+"""How ε is read and written."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from monitor.errors import EpsilonError, MonitorError
+from monitor.privacy.epsilon import SMALLEST, format_epsilon, parse_epsilon
+
+
+@pytest.mark.parametrize(
+    ("written", "exact", "reduced"),
+    [
+        ("1/2", Fraction(1, 2), "1/2"),
+        ("0.5", Fraction(1, 2), "1/2"),
+        ("0.1", Fraction(1, 10), "1/10"),
+        ("3", Fraction(3), "3"),
+        (3, Fraction(3), "3"),
+        ("6/4", Fraction(3, 2), "3/2"),
+        (Fraction(2, 6), Fraction(1, 3), "1/3"),
+        ("0.000000000001", SMALLEST, "1/1000000000000"),
+    ],
+)
+def test_epsilon_is_read_exactly_and_written_reduced(
+    written: int | str | Fraction, exact: Fraction, reduced: str
+) -> None:
+    """Decimals are what they say, not the nearest binary float; what is written is read back as the same number."""
+    assert parse_epsilon(written) == exact
+    assert format_epsilon(exact) == reduced
+    assert parse_epsilon(reduced) == exact
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        0.5, 1.0, float("nan"), float("inf"), True, False, None, [1], b"1",
+        0, -1, "0", "0.0", "0/5", "1/0", "-1", "+1", "-1/2", "1/-2",
+        "1e3", "1E-3", "nan", "inf", "Infinity", "", " 1", "1 ", "1 / 2", "1_000", ".5", "5.", "1/2/3", "0.5/2", "0x1",
+        "½", "١", "１", "1\n", "9" * 41, "0." + "1" * 100_000, "0.0000000000001", 10**13,
+        pytest.param(10**5000, id="huge"), pytest.param(Fraction(1, 10**5000), id="tiny"),
+    ],
+)  # fmt: skip
+def test_everything_else_is_refused_with_the_way_to_write_it(value: Any) -> None:
+    """Floats, booleans, exponents, signs, spaces, other digits, nothing, zero and below, too long, out of range."""
+    with pytest.raises(EpsilonError, match=r"write an integer \(1\) or a quoted decimal or fraction") as raised:
+        parse_epsilon(value)
+    assert isinstance(raised.value, MonitorError)
+    assert len(str(raised.value)) < 300

@@ -1,0 +1,95 @@
+"""The dyadic thresholds against an independent computation in integers alone."""
+
+from __future__ import annotations
+
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from random import Random
+
+import pytest
+
+from monitor.errors import PrivacyError
+from monitor.privacy.exact import floor_exp, floor_odds
+
+
+def exp_bounds(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """Bounds of e^x from Taylor's series with its remainder, at x halved until it is below 1, then squared back."""
+    halvings = max(0, int(x).bit_length())
+    small = x / 2**halvings
+    scale = 1 << (bits + 4 * halvings + 64)
+    low, term, n = 0, scale, 0
+    while term:
+        low += term
+        n += 1
+        term = term * small.numerator // (small.denominator * n)
+    lower, upper = Fraction(low, scale), Fraction(low + 3 * n + 3, scale)
+    for _ in range(halvings):
+        lower = Fraction(int(lower**2 * scale), scale)
+        upper = Fraction(int(upper**2 * scale) + 1, scale)
+    return lower, upper
+
+
+def both(low: Fraction, high: Fraction) -> int:
+    """The floor that both bounds share."""
+    assert int(low) == int(high), "the bounds are too wide for this check"
+    return int(low)
+
+
+def cases() -> list[tuple[Fraction, int]]:
+    rng = Random(20131222)
+    drawn = [
+        (Fraction(rng.randrange(1, 10**6), rng.randrange(1, 10**5)), rng.choice((16, 64, 128))) for _ in range(150)
+    ]
+    chosen = [Fraction(1), Fraction(1, 3), Fraction(1, 10**6), Fraction(50), Fraction(44), Fraction(1, 10**12)]
+    return [(x, bits) for x, bits in drawn if x < 100] + [(x, bits) for x in chosen for bits in (1, 16, 64, 80, 256)]
+
+
+@pytest.mark.parametrize(("x", "bits"), cases())
+def test_thresholds_are_the_floors_of_an_independent_computation(x: Fraction, bits: int) -> None:
+    """Both e^-x and y/(1 + y) = 1/(1 + e^x)."""
+    low, high = exp_bounds(x, bits)
+    assert floor_exp(x, bits) == both(2**bits / high, 2**bits / low)
+    assert floor_odds(x, bits) == both(2**bits / (1 + high), 2**bits / (1 + low))
+
+
+@pytest.mark.parametrize("x", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(44)])
+def test_thresholds_are_the_floors_of_high_precision_decimals(x: Fraction) -> None:
+    """At 200 digits, as far as 256 bits are asked."""
+    context = Context(prec=200)
+    y = context.exp(context.divide(Decimal(-x.numerator), Decimal(x.denominator)))
+    for bits in (16, 64, 256):
+        expected = context.multiply(y, Decimal(2**bits)).to_integral_value(ROUND_FLOOR)
+        assert floor_exp(x, bits) == int(expected)
+
+
+def test_more_bits_only_append() -> None:
+    """The first bits of a longer threshold are the shorter one, which is what extending a tie rests on."""
+    for x in (Fraction(1, 3), Fraction(1), Fraction(20), Fraction(60), Fraction(1, 10**9)):
+        assert floor_exp(x, 128) >> 64 == floor_exp(x, 64)
+        assert floor_odds(x, 128) >> 64 == floor_odds(x, 64)
+        assert floor_exp(x, 64) >> 48 == floor_exp(x, 16)
+
+
+def test_precision_is_raised_until_the_floor_is_certain() -> None:
+    """e^-x is 1 to 300 digits, yet below 1: all bits of the threshold are 1."""
+    tiny = Fraction(1, 10**300)
+    assert floor_exp(tiny, 64) == 2**64 - 1
+    assert floor_odds(tiny, 64) == 2**63 - 1
+
+
+def test_the_ends_are_exact() -> None:
+    """At x = 0 the values are 1 and 1/2; far out they round down to 0, at once."""
+    assert floor_exp(Fraction(0), 64) == 2**64
+    assert floor_odds(Fraction(0), 64) == 2**63
+    assert floor_exp(Fraction(10**30), 64) == floor_odds(Fraction(10**30), 64) == 0
+    assert floor_exp(Fraction(64), 64) == 0
+    assert floor_exp(Fraction(44), 64) == 1
+
+
+@pytest.mark.parametrize("floor", [floor_exp, floor_odds])
+def test_what_has_no_threshold_is_refused(floor: object) -> None:
+    """A negative x or no bits at all."""
+    assert callable(floor)
+    for x, bits in ((Fraction(-1), 64), (Fraction(1), 0)):
+        with pytest.raises(PrivacyError, match=r"expected x ≥ 0 and bits ≥ 1"):
+            floor(x, bits)

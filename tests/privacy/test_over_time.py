@@ -1,0 +1,169 @@
+"""Algorithm 3's answers, pauses and their ends."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from monitor.errors import EpsilonError, PrivacyError
+from monitor.privacy.over_time import Mark, OverTimeRule, extended, may_answer, p_value, resumes_at, running, step
+
+ONE = Fraction(1)
+RULE = OverTimeRule(ONE, answers=1, threshold=5, window=3, ahead=1)  # W + A = 5
+TWICE = OverTimeRule(ONE, answers=2, threshold=5, window=3, ahead=1)
+
+
+def statuses(rule: OverTimeRule, ticks: range, count: int | None, lost_tick: int | None = None) -> str:
+    """s, z, p or u for each tick, at one count, with noise that reaches no further."""
+    marks: tuple[Mark, ...] = ()
+    said = ""
+    for tick in ticks:
+        answer = step(rule, marks, tick, count, 0, lost_tick=lost_tick)
+        marks = answer.marks
+        said += {"safe": "s", "noisy_count": "z", "paused": "p", "unknown": "u"}[answer.status]
+    return said
+
+
+def test_a_noisy_answer_pauses_for_w_plus_a_minus_one_ticks() -> None:
+    """
+    W = 3, A = 2.
+
+        tick    0  1  2  3  4  5
+        answer  z  p  p  p  p  z
+    """
+    assert statuses(RULE, range(6), count=5) == "zppppz"
+
+
+def test_two_answers_a_window_each_cost_half() -> None:
+    """
+    W + A = 5 consecutive ticks hold two answers.
+
+        tick    0  1  2  3  4  5  6  7  8  9
+        answer  z  z  p  p  p  z  z  p  p  p
+    """
+    assert TWICE.answer_epsilon == Fraction(1, 2)
+    assert statuses(TWICE, range(10), count=9) == "zzpppzzppp"
+
+
+def test_safe_is_free() -> None:
+    """Below the threshold nothing is marked, however often."""
+    assert statuses(RULE, range(9), count=4) == "sssssssss"
+
+
+def test_the_threshold_itself_is_noisy() -> None:
+    """A noisy count z < T is safe, z = T is not; noise counts as people do."""
+    assert step(RULE, (), 7, 2, 2).status == "safe"
+    answer = step(RULE, (), 7, 2, 3)
+    assert (answer.status, answer.noisy_count, answer.resumes_at) == ("noisy_count", 5, None)
+    assert answer.marks == (Mark(tick=7, noisy_count=5, epsilon=ONE, until=11),)
+
+
+def test_an_incomplete_input_is_unknown_and_costs_nothing() -> None:
+    """Not even with noise that would have reached the threshold."""
+    answer = step(RULE, (), 7, None, 99)
+    assert (answer.status, answer.noisy_count, answer.marks) == ("unknown", None, ())
+
+
+def test_paused_beats_unknown() -> None:
+    """When a location is paused depends on published answers and the clock alone."""
+    marks = (Mark(2, 6, ONE, 6),)
+    answer = step(RULE, marks, 4, None, 0)
+    assert (answer.status, answer.resumes_at, answer.marks) == ("paused", 7, marks)
+
+
+def test_a_pause_ends_when_enough_marks_have_ended() -> None:
+    """
+    With k = 2 and both running it waits for the first to end.
+
+        tick    0  1  2  3  4  5  6  7
+        first   x  x  x  x  x
+        second        x  x  x  x  x
+        may     -        .  .  yes
+    """
+    marks = (Mark(0, 6, Fraction(1, 2), 4), Mark(2, 6, Fraction(1, 2), 6))
+    assert resumes_at(TWICE, marks, 3) == 5
+    assert [may_answer(TWICE, marks, tick) for tick in (3, 4, 5)] == [False, False, True]
+    assert running(marks, 5) == marks[1:]
+
+
+def test_marks_ahead_of_the_clock_run() -> None:
+    """After the public clock jumped back, an answer of a later tick still charges (rule 5)."""
+    answer = step(RULE, (Mark(40, 6, ONE, 44),), 10, 0, 0)
+    assert (answer.status, answer.resumes_at) == ("paused", 45)
+
+
+def test_a_longer_window_lengthens_running_marks_and_a_shorter_one_changes_nothing() -> None:
+    """A mark runs until max(until, tick + W + A - 1) with the present W and A."""
+    long = OverTimeRule(ONE, 1, 5, window=9, ahead=0)
+    short = OverTimeRule(ONE, 1, 5, window=1, ahead=0)
+    marks = (Mark(2, 6, ONE, 6),)
+    assert [mark.until for mark in extended(long, marks)] == [11]
+    assert extended(short, marks) == marks
+    assert step(long, marks, 10, 0, 0).status == "paused"
+    assert step(short, marks, 6, 0, 0).status == "paused"
+    assert step(short, marks, 7, 0, 0).status == "safe"
+
+
+def test_a_smaller_epsilon_waits_until_earlier_marks_leave_room() -> None:
+    """Σ running + next ≤ ε_l with the present ε_l: 1/2 runs, so an ε_l of 1/2 leaves none; 1 leaves one of 1/2."""
+    marks = (Mark(2, 6, Fraction(1, 2), 6),)
+    assert step(OverTimeRule(Fraction(1, 2), 1, 5, 3, 1), marks, 4, 9, 0).status == "paused"
+    assert step(OverTimeRule(ONE, 2, 5, 3, 1), marks, 4, 9, 0).status == "noisy_count"
+    assert step(OverTimeRule(ONE, 1, 5, 3, 1), marks, 4, 9, 0).status == "paused"
+
+
+def test_a_lost_ledger_counts_as_spent_for_w_plus_a_ticks() -> None:
+    """
+    Lost at tick 2: nothing is answered before tick 2 + W + A = 7, whatever was published.
+
+        tick    0  1  2  3  4  5  6  7  8
+        answer  p  p  p  p  p  p  p  s  s
+    """
+    assert statuses(RULE, range(9), count=0, lost_tick=2) == "pppppppss"
+    assert resumes_at(RULE, (), 3, lost_tick=2) == 7
+    assert step(RULE, (), 3, None, 0, lost_tick=2).resumes_at == 7
+    assert not may_answer(RULE, (), 6, lost_tick=2)
+    assert may_answer(RULE, (), 7, lost_tick=2)
+
+
+def test_the_next_tick_is_when_an_idle_location_answers_again() -> None:
+    """Nothing runs, so nothing is waited for."""
+    assert resumes_at(RULE, (), 3) == 4
+
+
+def test_the_p_value_is_the_chance_of_an_answer_this_high_below_the_threshold() -> None:
+    """At T - 1 people G must reach z - T + 1."""
+    assert p_value(ONE, threshold=5, noisy_count=5) == pytest.approx(math.exp(-1))
+    assert p_value(Fraction(1, 2), threshold=5, noisy_count=14) == pytest.approx(math.exp(-5))
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ((1, 0, 5, 3, 0), "answers_per_window"),
+        ((1, 1, 0, 3, 0), "threshold"),
+        ((1, 1, 5, 0, 0), "window"),
+        ((1, 1, 5, 3, -1), "accept_ahead"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused(values: tuple[int, int, int, int, int], key: str) -> None:
+    """The key, its value, and what was expected."""
+    with pytest.raises(PrivacyError, match=f"{key} is .*expected at least"):
+        OverTimeRule(Fraction(values[0]), *values[1:])
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(-1), Fraction(1, 10**12)])
+def test_an_epsilon_that_noise_cannot_be_drawn_at_is_refused(epsilon: Fraction) -> None:
+    """It is the ε of one answer that counts: 10^-12 shared by two answers is too small."""
+    with pytest.raises(EpsilonError, match=r"ε of one answer is .*at least 1/1000000000000"):
+        OverTimeRule(epsilon, answers=2, threshold=5, window=3, ahead=0)
+
+
+@pytest.mark.parametrize(("count", "noise"), [(-1, 0), (3, -1)])
+def test_negative_counts_and_two_sided_noise_are_refused_without_saying_the_count(count: int, noise: int) -> None:
+    """Either would make "safe" a lie."""
+    with pytest.raises(PrivacyError, match="negative") as raised:
+        step(RULE, (), 0, count, noise)
+    assert not any(character.isdigit() for character in str(raised.value).replace("0 or more", ""))

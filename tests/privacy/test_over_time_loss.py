@@ -1,0 +1,319 @@
+"""Algorithm 3's worst privacy loss, enumerated on the real decision code; and that every mutant of it is caught."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+
+from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, extended, running, step
+from monitor.privacy.payments import most_answers, over_time_payment
+
+Law = Mapping[Hashable, tuple[Fraction, Any]]
+Mechanism = Callable[[Any, int, Any], Law]
+Pairs = list[tuple[Any, Any]]
+WorstRatio = Callable[[Mechanism, Hashable, Sequence[Pairs]], Fraction | float]
+Draws = tuple[tuple[int, Fraction], ...]
+OneSided = Callable[[Fraction, int], Draws]
+
+PEOPLE = 2
+TICKS = 5
+QS = (Fraction(1, 2), Fraction(9, 10))
+SHAPES = list(product((1, 2, 3), (0, 1), (1, 2, 3), (1, 2)))  # W, F, k, T
+
+
+def rule_of(window: int, ahead: int, answers: int, threshold: int) -> OverTimeRule:
+    return OverTimeRule(Fraction(1), answers, threshold, window, ahead)
+
+
+def cap_of(threshold: int) -> int:
+    return max(threshold, PEOPLE) + 1
+
+
+def seen(answer: OverTimeAnswer, cap: int) -> Hashable:
+    """What the public sees of an answer; noisy counts from the cap on are one outcome."""
+    noisy_count = None if answer.noisy_count is None else min(answer.noisy_count, cap)
+    return answer.status, noisy_count, answer.resumes_at, tuple((mark.tick, mark.until) for mark in answer.marks)
+
+
+def collected(outcomes: Iterable[tuple[Hashable, Fraction, Any]]) -> Law:
+    law: dict[Hashable, tuple[Fraction, Any]] = {}
+    for outcome, chance, after in outcomes:
+        before, known = law.get(outcome, (Fraction(0), after))
+        assert known == after, "what is decided later depends on what was published alone"
+        law[outcome] = (before + chance, after)
+    return law
+
+
+def kept(marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
+    """A state with the noisy counts left out: nothing later depends on them (asserted by `collected` and below)."""
+    return tuple(replace(mark, noisy_count=0) for mark in marks)
+
+
+def mechanism_of(rule: OverTimeRule, draws: Draws, cap: int) -> Mechanism:
+    """The real `step`, with every draw injected; a negative draw (two-sided mutant) lowers the count instead."""
+
+    def law(marks: tuple[Mark, ...], tick: int, count: int | None) -> Law:
+        outcomes = []
+        for draw, chance in draws:
+            given = count if count is None or draw >= 0 else max(count + draw, 0)
+            answer = step(rule, marks, tick, given, max(draw, 0))
+            outcomes.append((seen(answer, cap), chance, kept(answer.marks)))
+        return collected(outcomes)
+
+    return law
+
+
+def pairs_at(tick: int, counted: range) -> Pairs:
+    """Count pairs (under D, under D') at a tick: another person o, the person's other visits r, the removed ones i.
+
+    All combinations: any set of ticks comes from someone's visits, as a visit may be reported late. And "unknown".
+    """
+    inside = (0, 1) if tick in counted else (0,)
+    people = product((0, 1), (0, 1), inside)
+    return [*sorted({(o + max(r, i), o + r) for o, r, i in people}), (None, None)]
+
+
+def streams(counted: range, ticks: int) -> list[Pairs]:
+    return [pairs_at(tick, counted) for tick in range(ticks)]
+
+
+def visit_ranges(reach: int, ticks: int) -> list[range]:
+    """The ticks whose counts hold one visit: W + A in a row, fewer where it was reported late or the stream ends."""
+    return [range(first, last) for first in range(ticks) for last in range(first + 1, min(first + reach, ticks) + 1)]
+
+
+@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
+@pytest.mark.parametrize("q", QS)
+def test_one_visit_costs_exactly_its_locations_epsilon_at_worst(
+    q: Fraction, window: int, ahead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
+) -> None:
+    """Over all streams of five ticks the worst ratio is e^(ε_l): k answers of ε_l/k (fewer where W + A ticks are)."""
+    rule = rule_of(window, ahead, answers, threshold)
+    mechanism = mechanism_of(rule, one_sided(q, cap_of(threshold)), cap_of(threshold))
+    ranges = visit_ranges(rule.reach, TICKS)
+    worst = max(worst_ratio(mechanism, (), streams(counted, TICKS)) for counted in ranges)
+    assert worst == q ** -min(answers, rule.reach)
+
+
+@pytest.mark.parametrize(
+    ("window", "ahead", "answers", "threshold"), [shape for shape in SHAPES if shape[2] <= shape[0] + 1]
+)
+@pytest.mark.parametrize("slots", [1, 2, 3, 4])
+def test_a_person_who_keeps_coming_pays_exactly_what_the_formula_says(
+    slots: int, window: int, ahead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
+) -> None:
+    """H slots of visits are in the counts of N = H + W + A - 1 ticks; the formula's number of answers is met."""
+    q = Fraction(1, 2)
+    rule = rule_of(window, ahead, answers, threshold)
+    mechanism = mechanism_of(rule, one_sided(q, cap_of(threshold)), cap_of(threshold))
+    counted = range(1, slots + rule.reach)
+    worst = worst_ratio(mechanism, (), streams(counted, counted.stop + 1))
+    most = most_answers(answers, window, ahead, slots)
+    assert worst == q**-most
+    assert over_time_payment(rule.epsilon, answers, window, ahead, slots) == most * rule.answer_epsilon
+
+
+@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
+def test_what_is_decided_does_not_depend_on_earlier_noisy_counts(
+    window: int, ahead: int, answers: int, threshold: int
+) -> None:
+    """Marks that differ in their noisy counts alone give the same status, count and end of the pause."""
+    rule = rule_of(window, ahead, answers, threshold)
+    for tick, count, draw in product(range(TICKS), (None, 0, 1, 2), range(3)):
+        low, high = (
+            step(rule, (Mark(1, noisy, rule.answer_epsilon, rule.reach),), tick, count, draw)
+            for noisy in (threshold, 99)
+        )
+        assert replace(low, marks=kept(low.marks)) == replace(high, marks=kept(high.marks))
+
+
+def false_safe(mechanism: Mechanism, threshold: int) -> Fraction:
+    """The chance of a "safe" at a location with `threshold` people."""
+    return sum(
+        (chance for outcome, (chance, _) in mechanism((), 0, threshold).items() if "safe" in str(outcome)), Fraction(0)
+    )
+
+
+@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
+def test_safe_is_never_said_of_a_location_at_the_threshold(
+    window: int, ahead: int, answers: int, threshold: int, one_sided: OneSided
+) -> None:
+    """One-sided noise never lowers a count."""
+    cap = cap_of(threshold)
+    rule = rule_of(window, ahead, answers, threshold)
+    assert false_safe(mechanism_of(rule, one_sided(Fraction(1, 2), cap), cap), threshold) == 0
+
+
+class TestMutants:
+    """Each is a small change of the real decision; the enumeration above must see it."""
+
+    q = Fraction(1, 2)
+
+    def worst(self, mechanism: Mechanism, reach: int, worst_ratio: WorstRatio, ticks: int = TICKS) -> Fraction | float:
+        return max(worst_ratio(mechanism, (), streams(counted, ticks)) for counted in visit_ranges(reach, ticks))
+
+    @pytest.mark.parametrize(("window", "ahead", "answers"), list(product((2, 3), (0, 1), (1, 2))))
+    def test_a_pause_one_tick_short_costs_one_answer_more(
+        self, window: int, ahead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
+    ) -> None:
+        """
+        W = 2, A = 1, k = 1: a visit is counted at three ticks, and the pause ends before the third.
+
+            tick      0  1  2
+            counted   x  x  x
+            answer    z  -  z
+        """
+        true_reach = rule_of(window, ahead, answers, 1).reach
+        short = mechanism_of(rule_of(window - 1, ahead, answers, 1), one_sided(self.q, 3), 3)
+        assert self.worst(short, true_reach, worst_ratio) == self.q ** -(answers + 1)
+
+    @pytest.mark.parametrize(("window", "ahead", "answers"), list(product((2, 3), (0, 1), (1, 2))))
+    def test_one_answer_too_many_a_window(
+        self, window: int, ahead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
+    ) -> None:
+        """The sum of running marks may exceed ε_l by one answer: k + 1 answers at ε_l/k each."""
+        rule = rule_of(window, ahead, answers, 1)
+        greedy = replace(rule, epsilon=rule.epsilon + rule.answer_epsilon, answers=answers + 1)
+        assert greedy.answer_epsilon == rule.answer_epsilon
+        worst = self.worst(mechanism_of(greedy, one_sided(self.q, 3), 3), rule.reach, worst_ratio)
+        assert worst == self.q ** -(answers + 1)
+
+    @pytest.mark.parametrize(("window", "ahead", "answers"), list(product((1, 2, 3), (0, 1), (1, 2))))
+    def test_noise_of_half_the_size(
+        self, window: int, ahead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
+    ) -> None:
+        """Draws at 2ε under answers that are booked at ε."""
+        rule = rule_of(window, ahead, answers, 1)
+        worst = self.worst(mechanism_of(rule, one_sided(self.q**2, 3), 3), rule.reach, worst_ratio)
+        assert worst == self.q ** (-2 * answers)
+
+    @pytest.mark.parametrize("threshold", [1, 2])
+    def test_two_sided_noise_says_safe_where_it_is_not(self, threshold: int, one_sided: OneSided) -> None:
+        """Towards P-neighbours two-sided noise costs no more; what it breaks is the truth of "safe"."""
+        cap = cap_of(threshold)
+        tails = [(draw, chance / (1 + self.q)) for draw, chance in one_sided(self.q, cap)]
+        both = (*tails, *((-draw, chance) for draw, chance in tails if draw > 0))
+        assert sum(chance for _, chance in both) == 1
+        assert false_safe(mechanism_of(rule_of(2, 0, 1, threshold), both, cap), threshold) > 0
+
+    def test_skipping_unchanged_locations_reveals_that_something_changed(
+        self, worst_ratio: WorstRatio, one_sided: OneSided
+    ) -> None:
+        """A location whose count is as before repeats "safe" without a draw: a noisy answer proves a visit."""
+        real = mechanism_of(rule_of(2, 0, 1, 2), one_sided(self.q, 3), 3)
+        safe = ("safe", None, None, ())
+
+        def skipping(state: tuple[Any, ...], tick: int, count: int | None) -> Law:
+            marks, last, said = state or ((), None, None)
+            if said == safe and count == last:
+                return {safe: (Fraction(1), state)}
+            law = real(marks, tick, count)
+            return {said: (chance, (after, count, said)) for said, (chance, after) in law.items()}
+
+        assert self.worst(skipping, 3, worst_ratio) == math.inf
+
+    def test_marks_on_visits_leak_without_bound(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+        """
+        T = 2, W = 3, two people with a visit each. The pause lasts while a marked visit is in the window.
+
+            tick           0  1  2  3  4
+            person's       x  x  x            taken away in D'
+            another's         x  x  x
+        """
+        draws = one_sided(self.q, 3)
+
+        def on_visits(marked: frozenset[str] | tuple[()], tick: int, visits: frozenset[str]) -> Law:
+            if visits & frozenset(marked):
+                return {"paused": (Fraction(1), marked)}
+            outcomes = []
+            for draw, chance in draws:
+                noisy_count = len(visits) + draw
+                answer = ("safe", (), chance) if noisy_count < 2 else (min(noisy_count, 3), visits, chance)
+                outcomes.append((answer[0], answer[2], frozenset(answer[1])))
+            return collected(outcomes)
+
+        losses = []
+        for first, other in product(range(TICKS), repeat=2):
+            days: list[Pairs] = []
+            for tick in range(TICKS):
+                rest = frozenset({"another's"} if other <= tick < other + 3 else ())
+                mine = frozenset({"person's"} if first <= tick < first + 3 else ())
+                days.append([(rest | mine, rest)])
+            losses.append(worst_ratio(on_visits, (), days))
+        assert max(losses) == math.inf
+
+
+class TestChangedRules:
+    """ε, k, W and F change in mid-stream, at the adversary's choice of ticks."""
+
+    unit = Fraction(1, 6)
+    rules = (
+        OverTimeRule(Fraction(1), answers=1, threshold=1, window=1, ahead=0),
+        OverTimeRule(Fraction(1), answers=2, threshold=1, window=2, ahead=1),
+        OverTimeRule(Fraction(1, 2), answers=1, threshold=2, window=3, ahead=0),
+        OverTimeRule(Fraction(1), answers=3, threshold=1, window=1, ahead=1),
+    )
+
+    def law(self, marks: tuple[Mark, ...], tick: int, given: tuple[int, int | None], one_sided: OneSided) -> Law:
+        """The state is the whole ledger, from which a changed rule reads back as far as it reaches."""
+        rule, count = self.rules[given[0]], given[1]
+        outcomes = []
+        for draw, chance in one_sided(Fraction(1, 2) ** int(rule.answer_epsilon / self.unit), 3):
+            answer = step(rule, marks, tick, count, draw)
+            if answer.status == "noisy_count":
+                spent = sum(mark.epsilon for mark in running(extended(rule, marks), tick))
+                assert spent + rule.answer_epsilon <= rule.epsilon
+                assert sum(mark.epsilon for mark in answer.marks) <= rule.epsilon
+            new = tuple(mark for mark in answer.marks if mark.tick == tick)
+            outcomes.append(((given[0], seen(answer, 3)), chance, kept((*marks, *new))))
+        return collected(outcomes)
+
+    def test_no_answer_exceeds_epsilon_and_a_visit_pays_the_largest_one_at_most(
+        self, worst_ratio: WorstRatio, one_sided: OneSided
+    ) -> None:
+        """
+        A visit stamped in slot 1 is read from tick 0 on; a rule has it in the counts of its W + A ticks from there.
+
+            tick              0  1  2  3  4
+            W + A = 2         x  x
+            W + A = 4         x  x  x  x
+            W + A = 3         x  x  x
+        """
+        for first in (0, 1):
+            choices: list[Pairs] = []
+            for tick in range(TICKS):
+                pairs: Pairs = []
+                for index, rule in enumerate(self.rules):
+                    counted = range(first, first + rule.reach)
+                    pairs += [((index, one), (index, other)) for one, other in pairs_at(tick, counted)]
+                choices.append(pairs)
+            worst = worst_ratio(lambda marks, tick, given: self.law(marks, tick, given, one_sided), (), choices)
+            assert worst == 2 ** int(max(rule.epsilon for rule in self.rules) / self.unit)
+
+    def test_dropping_what_ran_out_before_a_longer_window_is_caught(
+        self, worst_ratio: WorstRatio, one_sided: OneSided
+    ) -> None:
+        """
+        A mark that ended under W + A = 2 runs again under W + A = 4; a ledger read back too short forgets it.
+
+            tick      0  1  2  3
+            W + A     2  2  2  4
+            answer    z  -  .  z      "." drops the mark, which ended at tick 1
+        """
+
+        def forgetful(marks: tuple[Mark, ...], tick: int, given: tuple[int, int | None]) -> Law:
+            law = self.law(marks, tick, given, one_sided)
+            return {said: (chance, running(after, tick)) for said, (chance, after) in law.items()}
+
+        reaches = [0, 0, 0, 1]
+        choices = [
+            [((index, one), (index, other)) for one, other in pairs_at(tick, range(self.rules[index].reach))]
+            for tick, index in enumerate(reaches)
+        ]
+        assert worst_ratio(forgetful, (), choices) > 2**6

@@ -1,0 +1,114 @@
+"""What one person pays, and the check of the period."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import pytest
+
+from monitor.errors import OverspentError, PrivacyError
+from monitor.privacy.over_time import Mark, OverTimeRule
+from monitor.privacy.payments import (
+    Holding,
+    at_times_charge,
+    at_times_payment,
+    check_period,
+    excess_of_running_marks,
+    fits_at,
+    most_answers,
+    over_time_charge,
+    over_time_payment,
+    total_excess,
+)
+
+ONE = Fraction(1)
+
+
+def test_two_weeks_of_presence_cost_twice_the_locations_epsilon() -> None:
+    """W = 336, F = 1, H = 337 (two weeks, not aligned): N = 674 ticks, and W + A = 338 of them hold one answer."""
+    assert over_time_payment(ONE, answers=1, window=336, ahead=1, slots=337) == 2
+
+
+def test_a_single_visit_pays_the_locations_epsilon() -> None:
+    """H = 1: N = W + A, so k answers of ε_l/k."""
+    for window, ahead, answers in product((3, 14), (0, 2), (1, 2, 3)):
+        assert over_time_payment(Fraction(1, 3), answers, window, ahead, slots=1) == Fraction(1, 3)
+
+
+@pytest.mark.parametrize(("window", "ahead", "answers"), list(product((1, 2, 3), (0, 1), (1, 2, 3))))
+def test_the_formula_is_the_greedy_schedule(window: int, ahead: int, answers: int) -> None:
+    """Answering whenever W + A ticks hold fewer than k answers gives as many, for k ≤ W + A, as counted one by one."""
+    reach = OverTimeRule(ONE, answers, 1, window, ahead).reach
+    for slots in range(1, 12) if answers <= reach else ():
+        given: list[int] = []
+        for tick in range(slots + reach - 1):
+            if sum(tick - earlier < reach for earlier in given) < answers:
+                given.append(tick)
+        assert most_answers(answers, window, ahead, slots) == len(given)
+
+
+def test_each_designated_time_costs_its_epsilon() -> None:
+    """15 evenings at ε = 1/2."""
+    assert at_times_payment(Fraction(1, 2), 15) == Fraction(15, 2)
+
+
+def test_a_period_that_fits_returns_its_sum() -> None:
+    """Composition is plain addition (rule 12)."""
+    charges = [over_time_charge("stations", ONE, 1, 336, 1, 337), at_times_charge("evening", Fraction(1, 2), 15)]
+    assert check_period(Fraction(19, 2), charges) == Fraction(19, 2)
+    assert check_period(ONE, []) == 0
+
+
+def test_a_period_that_is_overspent_is_refused_with_the_sum_written_out() -> None:
+    """Stated, requested, difference, every term, and what to do."""
+    charges = [over_time_charge("stations", ONE, 2, 336, 1, 337), at_times_charge("evening", Fraction(1, 2), 15)]
+    with pytest.raises(OverspentError) as raised:
+        check_period(Fraction(9), charges)
+    message = str(raised.value)
+    for part in (
+        "privacy.epsilon is 9",
+        "one person may pay 19/2",
+        "1/2 more",
+        "stations: 2 = 4 noisy answers × 1/2, by visits in 337 slots",
+        "evening: 15/2 = 15 designated times × 1/2",
+        "2 + 15/2 = 19/2",
+        "Set privacy.epsilon to 19/2 or more",
+    ):
+        assert part in message
+
+
+def test_a_third_location_makes_running_marks_exceed_their_shares() -> None:
+    """
+    ε/2 was answered at each of two locations; a third is added, and each may answer at ε/3: 4/3·ε in all.
+
+        first    |--- 1/2 ---|          until 9
+        second      |--- 1/2 ---|       until 12
+        third          1/3 …
+    """
+    third = Fraction(1, 3)
+    first, second = Mark(4, 20, Fraction(1, 2), 9), Mark(7, 31, Fraction(1, 2), 12)
+    held = [Holding(third, (first,)), Holding(third, (second,)), Holding(third, ())]
+    assert ONE + total_excess(held, tick=8) == Fraction(4, 3)
+    assert fits_at(Fraction(0), held, tick=8) == 13
+    assert fits_at(Fraction(1, 6), held, tick=8) == 10
+    assert fits_at(third, held, tick=8) == 8
+    assert fits_at(Fraction(-1), held, tick=8) is None
+
+
+def test_marks_of_a_location_that_is_gone_exceed_by_all_of_their_epsilon() -> None:
+    """Its present ε_l is 0; marks that ended charge nothing more."""
+    marks = (Mark(1, 5, Fraction(1, 4), 6), Mark(5, 9, Fraction(1, 4), 10))
+    assert [excess_of_running_marks(Fraction(0), marks, tick) for tick in (6, 7, 11)] == [
+        Fraction(1, 2),
+        Fraction(1, 4),
+        Fraction(0),
+    ]
+    assert excess_of_running_marks(ONE, marks, tick=6) == 0
+
+
+@pytest.mark.parametrize("wrong", [(0, 3, 0, 1), (1, 0, 0, 1), (1, 3, -1, 1), (1, 3, 0, 0)])
+def test_what_the_algorithm_is_not_defined_for_is_refused(wrong: tuple[int, int, int, int]) -> None:
+    """No answers, no window, a negative F, no slot."""
+    with pytest.raises(PrivacyError, match="expected at least"):
+        most_answers(*wrong)
