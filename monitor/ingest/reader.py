@@ -1,4 +1,4 @@
-"""Kafka → windows: read, decode, accept or refuse, write; by one thread, with one write on its way (runtime, section 3).
+"""Kafka → windows: read, decode, accept or refuse, write; by one thread, with one write on its way.
 
 Where to begin is decided by the windows' own progress, never by offsets committed to Kafka: facts and progress are
 written together, so whatever is lost with one is lost with the other, and read again.
@@ -22,6 +22,7 @@ from monitor.ingest.accept import Accepted, Persons, accept
 from monitor.ingest.decode import Columns, Refusal, decode_records
 from monitor.ingest.source import Fetched, InputLog
 from monitor.scheme import Scheme
+from monitor.signals import Signal
 from monitor.windows.facts import SINCE_EVER, Span, Windows
 
 log = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class Reader:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
         self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
         self._committed = time.monotonic()
-        self.progressed = threading.Condition()
+        self.progressed = Signal()
 
     def step(self, timeout_ms: int) -> bool:
         """Read and write once; True if anything was read.
@@ -182,8 +183,7 @@ class Reader:
         if batch.letters:
             self._dead_letters.put(batch.letters)
         lowest = self._windows.write(batch.spans, batch.accepted.facts)
-        with self.progressed:
-            self.progressed.notify_all()
+        self.progressed.happened()
         return lowest
 
     def _finish(self) -> bool:

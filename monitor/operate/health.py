@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from socketserver import ThreadingMixIn
-from typing import Any, Final
+from typing import Any, Final, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -84,7 +84,7 @@ class Endpoint:
     def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
         if path == "/metrics":
-            return self._metrics(environ, start)
+            return cast("Iterable[bytes]", self._metrics(environ, start))
         if path == "/healthz":
             return _probe(start, dict.fromkeys(self._health.stalled(), "has not turned for a minute"))
         if path == "/readyz":

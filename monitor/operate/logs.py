@@ -15,7 +15,7 @@ _LOUD: Final = {"kafka": logging.ERROR, "redis": logging.WARNING}
 
 
 class _UtcFormatter(logging.Formatter):
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
 

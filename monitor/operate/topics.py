@@ -1,0 +1,213 @@
+"""The three topics: what settings the promises rest on, checked at start and set by `topics --create`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from monitor.connections import KafkaConnections
+from monitor.errors import TopicError, UnreachableError
+from monitor.scheme import Scheme
+from monitor.times import DAY, MILLISECOND, format_duration
+
+FOREVER: Final = "-1"
+_LONGEST: Final = str(2**63 - 1)
+_SNAPSHOT_OVERHEAD_BYTES: Final = 1_024
+_LOCATION_BYTES: Final = 60
+LEAST_MESSAGE_BYTES: Final = 256 * 1024  # a batch of the ledger's writer (LEDGER_BATCH_BYTES) fits twice
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a topic: what `topics --create` sets, whether a value will do, what it must be, and why."""
+
+    key: str
+    create: str
+    suffices: Callable[[str], bool]
+    expected: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNeeds:
+    """What one topic must be like."""
+
+    config_key: str
+    topic: str
+    partitions: int
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    """A topic as the brokers describe it: its id, how many partitions, its settings."""
+
+    topic_id: str
+    partitions: int
+    settings: Mapping[str, str]
+
+
+def _exactly(key: str, value: str, why: str) -> Setting:
+    return Setting(key, value, lambda found: found == value, value, why)
+
+
+def _at_least(key: str, least: int, create: int, why: str, shown: str) -> Setting:
+    return Setting(key, str(create), lambda found: found == FOREVER or int(found) >= least, shown, why)
+
+
+def _retention(least_us: int, why: str) -> Setting:
+    least = -(-least_us // MILLISECOND)
+    shown = f"at least {least} ({format_duration(least_us)}), or -1"
+    return _at_least("retention.ms", least, least + DAY // MILLISECOND, why, shown)
+
+
+_BY_TIME_ONLY: Final = (
+    _exactly("cleanup.policy", "delete", "compaction would drop records that still count"),
+    _exactly("retention.bytes", "-1", "retention by size would drop records that still count"),
+    _exactly("unclean.leader.election.enable", "false", "an unclean election drops acknowledged records"),
+)
+_SIMULATED: Final = (
+    _exactly("cleanup.policy", "delete", "compaction would drop records that still count"),
+    _exactly("retention.ms", FOREVER, "simulated time lies in the past: its records would be deleted at once"),
+    _exactly("retention.bytes", "-1", "retention by size would drop records that still count"),
+    _exactly("message.timestamp.type", "CreateTime", "records carry the simulated clock's time"),
+    _exactly("message.timestamp.before.max.ms", _LONGEST, "simulated time may lie far back"),
+    _exactly("message.timestamp.after.max.ms", _LONGEST, "simulated time may lie ahead"),
+)
+
+
+def needs(scheme: Scheme, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, ...]:
+    """What the topics of a configuration must be like: (visits, alerts, dead letters).
+
+    `kafka` is the configuration's section of that name.
+    """
+    slot = scheme.slots.length
+    memory = (scheme.lookback + scheme.ahead + 2) * slot
+    visits = (
+        _exactly("message.timestamp.type", "LogAppendTime", "a visit's fate depends on the broker's timestamp"),
+        _retention(memory, "windows and horizons are read again from it"),
+    )
+    alerts = (_retention((max(scheme.reach, scheme.longest_horizon) + 2) * slot, "what is spent is read from it"),)
+    size = (_message_bytes(scheme),)
+    topics, partitions = kafka.topics, kafka.partitions
+    return (
+        TopicNeeds(
+            "kafka.topics.visits",
+            topics.visits,
+            partitions.visits,
+            _SIMULATED if simulated else (*_BY_TIME_ONLY, *visits),
+        ),
+        TopicNeeds(
+            "kafka.topics.alerts",
+            topics.alerts,
+            partitions.alerts,
+            (*_SIMULATED, *size) if simulated else (*_BY_TIME_ONLY, *alerts, *size),
+        ),
+        TopicNeeds("kafka.topics.dead_letters", topics.dead_letters, partitions.alerts, ()),
+    )
+
+
+def _message_bytes(scheme: Scheme) -> Setting:
+    """The largest snapshot, of a shard all of whose locations are noisy, must fit one record."""
+    ids = scheme.registry.ids
+    sizes = [sum(len(ids[row].encode()) + _LOCATION_BYTES for row in rows) for rows in scheme.registry.by_shard]
+    largest = max(sizes, default=0) + _SNAPSHOT_OVERHEAD_BYTES
+    least = max(largest, LEAST_MESSAGE_BYTES)
+    enough = -(-sum(sizes) // max(1, 1_000_000 - _SNAPSHOT_OVERHEAD_BYTES))
+    why = f"the largest snapshot may have {largest} bytes; with {max(enough, 1)} shards it would fit 1 MB"
+    return _at_least("max.message.bytes", least, max(least, 1_048_588), why, f"at least {least}")
+
+
+def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
+    """The topics of these names that exist, with all their settings. Raises UnreachableError for a passing failure."""
+    described = {found["name"]: found for found in admin.describe_topics(list(names))}
+    there = [name for name in names if described.get(name, {"error_code": 3})["error_code"] == 0]
+    for name in names:
+        code = described.get(name, {"error_code": 3})["error_code"]
+        if code not in (0, 3):
+            raise UnreachableError(f"topic {name} cannot be described: Kafka's error code {code}")
+    if not there:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in there]
+    settings = admin.describe_configs(resources, config_filter="all")["topic"]
+    return {
+        name: FoundTopic(
+            str(described[name]["topic_id"]),
+            len(described[name]["partitions"]),
+            {key: str(entry["value"]) for key, entry in settings[name].items()},
+        )
+        for name in there
+    }
+
+
+def problems(wanted: TopicNeeds, found: FoundTopic | None) -> list[str]:
+    """What is wrong with a topic, each with the setting to change."""
+    if found is None:
+        missing = f"{wanted.config_key} is {wanted.topic!r}: there is no such topic"
+        return [f"{missing}; make it with `location-monitor topics --create`"]
+    return [
+        f"{wanted.config_key} is {wanted.topic!r}, whose {setting.key} is {found.settings.get(setting.key)}: expected "
+        f"{setting.expected}, because {setting.why}; change it with "
+        f"`kafka-configs.sh --alter --topic {wanted.topic} --add-config {setting.key}={setting.create}`"
+        for setting in wanted.settings
+        if not setting.suffices(found.settings.get(setting.key, "0"))
+    ]
+
+
+def checked(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
+    """The topics by name, all with the right settings.
+
+    Raises:
+        TopicError: with everything that is wrong with any of them.
+        UnreachableError: the brokers can't tell.
+    """
+    with connections.reached():
+        admin = connections.admin()
+        try:
+            found = describe(admin, [need.topic for need in wanted])
+        finally:
+            admin.close()
+    wrong = [problem for need in wanted for problem in problems(need, found.get(need.topic))]
+    if wrong:
+        raise TopicError("\n".join(wrong))
+    return found
+
+
+def create(connections: KafkaConnections, wanted: Sequence[TopicNeeds], replication_factor: int | None) -> list[str]:
+    """Make the topics that are missing, with the right settings; the names of those that were made.
+
+    Raises:
+        UnreachableError: the brokers can't make them.
+    """
+    with connections.reached():
+        admin = connections.admin()
+        try:
+            there = describe(admin, [need.topic for need in wanted])
+            missing = {
+                need.topic: {
+                    "num_partitions": need.partitions,
+                    "replication_factor": -1 if replication_factor is None else replication_factor,
+                    "configs": {setting.key: setting.create for setting in need.settings},
+                }
+                for need in wanted
+                if need.topic not in there
+            }
+            if missing:
+                admin.create_topics(missing, wait_for_metadata=True)
+        finally:
+            admin.close()
+    return list(missing)
+
+
+def groups_that_ran(connections: KafkaConnections, groups: Sequence[str]) -> list[str]:
+    """Which of these consumer groups the brokers know."""
+    with connections.reached():
+        admin = connections.admin()
+        try:
+            known = {str(group.get("group_id")) for group in admin.list_groups()}
+        finally:
+            admin.close()
+    return [group for group in groups if group in known]

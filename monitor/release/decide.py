@@ -1,0 +1,235 @@
+"""One tick of one ledger partition, decided: readings × marks × noise → records (Algorithms 3 and 4).
+
+Pure but for the noise, which is injected. Orders are public: monitors as configured, locations as in the registry,
+designated times by time, shards by number (privacy model, rule 11).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.contracts import alerts
+from monitor.privacy import at_times, over_time
+from monitor.privacy.at_times import AtTimesRule
+from monitor.privacy.noise import Noise
+from monitor.privacy.over_time import OverTimeAnswer
+from monitor.release.ledger import Record
+from monitor.release.state import LedgerState
+from monitor.scheme import AtTimes, OverTime, Scheme
+from monitor.windows.facts import Question, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was read for a tick: by shard the reading, and whether it holds all that was produced before as_of."""
+
+    readings: Mapping[int, Reading]
+    complete: Mapping[int, bool]
+
+    def whole_from(self, shard: int) -> int | None:
+        """The first slot from which the shard's windows are whole; None if the input was not read to the barrier."""
+        if not self.complete.get(shard, False):
+            return None
+        reading = self.readings[shard]
+        return max(reading.since, reading.trimmed)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The records of one tick, and what is counted of them: answers by (monitor, status)."""
+
+    records: tuple[Record, ...]
+    answers: Mapping[tuple[str, str], int]
+
+
+class Decider:
+    """Decides the ticks of some shards: those of one ledger partition."""
+
+    def __init__(self, scheme: Scheme, shards: Sequence[int], noise: Noise) -> None:
+        self._scheme = scheme
+        self._shards = tuple(shards)
+        self._noise = noise
+        owned = set(shards)
+        shard = scheme.registry.shard
+        self._watched = [
+            (monitor, [n for n, row in enumerate(monitor.rows) if int(shard[row]) in owned])
+            for monitor in scheme.over_time
+        ]
+
+    def questions(self, tick: int) -> dict[int, Question]:
+        """What each shard is asked at a tick."""
+        scheme = self._scheme
+        windows: dict[int, list[tuple[int, int]]] = {shard: [] for shard in self._shards}
+        for monitor, watched in self._watched:
+            start = scheme.window_start(monitor.window, tick)
+            for n in watched:
+                row = monitor.rows[n]
+                windows[int(scheme.registry.shard[row])].append((row, start))
+        live = {time for monitor in scheme.at_times for time in monitor.live(scheme.slots.as_of(tick))}
+        times = tuple(sorted(live))
+        return {shard: Question(tuple(dict.fromkeys(asked)), times) for shard, asked in windows.items()}
+
+    def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
+        """Draw every answer of a tick, once, and note in `state` what they spend."""
+        tally: Counter[tuple[str, str]] = Counter()
+        records = []
+        for monitor, watched in self._watched:
+            records += self._over_time(monitor, watched, tick, evidence, state, tally)
+        for timed in self._scheme.at_times:
+            for time in timed.live(self._scheme.slots.as_of(tick)):
+                records += self._at_time(timed, time, tick, evidence, state, tally)
+        state.last_tick = tick
+        return Decision(tuple(records), tally)
+
+    def _over_time(
+        self,
+        monitor: OverTime,
+        watched: Sequence[int],
+        tick: int,
+        evidence: Evidence,
+        state: LedgerState,
+        tally: Counter[tuple[str, str]],
+    ) -> list[Record]:
+        scheme = self._scheme
+        lost_tick = self._lost_tick(state)
+        noise = self._noise_by_location(monitor, watched)
+        records = []
+        for n in watched:
+            row, rule = monitor.rows[n], monitor.rules[n]
+            location = scheme.registry.ids[row]
+            count = self._count(row, monitor.window, tick, evidence, state)
+            marks = state.marks_of(monitor.name, location)
+            answer = over_time.step(rule, marks, tick, count, noise[n], lost_tick=lost_tick)
+            state.spend(monitor.name, location, answer.marks)
+            tally[monitor.name, answer.status] += 1
+            records.append(self._over_time_record(monitor, n, tick, answer))
+        return records
+
+    def _noise_by_location(self, monitor: OverTime, watched: Sequence[int]) -> dict[int, int]:
+        """Fresh noise for every location, whether or not it will be used (rule 3), drawn at once for each ε."""
+        by_epsilon: dict[Fraction, list[int]] = {}
+        for n in watched:
+            by_epsilon.setdefault(monitor.rules[n].answer_epsilon, []).append(n)
+        return {
+            n: int(drawn)
+            for epsilon, places in by_epsilon.items()
+            for n, drawn in zip(places, self._noise.geometric(epsilon, len(places)), strict=True)
+        }
+
+    def _count(self, row: int, window: int, tick: int, evidence: Evidence, state: LedgerState) -> int | None:
+        """The distinct people of a window; None unless all that was reported before as_of is known to be in it."""
+        shard = int(self._scheme.registry.shard[row])
+        start = self._scheme.window_start(window, tick)
+        whole_from = evidence.whole_from(shard)
+        if whole_from is None or max(whole_from, _input_since(state)) > start:
+            return None
+        return evidence.readings[shard].counts[row, start]
+
+    def _over_time_record(self, monitor: OverTime, n: int, tick: int, answer: OverTimeAnswer) -> Record:
+        scheme = self._scheme
+        as_of = scheme.slots.as_of(tick)
+        key, value, headers = alerts.over_time_record(
+            source=scheme.name,
+            monitor=monitor.name,
+            location_id=scheme.registry.ids[monitor.rows[n]],
+            rule=monitor.rules[n],
+            tick=tick,
+            as_of=as_of,
+            window_start=scheme.slots.start(scheme.window_start(monitor.window, tick)),
+            answer=answer,
+            resumes_at=None if answer.resumes_at is None else scheme.slots.as_of(answer.resumes_at),
+        )
+        return Record(key, value, tuple(headers), as_of // 1_000)
+
+    def _lost_tick(self, state: LedgerState) -> int | None:
+        terms = state.terms
+        return None if terms is None or terms.lost_at is None else self._scheme.slots.slot_of(terms.lost_at)
+
+    def _at_time(
+        self,
+        monitor: AtTimes,
+        time: int,
+        tick: int,
+        evidence: Evidence,
+        state: LedgerState,
+        tally: Counter[tuple[str, str]],
+    ) -> list[Record]:
+        noisy = state.noisy.setdefault((monitor.name, time), {})
+        marked: dict[int, list[int]] = {shard: [] for shard in self._shards}
+        for location in noisy:
+            row = self._scheme.registry.rows.get(location)
+            if row is not None and (shard := int(self._scheme.registry.shard[row])) in marked:
+                marked[shard].append(row)
+        records = []
+        for shard in self._shards:
+            complete = self._whole_at(time, shard, evidence, state)
+            if complete:
+                counts = evidence.readings[shard].present[time]
+                for row, count in self._newly_noisy(monitor, shard, marked[shard], counts):
+                    noisy[self._scheme.registry.ids[row]] = (tick, count)
+                    marked[shard].append(row)
+            tally[monitor.name, "complete" if complete else "unknown"] += 1
+            shown = {ids[row]: noisy[ids[row]] for ids in (self._scheme.registry.ids,) for row in sorted(marked[shard])}
+            records.append(self._snapshot(monitor, time, shard, tick, complete, shown))
+        return records
+
+    def _newly_noisy(
+        self, monitor: AtTimes, shard: int, marked_rows: Sequence[int], counts: NDArray[np.int64]
+    ) -> list[tuple[int, int]]:
+        rows = self._scheme.registry.by_shard[shard]
+        marked = np.zeros(len(rows), np.bool_)
+        marked[np.searchsorted(rows, marked_rows)] = True
+        rule = AtTimesRule(monitor.epsilon, monitor.threshold)
+        places, noisy_counts = at_times.step(rule, marked, counts, self._noise)
+        return [(int(rows[place]), int(count)) for place, count in zip(places, noisy_counts, strict=True)]
+
+    def _snapshot(
+        self,
+        monitor: AtTimes,
+        time: int,
+        shard: int,
+        tick: int,
+        complete: bool,  # noqa: FBT001  # it becomes the record's status
+        noisy: Mapping[str, tuple[int, int]],
+    ) -> Record:
+        scheme = self._scheme
+        as_of = scheme.slots.as_of(tick)
+        key, value, headers = alerts.at_times_record(
+            source=scheme.name,
+            monitor=monitor.name,
+            time=time,
+            shard=shard,
+            shards=scheme.registry.shards,
+            tick=tick,
+            as_of=as_of,
+            complete=complete,
+            final=monitor.is_final(time, as_of, scheme.slots),
+            registry=scheme.registry.digest,
+            locations=len(scheme.registry.by_shard[shard]),
+            threshold=monitor.threshold,
+            epsilon=monitor.epsilon,
+            noisy_counts=noisy,
+        )
+        return Record(key, value, tuple(headers), as_of // 1_000)
+
+    def _whole_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState) -> bool:
+        """Whether everyone who was reported to be somewhere at τ before as_of is known to be in the shard's facts."""
+        if not evidence.complete.get(shard, False):
+            return False
+        terms = state.terms
+        if terms is not None and terms.lost_at is not None and time < terms.lost_at:
+            return False
+        reading = evidence.readings[shard]
+        return max(reading.since, _input_since(state)) <= self._scheme.slots.slot_of(time) and time > reading.dropped
+
+
+def _input_since(state: LedgerState) -> int:
+    """The slot from which the input's facts are whole, where an earlier topic's were lost."""
+    since = None if state.terms is None else state.terms.input_since
+    return -(2**62) if since is None else since

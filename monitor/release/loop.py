@@ -1,0 +1,237 @@
+"""The release loop: takes over what it owns, and at each slot's close turns barrier and readings into answers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from monitor.clock import Clock
+from monitor.errors import FencedError, InputChangedError, UnreachableError, WindowsError
+from monitor.release.barrier import InputTopic
+from monitor.release.decide import Decision, Evidence
+from monitor.release.owner import Owner
+from monitor.scheme import Scheme
+from monitor.signals import Signal
+from monitor.times import SECOND
+from monitor.windows.facts import Question, Reading, Windows
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 0.02
+BACKOFF_SECONDS: Final = 0.5
+TIDY_PER_LOOKBACK: Final = 24
+TURN: Final = 10 * SECOND
+
+
+class Observer(Protocol):
+    """What is counted of the ticks."""
+
+    def tick(self, as_of_seconds: float, outcomes: Mapping[str, str], answers: Mapping[tuple[str, str], int]) -> None:
+        """A tick was decided."""
+
+    def skipped(self, monitors: Sequence[str]) -> None:
+        """A tick was not decided in time."""
+
+    def tick_took(self, seconds: float) -> None:
+        """How long a tick took, from barrier to ledger."""
+
+    def recovery(self, cause: str) -> None:
+        """A partition was taken over, because of `cause`."""
+
+
+class Ownership(Protocol):
+    """Which output partitions are this instance's at the moment."""
+
+    @property
+    def owned(self) -> frozenset[int]:
+        """The partitions."""
+
+
+class ReleaseLoop:
+    """Decides ticks, by one thread. `take_over` makes the owner of a partition (and fences earlier ones).
+
+    `progressed` happens when this instance's reader has written; others' writes are noticed by looking again.
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme,
+        windows: Windows,
+        input_topic: InputTopic,
+        ownership: Ownership,
+        take_over: Callable[[int], Owner],
+        observer: Observer,
+        clock: Clock,
+        progressed: Signal,
+    ) -> None:
+        self._scheme = scheme
+        self._windows = windows
+        self._input = input_topic
+        self._ownership = ownership
+        self._take_over = take_over
+        self._observer = observer
+        self._clock = clock
+        self._owners: dict[int, Owner] = {}
+        self._tidied: int | None = None
+        self._progressed = progressed
+        self.decided = Signal()
+        self.last_tick: int | None = None
+
+    @property
+    def owners(self) -> Mapping[int, Owner]:
+        """The partitions that were taken over and not lost since."""
+        return self._owners
+
+    def sync(self, queues: int) -> None:
+        """Take over the partitions that are owned now, and let go of the others."""
+        owned = {partition for partition in self._ownership.owned if partition < queues}
+        for partition in [known for known in self._owners if known not in owned]:
+            self._owners.pop(partition).close()
+        for partition in sorted(owned - self._owners.keys()):
+            self._owners[partition] = self._take_over(partition)
+            self._observer.recovery("takeover")
+
+    def tick(self, tick: int, stop: threading.Event) -> None:
+        """Decide a tick for every partition that may, at its release time.
+
+        Raises:
+            InputChangedError: the input topic is another one: everything must be made anew.
+        """
+        owners = [owner for owner in self._owners.values() if owner.may_decide(tick)]
+        began = time.perf_counter()
+        evidence = self._evidence(tick, owners, stop)
+        self._clock.wait_until(self._release_time(tick), stop)
+        if stop.is_set():
+            return
+        if not self._clock.simulated and self._clock.now() >= self._scheme.slots.as_of(tick + 1):
+            self._observer.skipped(self._monitors())
+            return
+        decisions = [decision for owner in owners if (decision := self._decided(owner, tick, evidence)) is not None]
+        self._observer.tick_took(time.perf_counter() - began)
+        self._count(tick, decisions)
+        self._tidy(tick)
+        self.last_tick = tick
+        self.decided.happened()
+
+    def _monitors(self) -> list[str]:
+        scheme = self._scheme
+        return [monitor.name for monitor in scheme.over_time] + [monitor.name for monitor in scheme.at_times]
+
+    def _release_time(self, tick: int) -> int:
+        return self._scheme.slots.as_of(tick) + self._scheme.release_delay
+
+    def _evidence(self, tick: int, owners: Sequence[Owner], stop: threading.Event) -> Evidence:
+        """Ask for the barrier, and read until the facts hold all of it or the release time has come."""
+        questions = {shard: asked for owner in owners for shard, asked in owner.questions(tick).items()}
+        barrier: Mapping[int, int] | None = None
+        evidence = Evidence({}, {})
+        while questions:
+            seen = self._progressed.number
+            try:
+                if barrier is None:
+                    barrier = self._input.barrier()
+                evidence = self._read(tick, barrier, questions)
+            except InputChangedError:
+                raise
+            except (UnreachableError, WindowsError) as error:
+                log.warning("tick %d: %s", tick, error)
+            if evidence.complete and all(evidence.complete.values()):
+                break
+            if stop.is_set() or (not self._clock.simulated and self._clock.now() >= self._release_time(tick)):
+                break
+            self._progressed.wait(seen, POLL_SECONDS)
+        return evidence
+
+    def _read(self, tick: int, barrier: Mapping[int, int], questions: Mapping[int, Question]) -> Evidence:
+        readings = self._windows.read(questions)
+        return Evidence(
+            readings, {shard: self._complete(reading, barrier, tick) for shard, reading in readings.items()}
+        )
+
+    def _complete(self, reading: Reading, barrier: Mapping[int, int], tick: int) -> bool:
+        """Whether a reading holds all that was produced before as_of, and was made before its release (rule 2)."""
+        in_time = self._clock.simulated or reading.time <= self._release_time(tick)
+        return in_time and all(reading.progress.get(partition, -1) >= end for partition, end in barrier.items())
+
+    def _decided(self, owner: Owner, tick: int, evidence: Evidence) -> Decision | None:
+        try:
+            return owner.decide(tick, evidence)
+        except (UnreachableError, FencedError) as error:
+            log.warning("tick %d: ledger partition %d is taken over anew: %s", tick, owner.partition, error)
+            self._owners.pop(owner.partition).close()
+            return None
+
+    def _count(self, tick: int, decisions: Sequence[Decision]) -> None:
+        answers: dict[tuple[str, str], int] = {}
+        for decision in decisions:
+            for key, count in decision.answers.items():
+                answers[key] = answers.get(key, 0) + count
+        unknown = {monitor for monitor, status in answers if status == "unknown"}
+        outcomes = {name: "unknown" if name in unknown else "decided" for name in self._monitors()}
+        if decisions:
+            self._observer.tick(self._scheme.slots.as_of(tick) / SECOND, outcomes, answers)
+
+    def _tidy(self, tick: int) -> None:
+        """Now and then cut off what no later tick asks for; a failure only leaves it for the next time."""
+        every = max(1, self._scheme.lookback // TIDY_PER_LOOKBACK)
+        if self._tidied is not None and tick - self._tidied < every:
+            return
+        slots, widest = self._scheme.slots, self._scheme.widest_window
+        # One bound for all monitors: what is dropped counts as gone for every one of them.
+        cut = slots.as_of(tick) - self._scheme.longest_horizon * slots.length
+        past = self._times(cut - 2 * every * slots.length, cut)
+        live = self._times(cut, slots.as_of(tick + self._scheme.ahead + 1))
+        shards = [shard for owner in self._owners.values() for shard in owner.shards]
+        try:
+            self._windows.tidy(shards, tick - widest, past, live)
+        except (UnreachableError, WindowsError) as error:
+            log.warning("old facts are kept for now: %s", error)
+            return
+        self._tidied = tick
+
+    def _times(self, low: int, high: int) -> list[int]:
+        return sorted({int(at) for timed in self._scheme.at_times for at in timed.times.between(low, high)})
+
+    def close(self) -> None:
+        """Let go of every partition."""
+        for owner in self._owners.values():
+            owner.close()
+        self._owners.clear()
+        self._input.close()
+
+
+def run_release(
+    loop: ReleaseLoop,
+    queues: int,
+    clock: Clock,
+    scheme: Scheme,
+    stop: threading.Event,
+    wake: threading.Event,
+    alive: Callable[[str], None],
+) -> None:
+    """Turn the loop until told to stop: one tick per slot that closes.
+
+    Raises:
+        InputChangedError, LedgerError: everything must be looked at anew.
+    """
+    while not stop.is_set():
+        wake.clear()
+        if stop.is_set():  # it was set before `wake`, so clearing `wake` can't have hidden it
+            break
+        try:
+            loop.sync(queues)
+        except (UnreachableError, FencedError) as error:
+            log.warning("a ledger partition cannot be taken over yet: %s", error)
+            alive(f"taking over: {error}")
+            stop.wait(BACKOFF_SECONDS)
+            continue
+        tick = scheme.slots.slot_of(clock.now())
+        closes = scheme.slots.as_of(tick) + scheme.tolerance
+        while not wake.is_set():
+            alive("")
+            if clock.wait_until(min(closes, clock.now() + TURN), wake) and clock.now() >= closes:
+                loop.tick(tick, stop)
+                break

@@ -1,0 +1,161 @@
+"""The owner of one ledger partition: takes it over, decides its ticks, and is the only one who appends to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from monitor.clock import Clock
+from monitor.connections import KafkaConnections
+from monitor.contracts import alerts
+from monitor.errors import LedgerError
+from monitor.privacy.noise import Noise
+from monitor.release.decide import Decider, Decision, Evidence
+from monitor.release.ledger import Record, Writer, read_partition
+from monitor.release.state import LedgerState, Terms
+from monitor.scheme import Scheme
+from monitor.windows.facts import Question
+
+log = logging.getLogger(__name__)
+
+OWNER_RECORDS_PER_REACH: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPlace:
+    """Where the ledger is: topic, its id, and the id of the input topic that the facts are read from."""
+
+    topic: str
+    topic_id: str
+    input_topic_id: str
+    fingerprint: str
+
+
+class Owner:
+    """One ledger partition, taken over. Making one fences every earlier owner (runtime, section 4).
+
+    Raises:
+        UnreachableError: (any method) the outcome is not known: make a new owner.
+        FencedError: (any method) somebody else took over.
+        LedgerError: the ledger is another service's, uninitialised, or can't be read.
+    """
+
+    def __init__(
+        self,
+        connections: KafkaConnections,
+        place: LedgerPlace,
+        partition: int,
+        scheme: Scheme,
+        noise: Noise,
+        clock: Clock,
+    ) -> None:
+        self.partition = partition
+        self._connections = connections
+        self._place = place
+        self._scheme = scheme
+        self._clock = clock
+        self._writer = Writer(connections, place.topic, place.topic_id, partition)
+        try:
+            self.state = self._take_over()
+        except BaseException:
+            self._writer.close()
+            raise
+        terms = self.state.terms
+        queues = terms.partitions if terms is not None else 1
+        self.shards = [shard for shard in range(scheme.registry.shards) if shard % queues == partition]
+        self._decider = Decider(scheme, self.shards, noise)
+        self.first_tick = scheme.slots.slot_of(clock.now())
+        self._owner_record_at = self.first_tick
+
+    def _take_over(self) -> LedgerState:
+        """Append an owner record, read up to it, and append the bytes of the last tick once more.
+
+        Reading up to one's own record is reading to the end: a leader that lags can't cut it short. What the record
+        carries was read before; should that prove incomplete, another one is appended.
+        """
+        terms = self._terms(self._read(None))
+        while True:
+            offset = self._writer.append([self._owner_record(terms)])
+            state = self._read(offset + 1)
+            if self._terms(state) == terms and state.terms == terms:
+                break
+            terms = self._terms(state)
+        self._writer.append(list(state.last_records.values()))
+        log.info("owns ledger partition %d: %d records read", self.partition, state.records)
+        return state
+
+    def _read(self, until: int | None) -> LedgerState:
+        state = LedgerState()
+        for _offset, record in read_partition(self._connections, self._place.topic, self.partition, until):
+            state.fold(record, self._scheme.slots)
+        return state
+
+    def _terms(self, state: LedgerState) -> Terms:
+        """What this owner's record must carry, given what the ledger says."""
+        known = state.terms
+        if known is None:
+            raise LedgerError(
+                f"partition {self.partition} of {self._place.topic} has no first record, so what was spent is not "
+                "known: run `location-monitor topics --create`"
+            )
+        if known.service != self._scheme.name:
+            raise LedgerError(
+                f"service.name is {self._scheme.name!r}, and the ledger {self._place.topic} belongs to "
+                f"{known.service!r}: give each service its own kafka.topics.alerts"
+            )
+        since = known.input_since
+        if known.input_topic_id not in ("", self._place.input_topic_id):
+            now = self._clock.now() + self._scheme.tolerance
+            since = self._scheme.slots.slot_of(now) + self._scheme.ahead + 1
+        return replace(
+            known,
+            input_topic_id=self._place.input_topic_id,
+            input_since=since,
+            fingerprint=self._place.fingerprint,
+        )
+
+    def _owner_record(self, terms: Terms) -> Record:
+        now = self._clock.now()
+        key, value, headers = alerts.owner_record(
+            source=self._scheme.name,
+            service=terms.service,
+            fingerprint=terms.fingerprint,
+            input_topic_id=terms.input_topic_id,
+            partitions=terms.partitions,
+            lost_at=terms.lost_at,
+            input_since=terms.input_since,
+            partition=self.partition,
+            at=now,
+        )
+        return Record(key, value, tuple(headers), now // 1_000)
+
+    def questions(self, tick: int) -> dict[int, Question]:
+        """What the owned shards are asked at a tick."""
+        return self._decider.questions(tick)
+
+    def may_decide(self, tick: int) -> bool:
+        """Whether the tick is this owner's to decide: closed after it took over, and above the ledger's last."""
+        last = self.state.last_tick
+        return tick >= self.first_tick and (last is None or tick > last)
+
+    def decide(self, tick: int, evidence: Evidence) -> Decision:
+        """Decide a tick and append its answers; once this returns, they are in the ledger.
+
+        The owner record is repeated now and then, so that what it carries outlives the topic's retention.
+        """
+        decision = self._decider.decide(tick, evidence, self.state)
+        records: Sequence[Record] = decision.records
+        terms = self.state.terms
+        if terms is not None and tick - self._owner_record_at >= max(1, self._scheme.reach // OWNER_RECORDS_PER_REACH):
+            records = [self._owner_record(terms), *records]
+            self._owner_record_at = tick
+        self._writer.append(records)
+        oldest = self._scheme.slots.as_of(tick) - (self._scheme.longest_horizon + 1) * self._scheme.slots.length
+        self.state.forget(tick, self._scheme.reach, oldest)
+        return decision
+
+    def close(self) -> None:
+        """Let go of the partition."""
+        self._writer.close()

@@ -1,0 +1,127 @@
+"""What one ledger partition says, folded from its records: what is spent, by whom, and how far it was decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from monitor.contracts.ledger import AtTimesEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
+from monitor.errors import LedgerError
+from monitor.privacy.over_time import Mark
+from monitor.release.ledger import Record
+from monitor.slots import Slots
+from monitor.times import format_instant, parse_instant
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What owner records carry from one owner to the next.
+
+    `partitions`: Q, over how many output partitions the shards are spread, for good. `lost_at`: when an earlier
+    ledger was lost, an instant. `input_topic_id`: which topic the facts were read from; `input_since`: the slot from
+    which its facts are whole, if an earlier topic's were lost.
+    """
+
+    service: str
+    partitions: int
+    lost_at: int | None = None
+    input_topic_id: str = ""
+    input_since: int | None = None
+    fingerprint: str = ""
+
+
+@dataclass(slots=True)
+class LedgerState:
+    """The state of one partition.
+
+    `marks` keeps every mark that was read, also such as have run out: a longer window may hold what they charged once
+    more. `noisy`: by monitor and designated time, (tick, noisy count) by location.
+    """
+
+    terms: Terms | None = None
+    last_tick: int | None = None
+    marks: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
+    noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
+    last_records: dict[str, Record] = field(default_factory=dict)
+    records: int = 0
+
+    def marks_of(self, monitor: str, location: str) -> tuple[Mark, ...]:
+        """A location's marks, by tick."""
+        known = self.marks.get((monitor, location), {})
+        return tuple(known[tick] for tick in sorted(known))
+
+    def fold(self, record: Record, slots: Slots) -> None:
+        """Take in the next record. Records of kinds that this version doesn't know are passed over.
+
+        Raises:
+            LedgerError: a record of a known kind that cannot be read, or another version's ledger.
+        """
+        self.records += 1
+        entry = read_record(record.key, record.value, record.headers)
+        match entry:
+            case None:
+                return
+            case StartEntry() | OwnerEntry():
+                self._fold_terms(entry)
+            case OverTimeEntry() | AtTimesEntry():
+                self._fold_answer(entry, record, slots)
+
+    def _fold_terms(self, entry: StartEntry | OwnerEntry) -> None:
+        if self.terms is not None and entry.service != self.terms.service:
+            raise LedgerError(
+                f"the ledger belongs to the service {self.terms.service!r} and holds a record of {entry.service!r}: "
+                "two services on one output topic both spend; give each its own kafka.topics.alerts"
+            )
+        lost_at = parse_instant(entry.lost_at) if entry.lost_at else None
+        known = self.terms or Terms(entry.service, entry.partitions)
+        lost = max((at for at in (known.lost_at, lost_at) if at is not None), default=None)
+        if isinstance(entry, OwnerEntry):
+            known = replace(
+                known,
+                input_topic_id=entry.input_topic_id,
+                input_since=entry.input_since,
+                fingerprint=entry.fingerprint,
+            )
+        self.terms = replace(known, lost_at=lost)
+
+    def _fold_answer(self, entry: OverTimeEntry | AtTimesEntry, record: Record, slots: Slots) -> None:
+        if self.last_tick is None or entry.tick > self.last_tick:
+            _check_grid(entry, record, slots)
+            self.last_tick = entry.tick
+            self.last_records.clear()
+        if entry.tick == self.last_tick:
+            self.last_records[entry.ce_id] = record
+        if isinstance(entry, OverTimeEntry):
+            self.spend(entry.monitor, entry.location_id, entry.marks)
+        else:
+            known = self.noisy.setdefault((entry.monitor, entry.time), {})
+            for location, answer in entry.noisy_counts.items():
+                known.setdefault(location, answer)
+
+    def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
+        """Note marks; of one tick's mark, the longer one counts."""
+        known = self.marks.setdefault((monitor, location), {})
+        for mark in marks:
+            before = known.get(mark.tick)
+            known[mark.tick] = mark if before is None or mark.until > before.until else before
+
+    def forget(self, tick: int, reach: int, oldest_time: int) -> None:
+        """Drop marks that no window of up to `reach` slots can hold again, and designated times that are over."""
+        for key, known in list(self.marks.items()):
+            kept = {at: mark for at, mark in known.items() if max(mark.until, at + reach - 1) >= tick}
+            if kept:
+                self.marks[key] = kept
+            else:
+                del self.marks[key]
+        for place in [place for place in self.noisy if place[1] < oldest_time]:
+            del self.noisy[place]
+
+
+def _check_grid(entry: OverTimeEntry | AtTimesEntry, record: Record, slots: Slots) -> None:
+    """Ticks are numbers on one grid: on another one they would say nothing about what still runs."""
+    said = (dict(record.headers).get("ce_time") or b"").decode()
+    expected = format_instant(slots.as_of(entry.tick))
+    if said != expected:
+        raise LedgerError(
+            f"clock.slot and clock.origin put tick {entry.tick} at {expected}, and the ledger has it at {said}: they "
+            "can't change over a ledger; keep them, or begin a new kafka.topics.alerts when nothing runs any more"
+        )

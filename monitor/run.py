@@ -1,0 +1,108 @@
+"""`location-monitor run`: starts the service, and starts it anew whenever the world it was made for has changed."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+from monitor.clock import Clock
+from monitor.errors import FailedError, InputChangedError, MonitorError
+from monitor.operate.health import Endpoint, Health
+from monitor.operate.metrics import Metrics
+from monitor.operate.preflight import Found, check_marks, look
+from monitor.operate.topics import needs
+from monitor.service import Service, Settings, redis_windows, secure_noise
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS: Final = 1.0
+LONGEST_PAUSE_SECONDS: Final = 30.0
+TURN_SECONDS: Final = 1.0
+
+
+def prepare(settings: Settings, clock: Clock) -> Found:
+    """Look at the servers: topics, ledger, what a person may have paid already.
+
+    Raises:
+        RefusedError: what was found must be mended first.
+        UnreachableError: the servers can't be looked at now.
+    """
+    config, scheme = settings.config, settings.scheme
+    wanted = needs(scheme, config.kafka, simulated=clock.simulated)
+    found = look(settings.kafka, scheme, wanted, config.kafka.topics.alerts)
+    check_marks(scheme, found.states, config.privacy.epsilon, settings.worst, scheme.slots.slot_of(clock.now()))
+    return found
+
+
+def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
+    """Run until told to stop. Servers that are away are waited for: alive, and not ready.
+
+    Raises:
+        RefusedError: what was found on the servers must be mended first.
+        UsageError: the metrics' port cannot be had.
+    """
+    metrics, health = Metrics(), Health()
+    endpoint = Endpoint(settings.config.metrics.port, metrics.registry, health)
+    log.info("metrics and health on port %d", endpoint.port)
+    pause = FIRST_PAUSE_SECONDS
+    try:
+        while not stop.is_set():
+            try:
+                _run_once(settings, clock, metrics, health, stop)
+                pause = FIRST_PAUSE_SECONDS
+            except (FailedError, InputChangedError) as error:
+                log.warning("starting again in %.0f s: %s", pause, error)
+                health.turned("service", str(error))
+                stop.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+    finally:
+        endpoint.close()
+
+
+def _run_once(settings: Settings, clock: Clock, metrics: Metrics, health: Health, stop: threading.Event) -> None:
+    health.turned("service", "looking at the servers")
+    found = prepare(settings, clock)
+    windows = redis_windows(settings, found)
+    try:
+        windows.check()
+        service = Service(settings, found, windows, clock, secure_noise(), metrics, health)
+        try:
+            service.start()
+            log.info("%s runs: %d locations", settings.scheme.name, len(settings.scheme.registry.ids))
+            while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
+                health.turned("service")
+        finally:
+            service.stop()
+    finally:
+        windows.close()
+    _raise(service.failure)
+
+
+def _raise(failure: BaseException | None) -> None:
+    if failure is not None:
+        raise failure if isinstance(failure, MonitorError) else FailedError(repr(failure)) from failure
+
+
+@contextmanager
+def stopped_by_signals(stop: threading.Event, said: Callable[[str], None]) -> Iterator[None]:
+    """Set `stop` at SIGTERM and SIGINT; a second one ends the process as usual."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        said(f"{signal.Signals(number).name}: finishing what is under way")
+        stop.set()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    for each in before:
+        signal.signal(each, handle)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

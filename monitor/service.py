@@ -1,0 +1,238 @@
+"""The composition root: the one place where parts are made and wired, for `run`, `replay` and `demo` alike.
+
+A service is made for one state of the world (topics, fingerprint, Q). When that changes, it is stopped and another one
+is made: there is one way to start, and recovery is a start.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from monitor.check import check
+from monitor.clock import Clock
+from monitor.compile import compile_scheme
+from monitor.config import Config, Location, kafka_password, redis_password
+from monitor.connections import KafkaConnections
+from monitor.errors import InsecureNoiseError, MonitorError
+from monitor.ingest.dead_letters import DeadLetterTopic
+from monitor.ingest.reader import Reader, run_reader
+from monitor.ingest.source import InputLog
+from monitor.operate.health import Health
+from monitor.operate.metrics import Metrics
+from monitor.operate.preflight import Found
+from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
+from monitor.release.barrier import InputTopic
+from monitor.release.loop import ReleaseLoop, run_release
+from monitor.release.membership import Membership
+from monitor.release.owner import LedgerPlace, Owner
+from monitor.scheme import Scheme
+from monitor.signals import Signal
+from monitor.windows.facts import Windows
+from monitor.windows.fingerprint import fingerprint
+from monitor.windows.hashing import PersonHasher
+from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_store import RedisWindows
+
+log = logging.getLogger(__name__)
+
+JOIN_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A configuration, ready for use: what is watched, where the servers are, and the secret for person ids."""
+
+    config: Config
+    scheme: Scheme
+    kafka: KafkaConnections
+    redis: RedisAddress
+    hasher: PersonHasher
+    worst: Fraction  # what one person may pay at most in the period, by the configuration alone
+
+    @property
+    def input_group(self) -> str:
+        """The consumer group of the input topic."""
+        return self.config.service.name
+
+    @property
+    def release_group(self) -> str:
+        """The consumer group that shares out the output partitions."""
+        return f"{self.config.service.name}-release"
+
+
+def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> Settings:
+    """Make a configuration ready for use. Reads the files of passwords; connects to nothing.
+
+    Raises:
+        ConfigError, OverspentError: (exit 2) with all that is wrong with the configuration.
+    """
+    worst = check(config, locations).total
+    return Settings(
+        config,
+        compile_scheme(config, locations),
+        kafka_connections(config),
+        redis_address(config),
+        PersonHasher(key),
+        worst,
+    )
+
+
+def kafka_connections(config: Config) -> KafkaConnections:
+    """How to talk to the configured Kafka."""
+    kafka = config.kafka
+    password = kafka_password(config)
+    security: dict[str, object] = {"security_protocol": kafka.security_protocol}
+    if kafka.uses_sasl:
+        security |= {
+            "sasl_mechanism": kafka.sasl_mechanism,
+            "sasl_plain_username": kafka.username,
+            "sasl_plain_password": password.get_secret_value() if password else None,
+        }
+    if kafka.uses_tls:
+        files = {"ssl_cafile": kafka.ca_file, "ssl_certfile": kafka.certificate_file, "ssl_keyfile": kafka.key_file}
+        security |= {name: str(path) for name, path in files.items() if path is not None}
+    return KafkaConnections(kafka.bootstrap_servers, security, f"location-monitor-{config.service.name}")
+
+
+def redis_address(config: Config) -> RedisAddress:
+    """How to talk to the configured Redis."""
+    redis = config.redis
+    password = redis_password(config)
+    return RedisAddress(
+        redis.url.get_secret_value(),
+        redis.username,
+        password.get_secret_value() if password else None,
+        str(redis.ca_file) if redis.ca_file else None,
+        redis.cluster,
+    )
+
+
+def secure_noise() -> OneSidedNoise:
+    """The noise that answers are published with."""
+    return OneSidedNoise(SystemEntropy())
+
+
+def redis_windows(settings: Settings, found: Found) -> RedisWindows:
+    """The windows in Redis, under the fingerprint of this configuration and this input topic."""
+    topic_id = found.topics[settings.config.kafka.topics.visits].topic_id
+    mark = fingerprint(settings.scheme, settings.hasher.key_digest, topic_id)
+    return RedisWindows(settings.scheme, mark, redis_client(settings.redis))
+
+
+class Service:
+    """A running service: a reading and a releasing thread, from `start` to `stop`.
+
+    `failure` is what ended it from within, once `ended` is set: the world has changed, or it must not go on.
+
+    Raises:
+        InsecureNoiseError: (when made) the noise can be predicted.
+        UnreachableError: (when made) a server cannot be used now.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        found: Found,
+        windows: Windows,
+        clock: Clock,
+        noise: Noise,
+        metrics: Metrics,
+        health: Health,
+    ) -> None:
+        if not noise.secure:
+            raise InsecureNoiseError(
+                "the noise is seeded, so answers could be stripped of it: publish with the operating system's entropy"
+            )
+        self._settings, self._found, self._windows = settings, found, windows
+        self._clock, self._noise, self._metrics, self._health = clock, noise, metrics, health
+        self._stop, self._wake = threading.Event(), threading.Event()
+        self.ended = threading.Event()
+        self.failure: BaseException | None = None
+        self._dead_letters = self._make_dead_letters()
+        topics = settings.config.kafka.topics
+        self._membership = Membership(settings.kafka, topics.alerts, settings.release_group, self._wake)
+        try:
+            source = InputLog(settings.kafka, topics.visits, settings.input_group)
+        except BaseException:
+            self._membership.close()
+            raise
+        self.reader = Reader(settings.scheme, source, windows, settings.hasher, self._dead_letters, metrics, clock)
+        self.loop = self._make_loop(self.reader.progressed)
+        self._threads = [
+            threading.Thread(target=self._run, args=("reading", self._read), name="reading", daemon=True),
+            threading.Thread(target=self._run, args=("release", self._release), name="release", daemon=True),
+        ]
+
+    def _make_dead_letters(self) -> DeadLetterTopic:
+        topics = self._settings.config.kafka.topics
+        limit = int(self._found.topics[topics.dead_letters].settings["max.message.bytes"])
+        return DeadLetterTopic(self._settings.kafka, topics.dead_letters, topics.visits, limit)
+
+    def _make_loop(self, progressed: Signal) -> ReleaseLoop:
+        topics = self._settings.config.kafka.topics
+        input_id, ledger_id = self._found.topics[topics.visits].topic_id, self._found.topics[topics.alerts].topic_id
+        mark = fingerprint(self._settings.scheme, self._settings.hasher.key_digest, input_id)
+        place = LedgerPlace(topics.alerts, ledger_id, input_id, mark)
+
+        def take_over(partition: int) -> Owner:
+            return Owner(self._settings.kafka, place, partition, self._settings.scheme, self._noise, self._clock)
+
+        return ReleaseLoop(
+            self._settings.scheme,
+            self._windows,
+            InputTopic(self._settings.kafka, topics.visits, input_id),
+            self._membership,
+            take_over,
+            self._metrics,
+            self._clock,
+            progressed,
+        )
+
+    @property
+    def queues(self) -> int:
+        """Q: over how many ledger partitions the shards are spread."""
+        return self._found.terms.partitions
+
+    def start(self) -> None:
+        """Begin to read and to release."""
+        for thread in self._threads:
+            self._health.expect(thread.name)
+            thread.start()
+
+    def _run(self, name: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except MonitorError as error:
+            self.failure = error
+            log.warning("%s ends: %s", name, error)
+        except BaseException as error:
+            self.failure = error
+            log.exception("%s ends by a fault of this program", name)
+            raise
+        finally:
+            self.ended.set()
+
+    def _read(self) -> None:
+        run_reader(self.reader, self._stop, lambda waiting: self._health.turned("reading", waiting))
+
+    def _release(self) -> None:
+        def alive(waiting: str) -> None:
+            self._health.turned("release", waiting)
+
+        run_release(self.loop, self.queues, self._clock, self._settings.scheme, self._stop, self._wake, alive)
+
+    def stop(self) -> None:
+        """Finish what is under way, leave both groups, and let go of every connection."""
+        self._stop.set()
+        self._wake.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(JOIN_SECONDS)
+        self.loop.close()
+        self._membership.close()
+        self._dead_letters.close()
