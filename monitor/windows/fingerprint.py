@@ -1,0 +1,50 @@
+"""The fingerprint of everything that decides facts: under another one, other facts are read anew (runtime, section 3).
+
+Otherwise a newly watched location would miss its earlier visits under a progress that claims them: a false "safe".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Final
+
+from monitor.scheme import AtTimes, Scheme
+
+FORMAT: Final = 1
+"""The version of what the stores hold; raised when keys, members or scores change their meaning."""
+
+_DIGITS: Final = 16
+
+
+def fingerprint(scheme: Scheme, key_digest: bytes, topic_id: str) -> str:
+    """16 hexadecimal digits that differ when facts do.
+
+    Thresholds, ε, names, the release delay and the tolerance decide no facts, so they are not in it.
+
+    Args:
+        scheme: what is watched.
+        key_digest: tells apart the keys that person ids are hashed with (`PersonHasher.key_digest`).
+        topic_id: the id that Kafka gave the input topic; a topic made anew under the old name has other offsets.
+    """
+    deciding = {
+        "format": FORMAT,
+        "slot": scheme.slots.length,
+        "origin": scheme.slots.origin,
+        "ahead": scheme.ahead,
+        "default_stay": scheme.default_stay,
+        "shards": scheme.registry.shards,
+        "registry": scheme.registry.digest,
+        "over_time": [[int(row), int(scheme.row_window[row])] for row in scheme.watched_rows],
+        "at_times": sorted({_designated(monitor) for monitor in scheme.at_times}),
+        "key": key_digest.hex(),
+        "topic": topic_id,
+    }
+    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
+
+
+def _designated(monitor: AtTimes) -> str:
+    times = monitor.times
+    daily = sorted(time.isoformat() for time in times.daily)
+    zone = times.zone.key if times.zone is not None else None
+    return json.dumps([sorted(times.instants), daily, zone, monitor.horizon])

@@ -1,0 +1,8 @@
+#!lua flags=no-writes
+-- How far a shard's facts reach, and what time it is; sent in the MULTI that counts.
+--
+-- KEYS[1]  meta: the shard's hash
+--
+-- Returns {field, value, field, value, …} of the hash, and {seconds, microseconds} of the server's clock.
+
+return {redis.call('HGETALL', KEYS[1]), redis.call('TIME')}

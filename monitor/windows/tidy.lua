@@ -1,0 +1,39 @@
+#!lua flags=allow-oom
+-- Cut off what no question reaches any more, say so in the shard's hash, and renew the expiry of the rest.
+--
+-- KEYS[1]            meta: the shard's hash
+-- KEYS[2..1+w]       the sorted sets of its watched rows
+-- KEYS[2+w..1+w+d]   sets of designated times to drop
+-- KEYS[2+w+d..]      sets of designated times to keep
+-- ARGV[1]            expiry in seconds
+-- ARGV[2]            w: how many sorted sets
+-- ARGV[3]            d: how many sets to drop
+-- ARGV[4]            trimmed: the slot before which everything is cut off
+-- ARGV[5]            dropped: the latest designated time to drop; not there if d = 0
+--
+-- `trimmed` and `dropped` are raised (never lowered) before anything is cut: an error stops a script, so nothing can
+-- be missing unsaid. Runs when memory is full too, for it frees some.
+
+local windows, dropped = tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local function raise(field, number)
+  local present = redis.call('HGET', KEYS[1], field)
+  if not present or tonumber(present) < tonumber(number) then
+    redis.call('HSET', KEYS[1], field, number)
+  end
+end
+
+raise('trimmed', ARGV[4])
+if dropped > 0 then
+  raise('dropped', ARGV[5])
+end
+for i = 2, 1 + windows do
+  redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', '(' .. ARGV[4])
+end
+for i = 2 + windows, 1 + windows + dropped do
+  redis.call('UNLINK', KEYS[i])
+end
+for i = 1, #KEYS do
+  redis.call('EXPIRE', KEYS[i], ARGV[1])
+end
+return 1

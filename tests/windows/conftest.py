@@ -1,0 +1,104 @@
+"""A small scheme, and every store of windows over it: memory, Valkey, Redis, a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import redis
+
+from monitor.clock import SteppedClock
+from monitor.designated import DesignatedTimes
+from monitor.embedded import EmbeddedValkey
+from monitor.privacy.over_time import OverTimeRule
+from monitor.scheme import AtTimes, OverTime, Registry, Scheme
+from monitor.slots import Slots
+from monitor.times import DAY, HOUR, SECOND, parse_instant
+from monitor.windows.facts import Windows
+from monitor.windows.memory import MemoryWindows
+from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_store import RedisWindows
+
+SERVERS = {"valkey": "valkey", "redis": "redis_server", "cluster": "valkey_cluster"}
+FINGERPRINT = "0123456789abcdef"
+
+
+@pytest.fixture(scope="session")
+def scheme() -> Scheme:
+    """Forty locations in four shards, all watched over six slots, and one designated time a day."""
+    registry = Registry(tuple(f"place-{number}" for number in range(40)), 4)
+    rule = OverTimeRule(Fraction(1), 1, 3, 6, 1)
+    rows = tuple(range(40))
+    return Scheme(
+        name="test",
+        slots=Slots(parse_instant("2026-01-01T00:00:00Z"), HOUR),
+        ahead=1,
+        default_stay=HOUR // 4,
+        release_delay=30 * SECOND,
+        tolerance=SECOND,
+        registry=registry,
+        over_time=(OverTime("stations", rows, (rule,) * 40),),
+        at_times=(AtTimes("evening", DesignatedTimes.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY),),
+    )
+
+
+@pytest.fixture
+def clock(scheme: Scheme) -> SteppedClock:
+    """A clock that stands at the scheme's origin."""
+    return SteppedClock(scheme.slots.origin)
+
+
+@pytest.fixture(params=sorted(SERVERS))
+def server(request: pytest.FixtureRequest) -> EmbeddedValkey:
+    """An empty server: each of Valkey, Redis and a cluster."""
+    started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])
+    with redis.Redis.from_url(started.url) as client:
+        client.flushall()
+    return started
+
+
+@pytest.fixture
+def raw(server: EmbeddedValkey) -> Iterator[redis.Redis]:
+    """A plain client of the server, to look at what is stored and to spoil it."""
+    with redis.Redis.from_url(server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def open_windows(scheme: Scheme) -> Iterator[Callable[..., RedisWindows]]:
+    """What opens windows in a server, and closes them: `open_windows(server, name="osaka")`."""
+    opened: list[RedisWindows] = []
+
+    def open_one(
+        on: EmbeddedValkey, of: Scheme = scheme, fingerprint: str = FINGERPRINT, name: str = "test"
+    ) -> RedisWindows:
+        with redis.Redis.from_url(on.url) as client:
+            cluster = bool(client.info("cluster")["cluster_enabled"])
+        address = RedisAddress(on.url, cluster=cluster)
+        windows = RedisWindows(replace(of, name=name), fingerprint, redis_client(address))
+        opened.append(windows)
+        return windows
+
+    yield open_one
+    for windows in opened:
+        windows.close()
+
+
+@pytest.fixture
+def redis_windows(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey) -> RedisWindows:
+    """Windows in an empty server of each kind."""
+    return open_windows(server)
+
+
+@pytest.fixture(params=["memory", *sorted(SERVERS)])
+def windows(request: pytest.FixtureRequest, scheme: Scheme, clock: SteppedClock) -> Windows:
+    """Every store of windows, empty."""
+    if request.param == "memory":
+        return MemoryWindows(scheme, clock)
+    started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])
+    with redis.Redis.from_url(started.url) as client:
+        client.flushall()
+    opened: RedisWindows = request.getfixturevalue("open_windows")(started)
+    return opened

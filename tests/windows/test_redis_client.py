@@ -1,0 +1,77 @@
+"""What a server's failures are told as: what passes, what does not, never a command or a credential."""
+
+from __future__ import annotations
+
+import pytest
+from redis import exceptions
+from redis.cluster import RedisCluster
+
+from monitor.embedded import EmbeddedValkey
+from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.windows.redis_client import RedisAddress, error_code, failure, redis_client, where
+
+COMMAND = "Command # 3 (ZADD {tokyo:f:2}:w:17 GT 5 secret) of pipeline caused error: "
+TELLS: list[tuple[Exception, type[FailedError], str]] = [
+    (exceptions.OutOfMemoryError(f"{COMMAND}command not allowed"), UnreachableError, "out of memory"),
+    (exceptions.ReadOnlyError(f"{COMMAND}You can't write"), UnreachableError, "replica"),
+    (exceptions.ResponseError(f"{COMMAND}MISCONF Redis is"), UnreachableError, "cannot save"),
+    (exceptions.ResponseError("NOREPLICAS Not enough"), UnreachableError, "replicas"),
+    (exceptions.ResponseError("BUSY Redis is busy"), UnreachableError, "busy"),
+    (exceptions.ExecAbortError("Transaction discarded"), UnreachableError, "transaction"),
+    (exceptions.BusyLoadingError("Redis is loading"), UnreachableError, "loading"),
+    (exceptions.MasterDownError("Link with MASTER"), UnreachableError, "lost its primary"),
+    (exceptions.ClusterDownError("Hash slot"), UnreachableError, "cluster is down"),
+    (exceptions.TryAgainError("Multiple keys"), UnreachableError, "moving"),
+    (exceptions.MovedError("3999 127.0.0.1:6381"), UnreachableError, "moved"),
+    (exceptions.AuthenticationError("secret"), UnreachableError, "password"),
+    (exceptions.TimeoutError("secret"), UnreachableError, "did not answer within 5 s"),
+    (exceptions.ConnectionError("redis://:secret@host"), UnreachableError, "cannot be reached"),
+    (ConnectionResetError("secret"), UnreachableError, "cannot be reached"),
+    (exceptions.RedisClusterException("secret"), UnreachableError, "RedisClusterException"),
+    (exceptions.NoPermissionError(f"{COMMAND}no"), WindowsError, "NOPERM"),
+    (exceptions.ResponseError(f"{COMMAND}ERR unknown command 'secret'"), WindowsError, "ERR"),
+    (exceptions.ResponseError("secret"), WindowsError, "ResponseError"),
+]
+
+
+@pytest.mark.parametrize(("error", "kind", "told"), TELLS)
+def test_a_failure_is_told_in_plain_words_without_what_was_sent(
+    error: Exception, kind: type[FailedError], told: str
+) -> None:
+    found = failure(error, "Redis at host:6379")
+    assert type(found) is kind
+    assert str(found).startswith("Redis at host:6379")
+    assert told in str(found)
+    for hidden in ("secret", "ZADD", "tokyo"):
+        assert hidden not in str(found)
+
+
+def test_a_wrong_type_is_known_by_its_code_inside_and_outside_a_pipeline() -> None:
+    assert error_code(exceptions.ResponseError("WRONGTYPE Operation against a key")) == "WRONGTYPE"
+    assert error_code(exceptions.ResponseError(f"{COMMAND}WRONGTYPE Operation against a key")) == "WRONGTYPE"
+
+
+def test_the_place_is_told_without_credentials() -> None:
+    client = redis_client(RedisAddress("redis://someone:secret@10.0.0.7:7000/2"))
+    assert where(client) == "Redis at 10.0.0.7:7000"
+    assert where(redis_client(RedisAddress("unix:///run/redis.sock"))) == "Redis at /run/redis.sock"
+
+
+def test_a_cluster_is_told_by_its_nodes(valkey_cluster: EmbeddedValkey) -> None:
+    client = redis_client(RedisAddress(valkey_cluster.url, cluster=True))
+    assert isinstance(client, RedisCluster)
+    assert where(client) == f"Redis cluster {valkey_cluster.url.removeprefix('redis://').removesuffix('/0')}"
+    client.close()
+
+
+def test_an_encrypted_connection_trusts_the_authority_that_is_named() -> None:
+    options = redis_client(RedisAddress("rediss://host:7000", ca_file="ca.pem")).get_connection_kwargs()
+    assert options["ssl_ca_certs"] == "ca.pem"
+    assert "ssl_ca_certs" not in redis_client(RedisAddress("redis://host", ca_file="ca.pem")).get_connection_kwargs()
+
+
+def test_nobody_waits_longer_than_is_said() -> None:
+    options = redis_client(RedisAddress("redis://host")).get_connection_kwargs()
+    assert (options["socket_timeout"], options["socket_connect_timeout"]) == (5.0, 2.0)
+    assert options["retry"].get_retries() == 1
+    assert exceptions.TimeoutError not in options["retry"]._supported_errors

@@ -1,0 +1,342 @@
+"""What windows in Redis keep to when the server fails, is flushed, is spoilt or is someone else's."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+import redis
+
+from monitor.embedded import EmbeddedValkey, ValkeySettings
+from monitor.embedded.ports import LOOPBACK
+from monitor.errors import EvictionError, UnreachableError, WindowsError
+from monitor.scheme import Scheme
+from monitor.times import SECOND
+from monitor.windows.facts import SINCE_EVER, Question, ShardFacts, Span
+from monitor.windows.hashing import PersonHasher
+from monitor.windows.keys import Keys
+from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_store import RedisWindows
+
+ANN, BOB = b"a" * 16, b"b" * 16
+EVENING = 1_767_258_000_000_000
+KEYS = Keys("test", "0123456789abcdef")
+ALL = range(4)
+Open = Callable[..., RedisWindows]
+
+
+@pytest.fixture
+def row(scheme: Scheme) -> int:
+    """A row of shard 2."""
+    return int(scheme.registry.by_shard[2][0])
+
+
+@pytest.fixture
+def facts(scheme: Scheme) -> dict[int, ShardFacts]:
+    """In every shard, Ann at its first row: last seen in slot 5, and at a designated time."""
+    firsts = [int(rows[0]) for rows in scheme.registry.by_shard]
+    return {
+        shard: ShardFacts(seen={row: ([ANN], [5])}, present={EVENING: [row.to_bytes(4, "big") + ANN]})
+        for shard, row in enumerate(firsts)
+    }
+
+
+@contextmanager
+def setting(client: redis.Redis, name: str, value: str) -> Iterator[None]:
+    """A server's setting, and what it was before again."""
+    before = str(client.config_get(name)[name])
+    client.config_set(name, value)
+    try:
+        yield
+    finally:
+        client.config_set(name, before)
+
+
+def test_after_a_flush_all_begins_again_and_since_tells(
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, ShardFacts]
+) -> None:
+    redis_windows.begin(0, 0, SINCE_EVER)
+    redis_windows.write([Span(0, 0, 10)], facts)
+    raw.flushall()
+    # offsets  0 ——— 10 ——— 20
+    #              flush
+    assert redis_windows.progress() == [{}, {}, {}, {}]
+    assert redis_windows.write([Span(0, 10, 20)], {}) == {0: -1}
+    redis_windows.begin(0, 4, 7)
+    reading = redis_windows.read({2: Question(windows=((row, 0),))})[2]
+    assert (reading.progress, reading.since, reading.counts[row, 0]) == ({0: 4}, 7, 0)
+
+
+def test_flushed_scripts_are_sent_again(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+    redis_windows.begin(0, 0, 0)
+    redis_windows.write([Span(0, 0, 1)], {})
+    raw.script_flush()
+    assert redis_windows.write([Span(0, 1, 2)], {}) == {0: 2}
+    raw.script_flush()
+    redis_windows.tidy(ALL, 1, [], [])
+    raw.script_flush()
+    assert redis_windows.read({0: Question()})[0].progress == {0: 2}
+
+
+@pytest.mark.parametrize("spoilt", ["window", "time"])
+def test_data_under_a_key_of_another_type_never_lies_under_progress(
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, ShardFacts], spoilt: str
+) -> None:
+    redis_windows.begin(0, 0, 0)
+    redis_windows.write([Span(0, 0, 10)], facts)
+    raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
+    with pytest.raises(WindowsError) as refusal:
+        redis_windows.write([Span(0, 10, 20)], facts)
+    # The facts that were under the key are gone too: the shard is read anew, also when someone deletes the key.
+    assert redis_windows.progress()[2] == {}
+    assert KEYS.tag(2) in str(refusal.value)
+    assert ":w:" not in str(refusal.value)
+    assert ":t:" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("spoilt", ["window", "time"])
+def test_the_transaction_itself_keeps_progress_back_though_its_client_dies_at_once(
+    redis_windows: RedisWindows,
+    raw: redis.Redis,
+    row: int,
+    facts: dict[int, ShardFacts],
+    spoilt: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    redis_windows.begin(0, 0, 0)
+    raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
+    with monkeypatch.context() as patch:
+        patch.setattr(redis_windows, "_accept", die)
+        with pytest.raises(KeyboardInterrupt):
+            redis_windows.write([Span(0, 0, 10)], facts)
+    assert redis_windows.progress()[2] == {0: 0}
+
+
+@pytest.mark.parametrize("spoilt", ["window", "time"])
+def test_a_key_of_another_type_is_found_by_reading(
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, spoilt: str
+) -> None:
+    redis_windows.begin(0, 0, 0)
+    raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
+    with pytest.raises(WindowsError, match="Delete all keys"):
+        redis_windows.read({2: Question(windows=((row, 0),), times=(EVENING,))})
+    assert redis_windows.progress()[2] == {}
+
+
+def test_a_window_of_another_type_is_found_by_tidying(redis_windows: RedisWindows, raw: redis.Redis, row: int) -> None:
+    redis_windows.begin(0, 0, 0)
+    raw.set(KEYS.window(2, row), "someone else's")
+    with pytest.raises(WindowsError, match="Delete all keys"):
+        redis_windows.tidy(ALL, 1, [], [])
+    assert redis_windows.progress()[2] == {}
+
+
+def test_a_meta_hash_of_another_type_stops_everything(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+    raw.set(KEYS.meta(2), "someone else's")
+    for attempt in (
+        redis_windows.progress,
+        lambda: redis_windows.begin(0, 0, 0),
+        lambda: redis_windows.restart(0, 0, 0),
+        lambda: redis_windows.write([Span(0, 0, 1)], {}),
+        lambda: redis_windows.read({2: Question()}),
+        lambda: redis_windows.tidy(ALL, 1, [], []),
+    ):
+        with pytest.raises(WindowsError, match="holds what is not ours"):
+            attempt()
+    assert raw.get(KEYS.meta(2)) == b"someone else's"
+
+
+@pytest.mark.parametrize("member", [b"short", b"\x00\x00\xff\xff" + ANN])
+def test_members_that_are_not_ours_are_refused(redis_windows: RedisWindows, raw: redis.Redis, member: bytes) -> None:
+    raw.sadd(KEYS.time(2, EVENING), member)
+    with pytest.raises(WindowsError, match="designated time's set"):
+        redis_windows.read({2: Question(times=(EVENING,))})
+
+
+def test_out_of_memory_nothing_advances_and_nothing_is_half_written(
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, ShardFacts]
+) -> None:
+    redis_windows.begin(0, 0, 0)
+    with setting(raw, "maxmemory", "1"):
+        with pytest.raises(UnreachableError, match="out of memory"):
+            redis_windows.write([Span(0, 0, 10)], facts)
+        with pytest.raises(UnreachableError, match="out of memory"):
+            redis_windows.write([Span(0, 0, 10)], {})
+        assert redis_windows.progress() == [{0: 0}] * 4
+    assert redis_windows.read({2: Question(windows=((row, 0),))})[2].counts == {(row, 0): 0}
+    assert redis_windows.write([Span(0, 0, 10)], facts) == {0: 10}
+
+
+def test_out_of_memory_tidying_still_frees_some_and_says_what(
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, ShardFacts]
+) -> None:
+    redis_windows.begin(0, 0, 0)
+    redis_windows.write([Span(0, 0, 10)], facts)
+    with setting(raw, "maxmemory", "1"):
+        redis_windows.tidy(ALL, 6, [EVENING], [])
+    reading = redis_windows.read({2: Question(windows=((row, 0),))})[2]
+    assert (reading.counts[row, 0], reading.trimmed, reading.dropped) == (0, 6, EVENING)
+    assert not raw.exists(KEYS.time(2, EVENING))
+
+
+def test_a_trim_that_fails_has_said_what_it_cuts(
+    redis_windows: RedisWindows, raw: redis.Redis, scheme: Scheme, facts: dict[int, ShardFacts]
+) -> None:
+    """The shard's last window is spoilt, so that the ones before it have been trimmed when the script stops."""
+    redis_windows.begin(0, 0, 0)
+    redis_windows.write([Span(0, 0, 10)], facts)
+    raw.set(KEYS.window(2, int(scheme.registry.by_shard[2][-1])), "someone else's")
+    with pytest.raises(WindowsError, match="holds what is not ours"):
+        redis_windows.tidy([2], 6, [], [])
+    assert redis_windows.read({2: Question()})[2].trimmed == 6
+
+
+def test_a_replica_is_refused_and_named_as_one(valkey: EmbeddedValkey, open_windows: Open) -> None:
+    port = valkey.url.removesuffix("/0").rpartition(":")[2]
+    with EmbeddedValkey(ValkeySettings(arguments=("--replicaof", LOOPBACK, port))) as replica:
+        windows = open_windows(replica)
+        with pytest.raises(UnreachableError, match="replica"):
+            windows.write([Span(0, 0, 10)], {0: ShardFacts(seen={0: ([ANN], [5])})})
+        with pytest.raises(UnreachableError, match="replica"):
+            windows.begin(0, 0, 0)
+
+
+def test_a_server_that_is_gone_is_unreachable_and_found_again(open_windows: Open) -> None:
+    with EmbeddedValkey(ValkeySettings(appendonly=True)) as server:
+        windows = open_windows(server)
+        windows.begin(0, 0, 0)
+        windows.write([Span(0, 0, 10)], {})
+        server.restart()
+        assert windows.write([Span(0, 10, 20)], {}) == {0: 20}
+        server.stop()
+        with pytest.raises(UnreachableError, match="cannot be reached"):
+            windows.write([Span(0, 20, 30)], {})
+        with pytest.raises(UnreachableError, match="cannot be reached"):
+            windows.check()
+        with pytest.raises(UnreachableError, match="cannot be reached"):
+            windows.empty()
+
+
+def test_a_cluster_that_is_gone_is_unreachable() -> None:
+    with EmbeddedValkey(ValkeySettings(cluster=True)) as server:
+        url = server.url
+    with pytest.raises(UnreachableError, match="Redis cluster"):
+        redis_client(RedisAddress(url, cluster=True))
+
+
+def test_a_wrong_password_is_told_without_the_password(scheme: Scheme) -> None:
+    with EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "the-right-one"))) as server:
+        wrong, right = "hunter2", "the-right-one"
+        address = RedisAddress(server.url, password=wrong)
+        windows = RedisWindows(scheme, "f" * 16, redis_client(address))
+        with pytest.raises(UnreachableError, match="refused these") as refusal:
+            windows.check()
+        windows.close()
+        assert wrong not in "".join(traceback.format_exception(refusal.value))
+        assert wrong not in repr(address)
+        windows = RedisWindows(scheme, "f" * 16, redis_client(replace(address, password=right)))
+        windows.check()
+        windows.close()
+
+
+def test_a_command_that_the_user_may_not_run_is_named_without_what_it_held(
+    scheme: Scheme, valkey: EmbeddedValkey, facts: dict[int, ShardFacts]
+) -> None:
+    with redis.Redis.from_url(valkey.url) as client:
+        client.flushall()
+        client.acl_setuser(
+            "reader", enabled=True, passwords=["+secret"], categories=["+@all"], commands=["-zadd"], keys=["*"]
+        )
+        windows = RedisWindows(scheme, "f" * 16, redis_client(RedisAddress(valkey.url, "reader", "secret")))
+        windows.begin(0, 0, 0)
+        with pytest.raises(WindowsError, match="NOPERM") as refusal:
+            windows.write([Span(0, 0, 10)], facts)
+        assert windows.progress() == [{0: 0}] * 4
+        windows.close()
+        client.acl_deluser("reader")
+    assert "aaaa" not in "".join(traceback.format_exception(refusal.value))
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+def test_a_server_that_may_evict_is_refused(redis_windows: RedisWindows, raw: redis.Redis, policy: str) -> None:
+    with setting(raw, "maxmemory-policy", policy), pytest.raises(EvictionError) as refusal:
+        redis_windows.check()
+    assert policy in str(refusal.value)
+    assert "CONFIG SET maxmemory-policy noeviction" in str(refusal.value)
+
+
+def test_all_keys_of_a_shard_lie_in_one_slot_of_a_cluster(scheme: Scheme, valkey_cluster: EmbeddedValkey) -> None:
+    with redis.Redis.from_url(valkey_cluster.url) as client:
+        for name in ("tokyo", "a}b{c:*?"):
+            for shard in ALL:
+                keys = Keys(name, "f" * 16)
+                named = [keys.meta(shard), keys.window(shard, 7), keys.time(shard, EVENING)]
+                assert len({client.execute_command("CLUSTER KEYSLOT", key) for key in named}) == 1
+
+
+def test_every_key_has_an_expiry_of_twice_what_may_be_asked_about_and_tidying_renews_it(
+    redis_windows: RedisWindows, raw: redis.Redis, scheme: Scheme, facts: dict[int, ShardFacts]
+) -> None:
+    expiry = 2 * scheme.lookback * scheme.slots.length // SECOND
+    redis_windows.begin(0, 0, 0)
+    assert all(expiry - 60 <= raw.ttl(key) <= expiry for key in raw.scan_iter())
+    redis_windows.write([Span(0, 0, 10)], facts)
+    keys = raw.keys()
+    assert len(keys) == 3 * len(ALL)
+    assert all(expiry - 60 <= raw.ttl(key) <= expiry for key in keys)
+    for key in keys:
+        raw.expire(key, 1_000)
+    redis_windows.tidy(ALL, 0, [], [EVENING])
+    assert all(expiry - 60 <= raw.ttl(key) <= expiry for key in keys)
+
+
+def test_an_expiry_is_an_hour_at_least(
+    scheme: Scheme, raw: redis.Redis, server: EmbeddedValkey, open_windows: Open
+) -> None:
+    windows = open_windows(server, of=replace(scheme, slots=replace(scheme.slots, length=SECOND), at_times=()))
+    windows.begin(0, 0, 0)
+    assert all(3_540 <= raw.ttl(key) <= 3_600 for key in raw.scan_iter())
+
+
+def test_no_person_id_is_stored_in_the_clear(redis_windows: RedisWindows, raw: redis.Redis, scheme: Scheme) -> None:
+    planted = "planted-person-id"
+    hashed = PersonHasher(b"k" * 32)(planted)
+    redis_windows.begin(0, 0, 0)
+    for shard, rows in enumerate(scheme.registry.by_shard):
+        row = int(rows[0])
+        found = ShardFacts(seen={row: ([hashed], [5])}, present={EVENING: [row.to_bytes(4, "big") + hashed]})
+        redis_windows.write([Span(0, 0, 1)], {shard: found})
+    stored = b"".join(bytes(key) + bytes(raw.dump(key) or b"") for key in raw.scan_iter())
+    assert hashed in stored
+    assert planted.encode() not in stored
+
+
+def test_another_fingerprint_is_another_set_of_facts(
+    open_windows: Open, server: EmbeddedValkey, facts: dict[int, ShardFacts], row: int
+) -> None:
+    one, other = open_windows(server), open_windows(server, fingerprint="f" * 16)
+    one.begin(0, 0, 0)
+    one.write([Span(0, 0, 10)], facts)
+    assert other.progress() == [{}, {}, {}, {}]
+    assert other.read({2: Question(windows=((row, 0),))})[2].counts == {(row, 0): 0}
+    assert not other.empty()
+
+
+def test_a_service_is_empty_next_to_one_with_a_longer_name(open_windows: Open, server: EmbeddedValkey) -> None:
+    open_windows(server, name="tokyo-2").begin(0, 0, 0)
+    open_windows(server, name="osaka").begin(0, 0, 0)
+    assert open_windows(server, name="tokyo").empty()
+    assert open_windows(server, name="*").empty()
+    assert not open_windows(server, name="osaka").empty()
+
+
+def test_the_time_is_the_servers(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+    seconds, microseconds = raw.time()
+    before = seconds * SECOND + microseconds
+    assert before <= redis_windows.read({0: Question()})[0].time <= before + 60 * SECOND

@@ -1,0 +1,108 @@
+"""Whatever is done, in whatever order, memory and Valkey know the same (hypothesis, derandomized)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import hypothesis.strategies as st
+import redis
+from hypothesis import HealthCheck, given, settings
+
+from monitor.clock import SteppedClock
+from monitor.embedded import EmbeddedValkey
+from monitor.scheme import Scheme
+from monitor.windows.facts import Question, Reading, ShardFacts, Span, Windows
+from monitor.windows.memory import MemoryWindows
+from monitor.windows.redis_store import RedisWindows
+
+TIMES = (1_767_258_000_000_000, 1_767_344_400_000_000)
+offsets, slots, partitions = st.integers(0, 8), st.integers(-3, 8), st.integers(0, 1)
+people = st.sampled_from([bytes([number]) * 16 for number in range(4)])
+shards = st.lists(st.integers(0, 3), unique=True)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A visit to one of the first two rows of a shard, in a slot and perhaps at a designated time."""
+
+    shard: int
+    nth: int
+    person: bytes
+    slot: int
+    instant: int | None
+
+
+visits = st.builds(Visit, st.integers(0, 3), st.integers(0, 1), people, slots, st.none() | st.sampled_from(TIMES))
+spans = st.dictionaries(partitions, st.tuples(offsets, offsets).map(sorted), max_size=2)
+steps = st.one_of(
+    st.tuples(st.just("begin"), partitions, offsets, slots),
+    st.tuples(st.just("restart"), partitions, offsets, slots),
+    st.tuples(st.just("write"), spans, st.lists(visits, max_size=6)),
+    st.tuples(st.just("tidy"), shards, slots, st.lists(st.sampled_from(TIMES), unique=True)),
+)
+
+
+def facts_of(scheme: Scheme, batch: list[Visit]) -> dict[int, ShardFacts]:
+    """The facts of a batch, by shard."""
+    facts: dict[int, ShardFacts] = {}
+    for visit in batch:
+        row = int(scheme.registry.by_shard[visit.shard][visit.nth])
+        shard = facts.setdefault(visit.shard, ShardFacts())
+        persons, seen = shard.seen.setdefault(row, ([], []))
+        persons.append(visit.person)
+        seen.append(visit.slot)
+        if visit.instant is not None:
+            shard.present.setdefault(visit.instant, []).append(row.to_bytes(4, "big") + visit.person)
+    return facts
+
+
+def apply(windows: Windows, scheme: Scheme, step: tuple[object, ...]) -> dict[int, int]:
+    """Do one step; what a write returns."""
+    match step:
+        case ("write", dict(bounds), list(batch)):
+            return windows.write([Span(part, *ends) for part, ends in bounds.items()], facts_of(scheme, batch))
+        case ("tidy", list(named), int(slot), list(dropped)):
+            windows.tidy(named, slot, dropped, [time for time in TIMES if time not in dropped])
+        case ("begin", int(partition), int(offset), int(since)):
+            windows.begin(partition, offset, since)
+        case ("restart", int(partition), int(offset), int(since)):
+            windows.restart(partition, offset, since)
+        case _:
+            raise AssertionError(step)
+    return {}
+
+
+def known(windows: Windows, scheme: Scheme) -> dict[int, tuple[Reading, list[list[int]]]]:
+    """All that can be asked, but for the server's time."""
+    rows = {shard: [int(row) for row in found[:2]] for shard, found in enumerate(scheme.registry.by_shard)}
+    asked = {
+        shard: Question(tuple((row, first) for row in found for first in range(-4, 10)), TIMES)
+        for shard, found in rows.items()
+    }
+    return {
+        shard: (replace(reading, time=0, present={}), [reading.present[instant].tolist() for instant in TIMES])
+        for shard, reading in windows.read(asked).items()
+    }
+
+
+def test_memory_and_valkey_know_the_same(
+    scheme: Scheme, clock: SteppedClock, valkey: EmbeddedValkey, open_windows: Callable[..., RedisWindows]
+) -> None:
+    stored = open_windows(valkey)
+
+    @settings(
+        max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    @given(st.lists(steps, max_size=8))
+    def agree(taken: list[tuple[object, ...]]) -> None:
+        with redis.Redis.from_url(valkey.url) as client:
+            client.flushall()
+        twin = MemoryWindows(scheme, clock)
+        for step in taken:
+            assert apply(twin, scheme, step) == apply(stored, scheme, step)
+            assert twin.progress() == stored.progress()
+        assert known(twin, scheme) == known(stored, scheme)
+        assert twin.empty() == stored.empty()
+
+    agree()
