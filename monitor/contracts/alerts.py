@@ -1,0 +1,311 @@
+"""What goes out: alerts, and the ledger's own records, as CloudEvents in binary mode (interface, section 4).
+
+The models are the contract. The `…_record` functions write the same bytes much faster; fields keep their order, so
+that the same answer is the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+from monitor.contracts.visits import ID_BYTES
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, p_value
+from monitor.times import format_instant
+
+TYPE_PREFIX: Final = "org.location-monitor."
+OVER_TIME: Final = f"{TYPE_PREFIX}over_time"
+AT_TIMES: Final = f"{TYPE_PREFIX}at_times"
+OWNER: Final = f"{TYPE_PREFIX}owner"
+LEDGER: Final = f"{TYPE_PREFIX}ledger"
+LEDGER_VERSION: Final = 1
+"""The format of the ledger that this version writes and reads."""
+
+_TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
+
+Time = Annotated[str, Field(pattern=_TIME, json_schema_extra={"format": "date-time"}, description="UTC, with Z.")]
+Epsilon = Annotated[str, Field(pattern=r"^[1-9][0-9]*(/[1-9][0-9]*)?$", description='ε, reduced: "1/2" or "3".')]
+Tick = Annotated[int, Field(description="Tick t closes slot t, at its as_of.")]
+Location = Annotated[str, Field(min_length=1, max_length=ID_BYTES)]
+Name = Annotated[str, Field(pattern="^[A-Za-z0-9_-]+$")]
+People = Annotated[int, Field(ge=0)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+
+class CloudEventHeaders(BaseModel):
+    """The headers of every output record; all are strings on the wire."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    ce_specversion: Literal["1.0"]
+    ce_id: str = Field(description="The bytes of one ce_id never differ; a record may come twice.")
+    ce_source: str = Field(description="The service's name.")
+    ce_type: str = Field(description="Types that are not known are to be skipped.")
+    ce_time: Time = Field(description="as_of of the tick; of other records, when they were written.")
+    content_type: Literal["application/json"] = Field(alias="content-type")
+
+
+class Answer(_Model):
+    """A noisy answer that still holds its location: until = tick + W + A - 1."""
+
+    tick: Tick
+    noisy_count: People
+    epsilon: Epsilon
+    until: Tick
+
+
+class _OverTime(_Model):
+    monitor: Name
+    kind: Literal["over_time"]
+    location_id: Location
+    tick: Tick
+    as_of: Time
+    window_start: Time = Field(description="Where the window of this tick begins.")
+    status: str
+    threshold: int = Field(ge=1)
+    epsilon: Epsilon = Field(description="Of one answer.")
+    answers: list[Answer] = Field(description="The noisy answers with until ≥ tick, this one included, by tick.")
+
+
+class SafeAlert(_OverTime):
+    """Fewer than `threshold` distinct target people; always true."""
+
+    status: Literal["safe"]
+
+
+class NoisyCountAlert(_OverTime):
+    """The count plus noise that is never negative, so a certain upper bound."""
+
+    status: Literal["noisy_count"]
+    noisy_count: People
+    count_at_most: People = Field(description="Certain.")
+    p_value: float = Field(
+        ge=0, le=1, description="The chance per update that fewer than `threshold` people give an answer this high."
+    )
+
+
+class PausedAlert(_OverTime):
+    """The budget of the window is spent."""
+
+    status: Literal["paused"]
+    resumes_at: Time = Field(description="as_of of the next tick that can answer.")
+
+
+class UnknownAlert(_OverTime):
+    """The input could not be shown to be complete in time; never revised."""
+
+    status: Literal["unknown"]
+
+
+class OverTimeAlert(
+    RootModel[Annotated[SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert, Field(discriminator="status")],]
+):
+    """What is known about one location at one tick (Algorithm 3). Key: monitor/location_id."""
+
+
+class NoisyCount(_Model):
+    """A noisy answer at a designated time: it marks its location for good."""
+
+    tick: Tick
+    noisy_count: People
+
+
+class AtTimesSnapshot(_Model):
+    """All that is known about a designated time in one shard (Algorithm 4). Key: monitor/time/shard.
+
+    Every location of the shard that is not listed is safe, if the status is complete.
+    """
+
+    monitor: Name
+    kind: Literal["at_times"]
+    time: Time
+    shard: int = Field(ge=0)
+    shards: int = Field(ge=1)
+    tick: Tick
+    as_of: Time
+    status: Literal["complete", "unknown"]
+    final: bool = Field(description="Whether this is the last tick about the time, whatever its status.")
+    registry: str = Field(
+        pattern="^[0-9a-f]{64}$", description="SHA-256 of all location ids in file order, each followed by a newline."
+    )
+    locations: int = Field(ge=0, description="How many the shard has.")
+    threshold: int = Field(ge=1)
+    epsilon: Epsilon
+    noisy_counts: dict[Location, NoisyCount]
+
+
+class OwnerRecord(_Model):
+    """Who writes to a ledger partition from here on; not for subscribers. Key: owner."""
+
+    service: Name
+    fingerprint: str
+    input_topic_id: str
+    partitions: int = Field(ge=1, description="Over how many output partitions the shards are spread (Q).")
+    lost_at: Time | None = Field(description="When an earlier ledger was lost: all counted as spent then.")
+    input_since: int | None = Field(description="The slot from which the input is whole, if some of it was lost.")
+
+
+class LedgerRecord(_Model):
+    """The first record of each output partition: this is a ledger, and whose; not for subscribers. Key: ledger."""
+
+    ledger: Literal[1] = Field(description="Version of the format.")
+    service: Name
+    partitions: int = Field(ge=1, description="Over how many output partitions the shards are spread (Q).")
+    lost_at: Time | None = Field(description="When an earlier ledger was lost: all counted as spent then.")
+
+
+class OutputRecord(NamedTuple):
+    """A record as kafka-python sends it."""
+
+    key: bytes
+    value: bytes
+    headers: list[tuple[str, bytes]]
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_format = lru_cache(maxsize=1024)(format_instant)
+_epsilon = lru_cache(maxsize=1024)(format_epsilon)
+_source = lru_cache(maxsize=16)(quote)
+
+
+def _record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: bytes) -> OutputRecord:
+    headers = [
+        ("ce_specversion", b"1.0"),
+        ("ce_id", ce_id.encode()),
+        ("ce_source", _source(source, safe="").encode()),
+        ("ce_type", ce_type.encode()),
+        ("ce_time", _format(time).encode()),
+        ("content-type", b"application/json"),
+    ]
+    return OutputRecord(key.encode(), value, headers)
+
+
+def over_time_record(  # noqa: PLR0913  # by name: what a record says
+    *,
+    source: str,
+    monitor: str,
+    location_id: str,
+    rule: OverTimeRule,
+    tick: int,
+    as_of: int,
+    window_start: int,
+    answer: OverTimeAnswer,
+    resumes_at: int | None,
+) -> OutputRecord:
+    """What one tick says about one location; times are instants, `resumes_at` for a paused one only."""
+    value: dict[str, Any] = {
+        "monitor": monitor,
+        "kind": "over_time",
+        "location_id": location_id,
+        "tick": tick,
+        "as_of": _format(as_of),
+        "window_start": _format(window_start),
+        "status": answer.status,
+        "threshold": rule.threshold,
+        "epsilon": _epsilon(rule.answer_epsilon),
+        "answers": [
+            {"tick": mark.tick, "noisy_count": mark.noisy_count, "epsilon": _epsilon(mark.epsilon), "until": mark.until}
+            for mark in answer.marks
+        ],
+    }
+    if answer.noisy_count is not None:
+        value["noisy_count"] = value["count_at_most"] = answer.noisy_count
+        value["p_value"] = p_value(rule.answer_epsilon, rule.threshold, answer.noisy_count)
+    if resumes_at is not None:
+        value["resumes_at"] = _format(resumes_at)
+    key = f"{monitor}/{location_id}"
+    return _record(source, OVER_TIME, f"{key}/{tick}", as_of, key, _encode(value))
+
+
+def at_times_record(  # noqa: PLR0913  # by name: what a record says
+    *,
+    source: str,
+    monitor: str,
+    time: int,
+    shard: int,
+    shards: int,
+    tick: int,
+    as_of: int,
+    complete: bool,
+    final: bool,
+    registry: str,
+    locations: int,
+    threshold: int,
+    epsilon: Fraction,
+    noisy_counts: Mapping[str, tuple[int, int]],
+) -> OutputRecord:
+    """What is known about one designated time in one shard; `noisy_counts`: (tick, noisy count) by location."""
+    value = {
+        "monitor": monitor,
+        "kind": "at_times",
+        "time": _format(time),
+        "shard": shard,
+        "shards": shards,
+        "tick": tick,
+        "as_of": _format(as_of),
+        "status": "complete" if complete else "unknown",
+        "final": final,
+        "registry": registry,
+        "locations": locations,
+        "threshold": threshold,
+        "epsilon": _epsilon(epsilon),
+        "noisy_counts": {
+            location: {"tick": at, "noisy_count": noisy_count} for location, (at, noisy_count) in noisy_counts.items()
+        },
+    }
+    key = f"{monitor}/{_format(time)}/{shard}"
+    return _record(source, AT_TIMES, f"{key}/{tick}", as_of, key, _encode(value))
+
+
+def owner_record(  # noqa: PLR0913  # by name: what a record says
+    *,
+    source: str,
+    service: str,
+    fingerprint: str,
+    input_topic_id: str,
+    partitions: int,
+    lost_at: int | None,
+    input_since: int | None,
+    partition: int,
+    at: int,
+) -> OutputRecord:
+    """Who takes over a ledger partition, at an instant; `lost_at` is an instant, `input_since` a slot."""
+    value = {
+        "service": service,
+        "fingerprint": fingerprint,
+        "input_topic_id": input_topic_id,
+        "partitions": partitions,
+        "lost_at": None if lost_at is None else _format(lost_at),
+        "input_since": input_since,
+    }
+    return _told(source, OWNER, "owner", partition, at, _encode(value))
+
+
+def ledger_record(
+    *, source: str, service: str, partitions: int, lost_at: int | None, partition: int, at: int
+) -> OutputRecord:
+    """The first record of an output partition, written at an instant."""
+    value = {
+        "ledger": LEDGER_VERSION,
+        "service": service,
+        "partitions": partitions,
+        "lost_at": None if lost_at is None else _format(lost_at),
+    }
+    return _told(source, LEDGER, "ledger", partition, at, _encode(value))
+
+
+def _told(source: str, ce_type: str, key: str, partition: int, at: int, value: bytes) -> OutputRecord:
+    """A record that no tick numbers; a digest in its ce_id keeps two of the same instant apart."""
+    digest = hashlib.sha256(value).hexdigest()[:16]
+    return _record(source, ce_type, f"{key}/{partition}/{_format(at)}/{digest}", at, key, value)

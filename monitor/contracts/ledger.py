@@ -1,0 +1,172 @@
+"""The output topic read back as the ledger: of each record only what an owner must know (runtime, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from monitor.contracts.alerts import AT_TIMES, LEDGER, LEDGER_VERSION, OVER_TIME, OWNER
+from monitor.errors import EpsilonError, LedgerError, TimeError
+from monitor.privacy.epsilon import parse_epsilon
+from monitor.privacy.over_time import Mark
+from monitor.times import parse_instant
+
+
+class OwnerEntry(Struct, frozen=True):
+    """Who has taken over; `lost_at` as written, `input_since` a slot."""
+
+    service: str
+    fingerprint: str
+    input_topic_id: str
+    partitions: int
+    lost_at: str | None
+    input_since: int | None
+
+
+class StartEntry(Struct, frozen=True):
+    """The partition's first record; `lost_at` as written."""
+
+    ledger: int
+    service: str
+    partitions: int
+    lost_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OverTimeEntry:
+    """What was said of one location at a tick, and the marks that ran at it."""
+
+    ce_id: str
+    monitor: str
+    location_id: str
+    tick: int
+    status: str
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AtTimesEntry:
+    """What was said of one designated time (an instant) in one shard; (tick, noisy count) by location."""
+
+    ce_id: str
+    monitor: str
+    time: int
+    shard: int
+    tick: int
+    status: str
+    final: bool
+    noisy_counts: dict[str, tuple[int, int]]
+
+
+LedgerEntry = StartEntry | OwnerEntry | OverTimeEntry | AtTimesEntry
+
+
+class _Answer(Struct):
+    tick: int
+    noisy_count: int
+    epsilon: str
+    until: int
+
+
+class _OverTime(Struct):
+    monitor: str
+    location_id: str
+    tick: int
+    status: Literal["safe", "noisy_count", "paused", "unknown"]
+    answers: list[_Answer]
+
+
+class _NoisyCount(Struct):
+    tick: int
+    noisy_count: int
+
+
+class _AtTimes(Struct):
+    monitor: str
+    time: str
+    shard: int
+    tick: int
+    status: Literal["complete", "unknown"]
+    final: bool
+    noisy_counts: dict[str, _NoisyCount]
+
+
+_over_time = msgspec.json.Decoder(_OverTime).decode
+_at_times = msgspec.json.Decoder(_AtTimes).decode
+_owner = msgspec.json.Decoder(OwnerEntry).decode
+_start = msgspec.json.Decoder(StartEntry).decode
+_instant = lru_cache(maxsize=4096)(parse_instant)
+
+
+@lru_cache(maxsize=1024)
+def _exact(epsilon: str) -> Fraction:
+    return parse_epsilon(epsilon)
+
+
+def _read_over_time(ce_id: str, value: bytes) -> OverTimeEntry:
+    read = _over_time(value)
+    marks = tuple(
+        Mark(answer.tick, answer.noisy_count, _exact(answer.epsilon), answer.until) for answer in read.answers
+    )
+    return OverTimeEntry(ce_id, read.monitor, read.location_id, read.tick, read.status, marks)
+
+
+def _read_at_times(ce_id: str, value: bytes) -> AtTimesEntry:
+    read = _at_times(value)
+    noisy_counts = {location: (noisy.tick, noisy.noisy_count) for location, noisy in read.noisy_counts.items()}
+    time = _instant(read.time)
+    return AtTimesEntry(ce_id, read.monitor, time, read.shard, read.tick, read.status, read.final, noisy_counts)
+
+
+def _read_owner(_: str, value: bytes) -> OwnerEntry:
+    entry = _owner(value)
+    if entry.lost_at is not None:
+        _instant(entry.lost_at)
+    return entry
+
+
+def _read_start(_: str, value: bytes) -> StartEntry:
+    entry = _start(value)
+    if entry.lost_at is not None:
+        _instant(entry.lost_at)
+    if entry.ledger != LEDGER_VERSION:
+        raise LedgerError(
+            f"the ledger is of format {entry.ledger}: expected {LEDGER_VERSION}; run the version that writes it"
+        )
+    return entry
+
+
+_READERS: Final[dict[bytes, Callable[[str, bytes], LedgerEntry]]] = {
+    OVER_TIME.encode(): _read_over_time,
+    AT_TIMES.encode(): _read_at_times,
+    OWNER.encode(): _read_owner,
+    LEDGER.encode(): _read_start,
+}
+
+
+def read_record(
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+) -> LedgerEntry | None:
+    """Read a record of the output topic; None for one of a kind that this version does not know.
+
+    Raises:
+        LedgerError: it is of a known kind, but cannot be read: what it spent is not known.
+    """
+    named = dict(headers)
+    reader = _READERS.get(named.get("ce_type") or b"")
+    if reader is None:
+        return None
+    kind = (named["ce_type"] or b"").decode()
+    try:
+        return reader((named.get("ce_id") or b"").decode(), value or b"")
+    except (msgspec.MsgspecError, UnicodeDecodeError, TimeError, EpsilonError) as error:
+        raise LedgerError(
+            f"a record of the ledger with key {(key or b'')!r} cannot be read as {kind}: {error}. What it spent is not "
+            "known; see who else writes to kafka.topics.alerts"
+        ) from error

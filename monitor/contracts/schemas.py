@@ -1,0 +1,154 @@
+"""The published schemas, made from the models: JSON Schema 2020-12, and an AsyncAPI 3 document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from monitor.contracts.alerts import (
+    AT_TIMES,
+    LEDGER,
+    OVER_TIME,
+    OWNER,
+    AtTimesSnapshot,
+    CloudEventHeaders,
+    LedgerRecord,
+    OverTimeAlert,
+    OwnerRecord,
+)
+from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.contracts.visits import Visit, VisitBatch
+
+Schema = dict[str, Any]
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_VISITS: Final[tuple[type[BaseModel], ...]] = (VisitBatch, Visit)
+_ALERTS: Final[tuple[type[BaseModel], ...]] = (OverTimeAlert, AtTimesSnapshot, OwnerRecord, LedgerRecord)
+_HEADERS: Final[tuple[type[BaseModel], ...]] = (CloudEventHeaders, DeadLetterHeaders)
+
+
+def visits_schema() -> Schema:
+    """JSON Schema of the values of the input topic: a batch of visits, or a bare visit."""
+    return _any_of("Visits", "The values of the input topic: a batch of visits, or a bare visit.", _VISITS)
+
+
+def alerts_schema() -> Schema:
+    """JSON Schema of the values of the output topic."""
+    return _any_of("Alerts", "The values of the output topic, by the header ce_type.", _ALERTS)
+
+
+def _any_of(title: str, description: str, models: Sequence[type[BaseModel]]) -> Schema:
+    return {
+        "$schema": DIALECT,
+        "title": title,
+        "description": description,
+        "anyOf": [{"$ref": f"#/$defs/{model.__name__}"} for model in models],
+        "$defs": _definitions(models, "#/$defs/{model}"),
+    }
+
+
+def _definitions(models: Sequence[type[BaseModel]], template: str) -> Schema:
+    _, schema = models_json_schema([(model, "validation") for model in models], ref_template=template)
+    definitions: Schema = schema["$defs"]
+    return definitions
+
+
+def _plain(schema: Any) -> Any:
+    """Leave out `discriminator`, which AsyncAPI writes in another way; `oneOf` with constants says the same."""
+    if isinstance(schema, Mapping):
+        return {key: _plain(value) for key, value in schema.items() if key != "discriminator"}
+    return [_plain(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def _to(kind: str, name: str) -> Schema:
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def _event(title: str, ce_type: str, model: type[BaseModel], key: str) -> Schema:
+    """A message of the output topic; its headers are those of CloudEvents, with its own type."""
+    return {
+        "title": title,
+        "summary": (model.__doc__ or "").splitlines()[0],
+        "contentType": "application/json",
+        "headers": {
+            "allOf": [_to("schemas", CloudEventHeaders.__name__), {"properties": {"ce_type": {"const": ce_type}}}],
+        },
+        "payload": _to("schemas", model.__name__),
+        "bindings": {"kafka": {"key": {"type": "string", "description": key}}},
+    }
+
+
+def _messages() -> Schema:
+    return {
+        "visits": {
+            "title": "Visits",
+            "summary": "A batch of visits, or a bare visit; each visit is judged by itself.",
+            "contentType": "application/json",
+            "payload": {"anyOf": [_to("schemas", model.__name__) for model in _VISITS]},
+            "bindings": {"kafka": {"key": {"type": "string", "description": "Any, or none."}}},
+        },
+        "overTime": _event("A location over time", OVER_TIME, OverTimeAlert, "monitor/location_id"),
+        "atTimes": _event("All locations of a shard at a time", AT_TIMES, AtTimesSnapshot, "monitor/time/shard"),
+        "owner": _event("A change of writer", OWNER, OwnerRecord, "owner"),
+        "ledger": _event("The ledger's first record", LEDGER, LedgerRecord, "ledger"),
+        "deadLetter": {
+            "title": "A dead letter",
+            "summary": "The raw bytes of an undecodable record, or the one bad visit as JSON. Holds personal data.",
+            "contentType": "application/octet-stream",
+            "headers": _to("schemas", DeadLetterHeaders.__name__),
+            "payload": {"description": "Raw bytes, or a visit as JSON; cut if the header truncated says so."},
+        },
+    }
+
+
+_CHANNELS: Final[Mapping[str, tuple[str, str, tuple[str, ...], str]]] = {
+    "visits": ("visits", "The input.", ("visits",), "receive"),
+    "alerts": (
+        "safety-alerts",
+        "The output: kept by time, not compacted; each tick repeats all that still holds.",
+        ("overTime", "atTimes", "owner", "ledger"),
+        "send",
+    ),
+    "deadLetters": (
+        "visits.dead-letters",
+        "What was refused, and why; under access rules of its own.",
+        ("deadLetter",),
+        "send",
+    ),
+}
+
+
+def asyncapi() -> Schema:
+    """The AsyncAPI 3 document: three channels, named as the topics are by default."""
+    models = (*_VISITS, *_ALERTS, *_HEADERS)
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Location-safety monitor",
+            "version": "1.0.0",
+            "description": "Tells the public where it is safe to go, under asymmetric differential privacy.",
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "channels": {
+            name: {
+                "address": address,
+                "description": description,
+                "messages": {message: _to("messages", message) for message in messages},
+                "bindings": {"kafka": {"topic": address}},
+            }
+            for name, (address, description, messages, _) in _CHANNELS.items()
+        },
+        "operations": {
+            f"{action}{name[0].upper()}{name[1:]}": {"action": action, "channel": {"$ref": f"#/channels/{name}"}}
+            for name, (_, _, _, action) in _CHANNELS.items()
+        },
+        "components": {
+            "messages": _messages(),
+            "schemas": _plain(_definitions(models, "#/components/schemas/{model}")),
+        },
+    }

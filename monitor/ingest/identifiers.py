@@ -1,0 +1,30 @@
+"""Ids in bulk: which of many need a closer look."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.contracts.visits import ID_BYTES, is_identifier
+
+_NEWLINE = ord("\n")
+
+
+def _plain(ids: list[str]) -> bool:
+    """Whether all are printable ASCII of a valid length: then only the newlines between them are not printable."""
+    joined = np.frombuffer(("\n".join(ids) + "\n").encode("utf-8", "surrogatepass"), np.uint8)
+    unprintable = np.flatnonzero((joined - np.uint8(0x20)) > (0x7E - 0x20))
+    if unprintable.size != len(ids) or (joined[unprintable] != _NEWLINE).any():
+        return False
+    steps = np.diff(unprintable, prepend=-1)
+    return bool(steps.min() > 1 and steps.max() <= ID_BYTES + 1)
+
+
+def valid_identifiers(ids: list[str]) -> NDArray[np.bool_]:
+    """Which are valid ids (`is_identifier`); shape (n,). Each distinct one is looked at once at most."""
+    if not ids or _plain(ids):
+        return np.ones(len(ids), np.bool_)
+    bad = {text for text in set(ids) if not is_identifier(text)}
+    if not bad:
+        return np.ones(len(ids), np.bool_)
+    return np.array([text not in bad for text in ids], np.bool_)

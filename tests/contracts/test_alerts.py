@@ -1,0 +1,206 @@
+"""Output records are what the contract says, byte by byte, and can be read back as the ledger."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
+from pydantic import BaseModel, ValidationError
+
+from monitor.contracts.alerts import (
+    AT_TIMES,
+    LEDGER,
+    OVER_TIME,
+    OWNER,
+    AtTimesSnapshot,
+    CloudEventHeaders,
+    LedgerRecord,
+    OutputRecord,
+    OverTimeAlert,
+    OwnerRecord,
+    at_times_record,
+    ledger_record,
+    over_time_record,
+    owner_record,
+)
+from monitor.contracts.ledger import AtTimesEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
+from monitor.contracts.schemas import alerts_schema
+from monitor.errors import LedgerError
+from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
+from monitor.times import HOUR, parse_instant
+
+SCHEMA = Draft202012Validator(alerts_schema())
+AS_OF = parse_instant("2026-11-20T09:00:00Z")
+RULE = OverTimeRule(Fraction(1), 2, 20, 336, 1)
+MARKS = (Mark(98, 21, Fraction(1, 3), 435), Mark(100, 23, Fraction(1, 2), 437))
+
+
+def over_time(answer: OverTimeAnswer, resumes_at: int | None = None) -> OutputRecord:
+    return over_time_record(
+        source="tokyo",
+        monitor="stations",
+        location_id="a/駅",
+        rule=RULE,
+        tick=100,
+        as_of=AS_OF,
+        window_start=AS_OF - 336 * HOUR,
+        answer=answer,
+        resumes_at=resumes_at,
+    )
+
+
+def at_times(noisy: dict[str, tuple[int, int]], *, complete: bool = True) -> OutputRecord:
+    return at_times_record(
+        source="tokyo",
+        monitor="evening",
+        time=AS_OF - HOUR,
+        shard=3,
+        shards=16,
+        tick=100,
+        as_of=AS_OF,
+        complete=complete,
+        final=False,
+        registry="0f" * 32,
+        locations=1_250,
+        threshold=20,
+        epsilon=Fraction(1, 2),
+        noisy_counts=noisy,
+    )
+
+
+def owner(*, lost_at: int | None = None) -> OutputRecord:
+    return owner_record(
+        source="tokyo",
+        service="tokyo",
+        fingerprint="f" * 32,
+        input_topic_id="t",
+        partitions=2,
+        lost_at=lost_at,
+        input_since=None,
+        partition=1,
+        at=AS_OF + 1,
+    )
+
+
+def start(*, lost_at: int | None = None) -> OutputRecord:
+    return ledger_record(source="tokyo", service="tokyo", partitions=2, lost_at=lost_at, partition=1, at=AS_OF)
+
+
+SAFE = OverTimeAnswer("safe", None, (), None)
+NOISY = OverTimeAnswer("noisy_count", 23, MARKS, None)
+PAUSED = OverTimeAnswer("paused", None, MARKS, 436)
+UNKNOWN = OverTimeAnswer("unknown", None, MARKS[:1], None)
+ALL: list[tuple[OutputRecord, type[BaseModel], str]] = [
+    (over_time(SAFE), OverTimeAlert, OVER_TIME),
+    (over_time(NOISY), OverTimeAlert, OVER_TIME),
+    (over_time(PAUSED, AS_OF + 336 * HOUR), OverTimeAlert, OVER_TIME),
+    (over_time(UNKNOWN), OverTimeAlert, OVER_TIME),
+    (at_times({}), AtTimesSnapshot, AT_TIMES),
+    (at_times({"駅": (99, 31), "a b": (100, 20)}, complete=False), AtTimesSnapshot, AT_TIMES),
+    (owner(), OwnerRecord, OWNER),
+    (owner(lost_at=AS_OF), OwnerRecord, OWNER),
+    (start(), LedgerRecord, LEDGER),
+    (start(lost_at=AS_OF), LedgerRecord, LEDGER),
+]
+
+
+@pytest.mark.parametrize(("record", "model", "ce_type"), ALL)
+def test_a_record_fits_its_model_and_its_schema_and_its_headers(
+    record: OutputRecord, model: type[BaseModel], ce_type: str
+) -> None:
+    """The model, written again without what is not set, is the record: nothing more, less, or in another order."""
+    value = json.loads(record.value)
+    read = model.model_validate_json(record.value)
+    assert json.dumps(read.model_dump(exclude_unset=True)) == json.dumps(value)
+    SCHEMA.validate(value)
+    headers = CloudEventHeaders.model_validate({name: text.decode() for name, text in record.headers})
+    assert headers.ce_type == ce_type
+    assert headers.ce_source == "tokyo"
+    assert len(headers.ce_id.split("/")) >= 3
+
+
+def test_a_safe_answer_is_these_bytes() -> None:
+    record = over_time(SAFE)
+    assert record.key.decode() == "stations/a/駅"
+    assert dict(record.headers)["ce_id"].decode() == "stations/a/駅/100"
+    assert dict(record.headers)["ce_time"] == b"2026-11-20T09:00:00Z"
+    assert record.value.decode() == (
+        '{"monitor":"stations","kind":"over_time","location_id":"a/駅","tick":100,"as_of":"2026-11-20T09:00:00Z",'
+        '"window_start":"2026-11-06T09:00:00Z","status":"safe","threshold":20,"epsilon":"1/2","answers":[]}'
+    )
+
+
+def test_what_does_not_apply_is_absent() -> None:
+    only = {"noisy_count", "count_at_most", "p_value", "resumes_at"}
+    found = [only & json.loads(record.value).keys() for record, _, _ in ALL[:4]]
+    assert found == [set(), only - {"resumes_at"}, {"resumes_at"}, set()]
+    noisy = json.loads(ALL[1][0].value)
+    assert noisy["count_at_most"] == noisy["noisy_count"] == 23
+    assert noisy["p_value"] == pytest.approx(0.1353, abs=1e-4)  # e^(-1/2 · (23 - 20 + 1))
+
+
+def test_a_snapshot_is_keyed_by_monitor_time_and_shard() -> None:
+    record = at_times({})
+    assert record.key == b"evening/2026-11-20T08:00:00Z/3"
+    assert dict(record.headers)["ce_id"] == b"evening/2026-11-20T08:00:00Z/3/100"
+
+
+@pytest.mark.parametrize("drop", ["noisy_count", "count_at_most", "p_value", "answers", "status"])
+def test_a_noisy_count_must_say_all(drop: str) -> None:
+    value = json.loads(over_time(NOISY).value)
+    del value[drop]
+    assert not SCHEMA.is_valid(value)
+    with pytest.raises(ValidationError):
+        OverTimeAlert.model_validate_json(json.dumps(value))
+
+
+def test_owner_records_of_one_instant_that_differ_have_ids_that_differ() -> None:
+    ids = {dict(record.headers)["ce_id"] for record in (owner(), owner(lost_at=1), owner())}
+    assert len(ids) == 2
+
+
+def read(record: OutputRecord) -> Any:
+    return read_record(record.key, record.value, record.headers)
+
+
+def test_the_ledger_reads_back_what_was_written() -> None:
+    assert read(over_time(NOISY)) == OverTimeEntry(
+        "stations/a/駅/100", "stations", "a/駅", 100, "noisy_count", NOISY.marks
+    )
+    assert read(at_times({"駅": (99, 31)})) == AtTimesEntry(
+        "evening/2026-11-20T08:00:00Z/3/100", "evening", AS_OF - HOUR, 3, 100, "complete", False, {"駅": (99, 31)}
+    )
+    assert read(owner(lost_at=AS_OF)) == OwnerEntry("tokyo", "f" * 32, "t", 2, "2026-11-20T09:00:00Z", None)
+    assert read(start()) == StartEntry(1, "tokyo", 2, None)
+
+
+def test_kinds_that_are_not_known_are_passed_over() -> None:
+    assert read_record(b"k", b"?", [("ce_type", b"org.location-monitor.new")]) is None
+    assert read_record(None, None, []) is None
+    assert read_record(None, b"{}", [("ce_type", None)]) is None
+
+
+@pytest.mark.parametrize(
+    ("record", "old", "new"),
+    [
+        (over_time(NOISY), b'"1/2","until"', b'"x","until"'),
+        (over_time(NOISY), b'"tick":100', b'"tick":"100"'),
+        (over_time(NOISY), b'"status":"noisy_count"', b'"status":"new"'),
+        (at_times({}), b"T08", b"T99"),
+        (at_times({"a": (1, 2)}), b'"noisy_count":2', b'"noisy_count":null'),
+        (owner(lost_at=AS_OF), b"Z", b""),
+        (start(lost_at=AS_OF), b"2026", b"year"),
+        (start(), b'"ledger":1', b'"ledger":2'),
+        (start(), b"}", b""),
+        (owner(), b"tokyo", b"\xff"),
+    ],
+)
+def test_a_record_of_a_known_kind_that_cannot_be_read_is_an_error(record: OutputRecord, old: bytes, new: bytes) -> None:
+    assert old in record.value
+    with pytest.raises(LedgerError):
+        read_record(record.key, record.value.replace(old, new), record.headers)
+    with pytest.raises(LedgerError):
+        read_record(record.key, None, record.headers)

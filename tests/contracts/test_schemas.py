@@ -1,0 +1,64 @@
+"""The committed schemas are those that the models make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
+
+from monitor.contracts.schemas import alerts_schema, asyncapi, visits_schema
+
+FOLDER = Path(__file__).parents[2] / "docs" / "schemas"
+MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "visits": visits_schema,
+    "alerts": alerts_schema,
+    "asyncapi": asyncapi,
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_committed_schema_has_not_drifted(name: str) -> None:
+    """To make it again: location-monitor schema NAME > docs/schemas/NAME.json."""
+    assert (FOLDER / f"{name}.json").read_text() == json.dumps(MAKERS[name](), indent=2, ensure_ascii=False) + "\n"
+
+
+@pytest.mark.parametrize("name", ["visits", "alerts"])
+def test_it_is_a_json_schema(name: str) -> None:
+    Draft202012Validator.check_schema(MAKERS[name]())
+
+
+def _references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        for value in part.values():
+            yield from _references(value)
+    elif isinstance(part, list):
+        for item in part:
+            yield from _references(item)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_every_reference_leads_somewhere(name: str) -> None:
+    document = MAKERS[name]()
+    found = set(_references(document))
+    assert found
+    for reference in found:
+        part: Any = document
+        for key in reference.removeprefix("#/").split("/"):
+            part = part[key]
+
+
+def test_the_asyncapi_document_tells_the_three_topics_apart() -> None:
+    document = asyncapi()
+    assert document["asyncapi"].startswith("3.")
+    assert {name: operation["action"] for name, operation in document["operations"].items()} == {
+        "receiveVisits": "receive",
+        "sendAlerts": "send",
+        "sendDeadLetters": "send",
+    }
+    assert set(document["channels"]["alerts"]["messages"]) == {"overTime", "atTimes", "owner", "ledger"}

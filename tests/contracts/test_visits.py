@@ -1,0 +1,79 @@
+"""A visit is valid by itself, and the published schema takes every valid one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
+
+from monitor.contracts.schemas import visits_schema
+from monitor.contracts.visits import Fault, Reason, Visit, is_identifier, open_record, read_visit
+from monitor.times import parse_instant
+
+GOOD = {"person_id": "p-17", "location_id": "駅", "arrived_at": "2026-11-20T08:15:00Z", "left_at": None}
+SCHEMA = Draft202012Validator(visits_schema())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"left_at": "2026-11-20T17:15:00.25+09:00"}, {"person_id": "a" * 256}, {"location_id": "a/b c"}, {"app": [1]}],
+)
+def test_a_valid_visit_fits_the_schema_alone_and_in_a_batch(change: dict[str, Any]) -> None:
+    visit = {**GOOD, **change}
+    read = read_visit(visit)
+    assert isinstance(read, Visit)
+    assert read.arrived_at == parse_instant("2026-11-20T08:15:00Z")
+    SCHEMA.validate(visit)
+    SCHEMA.validate({"batch_id": "b", "visits": [visit], "more": 1})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"person_id": ""}, {"person_id": 1}, {"location_id": "\u0085"}, {"person_id": "a" * 257}, {"arrived_at": 0}],
+)
+def test_the_schema_refuses_what_it_can_express(change: dict[str, Any]) -> None:
+    visit = {**GOOD, **change}
+    assert isinstance(read_visit(visit), Fault)
+    assert not SCHEMA.is_valid(visit)
+    assert not SCHEMA.is_valid({"visits": [visit]})
+
+
+def test_the_reasons_are_a_closed_list_in_the_order_of_the_checks() -> None:
+    assert [reason.value for reason in Reason] == [
+        "not_json",
+        "not_a_visit",
+        "bad_id",
+        "bad_time",
+        "left_before_arrived",
+        "unknown_location",
+        "too_far_ahead",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("visit", "reason"),
+    [
+        ({"person_id": "", "arrived_at": ""}, Reason.NOT_A_VISIT),
+        ({**GOOD, "location_id": "", "arrived_at": ""}, Reason.BAD_ID),
+        ({**GOOD, "arrived_at": "", "left_at": "1999-01-01T00:00:00Z"}, Reason.BAD_TIME),
+        ({**GOOD, "left_at": "1999-01-01T00:00:00Z"}, Reason.LEFT_BEFORE_ARRIVED),
+    ],
+)
+def test_of_several_faults_the_first_one_checked_is_told(visit: dict[str, Any], reason: Reason) -> None:
+    read = read_visit(visit)
+    assert isinstance(read, Fault)
+    assert read.reason == reason
+
+
+def test_lone_surrogates_are_no_id() -> None:
+    """JSON's parser refuses them; nothing else may bring them in."""
+    assert not is_identifier("\ud800")
+    assert isinstance(read_visit({**GOOD, "person_id": "\ud800"}), Fault)
+
+
+def test_an_error_names_where_the_json_ends_to_be_strict_and_nothing_that_it_holds() -> None:
+    fault = open_record(b'{"secret": secret}')
+    assert isinstance(fault, Fault)
+    assert "line 1 column 12" in fault.error
+    assert "secret" not in fault.error

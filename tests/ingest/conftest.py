@@ -1,0 +1,47 @@
+"""A small world in which every rule of acceptance has a case."""
+
+from __future__ import annotations
+
+from datetime import time
+from fractions import Fraction
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from monitor.designated import DesignatedTimes
+from monitor.privacy.over_time import OverTimeRule
+from monitor.scheme import AtTimes, OverTime, Registry, Scheme
+from monitor.slots import Slots
+from monitor.times import DAY, HOUR, MINUTE, SECOND, parse_instant
+from monitor.windows.hashing import PersonHasher
+
+
+def _rule(window: int) -> OverTimeRule:
+    return OverTimeRule(Fraction(1), 1, 20, window, 1)
+
+
+@pytest.fixture(scope="session")
+def scheme() -> Scheme:
+    """Slots of one hour from 15:00 UTC; rows 0-2 watched (row 1 by two monitors); three at_times monitors, F = 1."""
+    instant = parse_instant("2026-11-20T12:00:00Z")
+    return Scheme(
+        name="town",
+        slots=Slots(parse_instant("2026-11-19T00:00:00+09:00"), HOUR),
+        ahead=1,
+        default_stay=15 * MINUTE,
+        release_delay=30 * SECOND,
+        tolerance=SECOND,
+        registry=Registry(("inn", "bath", "駅", "mill", "farm", "a/b"), 4),
+        over_time=(OverTime("short", (0, 1), (_rule(3), _rule(3))), OverTime("long", (1, 2), (_rule(8), _rule(8)))),
+        at_times=(
+            AtTimes("evening", DesignatedTimes((), (time(18),), ZoneInfo("Asia/Tokyo")), Fraction(1), 5, 4 * HOUR),
+            AtTimes("noon", DesignatedTimes((instant, instant + 90 * MINUTE)), Fraction(1), 5, 2 * HOUR),
+            AtTimes("late", DesignatedTimes((instant, instant + 30 * MINUTE)), Fraction(1), 5, DAY),
+        ),
+    )
+
+
+@pytest.fixture(scope="session")
+def hasher() -> PersonHasher:
+    """Keyed hashes under a fixed key."""
+    return PersonHasher(b"0123456789abcdef")

@@ -1,0 +1,285 @@
+"""Acceptance in bulk is what the interface says of one visit at a time."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from monitor.contracts.visits import Reason
+from monitor.ingest.accept import Accepted, accept
+from monitor.ingest.decode import decode_records
+from monitor.scheme import Scheme
+from monitor.times import DAY, HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.windows.facts import ShardFacts
+from monitor.windows.hashing import PersonHasher
+
+Visit = tuple[str, str, int, int]
+
+
+@dataclass
+class Expected:
+    """Facts as sets, fates, and reasons by (record, index)."""
+
+    seen: set[tuple[int, int, bytes, int]] = field(default_factory=set)
+    present: set[tuple[int, int, bytes]] = field(default_factory=set)
+    fates: Counter[str] = field(default_factory=Counter)
+    refused: list[tuple[int, int, Reason]] = field(default_factory=list)
+
+
+def judge(scheme: Scheme, hasher: PersonHasher, visit: Visit, current: int, expected: Expected) -> Reason | None:
+    """The interface, section 1, word by word, for one visit."""
+    person, location, arrived, left = visit
+    slots, ahead = scheme.slots, scheme.ahead
+    if location not in scheme.registry.ids:
+        return Reason.UNKNOWN_LOCATION
+    first = (arrived - slots.origin) // slots.length
+    if first > current + ahead:
+        return Reason.TOO_FAR_AHEAD
+    last = max(first, -(-(left - slots.origin) // slots.length) - 1)
+    if last > current + ahead:
+        last = current + ahead
+        left = slots.origin + (last + 1) * slots.length
+    row, shard = scheme.registry.ids.index(location), int(scheme.registry.shard[scheme.registry.ids.index(location)])
+    can = once = False
+    windows = [monitor.window for monitor in scheme.over_time if row in monitor.rows]
+    if windows:
+        once = True
+        if last >= current - max(windows):
+            can = True
+            expected.seen.add((shard, row, hasher(person), last))
+    for monitor in scheme.at_times:
+        for instant in monitor.times.between(arrived, left).tolist():
+            once = True
+            ticks = range(first - 2, current + 200)
+            final = max(tick for tick in ticks if slots.as_of(tick) <= instant + monitor.horizon)
+            if final >= current - 1:
+                can = True
+                expected.present.add((shard, instant, row.to_bytes(4, "big") + hasher(person)))
+    expected.fates["applied" if can else "expired" if once else "not_watched"] += 1
+    return None
+
+
+def as_record(visits: list[Visit]) -> bytes:
+    rows = [
+        {
+            "person_id": person,
+            "location_id": location,
+            "arrived_at": format_instant(arrived),
+            "left_at": format_instant(left),
+        }
+        for person, location, arrived, left in visits
+    ]
+    return json.dumps({"visits": rows}).encode()
+
+
+def run(scheme: Scheme, hasher: PersonHasher, batches: list[tuple[int, list[Visit]]]) -> tuple[Accepted, Expected]:
+    """Accept batches of (current slot, visits) in bulk, and one by one."""
+    columns = decode_records([as_record(visits) for _, visits in batches], scheme.default_stay)
+    accepted = accept(scheme, hasher, columns, np.array([current for current, _ in batches], np.int64))
+    expected = Expected()
+    for record, (current, visits) in enumerate(batches):
+        for index, visit in enumerate(visits):
+            reason = judge(scheme, hasher, visit, current, expected)
+            if reason is not None:
+                expected.refused.append((record, index, reason))
+    return accepted, expected
+
+
+def check(scheme: Scheme, hasher: PersonHasher, batches: list[tuple[int, list[Visit]]]) -> Accepted:
+    accepted, expected = run(scheme, hasher, batches)
+    facts = accepted.facts.items()
+    seen = {
+        (shard, row, person, last)
+        for shard, some in facts
+        for row, (people, slots) in some.seen.items()
+        for person, last in zip(people, slots, strict=True)
+    }
+    present = {(shard, at, member) for shard, some in facts for at, found in some.present.items() for member in found}
+    assert seen == expected.seen
+    assert present == expected.present
+    assert [(refusal.record, refusal.index, refusal.reason) for refusal in accepted.refused] == expected.refused
+    counted = {**dict.fromkeys(accepted.fates, 0), **expected.fates, "dead_letter": len(expected.refused)}
+    assert accepted.fates == counted
+    return accepted
+
+
+def test_bulk_and_single_agree_on_random_visits(scheme: Scheme, hasher: PersonHasher) -> None:
+    """Times fall on edges of slots and designated times, or a microsecond beside them, as often as elsewhere."""
+    rng = random.Random(11)
+    edges = [scheme.slots.start(slot) for slot in range(-30, 60)]
+    edges += [int(at) for monitor in scheme.at_times for at in monitor.times.between(edges[0], edges[-1])]
+
+    def instant() -> int:
+        return rng.choice(edges) + rng.choice([0, 0, 1, -1, rng.randrange(HOUR)])
+
+    def visit() -> Visit:
+        arrived = instant()
+        stay = rng.choice([0, 1, HOUR, 15 * MINUTE, rng.randrange(3 * HOUR), rng.randrange(2 * DAY)])
+        return f"p{rng.randrange(40)}", rng.choice([*scheme.registry.ids, "nowhere"]), arrived, arrived + stay
+
+    for _ in range(250):
+        batches = []
+        for _ in range(rng.randrange(1, 4)):
+            visits = [visit() for _ in range(rng.randrange(12))]
+            near = scheme.slots.slot_of(visits[0][2]) if visits else 0
+            batches.append((near + rng.randrange(-3, 30), visits))
+        check(scheme, hasher, batches)
+        check(replace(scheme, at_times=()), hasher, batches)
+        check(replace(scheme, over_time=(), ahead=0), hasher, batches)
+
+
+def at(text: str) -> int:
+    return parse_instant(f"2026-11-20T{text}Z")
+
+
+def one(scheme: Scheme, hasher: PersonHasher, location: str, arrived: int, left: int, current: int) -> str:
+    accepted = check(scheme, hasher, [(current, [("p", location, arrived, left)])])
+    (fate,) = (fate for fate, count in accepted.fates.items() if count)
+    return fate if fate != "dead_letter" else accepted.refused[0].reason
+
+
+def test_a_visit_may_begin_up_to_f_slots_ahead(scheme: Scheme, hasher: PersonHasher) -> None:
+    """Slots c |·····now| c+1 |····[···| c+2 [: the last microsecond of c + F is in, the next is not."""
+    c = scheme.slots.slot_of(at("12:30:00"))
+    end = scheme.slots.start(c + scheme.ahead + 1)
+    assert one(scheme, hasher, "inn", end - 1, end - 1, c) == "applied"
+    assert one(scheme, hasher, "inn", end, end, c) == "too_far_ahead"
+
+
+def test_a_stay_beyond_f_slots_is_cut_for_windows_and_designated_times(scheme: Scheme, hasher: PersonHasher) -> None:
+    """At c = 11:00, F = 1: [12:59 ──── cut at 13:00 ╎···· 20:00); 13:30 is designated, and not covered."""
+    c = scheme.slots.slot_of(at("11:30:00"))
+    accepted = check(scheme, hasher, [(c, [("p", "inn", at("12:59:00"), at("20:00:00"))])])
+    (facts,) = accepted.facts.values()
+    assert facts.seen[0][1] == [c + 1]
+    assert facts.present == {}
+
+
+def test_a_visit_is_asked_about_as_long_as_its_last_slot_is_in_reach(scheme: Scheme, hasher: PersonHasher) -> None:
+    """The tick of slot c - 1, decided during c, holds the W slots c - W … c - 1."""
+    slot = scheme.slots.slot_of(at("05:00:00"))
+    for location, window in (("inn", 3), ("bath", 8), ("駅", 8)):
+        assert one(scheme, hasher, location, at("05:10:00"), at("05:20:00"), slot + window) == "applied"
+        assert one(scheme, hasher, location, at("05:10:00"), at("05:20:00"), slot + window + 1) == "expired"
+
+
+def test_a_designated_time_is_covered_from_arrival_until_just_before_leaving(
+    scheme: Scheme, hasher: PersonHasher
+) -> None:
+    """It is so if arrived ≤ τ < left: [τ, τ + 1 µs) covers it, [τ - 1 h, τ) and the empty stay [τ, τ) don't."""
+    noon, c = at("12:00:00"), scheme.slots.slot_of(at("12:30:00"))
+    assert one(scheme, hasher, "mill", noon, noon + 1, c) == "applied"
+    assert one(scheme, hasher, "mill", noon - HOUR, noon, c) == "not_watched"
+    assert one(scheme, hasher, "mill", noon, noon, c) == "not_watched"
+
+
+def test_a_designated_time_of_two_monitors_is_one_fact_for_the_longer_horizon(
+    scheme: Scheme, hasher: PersonHasher
+) -> None:
+    """noon: 12:00 with 2 h; late: 12:00 with 24 h. The last tick is that of as_of 12:00 on the next day."""
+    noon = at("12:00:00")
+    c = scheme.slots.slot_of(noon + DAY)
+    accepted = check(scheme, hasher, [(c, [("p", "mill", noon, noon + 1)])])
+    (facts,) = accepted.facts.values()
+    assert facts.present == {noon: [(3).to_bytes(4, "big") + hasher("p")]}
+    assert one(scheme, hasher, "mill", noon, noon + 1, c + 1) == "expired"
+
+
+def test_a_stay_of_half_a_century_adds_no_more_than_what_is_still_asked(scheme: Scheme, hasher: PersonHasher) -> None:
+    c = scheme.slots.slot_of(at("12:30:00"))
+    visits = [("p", "farm", parse_instant("1970-01-01T00:00:00Z") + n, at("12:30:00")) for n in range(3)]
+    columns = decode_records([as_record(visits)], scheme.default_stay)
+    accepted = accept(scheme, hasher, columns, np.array([c]))
+    (facts,) = accepted.facts.values()
+    assert {instant: len(found) for instant, found in facts.present.items()} == {at("09:00:00"): 3, at("12:00:00"): 3}
+    assert accepted.fates["applied"] == 3
+
+
+def test_times_at_the_ends_of_the_calendar_are_taken_or_refused_like_others(
+    scheme: Scheme, hasher: PersonHasher
+) -> None:
+    first, last = "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59.999999-23:59"
+    rows = [
+        {"person_id": "p", "location_id": location, "arrived_at": arrived, "left_at": left}
+        for location in ("inn", "farm")
+        for arrived, left in ((first, first), (first, last), (last, last), (last, None))
+    ]
+    columns = decode_records([json.dumps({"visits": rows}).encode()], 10**30)
+    accepted = accept(scheme, hasher, columns, np.array([scheme.slots.slot_of(at("12:30:00"))]))
+    assert accepted.fates == {"applied": 2, "expired": 1, "not_watched": 1, "dead_letter": 4}
+
+
+def test_a_visit_is_judged_alike_whatever_comes_with_it(scheme: Scheme, hasher: PersonHasher) -> None:
+    """Taking any visits away takes away their own facts and nothing else (rule 7): facts are a union."""
+    rng = random.Random(5)
+    c = scheme.slots.slot_of(at("12:30:00"))
+    visits = [
+        (f"p{rng.randrange(5)}", rng.choice([*scheme.registry.ids, "nowhere"]), start, start + rng.randrange(3 * HOUR))
+        for start in (at("00:00:00") + rng.randrange(DAY) for _ in range(60))
+    ]
+
+    def members(some: list[Visit]) -> Counter[tuple[object, ...]]:
+        accepted = check(scheme, hasher, [(c, some)])
+        return Counter(
+            [
+                (shard, at, one)
+                for shard, facts in accepted.facts.items()
+                for at, found in facts.present.items()
+                for one in found
+            ]
+        ) + Counter(
+            [
+                (shard, row, one, last)
+                for shard, facts in accepted.facts.items()
+                for row, seen in facts.seen.items()
+                for one, last in zip(*seen, strict=True)
+            ]
+        )
+
+    together = members(visits)
+    apart: Counter[tuple[object, ...]] = Counter()
+    for visit in visits:
+        apart += members([visit])
+    assert together == apart
+
+
+def test_people_who_are_not_asked_about_are_not_hashed(scheme: Scheme) -> None:
+    class Counting(PersonHasher):
+        asked: list[str]
+
+        def many(self, persons: list[str]) -> list[bytes]:
+            self.asked = persons
+            return super().many(persons)
+
+    hasher = Counting(b"0123456789abcdef")
+    c = scheme.slots.slot_of(at("12:30:00"))
+    visits = [
+        ("a", "farm", at("10:00:00"), at("10:05:00")),
+        ("b", "inn", at("12:10:00"), at("12:20:00")),
+        ("c", "x", 0, 1),
+    ]
+    accept(scheme, hasher, decode_records([as_record(visits)], 0), np.array([c]))
+    assert hasher.asked == ["b"]
+
+
+def test_a_refused_visit_is_told_as_it_was_sent(scheme: Scheme, hasher: PersonHasher) -> None:
+    sent = {"person_id": "p", "location_id": "nowhere", "arrived_at": "2026-11-20T08:15:00Z", "app": {"v": 1}}
+    columns = decode_records([b"3", json.dumps({"visits": [{}, sent]}).encode()], scheme.default_stay)
+    accepted = accept(scheme, hasher, columns, np.zeros(2, np.int64))
+    assert [refusal.reason for refusal in accepted.refused] == ["not_a_visit", "not_a_visit", "unknown_location"]
+    assert json.loads(accepted.refused[-1].payload) == sent
+    assert "nowhere" not in accepted.refused[-1].error
+    assert accepted.fates == {"applied": 0, "expired": 0, "not_watched": 0, "dead_letter": 3}
+
+
+@pytest.mark.parametrize("values", [[], [b'{"visits": []}'], [None]])
+def test_nothing_is_accepted_of_nothing(scheme: Scheme, hasher: PersonHasher, values: list[bytes | None]) -> None:
+    accepted = accept(scheme, hasher, decode_records(values, SECOND), np.zeros(len(values), np.int64))
+    facts: dict[int, ShardFacts] = {}
+    assert accepted.facts == facts
+    assert accepted.fates["dead_letter"] == values.count(None)

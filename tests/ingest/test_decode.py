@@ -1,0 +1,243 @@
+"""Records are read in bulk as the contract reads them one by one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.contracts.visits import Reason
+from monitor.ingest.decode import LONGEST_STAY, decode, decode_records
+from monitor.times import MINUTE, parse_instant
+
+STAY = 15 * MINUTE
+GOOD = {
+    "person_id": "p-17",
+    "location_id": "inn",
+    "arrived_at": "2026-11-20T08:15:00Z",
+    "left_at": "2026-11-20T08:40:00Z",
+}
+
+
+def record(*visits: Any, **envelope: Any) -> bytes:
+    return json.dumps({"batch_id": "b", **envelope, "visits": visits}).encode()
+
+
+def check(values: list[bytes | None]) -> None:
+    """The columns hold what the contract reads in each record, in its order, and refuse what it refuses."""
+    columns = decode_records(values, STAY)
+    rows = zip(
+        columns.record.tolist(),
+        columns.index.tolist(),
+        columns.persons,
+        columns.locations,
+        columns.arrived.tolist(),
+        columns.left.tolist(),
+        strict=True,
+    )
+    expected, refused = [], []
+    for place, value in enumerate(values):
+        decoded = decode(value)
+        for index, visit in decoded.visits:
+            left = visit.arrived_at + STAY if visit.left_at is None else visit.left_at
+            expected.append((place, index, visit.person_id, visit.location_id, visit.arrived_at, left))
+        refused += [(place, index, fault) for index, fault in decoded.faults]
+    assert list(rows) == expected
+    assert [(refusal.record, refusal.index, refusal.fault) for refusal in columns.refused] == refused
+
+
+def reasons(*values: bytes | None) -> list[tuple[int, int | None, Reason]]:
+    check(list(values))
+    return [(refusal.record, refusal.index, refusal.reason) for refusal in decode_records(values, STAY).refused]
+
+
+NOT_JSON = [
+    None,
+    b"",
+    b"\xef\xbb\xbf{}",
+    b"{}x",
+    b'{"visits": [NaN]}',
+    b'{"visits": [], "x": Infinity}',
+    b'{"visits": [], "x": "\xff"}',
+    b'{"visits": [], "batch_id": "\xed\xa0\x80"}',
+    b'{"visits": [], "batch_id": "\\ud800"}',
+    b'{"visits": [], "x": "\\udc00"}',
+    b'{"visits": [], "batch_id": "\x01"}',
+    b'{"visits": [],}',
+    b'{"visits": [',
+    b'{"visits": [], "x": ' + b"[" * 300 + b"]" * 300 + b"}",
+    b'{"visits": [], "x": ' + b"1" * 5_000 + b"}",
+]
+
+
+@pytest.mark.parametrize("value", NOT_JSON)
+def test_what_is_no_strict_json_is_refused_whole(value: bytes | None) -> None:
+    assert reasons(value) == [(0, None, Reason.NOT_JSON)]
+    assert decode_records([value], STAY).refused[0].payload == (value or b"")
+
+
+@pytest.mark.parametrize("value", [b"null", b"[]", b"3", b'"x"', b'{"visits": null}', b'{"visits": {}}'])
+def test_what_is_no_object_or_has_no_list_of_visits_is_refused_whole(value: bytes) -> None:
+    assert reasons(value) == [(0, None, Reason.NOT_A_VISIT)]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"person_id": ""}, Reason.BAD_ID),
+        ({"person_id": 17}, Reason.BAD_ID),
+        ({"person_id": None}, Reason.BAD_ID),
+        ({"location_id": "a\u0085"}, Reason.BAD_ID),
+        ({"person_id": "é" * 129}, Reason.BAD_ID),
+        ({"arrived_at": 1763626500}, Reason.BAD_TIME),
+        ({"arrived_at": "2026-11-20T08:15:00"}, Reason.BAD_TIME),
+        ({"arrived_at": None}, Reason.BAD_TIME),
+        ({"left_at": ""}, Reason.BAD_TIME),
+        ({"left_at": 0}, Reason.BAD_TIME),
+        ({"left_at": "2026-11-20T08:14:59Z"}, Reason.LEFT_BEFORE_ARRIVED),
+        ({"left_at": "2026-11-20T08:15:00.000000+00:01"}, Reason.LEFT_BEFORE_ARRIVED),
+        ({"person_id": "", "arrived_at": "", "left_at": 1}, Reason.BAD_ID),
+    ],
+)
+def test_a_bad_visit_is_refused_alone_and_its_siblings_are_taken(change: dict[str, Any], reason: Reason) -> None:
+    """Whichever way its siblings look: with known keys only, with more, or with a wrong envelope (rule 7)."""
+    bad = {**GOOD, **change}
+    for sibling in (GOOD, {**GOOD, "app": 1}, {**GOOD, "arrived_at": "2026-11-20T08:15:00+00:00"}):
+        for envelope in ({}, {"batch_id": 7}, {"batch_id": None}, {"more": [1]}):
+            value = record(sibling, bad, sibling, **envelope)
+            assert reasons(value) == [(0, 1, reason)]
+            columns = decode_records([value], STAY)
+            assert columns.index.tolist() == [0, 2]
+            assert json.loads(columns.refused[0].payload) == bad
+    assert reasons(json.dumps(bad).encode()) == [(0, 0, reason)]
+
+
+@pytest.mark.parametrize("bad", [None, 3, "x", [], {}, {"visits": []}, {"person_id": "p", "location_id": "inn"}])
+def test_what_is_no_visit_is_refused_alone(bad: Any) -> None:
+    assert reasons(record(GOOD, bad, GOOD)) == [(0, 1, Reason.NOT_A_VISIT)]
+
+
+def test_a_record_may_grow_keys() -> None:
+    """Also keys whose numbers no double holds."""
+    grown = record({**GOOD, "app": {"n": 1}}, schema=2).replace(b'"n": 1', b'"n": 1e999')
+    assert reasons(grown, json.dumps({**GOOD, "app": 1}).encode()) == []
+    assert len(decode_records([grown], STAY).persons) == 1
+
+
+def test_a_visit_without_end_lasts_for_the_default_stay() -> None:
+    """[arrived ──────── default stay ────────)   whether left_at is missing or null, canonical or not."""
+    arrived = parse_instant(GOOD["arrived_at"])
+    bare = {key: GOOD[key] for key in ("person_id", "location_id", "arrived_at")}
+    other = {**bare, "arrived_at": "2026-11-20T17:15:00+09:00"}
+    columns = decode_records([record(bare, {**bare, "left_at": None}, GOOD, other)], STAY)
+    assert columns.left.tolist() == [arrived + STAY, arrived + STAY, arrived + 25 * MINUTE, arrived + STAY]
+    assert decode_records([record(bare)], 10**40).left.tolist() == [arrived + LONGEST_STAY]
+
+
+def test_a_visit_may_end_when_it_begins() -> None:
+    assert reasons(record({**GOOD, "left_at": GOOD["arrived_at"]})) == []
+
+
+def test_no_error_holds_what_was_found() -> None:
+    """Headers get logged: an error names a key and what was expected (rule 10)."""
+    planted = "person-0815"
+    bad = [{**GOOD, key: planted + "\x01"} for key in GOOD] + [{**GOOD, planted: 1, "left_at": "1999-01-01T00:00:00Z"}]
+    refused = decode_records(
+        [record(*bad), f'{{"{planted}": {planted}'.encode(), f'"{planted}"'.encode()], STAY
+    ).refused
+    assert len(refused) == len(bad) + 2
+    for refusal in refused:
+        assert planted not in refusal.error
+        assert "1999" not in refusal.error
+
+
+def test_nothing_comes_of_nothing() -> None:
+    check([])
+    check([record()])
+
+
+_TIMES = st.sampled_from(
+    [
+        GOOD["arrived_at"],
+        GOOD["left_at"],
+        "2026-11-20T17:15:00+09:00",
+        "2026-11-20T08:15:00.5Z",
+        "2026-11-20",
+        "",
+        "\n",
+        3,
+        None,
+    ]
+)
+_IDS = st.one_of(
+    st.sampled_from(["p", "駅", "", "\x7f", "\x85", "é" * 129, "a" * 257, 1, None, True]), st.text(max_size=3)
+)
+_VISITS: st.SearchStrategy[Any] = st.one_of(
+    st.just(GOOD),
+    st.fixed_dictionaries(
+        {"person_id": _IDS, "location_id": _IDS, "arrived_at": _TIMES},
+        optional={"left_at": _TIMES, "app": st.floats(allow_nan=False), "visits": st.just([])},
+    ),
+    st.dictionaries(st.sampled_from([*GOOD, "x"]), st.one_of(_IDS, _TIMES)),
+    st.sampled_from([None, 1, [], "x"]),
+)
+_RECORDS = st.one_of(
+    _VISITS,
+    st.fixed_dictionaries(
+        {"visits": st.one_of(st.lists(_VISITS, max_size=4), st.none())},
+        optional={"batch_id": st.one_of(_IDS, st.just({})), "x": st.just([1]), "person_id": st.just("p")},
+    ),
+)
+
+
+def _flipped(text: bytes, flips: list[tuple[int, bytes]]) -> bytes:
+    for far, new in flips:
+        at = far % (len(text) + 1)
+        text = text[:at] + new + text[at + 1 :]
+    return text
+
+
+_BYTES = st.one_of(
+    st.binary(max_size=2),
+    st.sampled_from(
+        [
+            b'"',
+            b"\\",
+            b"\\u0000",
+            b"\\ud800",
+            b"\xed\xa0\x80",
+            b"\xc2\x85",
+            b",",
+            b"}",
+            b"\n",
+            b"NaN",
+            b"-0",
+            b'"visits":[],',
+        ]
+    ),
+)
+_VALUES = st.builds(
+    lambda value, ascii_only, flips: _flipped(
+        json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass"), flips
+    ),
+    _RECORDS,
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 2_000), _BYTES), max_size=2),
+)
+
+
+@settings(max_examples=4_000, derandomize=True, deadline=None)
+@given(st.lists(st.one_of(_VALUES, st.none(), st.binary(max_size=8)), max_size=3))
+def test_bulk_and_contract_agree_on_whatever_comes(values: list[bytes | None]) -> None:
+    check(values)
+
+
+@settings(max_examples=3_000, derandomize=True, deadline=None)
+@given(st.integers(0, 400), _BYTES, st.integers(0, 3))
+def test_bulk_and_contract_agree_around_a_good_record(at: int, new: bytes, width: int) -> None:
+    value = record(GOOD, {key: GOOD[key] for key in list(GOOD)[:3]})
+    at %= len(value)
+    check([value[:at] + new + value[at + width :]])
