@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -26,7 +27,7 @@ class Situation(IntEnum):
     SMALL = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outing:
     """A time of day at which people may go out once.
 
@@ -40,6 +41,7 @@ class Outing:
     family: bool = False
     festive: float = 1.0
 
+    @cached_property
     def ladder(self) -> Floats:
         """Running chances by situation and kind, shape (situations, kinds): a draw below the last rung goes out."""
         chance = np.zeros((len(Situation), len(Kind)))

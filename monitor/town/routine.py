@@ -35,6 +35,8 @@ _SCHOOL_HOUR: Final = (8.1, 0.1)
 _SHIFT_HOUR: Final = (8.5, 12.0)  # between which shifts begin
 _SHIFT_HOURS: Final = (8.5, 0.6)
 _SCHOOL_HOURS: Final = (7.2, 0.5)
+_MEDIAN_STAY: Final = np.array([TRAITS[kind].stay_minutes * 60 for kind in Kind])  # seconds
+_STAY_SPREAD: Final = np.array([TRAITS[kind].stay_spread for kind in Kind])
 
 
 class _Stream(IntEnum):
@@ -177,16 +179,14 @@ class _DayPlan:
     def _decide(self, stage: _Stage, outing: Outing) -> _Trips:
         """Who goes out at this stage, where to and when; whole families alike, where they go together."""
         everyone = self._joint_keys if outing.family else self._who.keys
-        ladder = outing.ladder() * (outing.festive if self._weekday in _FESTIVE else 1.0)
+        ladder = outing.ladder * (outing.festive if self._weekday in _FESTIVE else 1.0)
         draw = uniform(everyone, self._day, stage.stream(_Use.WHETHER))
         rows = np.flatnonzero(draw < ladder[self._situation, -1])
         rungs = ladder[self._situation[rows]]
         kind = np.count_nonzero(draw[rows, None] >= rungs, axis=1)
         keys = everyone[rows]
         begin = uniform(keys, self._day, stage.stream(_Use.WHEN)) * (outing.latest - outing.earliest) + outing.earliest
-        median = np.array([TRAITS[each].stay_minutes for each in Kind])[kind] * 60
-        spread = np.array([TRAITS[each].stay_spread for each in Kind])[kind]
-        stay = median * np.exp(spread * normal(keys, self._day, stage.stream(_Use.HOW_LONG)))
+        stay = _MEDIAN_STAY[kind] * np.exp(_STAY_SPREAD[kind] * normal(keys, self._day, stage.stream(_Use.HOW_LONG)))
         place = self._where_to(stage, rows, keys, kind)
         return _Trips(rows, place, (begin * 3600).astype(np.int64), stay.astype(np.int64))
 
@@ -195,7 +195,7 @@ class _DayPlan:
             uniform(keys, self._day, stage.stream(use)) for use in (_Use.WHICH, _Use.NEAR, _Use.USUAL)
         )
         place = np.full(len(rows), -1, np.int32)
-        for each in Kind:
+        for each in map(Kind, np.unique(kind).tolist()):
             chosen = np.flatnonzero(kind == each)
             away = (near[chosen] >= _NEAR_HOME).astype(np.float64)
             place[chosen] = self._atlas.choose(each, self._who.district[rows[chosen]], which[chosen], away)

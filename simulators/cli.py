@@ -1,0 +1,211 @@
+"""The commands: `python -m simulators city` and `convert`."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import click
+from rich.console import Console
+
+from monitor.errors import EXIT_FAILED, DurationError, MonitorError, TimeError, UsageError
+from monitor.times import DAY, parse_duration, parse_instant, to_datetime
+from monitor.town import Town, places
+from simulators.city import default_places, write_city, write_registry
+from simulators.convert import RFC3339, Columns, Conversion, Shape, read_locations
+from simulators.convert import write_registry as write_converted_registry
+from simulators.progress import progress
+
+EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
+
+
+_HELP: Final = """Make files of visits for `location-monitor replay`: a simulated town, or recorded movements.
+
+A file of visits is CSV (gzipped where its name ends in .gz) with the header
+person_id,location_id,arrived_at,left_at,reported_at and times of RFC 3339. A registry is CSV with the header
+location_id,name,latitude,longitude. Files appear under their names only when they are complete.
+
+\b
+A town of 10,000 people, four weeks of an epidemic:
+  python -m simulators city --out visits.csv.gz --registry locations.csv
+A load: everyone's visits:
+  python -m simulators city --people 200000 --all-visits --out load.csv.gz --registry locations.csv
+Recorded check-ins:
+  python -m simulators convert --visits checkins.csv.gz --locations places.csv.gz \\
+      --out visits.csv.gz --registry locations.csv
+"""
+
+
+def _duration(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    try:
+        return None if value is None else parse_duration(value)
+    except DurationError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def _instant(_: click.Context, __: click.Parameter, value: str) -> int:
+    try:
+        return parse_instant(value)
+    except TimeError as error:
+        raise click.BadParameter(f"{value!r}: {error}") from error
+
+
+class _Group(click.Group):
+    """Errors as one line and an exit code, not as a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MonitorError as error:
+            _fail(ctx, str(error), error.exit_code)
+        except (OSError, EOFError, zlib.error) as error:
+            _fail(ctx, str(error), EXIT_FAILED)
+
+
+def _fail(ctx: click.Context, message: str, exit_code: int) -> NoReturn:
+    click.echo(f"Error: {message}", err=True)
+    ctx.exit(exit_code)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}, help=_HELP)
+def cli() -> None:
+    """Make files of visits for `location-monitor replay`."""
+
+
+@cli.command()
+@click.option("--people", type=click.IntRange(min=1), default=10_000, show_default=True, help="How many live there.")
+@click.option("--days", type=click.IntRange(1, 3650), default=28, show_default=True, help="For how long.")
+@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same bytes.")
+@click.option(
+    "--start",
+    callback=_instant,
+    metavar="TIME",
+    default="2026-01-05T00:00:00Z",
+    show_default=True,
+    help="A midnight of the town, with its offset.",
+)
+@click.option("--locations", type=click.IntRange(min=1), help="How many public places.  [default: one to 25 people]")
+@click.option("--all-visits", is_flag=True, help="Everyone's visits, each day's reported in the night after: a load.")
+@click.option("--out", type=NEW, required=True, help="The file of visits to write.")
+@click.option("--registry", type=NEW, required=True, help="The registry to write.")
+def city(
+    people: int,
+    days: int,
+    seed: int,
+    start: int,
+    locations: int | None,
+    out: Path,
+    registry: Path,
+    *,
+    all_visits: bool,
+) -> None:
+    """Simulate a town and the reports of its infected people.
+
+    People live in families, work, learn, commute by train through two stations, shop, and go out; weekends differ.
+    An infection spreads where they meet. Who is found infected is reported some days after the onset, with all
+    visits to public places of the 14 days before, and stays at home. Homes are never written.
+
+    Memory grows with the number of people (about 0.2 kB each), not with the number of visits.
+    """
+    console = Console(stderr=True)
+    town = Town(seed, people, places(locations or default_places(people), seed), start, days)
+    write_registry(registry, town.places)
+    with progress("Simulating", days, console) as meter:
+        written = write_city(out, town, all_visits=all_visits, on_day=meter.advance)
+    whose = f"{people:,} people" if all_visits else f"{written.reports:,} infected people of {people:,}"
+    console.print(
+        f"{out}: {written.visits:,} visits of {whose} to {len(town.places):,} places,"
+        f" {to_datetime(start).date()} to {to_datetime(start + days * DAY).date()},"
+        f" in {meter.seconds:.1f} s ({meter.rate:,.0f} visits/s)",
+        soft_wrap=True,
+    )
+
+
+@cli.command(short_help="Turn recorded points into a file of visits and a registry.")
+@click.option("--visits", type=EXISTING, required=True, help="The recorded points: CSV or .csv.gz with a header.")
+@click.option("--out", type=NEW, required=True, help="The file of visits to write.")
+@click.option("--locations", type=EXISTING, help="The public places: CSV with location_id[,name][,lat,lon].")
+@click.option("--registry", type=NEW, help="The registry to write.")
+@click.option("--person-column", default=Columns().person, show_default=True)
+@click.option("--location-column", default=Columns().location, show_default=True)
+@click.option("--time-column", default=Columns().time, show_default=True)
+@click.option(
+    "--time-format", default=RFC3339, show_default=True, help="rfc3339, epoch (seconds), or a strptime pattern with %z."
+)
+@click.option("--delimiter", default=",", show_default=True, help="What separates columns.")
+@click.option(
+    "--stay",
+    callback=_duration,
+    metavar="DURATION",
+    help="How long a check-in stays; open if not given.",
+)
+@click.option("--merge", is_flag=True, help="Make stays of consecutive points of a person at a place.")
+@click.option(
+    "--gap",
+    callback=_duration,
+    metavar="DURATION",
+    default="20m",
+    show_default=True,
+    help="With --merge.",
+)
+@click.option(
+    "--report-delay",
+    callback=_duration,
+    metavar="DURATION",
+    help="From a visit's end to its report.",
+)
+@click.option("--person-per-day", is_flag=True, help="The same id on another day (UTC) is another person.")
+@click.option("--strict", is_flag=True, help="Stop at the first bad row, write nothing, exit 1.")
+def convert(**options: Any) -> None:
+    """Turn recorded points (person, place, time) into a file of visits and a registry.
+
+    A point is a check-in: a visit that begins then and ends after --stay, or is left open for the service's default.
+    With --merge, points no further apart than --gap at one place are one visit that ends at the last point + the gap,
+    or when the person is seen elsewhere. That needs each person's points in order of time (a file sorted by time, or
+    by person and time); it is verified, and memory grows with the number of people.
+
+    Rows that are no visit are counted, told on standard error by line and reason (20 at most) and left out.
+
+    The registry should be a public list (--locations): made of the places seen in the data, as it is without one,
+    its very entries tell where people have been (privacy model, rule 6).
+    """
+    known = None if options["locations"] is None else read_locations(options["locations"])
+    conversion = Conversion(_columns(options), _shape(options), known)
+    source, console = options["visits"], Console(stderr=True)
+    with progress("Converting", max(1, source.stat().st_size), console) as meter:
+        conversion.run(source, options["out"], strict=options["strict"], on_rows=meter.advance)
+    if options["registry"] is not None:
+        seen = {location_id: (location_id, "", "") for location_id in sorted(conversion.seen)}
+        write_converted_registry(options["registry"], seen if known is None else known)
+    tally = conversion.tally
+    for problem in tally.problems:
+        console.print(problem, markup=False, highlight=False, soft_wrap=True)
+    if tally.bad > len(tally.problems):
+        console.print(f"… and {tally.bad - len(tally.problems):,} more")
+    console.print(
+        f"{options['out']}: {tally.visits:,} visits from {tally.rows:,} rows, {tally.bad:,} bad rows left out,"
+        f" in {meter.seconds:.1f} s ({meter.rate:,.0f} visits/s)",
+        soft_wrap=True,
+    )
+
+
+def _columns(options: dict[str, Any]) -> Columns:
+    delimiter = options["delimiter"].replace("\\t", "\t")
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise UsageError(f"--delimiter is {delimiter!r}: expected one character such as , ; or \\t")
+    return Columns(
+        options["person_column"], options["location_column"], options["time_column"], delimiter, options["time_format"]
+    )
+
+
+def _shape(options: dict[str, Any]) -> Shape:
+    if options["merge"] and options["stay"] is not None:
+        raise UsageError("--stay and --merge exclude each other: merged points end at the last point + --gap")
+    return Shape(
+        stay=options["stay"],
+        merge_gap=options["gap"] if options["merge"] else None,
+        report_delay=options["report_delay"],
+        person_per_day=options["person_per_day"],
+    )

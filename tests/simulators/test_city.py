@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from monitor.times import parse_instant
+from monitor.town import Place, Town, kind_of, places
+from simulators.city import Lines, default_places, write_city
+from simulators.cli import cli
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+def ignore(day: int, visits: int) -> None:
+    """Show no progress."""
+
+
+def simulate(folder: Path, name: str, *more: str) -> bytes:
+    out = folder / name
+    result = run(
+        "city", "--people", "1500", "--days", "21", "--out", str(out), "--registry", str(folder / "places.csv"), *more
+    )
+    assert result.exit_code == 0, result.output
+    return out.read_bytes()
+
+
+def test_the_same_arguments_give_the_same_bytes(tmp_path: Path) -> None:
+    """In another file, at another time: a gzip header would hold both."""
+    first = simulate(tmp_path, "a.csv.gz", "--seed", "3")
+    assert simulate(tmp_path, "b.csv.gz", "--seed", "3") == first
+    assert simulate(tmp_path, "c.csv.gz", "--seed", "4") != first
+
+
+def test_gzip_is_chosen_by_the_name(tmp_path: Path) -> None:
+    assert gzip.decompress(simulate(tmp_path, "a.csv.gz")) == simulate(tmp_path, "a.csv")
+
+
+def test_lines_say_what_the_town_says(town: Town, tmp_path: Path) -> None:
+    out = tmp_path / "visits.csv"
+    written = write_city(out, town, all_visits=False, on_day=ignore)
+    with out.open(encoding="utf-8", newline="") as text:
+        rows = list(csv.DictReader(text))
+    times = ("arrived_at", "left_at", "reported_at")
+    read = [(row["person_id"], row["location_id"], *(parse_instant(row[time]) for time in times)) for row in rows]
+    expected = [tuple(visit) for visit in town.reports()]
+    assert read == expected
+    assert written.visits == len(expected)
+    assert written.reports == len({visit[0] for visit in expected})
+
+
+def test_homes_are_never_written_and_every_place_is_registered(tmp_path: Path) -> None:
+    visits = simulate(tmp_path, "a.csv", "--all-visits").decode()
+    with (tmp_path / "places.csv").open(encoding="utf-8", newline="") as text:
+        registry = list(csv.DictReader(text))
+    assert list(registry[0]) == ["location_id", "name", "latitude", "longitude"]
+    assert {row["location_id"] for row in csv.DictReader(visits.splitlines())} <= {
+        row["location_id"] for row in registry
+    }
+    assert len(registry) == default_places(1500) == 60
+    assert all(-90 <= float(row["latitude"]) <= 90 and -180 <= float(row["longitude"]) <= 180 for row in registry)
+
+
+def test_ids_are_quoted_where_csv_needs_it(start: int) -> None:
+    """Also ids of other lengths and scripts, side by side."""
+    ids = ['station "east", gate 1', "駅前", "x"]
+    town = Town(1, 200, [Place(name, name, kind_of(name)) for name in ids], start, 3)
+    lines = Lines(town)
+    batches = list(town.daily_batches())
+    rows = list(csv.reader(b"".join(lines.of(batch) for batch in batches).decode().splitlines()))
+    assert {row[1] for row in rows} == set(ids)
+    assert all(len(row) == 5 for row in rows)
+    assert len(rows) == sum(len(batch) for batch in batches)
+
+
+def test_a_failed_run_leaves_no_file(town: Town, tmp_path: Path) -> None:
+    def fail(day: int, visits: int) -> None:
+        if day == 3:
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        write_city(tmp_path / "visits.csv", town, all_visits=True, on_day=fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ten_times_the_visits_take_the_same_memory(tmp_path: Path) -> None:
+    """The peak of a whole process, at 10 and 100 days of a load: 450,000 visits more would be 18 MB as arrays alone."""
+    code = "import resource, sys; from simulators.cli import cli; cli(sys.argv[1:], standalone_mode=False);"
+    code += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    peaks = []
+    for days in (10, 100):
+        arguments = ["city", "--people", "3000", "--days", str(days), "--all-visits", "--out", str(tmp_path / "v.csv")]
+        ran = subprocess.run(
+            [sys.executable, "-c", code, *arguments, "--registry", str(tmp_path / "r.csv")],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        peaks.append(int(ran.stdout) / 1024)
+    assert peaks[1] - peaks[0] < 10
+
+
+def test_progress_goes_to_standard_error(tmp_path: Path) -> None:
+    """As a user runs it."""
+    command = [sys.executable, "-m", "simulators", "city", "--people", "100", "--days", "2"]
+    ran = subprocess.run(
+        [*command, "--out", str(tmp_path / "v.csv"), "--registry", str(tmp_path / "r.csv")],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert ran.stdout == ""
+    assert "visits" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--start", "2026-01-05"), "RFC 3339"),
+        (("--start", "2026-01-05T00:00:00"), "offset"),
+        (("--start", "2026-01-05T00:00:00.5Z"), "whole seconds"),
+        (("--people", "0"), "people"),
+    ],
+)
+def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    result = run("city", "--out", str(tmp_path / "v"), "--registry", str(tmp_path / "r"), *arguments)
+    assert result.exit_code == 2
+    assert told in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_exits_with_1(tmp_path: Path) -> None:
+    result = run("city", "--people", "10", "--out", str(tmp_path / "no" / "v"), "--registry", str(tmp_path / "r"))
+    assert result.exit_code == 1
+    assert "No such file" in result.output
+
+
+def test_places_follow_the_number_asked_for(tmp_path: Path) -> None:
+    simulate(tmp_path, "a.csv", "--locations", "33")
+    assert len((tmp_path / "places.csv").read_text(encoding="utf-8").splitlines()) == 34
+    assert len(places(33, 7)) == 33

@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from monitor.errors import UsageError
+from monitor.times import DAY, HOUR, MINUTE
+from monitor.town import EpidemicParameters, Kind, Town, VisitBatch, kind_of, places, places_of
+from monitor.town.epidemic import NEVER, Outbreak
+from monitor.town.places import TRAITS, WEEK
+
+DEMO_IDS = ["station-central", "market", "school-1", "clinic", "library", "office-park", "shop-1", "shop-2", "cafe-1"]
+
+
+def columns(batches: list[VisitBatch]) -> tuple[np.ndarray, ...]:
+    names = ("person", "place", "arrived_at", "left_at", "reported_at")
+    return tuple(np.concatenate([getattr(batch, name) for batch in batches]) for name in names)
+
+
+def test_nobody_is_at_two_places_at_one_time(everyone: list[VisitBatch]) -> None:
+    """The product assumes it (privacy model, section 1).
+
+    arrived ├──────┤ left
+                     arrived ├───┤      never before the last one left
+    """
+    person, _, arrived, left, _ = columns(everyone)
+    order = np.lexsort((arrived, person))
+    same = person[order][1:] == person[order][:-1]
+    assert np.all(left > arrived)
+    assert np.all(arrived[order][1:][same] >= left[order][:-1][same])
+
+
+def test_visits_lie_within_the_opening_hours_of_their_weekday(
+    town: Town, everyone: list[VisitBatch], start: int
+) -> None:
+    _, place, arrived, left, _ = columns(everyone)
+    day = (arrived - start) // DAY
+    hours = np.array([[TRAITS[kind].hours[which] for kind in Kind] for which in WEEK]) * HOUR
+    kinds = np.array([each.kind for each in town.places])
+    opens, closes = np.moveaxis(hours[day % 7, kinds[place]], -1, 0)
+    assert np.all(arrived - start - day * DAY >= opens)
+    assert np.all(left - start - day * DAY <= closes)
+    assert day.min() == 0
+    assert day.max() == town.days - 1
+
+
+def test_a_load_is_reported_in_order_in_the_night_after(everyone: list[VisitBatch], start: int) -> None:
+    _, _, arrived, _, reported = columns(everyone)
+    midnight = start + ((arrived - start) // DAY + 1) * DAY
+    assert np.all(np.diff(reported) >= 0)
+    assert np.all((reported >= midnight) & (reported < midnight + 4 * HOUR))
+
+
+def test_weekends_differ_from_weekdays(town: Town, everyone: list[VisitBatch]) -> None:
+    """Schools and offices are empty, stations quieter, markets busier."""
+    kinds = np.array([each.kind for each in town.places])
+    weekday, weekend = (
+        Counter(kinds[np.concatenate([batch.place for batch in everyone if batch.day in days])].tolist())
+        for days in ((1, 2), (5, 6))
+    )
+    assert weekend[Kind.SCHOOL] == weekend[Kind.OFFICE] == 0 < weekday[Kind.SCHOOL]
+    assert weekend[Kind.STATION] < weekday[Kind.STATION] / 2
+    assert weekend[Kind.MARKET] > weekday[Kind.MARKET]
+
+
+def test_commuters_pass_a_station_in_the_morning_and_in_the_evening(
+    town: Town, everyone: list[VisitBatch], start: int
+) -> None:
+    tuesday = [batch for batch in everyone if batch.day == 1]
+    person, place, arrived, _, _ = columns(tuesday)
+    kinds = np.array([each.kind for each in town.places])
+    at_station = kinds[place] == Kind.STATION
+    hour = (arrived[at_station] - start - DAY) / HOUR
+    morning, evening = (hour > 5.5) & (hour < 10.5), (hour > 14) & (hour < 22)
+    assert np.mean(morning | evening) > 0.95
+    passed = set(person[at_station][morning].tolist())
+    assert len(passed & set(person[at_station][evening].tolist())) > 0.9 * len(passed) > 0.1 * town.people
+
+
+def test_a_day_of_some_is_what_it_is_among_all(town: Town) -> None:
+    """A report two weeks later draws the day again, for the reported person alone."""
+    routine = town._routine
+    some = np.array([2_017, 5, 1_400])
+    alone, among_all = routine.day(some, 5), routine.day(np.arange(town.people), 5)
+    for row, person in enumerate(some.tolist()):
+        mine, theirs = alone.where(alone.row == row), among_all.where(among_all.row == person)
+        assert np.array_equal(mine.place, theirs.place)
+        assert np.array_equal(mine.start, theirs.start)
+        assert np.array_equal(mine.end, theirs.end)
+
+
+def test_a_report_brings_the_fourteen_days_before_it(reported: list[VisitBatch]) -> None:
+    """├──────────── 14 days ────────────┤ report: whole visits, none that is still to end."""
+    _, _, arrived, left, known = columns(reported)
+    assert np.all(arrived >= known - 14 * DAY)
+    assert np.all(left <= known)
+    assert (known - arrived).max() > 13 * DAY
+    assert np.all(np.diff(known) >= 0)
+
+
+def test_a_report_holds_every_visit_of_those_days(reported: list[VisitBatch], everyone: list[VisitBatch]) -> None:
+    visits: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
+    for person, place, arrived, left, _ in zip(*(c.tolist() for c in columns(everyone)), strict=True):
+        visits[person].add((place, arrived, left))
+    told: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
+    when: dict[int, int] = {}
+    for person, place, arrived, left, known in zip(*(c.tolist() for c in columns(reported)), strict=True):
+        told[person].add((place, arrived, left))
+        assert when.setdefault(person, known) == known, "reported once"
+    for person, known in when.items():
+        assert told[person] == {v for v in visits[person] if v[1] >= known - 14 * DAY and v[2] <= known}
+
+
+def test_people_are_reported_after_their_infection_and_stay_at_home_then(town: Town) -> None:
+    outbreak = Outbreak(town._routine, EpidemicParameters())
+    for day in range(town.days):
+        outbreak.spread(day)
+    cases = np.flatnonzero(outbreak.reported_at < NEVER)
+    assert len(cases) > 20
+    assert np.all(outbreak.reported_at[cases] > outbreak.infected_at[cases])
+    assert np.all(outbreak.home_from[cases] <= outbreak.reported_at[cases])
+    for day in range(town.days):
+        stays = outbreak.stays(cases, day)
+        case = cases[stays.row]
+        before = stays.end <= outbreak.home_from[case]
+        recovered = stays.start >= outbreak.onset_at[case] + 10 * 86_400
+        assert np.all(before | recovered)
+
+
+def test_an_epidemic_grows_where_people_meet_and_dies_out_where_they_do_not(start: int) -> None:
+    """Two to three new cases a case: seeded, so no failure probability."""
+    found = places(120, 3)
+    met, apart = (
+        Outbreak(Town(3, 3_000, found, start, 28)._routine, parameters)
+        for parameters in (
+            EpidemicParameters(),
+            EpidemicParameters(infections_per_contact_hour=0.0, household_infections_per_day=0.0),
+        )
+    )
+    assert sum(met.spread(day) for day in range(28)) > 100
+    assert sum(apart.spread(day) for day in range(28)) == 0
+
+
+def test_the_same_town_says_the_same_twice(town: Town, start: int) -> None:
+    """Also asked again; another seed says something else."""
+    visits = list(Town(11, 3_000, places(120, 11), start, 28).reports())
+    assert list(town.reports()) == visits
+    assert list(town.reports()) == visits
+    assert list(Town(12, 3_000, places(120, 11), start, 28).reports()) != visits
+
+
+def test_visits_name_people_and_places(start: int) -> None:
+    town = Town(5, 800, places_of(DEMO_IDS), start, 21)
+    visits = list(town.reports())
+    assert {visit.location_id for visit in visits} <= set(DEMO_IDS)
+    assert all(visit.person_id.startswith("p-") and len(visit.person_id) == 8 for visit in visits)
+    assert {"station-central", "market", "school-1"} <= {visit.location_id for visit in visits}
+    assert town.person_id(17) == "p-000017"
+
+
+@pytest.mark.parametrize(
+    ("location_id", "kind"),
+    [
+        ("station-central", Kind.STATION),
+        ("clinic", Kind.CLINIC),
+        ("office-park", Kind.OFFICE),
+        ("park-2", Kind.PARK),
+        ("gym-1", Kind.GYM),
+        ("shibuya", Kind.SHOP),
+        ("駅", Kind.SHOP),
+    ],
+)
+def test_an_id_names_its_kind(location_id: str, kind: Kind) -> None:
+    assert kind_of(location_id) is kind
+
+
+@pytest.mark.parametrize("count", [1, 5, 11, 12, 400, 10_007])
+def test_a_town_has_as_many_places_as_asked_for(count: int) -> None:
+    found = places(count, 1)
+    assert len({place.location_id for place in found}) == len(found) == count
+    assert all(kind_of(place.location_id) is place.kind for place in found)
+    assert {place.kind for place in found} == set(Kind) or count < 11
+
+
+@pytest.mark.parametrize("ids", [["market"], ["station-1"], ["somewhere"], ["school-1", "station-1", "station-2"]])
+def test_any_set_of_places_makes_a_town(ids: list[str], start: int) -> None:
+    batches = Town(1, 50, places_of(ids), start, 8).daily_batches()
+    assert sum(len(batch) for batch in batches) > 0
+
+
+def test_one_person_is_a_town(start: int) -> None:
+    town = Town(1, 1, places(12, 1), start, 21)
+    assert all(visit.person_id == "p-000000" for visit in town.reports())
+
+
+def test_a_midnight_elsewhere_is_the_same_weekday(start: int) -> None:
+    """Monday in Tokyo begins at 15:00Z on Sunday, in Honolulu at 10:00Z on Monday."""
+    found = places(30, 1)
+    assert [Town(1, 10, found, start + offset, 1)._routine.weekday(0) for offset in (-9 * HOUR, 0, 10 * HOUR)] == [
+        0
+    ] * 3
+
+
+@pytest.mark.parametrize(("people", "days", "count", "late"), [(0, 1, 1, 0), (1, 0, 1, 0), (1, 1, 0, 0), (1, 1, 1, 1)])
+def test_an_impossible_town_is_refused(people: int, days: int, count: int, late: int, start: int) -> None:
+    with pytest.raises(UsageError, match="expected"):
+        Town(1, people, places(1, 1)[:count], start + late, days)
+
+
+def test_memory_does_not_grow_with_the_number_of_days(start: int) -> None:
+    """A quarter more is within what allocation differs by; the visits alone grow fourfold."""
+    peaks = []
+    for days in (10, 40):
+        town = Town(1, 200, places(20, 1), start, days)
+        tracemalloc.start()
+        visits = sum(len(batch) for batch in itertools.chain(town.daily_batches(), town.report_batches()))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert visits > days * 200
+    assert peaks[1] < 1.25 * peaks[0]
+
+
+def test_stations_are_busy_and_shops_are_not(town: Town, reported: list[VisitBatch], start: int) -> None:
+    """Distinct people over the last 14 days: what thresholds are chosen by."""
+    person, place, _, left, _ = columns(reported)
+    recent = left >= start + 14 * DAY
+    pairs = np.unique(np.stack([place[recent], person[recent]]), axis=1)
+    counts = np.bincount(pairs[0], minlength=len(town.places))
+    kinds = np.array([each.kind for each in town.places])
+    assert counts[kinds == Kind.STATION].max() >= 10
+    assert np.median(counts[kinds == Kind.SHOP]) <= 5
+
+
+def test_stays_are_as_long_as_their_kind(town: Town, everyone: list[VisitBatch]) -> None:
+    _, place, arrived, left, _ = columns(everyone)
+    kinds = np.array([each.kind for each in town.places])[place]
+    minutes = {kind: np.median((left - arrived)[kinds == kind]) / MINUTE for kind in (Kind.STATION, Kind.SCHOOL)}
+    assert 3 < minutes[Kind.STATION] < 8
+    assert 360 < minutes[Kind.SCHOOL] < 480
