@@ -169,7 +169,7 @@ def _monitor(config: Config, monitor: OverTimeMonitor | AtTimesMonitor, location
         shares = Counter({monitor.epsilon: locations})
         explanation = (
             f"Any {_words(config.privacy.period)} hold at most {charge.amount / monitor.epsilon} designated times, "
-            f"also where clocks change; being somewhere at each costs {charge.reason} = {charge.amount}."
+            f"also where clocks change, at {monitor.epsilon} each: {charge.amount}."
         )
     odds = tuple(_odds(monitor.threshold, updates, shares))
     return MonitorReport(
@@ -207,9 +207,9 @@ def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> 
     )
     return (
         f"{_words(config.privacy.period)} that are not aligned touch H = {slots - 1} + 1 = {slots} slots. With "
-        f"W = {window}, A = {ahead}, k = {k}, visits in them are in the counts of N = H + W + A - 1 = {ticks} ticks; these "
-        f"hold at most k·⌊N/(W + A)⌋ + min(k, N mod (W + A)) = {k}·{ticks // reach} + {min(k, ticks % reach)} noisy "
-        f"answers, at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
+        f"W = {window}, A = {ahead}, k = {k}, visits in them are in the counts of N = H + W + A - 1 = {ticks} ticks; "
+        f"these hold at most k·⌊N/(W + A)⌋ + min(k, N mod (W + A)) = {k}·{ticks // reach} + {min(k, ticks % reach)} "
+        f"noisy answers, at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
     )
 
 
@@ -261,41 +261,50 @@ def _bad_ids(registry: Sequence[Location]) -> Iterator[str]:
 
 def render(report: Report, console: Console) -> None:
     """Print a report for people."""
+    count = len(report.monitors)
+    say = _Printer(console)
+    say(f"{report.service}: the configuration is valid; {report.locations} locations, {count} monitors.")
+    _render_payments(report, say)
+    pauses = [(monitor.name, monitor.pause) for monitor in report.monitors if monitor.pause is not None]
+    if pauses:
+        say.heading("How long a pause lasts")
+    for name, pause in pauses:
+        say(f"  {name}: {_pause_words(pause)}")
+    say.heading("How often an alarm is false")
+    console.print(_odds_table(report))
+    for monitor in report.monitors:
+        if monitor.kind == "at_times":
+            false = f"{monitor.odds[0].over_updates * report.locations:.2g} of {report.locations} locations"
+            say(f"  {monitor.name}: if all are empty, {false} have a false alarm at each designated time, on average.")
+    if report.warnings:
+        say.heading("Warnings")
+    for warning in report.warnings:
+        say(f"  {warning}")
 
-    def say(text: str = "") -> None:
-        console.print(text, markup=False, highlight=False)
 
-    period, total = _words(report.period), format_epsilon(report.total)
-    say(f"{report.service}: the configuration is valid; {report.locations} locations, {len(report.monitors)} monitors.")
-    say()
-    console.print("[bold]What one person pays[/bold]")
-    say(f"At most {total} within any {period}; privacy.epsilon states {format_epsilon(report.stated)}.")
-    say(
-        f"Whatever is published is at most {_factor(report.total)} times as likely as without some of one person's visits."
-    )
+def _render_payments(report: Report, say: _Printer) -> None:
+    total, stated = format_epsilon(report.total), format_epsilon(report.stated)
+    say.heading("What one person pays")
+    say(f"At most {total} within any {_words(report.period)}; privacy.epsilon states {stated}.")
+    say(f"All that is published is at most {_factor(report.total)} times as likely as without some of their visits.")
     say(ASSUMPTION)
     for monitor in report.monitors:
         say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {monitor.explanation}")
     terms = " + ".join(format_epsilon(monitor.charge.amount) for monitor in report.monitors)
-    say(f"  Sum: {terms} = {total} ≤ {format_epsilon(report.stated)}.")
-    if any(monitor.pause for monitor in report.monitors):
-        say()
-        console.print("[bold]How long a pause lasts[/bold]")
-    for monitor in report.monitors:
-        if monitor.pause is not None:
-            say(f"  {monitor.name}: {_pause_words(monitor.pause)}")
-    say()
-    console.print("[bold]How often an alarm is false[/bold]")
-    console.print(_odds_table(report))
-    for monitor in report.monitors:
-        if monitor.kind == "at_times":
-            expected = monitor.odds[0].over_updates * report.locations
-            say(
-                f"  {monitor.name}: at each designated time {expected:.2g} of {report.locations} locations, if all are empty."
-            )
-    for warning in report.warnings:
-        console.print("[bold yellow]Warning[/bold yellow]", end=" ")
-        say(warning)
+    say(f"  Sum: {terms}{f' = {total}' if len(report.monitors) > 1 else ''} ≤ {stated}.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Printer:
+    """Prints texts as they are: an id in brackets is no markup."""
+
+    console: Console
+
+    def __call__(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False)
+
+    def heading(self, text: str) -> None:
+        self.console.print(f"\n{text}", markup=False, highlight=False, style="bold")
 
 
 def _odds_table(report: Report) -> Table:
@@ -344,8 +353,8 @@ def _words(duration: int) -> str:
 
 def _percent(chance: float) -> str:
     percent = 100 * chance
-    if percent >= 99.95 or percent == 0:  # noqa: PLR2004 - what would round to 100 is not shown as certain
-        return "100 %" if chance >= 1 else "0 %" if percent == 0 else "> 99.9 %"
+    if percent > 99.9:  # noqa: PLR2004 - what would be rounded to 100 is not certain
+        return "> 99.9 %"
     if percent >= 10:  # noqa: PLR2004 - from here on one decimal is enough
         return f"{percent:.1f} %"
     if percent < 1e-4:  # noqa: PLR2004 - one in a million
@@ -354,8 +363,12 @@ def _percent(chance: float) -> str:
 
 
 def _factor(epsilon: Fraction) -> str:
-    shown = float(epsilon)
-    return f"e^{shown:.4g}" + (f" = {math.exp(shown):,.3g}" if shown < 12 else "")  # noqa: PLR2004 - beyond, digits say nothing
+    """e^ε, in words that can be pictured as long as there are any."""
+    exponent = float(epsilon)
+    if exponent > 20:  # noqa: PLR2004 - beyond half a billion, digits say nothing
+        return f"e^{exponent:g}"
+    factor = math.exp(exponent)
+    return f"e^{exponent:g} = {factor:,.0f}" if factor >= 10 else f"e^{exponent:g} = {factor:.2f}"  # noqa: PLR2004 - as above
 
 
 def _ahead(config: Config) -> int:

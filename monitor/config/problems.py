@@ -21,7 +21,6 @@ _SHAPES: Final = {
     "model_attributes_type": "a mapping of keys to values",
     "dict_type": "a mapping from id to weight",
     "tuple_type": "a list",
-    "too_short": "at least one entry",
     "recursion_loop": "a value that does not hold itself",
 }
 _SIMPLE: Final = {"bool_parsing": "true or false", "bool_type": "true or false"}

@@ -20,7 +20,7 @@ COLUMNS: Final = ("location_id", "name", "latitude", "longitude")
 MOST_LISTED: Final = 20
 
 _BOUNDS: Final = {"latitude": 90.0, "longitude": 180.0}
-_COMPARABLE: Final = 10_000  # looking for the nearest id takes time in proportion
+_COMPARABLE: Final = 10_000  # looking for the nearest id takes time in proportion, so it is done for few
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,13 @@ def check_watched(config: Config, registry: Sequence[Location]) -> None:
 def unknown_locations(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
     """The watched locations that are not in the registry, as problems."""
     known = {location.id for location in registry}
+    compared = 0
     for index, monitor in enumerate(config.monitors):
         watched = monitor.location_ids if isinstance(monitor, OverTimeMonitor) else ()
         for location in watched:
             if location not in known:
-                near = difflib.get_close_matches(location, known, n=1) if len(known) <= _COMPARABLE else []
+                compared += len(known)
+                near = difflib.get_close_matches(location, known, n=1) if compared <= MOST_LISTED * _COMPARABLE else []
                 hint = f"Did you mean {near[0]!r}?" if near else "Add it to locations.file, or don't watch it."
                 key = f"monitors.{index}.locations"
                 yield Problem(key, repr(location), "a location of the registry", hint)

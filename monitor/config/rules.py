@@ -5,6 +5,7 @@ A rule runs where the sections that it compares are valid by themselves, so that
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -110,7 +111,7 @@ def _over_time(key: str, monitor: OverTimeMonitor, clock: ClockSettings | None) 
     ids = monitor.location_ids
     if not ids:
         yield Problem(f"{key}.locations", "empty", "at least one location", "Name one, or remove the monitor.")
-    for location in dict.fromkeys(name for name in ids if ids.count(name) > 1):
+    for location in (name for name, times in Counter(ids).items() if times > 1):
         yield Problem(
             f"{key}.locations", repr(location), "each location once", "Remove the repeat, or give it a larger weight."
         )

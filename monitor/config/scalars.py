@@ -241,5 +241,6 @@ LocationId = Annotated[
 FilePath = Annotated[
     Path, PlainValidator(_path), PlainSerializer(str, when_used="json"), WithJsonSchema({"type": "string"})
 ]
-Password = Annotated[SecretStr, PlainValidator(_secret(1)), WithJsonSchema(_SECRET_SCHEMA)]
-PersonKey = Annotated[SecretStr, PlainValidator(_secret(SHORTEST_KEY)), WithJsonSchema(_SECRET_SCHEMA)]
+Masked = PlainSerializer(str, return_type=str, when_used="json")
+Password = Annotated[SecretStr, PlainValidator(_secret(1)), Masked, WithJsonSchema(_SECRET_SCHEMA)]
+PersonKey = Annotated[SecretStr, PlainValidator(_secret(SHORTEST_KEY)), Masked, WithJsonSchema(_SECRET_SCHEMA)]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal
-from urllib.parse import SplitResult, parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
-from pydantic import BeforeValidator, Field, PlainValidator, SecretStr, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, SecretStr, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
 from monitor.config.scalars import (
     BrokerAddress,
     FilePath,
     Line,
+    Masked,
     Password,
     Port,
     ReplicationFactor,
@@ -29,6 +30,12 @@ _URL: Final = "a URL such as redis://localhost:6379/0, rediss://redis.example:63
 def _several(value: object) -> object:
     """Also take `one:9092,two:9092`, as Kafka's own tools write it."""
     return value.split(",") if isinstance(value, str) else value
+
+
+def _some(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    if not addresses:
+        raise expected("at least one broker's address", "Add one, such as localhost:9092.")
+    return addresses
 
 
 class TopicNames(Settings):
@@ -49,8 +56,8 @@ class PartitionCounts(Settings):
 class KafkaSettings(Settings):
     """Kafka: the brokers, the topics, and what it takes to be let in."""
 
-    bootstrap_servers: Annotated[tuple[BrokerAddress, ...], BeforeValidator(_several)] = Field(
-        min_length=1, description="a list of brokers' addresses such as [localhost:9092]"
+    bootstrap_servers: Annotated[tuple[BrokerAddress, ...], BeforeValidator(_several), AfterValidator(_some)] = Field(
+        description="a list of brokers' addresses such as [localhost:9092]"
     )
     topics: TopicNames = Field(description="the names of the topics: visits, alerts, dead_letters")
     partitions: PartitionCounts = Field(default_factory=PartitionCounts, description="partitions by topic")
@@ -96,7 +103,8 @@ def url_password(text: str) -> str | None:
     parts = split_redis_url(text)
     if parts is None:
         return None
-    return parts.password or next(iter(parse_qs(parts.query).get("password", ())), None)
+    inside = unquote(parts.password) if parts.password else None
+    return inside or next(iter(parse_qs(parts.query).get("password", ())), None)
 
 
 def _redis_url(value: object) -> SecretStr:
@@ -112,6 +120,7 @@ class RedisSettings(Settings):
     url: Annotated[
         SecretStr,
         PlainValidator(_redis_url),
+        Masked,
         WithJsonSchema({"type": "string", "examples": ["redis://localhost:6379/0"]}),
     ] = Field(description=_URL)
     username: Line | None = Field(default=None, description="the user of Redis's access lists")

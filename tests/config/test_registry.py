@@ -1,0 +1,121 @@
+"""The registry of locations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.config import Location, check_watched, load_registry
+from monitor.errors import ConfigError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "locations.csv"
+
+
+def problems_of(file: Path, content: str | bytes) -> dict[str, str]:
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(ConfigError) as caught:
+        load_registry(file)
+    return {problem.key: problem.expected for problem in caught.value.problems}
+
+
+def test_locations_are_read_in_the_order_of_the_file(file: Path) -> None:
+    file.write_text(
+        '\ufefflocation_id,name,latitude,longitude\r\nb,"Shop, the",35.5,-139\r\n\r\na,,,\r\n'
+        "渋谷,渋\u3000谷,-90,180\r\n",
+        encoding="utf-8",
+    )
+    assert load_registry(file) == (
+        Location("b", "Shop, the", 35.5, -139.0),
+        Location("a"),
+        Location("渋谷", "渋\u3000谷", -90.0, 180.0),
+    )
+
+
+def test_ids_alone_are_enough(file: Path) -> None:
+    file.write_text("location_id\na\n" + "ü" * 128 + "\n", encoding="utf-8")
+    assert [location.id for location in load_registry(file)] == ["a", "ü" * 128]
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("", "location_id[,name,latitude,longitude]"),
+        ("id,name", "location_id[,name,latitude,longitude]"),
+        ("location_id,lat,lon", "columns of location_id[,name,latitude,longitude]"),
+        ("location_id,location_id", "each column once"),
+        ("location_id,latitude", "latitude and longitude together"),
+    ],
+)
+def test_the_header_names_the_columns(file: Path, header: str, expected: str) -> None:
+    assert problems_of(file, f"{header}\na,1,2\n" if header else "")["the header"] == expected
+
+
+def test_all_problems_of_a_file_are_listed(file: Path) -> None:
+    problems = problems_of(
+        file,
+        "location_id,name,latitude,longitude\n"
+        "a,A,91,0\n"
+        "a,A,0,-181\n"
+        ",empty,0,0\n"
+        "b,B,0\n"
+        f"{'x' * 257},,nan,east\n"
+        '"c\td",C,0,0\n'
+        "d,D\x07,0,0\n",
+    )
+    assert set(problems) == {
+        "line 2, latitude",
+        "line 3, location_id",
+        "line 3, longitude",
+        "line 4, location_id",
+        "line 5",
+        "line 6, location_id",
+        "line 6, latitude",
+        "line 6, longitude",
+        "line 7, location_id",
+        "line 8, name",
+    }
+    assert problems["line 3, location_id"] == "each id once, but line 2 has it too"
+
+
+def test_twenty_problems_are_listed_and_the_rest_counted(file: Path) -> None:
+    problems = problems_of(file, "location_id\n" + "a\n" * 34)
+    assert len(problems) == 21
+    assert list(problems)[-1] == "and 13 more"
+
+
+@pytest.mark.parametrize("content", [b"location_id\n", b"location_id\n\n"])
+def test_a_registry_has_a_location(file: Path, content: bytes) -> None:
+    assert problems_of(file, content)["the file"] == "at least one"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"location_id\n\xff\n", "UTF-8"),
+        (b'location_id\n"a\n', "fields with commas between them"),
+        (b'location_id\n"a"b\n', "fields with commas between them"),
+        (b"location_id\n" + b"x" * 200_000 + b"\n", "fields with commas between them"),
+    ],
+)
+def test_what_is_no_csv_in_utf_8_is_refused(file: Path, content: bytes, expected: str) -> None:
+    assert expected in problems_of(file, content).values()
+
+
+def test_a_missing_registry_is_refused_with_what_the_path_is_relative_to(file: Path) -> None:
+    with pytest.raises(ConfigError, match="relative to the config file"):
+        load_registry(file)
+
+
+def test_watched_locations_must_be_in_the_registry(load: Any) -> None:
+    config = load()
+    check_watched(config, (Location("shinjuku"), Location("shibuya")))
+    with pytest.raises(ConfigError) as caught:
+        check_watched(config, (Location("shibuja"),))
+    first, second = caught.value.problems
+    assert (first.key, first.value, first.remedy) == ("monitors.0.locations", "'shibuya'", "Did you mean 'shibuja'?")
+    assert second.value == "'shinjuku'"
