@@ -13,7 +13,8 @@ from typing import Final
 
 from monitor.config.model import Config
 from monitor.config.monitors import OverTimeMonitor
-from monitor.config.scalars import LONGEST_ID, has_controls, is_identifier
+from monitor.config.scalars import has_controls
+from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import ConfigError, Problem
 
 COLUMNS: Final = ("location_id", "name", "latitude", "longitude")
@@ -159,7 +160,7 @@ class _Reader:
         key = f"line {line}, location_id"
         if not is_identifier(text):
             found = repr(text[:80]) if text else "empty"
-            what = f"1 to {LONGEST_ID} bytes of UTF-8 without control characters"
+            what = f"1 to {ID_BYTES} bytes of UTF-8 without control characters"
             self.problems.append(Problem(key, found, what, "Correct it."))
         elif (first := self._line_of.setdefault(text, line)) != line:
             self.problems.append(Problem(key, repr(text), f"each id once, but line {first} has it too", "Remove one."))

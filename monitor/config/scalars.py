@@ -17,12 +17,12 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, SecretStr, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import DurationError, EpsilonError, TimeError
 from monitor.privacy.epsilon import format_epsilon, parse_epsilon
 from monitor.times import MILLISECOND, SECOND, YEAR, format_duration, format_instant, parse_duration, parse_instant
 
 LONGEST: Final = 100 * YEAR  # sums of a few durations and an instant then stay far inside int64
-LONGEST_ID: Final = 256
 SHORTEST_KEY: Final = 16
 MOST: Final = 10**12
 PROBLEM: Final = "location_monitor"
@@ -56,15 +56,6 @@ def expected(what: str, remedy: str = "") -> PydanticCustomError:
 def has_controls(text: str) -> bool:
     """Whether a text holds control characters (Unicode's category Cc)."""
     return any(unicodedata.category(character) == "Cc" for character in text)
-
-
-def is_identifier(text: str) -> bool:
-    """Whether a text can be an id: 1 to 256 bytes of UTF-8 without control characters (interface, section 4)."""
-    try:
-        length = len(text.encode())
-    except UnicodeEncodeError:
-        return False
-    return 1 <= length <= LONGEST_ID and not has_controls(text)
 
 
 def _duration(least: int) -> Callable[[object], int]:
@@ -152,7 +143,7 @@ def _text(pattern: str, what: str) -> Callable[[object], str]:
 
 
 def _location_id(value: object) -> str:
-    what = f"a location's id: 1 to {LONGEST_ID} bytes of UTF-8 without control characters"
+    what = f"a location's id: 1 to {ID_BYTES} bytes of UTF-8 without control characters"
     if not isinstance(value, str):
         raise expected(what, "YAML does not read this as a text: put it in quotes.")
     if not is_identifier(value):
@@ -236,7 +227,7 @@ BrokerAddress = Annotated[
 ]
 Line = Annotated[str, PlainValidator(_text(_LINE, "a text on one line, not empty")), WithJsonSchema({"type": "string"})]
 LocationId = Annotated[
-    str, PlainValidator(_location_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": LONGEST_ID})
+    str, PlainValidator(_location_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": ID_BYTES})
 ]
 FilePath = Annotated[
     Path, PlainValidator(_path), PlainSerializer(str, when_used="json"), WithJsonSchema({"type": "string"})
