@@ -70,8 +70,20 @@ def test_more_bits_only_append() -> None:
         assert floor_exp(x, 64) >> 48 == floor_exp(x, 16)
 
 
-def test_precision_is_raised_until_the_floor_is_certain() -> None:
-    """e^-x is 1 to 300 digits, yet below 1: all bits of the threshold are 1."""
+@pytest.mark.parametrize("digits", [*range(20, 31), 60, 150])
+def test_precision_is_raised_until_the_floor_is_certain(digits: int) -> None:
+    """2^16 · c lies above or below an integer by about one in 10^digits, around the first precision and beyond it."""
+    context, near = Context(prec=400), Fraction(1, 10**digits)
+    for n in range(1, 2**15, 331):
+        share = context.divide(Decimal(n), Decimal(2**16))
+        for_exp = Fraction(context.ln(share)) * -1
+        for_odds = Fraction(context.ln(context.divide(context.subtract(Decimal(1), share), share)))
+        assert (floor_exp(for_exp - near, 16), floor_exp(for_exp + near, 16)) == (n, n - 1)
+        assert (floor_odds(for_odds - near, 16), floor_odds(for_odds + near, 16)) == (n, n - 1)
+
+
+def test_a_value_beside_1_or_one_half_stays_below_it() -> None:
+    """At x = 10^-300 all bits of e^-x are 1, and all but the first of y/(1 + y)."""
     tiny = Fraction(1, 10**300)
     assert floor_exp(tiny, 64) == 2**64 - 1
     assert floor_odds(tiny, 64) == 2**63 - 1

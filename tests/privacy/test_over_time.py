@@ -101,7 +101,8 @@ def test_a_longer_window_lengthens_running_marks_and_a_shorter_one_changes_nothi
     marks = (Mark(2, 6, ONE, 6),)
     assert [mark.until for mark in extended(long, marks)] == [11]
     assert extended(short, marks) == marks
-    assert step(long, marks, 10, 0, 0).status == "paused"
+    paused = step(long, marks, 10, 0, 0)
+    assert (paused.status, paused.resumes_at, paused.marks) == ("paused", 12, extended(long, marks))
     assert step(short, marks, 6, 0, 0).status == "paused"
     assert step(short, marks, 7, 0, 0).status == "safe"
 
