@@ -12,6 +12,7 @@ from monitor.clock import Clock
 from monitor.errors import FencedError, InputChangedError, UnreachableError, WindowsError
 from monitor.release.barrier import InputTopic
 from monitor.release.decide import Decision, Evidence
+from monitor.release.ledger import Record
 from monitor.release.owner import Owner
 from monitor.scheme import Scheme
 from monitor.signals import Signal
@@ -79,6 +80,7 @@ class ReleaseLoop:
         self._progressed = progressed
         self.decided = Signal()
         self.last_tick: int | None = None
+        self.last_records: tuple[Record, ...] = ()
 
     @property
     def owners(self) -> Mapping[int, Owner]:
@@ -113,6 +115,7 @@ class ReleaseLoop:
         self._observer.tick_took(time.perf_counter() - began)
         self._count(tick, decisions)
         self._tidy(tick)
+        self.last_records = tuple(record for decision in decisions for record in decision.records)
         self.last_tick = tick
         self.decided.happened()
 

@@ -1,0 +1,207 @@
+"""The command line (interface, section 2). Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar
+
+import click
+from rich.console import Console
+
+from monitor import __version__
+from monitor.check import check as check_config
+from monitor.check import render
+from monitor.clock import SystemClock
+from monitor.config import Config, load_config, load_registry, person_key, require_files
+from monitor.contracts import schemas
+from monitor.errors import EXIT_FAILED, ConfigError, MonitorError, TimeError, UsageError
+from monitor.operate.logs import set_up_logging
+from monitor.operate.setup import Beginning, set_up
+from monitor.operate.topics import checked, needs
+from monitor.run import run as run_service
+from monitor.run import stopped_by_signals
+from monitor.service import Settings, settings_of
+from monitor.times import parse_instant
+
+EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _fail(error: MonitorError) -> NoReturn:
+    click.echo(f"location-monitor: {error}", err=True)
+    sys.exit(error.exit_code)
+
+
+def told(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """End with one clear message, and the exit code of the error."""
+
+    @wraps(command)
+    def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return command(*args, **kwargs)
+        except MonitorError as error:
+            _fail(error)
+        except KeyboardInterrupt:
+            click.echo("location-monitor: interrupted", err=True)
+            sys.exit(EXIT_FAILED)
+
+    return wrapped
+
+
+def _config_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    return click.option("--config", "config_file", type=EXISTING, required=True, help="The configuration (YAML).")(
+        command
+    )
+
+
+def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
+    """Read a configuration and all that it names; with a key given, none is asked for.
+
+    Raises:
+        ConfigError: with every problem of every file at once.
+    """
+    config = load_config(config_file, os.environ)
+    problems: list[ConfigError] = []
+
+    def attempted(read: Callable[[], _R]) -> _R | None:
+        try:
+            return read()
+        except ConfigError as error:
+            problems.append(error)
+            return None
+
+    locations = attempted(lambda: load_registry(config.locations.file))
+    attempted(lambda: require_files(config))
+    secret = key if key is not None else attempted(lambda: person_key(config))
+    settings = attempted(lambda: settings_of(config, locations or (), secret or bytes(16))) if locations else None
+    if problems or settings is None:
+        raise ConfigError(str(config_file), tuple(problem for error in problems for problem in error.problems))
+    return settings
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="location-monitor")
+def main() -> None:
+    """Tell the public where it is safe to go, without exposing where infected people have been."""
+
+
+@main.command()
+@_config_option
+@click.option("--verbose", is_flag=True, help="Log more.")
+@told
+def run(config_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click passes options by name
+    """Run the service; it stops cleanly on SIGTERM."""
+    set_up_logging(10 if verbose else 20)
+    settings = load_settings(config_file)
+    stop = threading.Event()
+    with stopped_by_signals(stop, lambda text: click.echo(text, err=True)):
+        run_service(settings, SystemClock(), stop)
+
+
+@main.command()
+@_config_option
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@told
+def check(config_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click passes options by name
+    """Validate a configuration, and say in plain words what it means."""
+    config = load_config(config_file, os.environ)
+    report = check_config(config, load_registry(config.locations.file))
+    if as_json:
+        click.echo(report.to_json())
+    else:
+        render(report, Console())
+
+
+@main.command()
+@_config_option
+@click.option("--create", is_flag=True, help="Make what is missing, with the right settings.")
+@click.option("--first-start", is_flag=True, help="With --create: nothing was ever published.")
+@click.option("--ledger-lost", is_flag=True, help="With --create: answers were published, and the ledger is gone.")
+@told
+def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool) -> None:  # noqa: FBT001  # by name
+    """Check the topics that the service needs, or make them."""
+    if first_start and ledger_lost:
+        raise UsageError("--first-start and --ledger-lost exclude each other: say which it is")
+    if (first_start or ledger_lost) and not create:
+        raise UsageError("--first-start and --ledger-lost go with --create")
+    settings = load_settings(config_file, bytes(16))
+    wanted = needs(settings.scheme, settings.config.kafka, simulated=False)
+    if not create:
+        for name, found in checked(settings.kafka, wanted).items():
+            click.echo(f"{name}: {found.partitions} partitions, settings as needed")
+        return
+    beginning = Beginning.FIRST_START if first_start else Beginning.LEDGER_LOST if ledger_lost else Beginning.UNSAID
+    groups = (settings.input_group, settings.release_group)
+    factor = settings.config.kafka.replication_factor
+    click.echo(set_up(settings.kafka, settings.scheme, wanted, groups, beginning, SystemClock().now(), factor))
+
+
+@main.command()
+@click.argument("what", type=click.Choice(["config", "visits", "alerts", "asyncapi"]))
+@told
+def schema(what: str) -> None:
+    """Print a JSON Schema, or the AsyncAPI document."""
+    made: dict[str, Callable[[], Any]] = {
+        "config": Config.model_json_schema,
+        "visits": schemas.visits_schema,
+        "alerts": schemas.alerts_schema,
+        "asyncapi": schemas.asyncapi,
+    }
+    click.echo(json.dumps(made[what](), indent=2, ensure_ascii=False))
+
+
+@main.command()
+@click.argument("visits", type=EXISTING)
+@_config_option
+@click.option("--alerts", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write.")
+@click.option("--embedded", is_flag=True, help="Start Kafka and Valkey from wheels, and stop them at the end.")
+@click.option("--until", help="The last as_of (RFC 3339).")
+@told
+def replay(visits: Path, config_file: Path, alerts: Path, embedded: bool, until: str | None) -> None:  # noqa: FBT001  # by name
+    """Feed a file of visits through the whole service, as fast as it goes, on a simulated public clock."""
+    from monitor.replay.command import replay_command
+
+    set_up_logging(30)
+    replay_command(visits, config_file, alerts, _instant(until), embedded=embedded)
+
+
+def _instant(text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_instant(text)
+    except TimeError as error:
+        raise UsageError(f"--until {text}: {error}") from error
+
+
+@main.command()
+@_config_option
+@click.option("--once", is_flag=True, help="Show what is known now, and end.")
+@told
+def watch(config_file: Path, once: bool) -> None:  # noqa: FBT001  # click passes options by name
+    """Subscribe: what is known about each location now."""
+    from monitor.watch import watch_command
+
+    set_up_logging(30)
+    watch_command(load_settings(config_file, bytes(16)), Console(), once=once)
+
+
+@main.command()
+@click.option("--seed", type=int, default=20, show_default=True, help="Of the town and its epidemic.")
+@told
+def demo(seed: int) -> None:
+    """Watch the main job: a simulated town, a real Kafka and Valkey, true "safe" answers. About a minute."""
+    from monitor.demo import demo_command
+
+    set_up_logging(30)
+    demo_command(seed, Console())
+
+
+if __name__ == "__main__":
+    main()
