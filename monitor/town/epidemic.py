@@ -35,8 +35,8 @@ class EpidemicParameters:
     infects two to three others where nobody is immune and nobody is isolated but by symptoms and a positive test.
     """
 
-    initially_infected_per_10_000: float = 20.0
-    least_initially_infected: int = 5
+    initially_infected_per_10_000: float = 30.0
+    least_initially_infected: int = 10
     incubation_median_days: float = 5.1
     incubation_log_sd: float = 0.418
     infectious_days_before_onset: float = 2.0
@@ -48,7 +48,7 @@ class EpidemicParameters:
     onset_to_report_mean_days: float = 2.5
     stays_home_at_onset_share: float = 0.5
     isolation_days: float = 10.0
-    infections_per_contact_hour: float = 0.009
+    infections_per_contact_hour: float = 0.012
     household_infections_per_day: float = 0.06
     reported_days: int = 14
 

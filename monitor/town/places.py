@@ -46,7 +46,7 @@ class Traits:
 
     `share`: of all places of a generated town. `hours`: Monday to Friday, Saturday, Sunday, as hours of the day.
     `stay_minutes`: the median stay, `stay_spread` the standard deviation of its logarithm. `circle`: how many of those
-    present one comes close to (a class, a team, a queue). `skew`: popularity of the r-th place is r^-skew.
+    present one comes close to (half a class, a team, a queue). `skew`: popularity of the r-th place is r^-skew.
     """
 
     share: float
@@ -59,7 +59,7 @@ class Traits:
 
 TRAITS: Final[dict[Kind, Traits]] = {
     Kind.STATION: Traits(0.01, ((5, 24), (5, 24), (5, 24)), 5, 0.4, 8),
-    Kind.SCHOOL: Traits(0.02, ((7.5, 18), CLOSED, CLOSED), 420, 0.1, 25, 0.0),
+    Kind.SCHOOL: Traits(0.02, ((7.5, 18), CLOSED, CLOSED), 420, 0.1, 12, 0.0),
     Kind.OFFICE: Traits(0.17, ((7, 21), CLOSED, CLOSED), 480, 0.1, 10, 0.4),
     Kind.MARKET: Traits(0.02, ((7, 22), (7, 22), (9, 18)), 25, 0.5, 6, 0.3),
     Kind.SHOP: Traits(0.45, ((8.5, 20), (9, 19), (11, 17)), 14, 0.6, 4, 0.45),
