@@ -60,7 +60,7 @@ class _Visit(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Record(Struct, forbid_unknown_fields=True, gc=False):
-    """A batch, or a bare visit; what is both, or neither, is left to the contract."""
+    """A batch, or a bare visit; what is neither is left to the contract, and with `visits` it is a batch."""
 
     visits: list[_Visit] | UnsetType = UNSET
     batch_id: str | UnsetType = UNSET
@@ -87,8 +87,6 @@ def _bare(record: _Record) -> list[_Visit] | None:
     if isinstance(person, UnsetType) or isinstance(location, UnsetType) or isinstance(arrived, UnsetType):
         return None
     left = record.left_at
-    if record.batch_id is not UNSET:
-        return None
     return [_Visit(person, location, arrived, None if isinstance(left, UnsetType) else left)]
 
 
