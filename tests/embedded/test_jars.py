@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -37,6 +39,10 @@ def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     server.shutdown()
     server.server_close()
     thread.join()
+    with warnings.catch_warnings():
+        # On a failure jgo leaves the answer that it was reading to the garbage collector.
+        warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
+        gc.collect()
 
 
 def _publish(folder: Path, name: str, content: bytes) -> jars.Jar:
