@@ -7,6 +7,7 @@ seen them (runtime, section 4).
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -24,7 +25,8 @@ log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-READ_TIMEOUT_MS: Final = 30_000
+READ_TIMEOUT_SECONDS: Final = 30.0
+POLL_MS: Final = 50
 SEND_TIMEOUT_SECONDS: Final = 45.0
 TRANSACTION_TIMEOUT_MS: Final = 30_000
 
@@ -58,9 +60,13 @@ def read_partition(
             first = consumer.beginning_offsets([place])[place]
             end = consumer.end_offsets([place])[place] if until is None else until
             consumer.seek(place, first)
+            heard = time.monotonic()
             while consumer.position(place) < end:
-                polled = consumer.poll(timeout_ms=READ_TIMEOUT_MS, max_records=5_000)
-                if not polled and consumer.position(place) < end:
+                # The last offset is a transaction's marker: the position passes it on a poll that brings nothing.
+                polled = consumer.poll(timeout_ms=POLL_MS, max_records=5_000)
+                if polled:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > READ_TIMEOUT_SECONDS:
                     raise UnreachableError(f"{topic}-{partition} cannot be read to its end at offset {end}")
                 for found in polled.get(place, ()):
                     if found.offset < end:
