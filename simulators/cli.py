@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, NoReturn
 
 import click
@@ -15,6 +16,7 @@ from monitor.town import Town, places
 from simulators.city import default_places, write_city, write_registry
 from simulators.convert import RFC3339, Columns, Conversion, Shape, read_locations
 from simulators.convert import write_registry as write_converted_registry
+from simulators.load import Load, measure
 from simulators.progress import progress
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -208,4 +210,23 @@ def _shape(options: dict[str, Any]) -> Shape:
         merge_gap=options["gap"] if options["merge"] else None,
         report_delay=options["report_delay"],
         person_per_day=options["person_per_day"],
+    )
+
+
+@cli.command()
+@click.option("--visits", type=click.IntRange(1), default=1_000_000, show_default=True)
+@click.option("--per-record", type=click.IntRange(1), default=500, show_default=True, help="Visits to a record.")
+@click.option("--people", type=click.IntRange(1), default=100_000, show_default=True)
+@click.option("--locations", type=click.IntRange(1), default=20_000, show_default=True)
+@click.option("--watched", type=click.IntRange(1), default=100, show_default=True, help="By an over_time monitor.")
+@click.option("--seed", type=int, default=7, show_default=True)
+def load(visits: int, per_record: int, people: int, locations: int, watched: int, seed: int) -> None:
+    """Measure how fast a backlog goes from a real Kafka to a real Valkey, in one process."""
+    console = Console(stderr=True)
+    with TemporaryDirectory(prefix="location-monitor-load-") as folder:
+        measured = measure(Load(visits, per_record, people, locations, watched, seed), Path(folder), console)
+    fates = ", ".join(f"{count:,} {fate}" for fate, count in measured.fates.items())
+    click.echo(
+        f"{measured.visits:,} visits in {measured.seconds:.2f} s: {measured.rate:,.0f} visits/s ({fates}); "
+        f"{measured.redis_bytes:,} bytes in Valkey"
     )

@@ -22,7 +22,7 @@ class Steps(Protocol):
 
 
 class _Bar:
-    def __init__(self, title: str, total: int, unit: str, console: Console) -> None:
+    def __init__(self, title: str, total: int | None, unit: str, console: Console) -> None:
         rate = TextColumn("{task.fields[rate]}")
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -53,7 +53,7 @@ class _Bar:
 
 
 class _Lines:
-    def __init__(self, title: str, total: int, unit: str, console: Console) -> None:
+    def __init__(self, title: str, total: int | None, unit: str, console: Console) -> None:
         self._title, self._total, self._unit, self._console = title, total, unit, console
         self._done = 0
         self._began = self._said = time.monotonic()
@@ -74,18 +74,17 @@ class _Lines:
     def _say(self) -> None:
         self._said = time.monotonic()
         rate = self._done / max(self._said - self._began, 1e-9)
-        left = (self._total - self._done) / rate if rate else 0.0
-        share = self._done / self._total if self._total else 1.0
-        self._console.print(
-            f"{self._title}: {self._done:,} of {self._total:,} {self._unit} ({share:.0%}), {rate:,.0f}/s, "
-            f"{left:.0f} s left",
-            highlight=False,
-            soft_wrap=True,
-        )
+        if self._total is None:
+            far = f"{self._done:,} {self._unit}, {rate:,.0f}/s"
+        else:
+            left = (self._total - self._done) / rate if rate else 0.0
+            share = self._done / max(self._total, 1)
+            far = f"{self._done:,} of {self._total:,} {self._unit} ({share:.0%}), {rate:,.0f}/s, {left:.0f} s left"
+        self._console.print(f"{self._title}: {far}", highlight=False, soft_wrap=True)
 
 
 @contextmanager
-def progress(title: str, total: int, unit: str, console: Console) -> Iterator[Steps]:
-    """Show how far `total` steps have come; `unit` names them in the plural."""
+def progress(title: str, total: int | None, unit: str, console: Console) -> Iterator[Steps]:
+    """Show how far `total` steps have come (None: nobody knows how many); `unit` names them in the plural."""
     with (_Bar if console.is_terminal else _Lines)(title, total, unit, console) as shown:
         yield shown

@@ -61,8 +61,7 @@ def _settings(config: Config, locations: tuple[Location, ...], said: Console, *,
 
 
 def _planned(visits: Path, settings: Settings, until: int | None, said: Console) -> Plan:
-    lines = sum(1 for _ in visits.open("rb")) if visits.suffix != ".gz" else 0
-    with progress(f"Reading {visits.name}", lines, "lines", said) as steps:
+    with progress(f"Reading {visits.name}", None, "lines", said) as steps:
         return plan(visits, settings.scheme, until, steps.advance)
 
 

@@ -1,0 +1,184 @@
+"""Load for the running parts: how fast a backlog goes from Kafka to Redis, on real servers that it starts."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from pydantic import SecretStr
+from redis import Redis
+from rich.console import Console
+
+from monitor.clock import SystemClock
+from monitor.config import Config, load_config, load_registry
+from monitor.config.servers import KafkaSettings, RedisSettings
+from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.ingest.dead_letters import DeadLetterTopic
+from monitor.ingest.reader import Reader
+from monitor.ingest.source import InputLog
+from monitor.operate.metrics import FATES, PREFIX, Metrics
+from monitor.operate.preflight import look
+from monitor.operate.setup import Beginning, set_up
+from monitor.operate.topics import needs
+from monitor.service import Settings, redis_windows, settings_of
+from monitor.times import DAY, HOUR, MINUTE, format_instant
+from simulators.progress import progress
+
+PARTITIONS: Final = 4
+DEADLINE_SECONDS: Final = 600.0
+
+_CONFIG: Final = """
+service: {{name: load, shards: 16}}
+clock: {{slot: 1h, origin: 2026-01-01T00:00:00Z, release_delay: 30s}}
+locations: {{file: locations.csv}}
+visits: {{default_stay: 15m, accept_ahead: 1h}}
+privacy: {{epsilon: "1000", period: 14d}}
+monitors:
+  - {{name: watched, kind: over_time, locations: [{watched}], epsilon: "100", threshold: 20, window: 14d}}
+  - {{name: daily, kind: at_times, at: ["18:00"], timezone: UTC, reporting_horizon: 2d, epsilon: "1", threshold: 20}}
+kafka:
+  bootstrap_servers: ["localhost:9092"]
+  topics: {{visits: visits, alerts: safety-alerts, dead_letters: visits.dead-letters}}
+  partitions: {{visits: {partitions}, alerts: 1}}
+redis: {{url: "redis://localhost:6379/0"}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A backlog: how many visits, how many of them to a record, by how many people, at how many locations."""
+
+    visits: int = 1_000_000
+    per_record: int = 500
+    people: int = 100_000
+    locations: int = 20_000
+    watched: int = 100
+    seed: int = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What reading the backlog took, from the first poll to the last visit in the windows."""
+
+    seconds: float
+    visits: int
+    fates: dict[str, int]
+    redis_bytes: int
+
+    @property
+    def rate(self) -> float:
+        """Visits a second."""
+        return self.visits / self.seconds
+
+
+def write_config(load: Load, folder: Path) -> Path:
+    """Write the configuration and the registry of a load, and return the configuration's path."""
+    ids = [f"place-{number:06}" for number in range(load.locations)]
+    (folder / "locations.csv").write_text("location_id\n" + "\n".join(ids) + "\n", encoding="utf-8")
+    watched = ", ".join(ids[:: max(1, load.locations // load.watched)][: load.watched])
+    path = folder / "load.yaml"
+    path.write_text(_CONFIG.format(watched=watched, partitions=PARTITIONS), encoding="utf-8")
+    return path
+
+
+def records(load: Load, now: int) -> list[bytes]:
+    """The backlog's records: each a person's visits of the last two days, at places drawn evenly."""
+    draw = random.Random(load.seed)
+    encode = msgspec.json.Encoder().encode
+    made = []
+    for number in range(-(-load.visits // load.per_record)):
+        person = f"p-{draw.randrange(load.people):06}"
+        count = min(load.per_record, load.visits - number * load.per_record)
+        arrivals = [now - draw.randrange(2 * DAY) for _ in range(count)]
+        visits = [
+            {
+                "person_id": person,
+                "location_id": f"place-{draw.randrange(load.locations):06}",
+                "arrived_at": format_instant(arrived // 1_000_000 * 1_000_000),
+                "left_at": format_instant((arrived + draw.randrange(10 * MINUTE, HOUR)) // 1_000_000 * 1_000_000),
+            }
+            for arrived in arrivals
+        ]
+        made.append(encode({"batch_id": str(number), "visits": visits}))
+    return made
+
+
+def moved(config: Config, bootstrap: str, url: str) -> Config:
+    """The configuration on the servers that were started for it."""
+    kafka = KafkaSettings(
+        bootstrap_servers=(bootstrap,), topics=config.kafka.topics, partitions=config.kafka.partitions
+    )
+    return config.model_copy(update={"kafka": kafka, "redis": RedisSettings(url=SecretStr(url))})
+
+
+def measure(load: Load, folder: Path, console: Console) -> Measured:
+    """Start Kafka and Valkey (append-only file on), fill the input topic, and read it into the windows."""
+    config_file = write_config(load, folder)
+    config = load_config(config_file, {})
+    registry = load_registry(config.locations.file)
+    clock = SystemClock()
+    with EmbeddedValkey(ValkeySettings(appendonly=True)) as valkey, EmbeddedKafka(report=console.print) as kafka:
+        settings = settings_of(moved(config, kafka.bootstrap_servers, valkey.url), registry, os.urandom(32))
+        wanted = needs(settings.scheme, settings.config.kafka, simulated=False)
+        set_up(settings.kafka, settings.scheme, wanted, (), Beginning.FIRST_START, clock.now())
+        _fill(settings, records(load, clock.now()), console)
+        found = look(settings.kafka, settings.scheme, wanted, config.kafka.topics.alerts)
+        windows = redis_windows(settings, found)
+        used = _used_memory(valkey.url)
+        metrics = Metrics()
+        source = InputLog(settings.kafka, config.kafka.topics.visits, settings.input_group)
+        letters = DeadLetterTopic(settings.kafka, config.kafka.topics.dead_letters, config.kafka.topics.visits, 2**20)
+        reader = Reader(settings.scheme, source, windows, settings.hasher, letters, metrics, clock)
+        try:
+            seconds = _drain(reader, metrics, load, console)
+            return Measured(seconds, load.visits, _fates(metrics), _used_memory(valkey.url) - used)
+        finally:
+            reader.close()
+            letters.close()
+            windows.close()
+
+
+def _fill(settings: Settings, made: list[bytes], console: Console) -> None:
+    topic = settings.config.kafka.topics.visits
+    producer = settings.kafka.producer(linger_ms=20, batch_size=1024 * 1024)
+    try:
+        with progress("Producing", len(made), console) as meter:
+            for number, value in enumerate(made):
+                producer.send(topic, value=value, partition=number % PARTITIONS)
+                meter.advance(number + 1, 0)
+        producer.flush(timeout=120)
+    finally:
+        producer.close(timeout=5)
+
+
+def _drain(reader: Reader, metrics: Metrics, load: Load, console: Console) -> float:
+    """Turn the reader until all was written; the clock starts with the first records."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    began = 0.0
+    with progress("Reading", load.visits, console) as meter:
+        while (done := sum(_fates(metrics).values())) < load.visits:
+            before = time.perf_counter()
+            if reader.step(200) and not began:
+                began = before
+            meter.advance(done, done)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{done:,} of {load.visits:,} visits after {DEADLINE_SECONDS:.0f} s")
+    return time.perf_counter() - began
+
+
+def _used_memory(url: str) -> int:
+    client = Redis.from_url(url)
+    try:
+        return int(client.info("memory")["used_memory"])
+    finally:
+        client.close()
+
+
+def _fates(metrics: Metrics) -> dict[str, int]:
+    value = metrics.registry.get_sample_value
+    return {fate: int(value(f"{PREFIX}_visits_total", {"fate": fate}) or 0) for fate in FATES}
