@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Final
 
 from monitor.clock import Clock
-from monitor.errors import FailedError, InputChangedError, MonitorError
+from monitor.errors import FailedError, MonitorError, TopicError
 from monitor.operate.health import Endpoint, Health
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Found, check_marks, look
@@ -50,12 +50,16 @@ def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
     endpoint = Endpoint(settings.config.metrics.port, metrics.registry, health)
     log.info("metrics and health on port %d", endpoint.port)
     pause = FIRST_PAUSE_SECONDS
+    ran = threading.Event()
     try:
         while not stop.is_set():
             try:
-                _run_once(settings, clock, metrics, health, stop)
+                _run_once(settings, clock, metrics, health, stop, ran)
                 pause = FIRST_PAUSE_SECONDS
-            except (FailedError, InputChangedError) as error:
+            except (FailedError, TopicError) as error:
+                # A topic that is wrong at start is for the operator; one that goes away later may come back.
+                if isinstance(error, TopicError) and not ran.is_set():
+                    raise
                 log.warning("starting again in %.0f s: %s", pause, error)
                 health.turned("service", str(error))
                 stop.wait(pause)
@@ -64,7 +68,14 @@ def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
         endpoint.close()
 
 
-def _run_once(settings: Settings, clock: Clock, metrics: Metrics, health: Health, stop: threading.Event) -> None:
+def _run_once(
+    settings: Settings,
+    clock: Clock,
+    metrics: Metrics,
+    health: Health,
+    stop: threading.Event,
+    ran: threading.Event,
+) -> None:
     health.turned("service", "looking at the servers")
     found = prepare(settings, clock)
     windows = redis_windows(settings, found)
@@ -73,6 +84,7 @@ def _run_once(settings: Settings, clock: Clock, metrics: Metrics, health: Health
         service = Service(settings, found, windows, clock, secure_noise(), metrics, health)
         try:
             service.start()
+            ran.set()
             log.info("%s runs: %d locations", settings.scheme.name, len(settings.scheme.registry.ids))
             while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
                 health.turned("service")

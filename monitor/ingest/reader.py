@@ -28,6 +28,7 @@ from monitor.windows.facts import SINCE_EVER, Span, Windows
 log = logging.getLogger(__name__)
 
 COMMIT_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 0.5
 FIRST_BACKOFF_SECONDS: Final = 0.1
 LONGEST_BACKOFF_SECONDS: Final = 5.0
 
@@ -92,7 +93,7 @@ class Reader:
         self._clock = clock
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
         self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
-        self._committed = time.monotonic()
+        self._committed = self._looked = time.monotonic()
         self.progressed = Signal()
 
     def step(self, timeout_ms: int) -> bool:
@@ -103,6 +104,7 @@ class Reader:
             WindowsError: the windows' store holds what is not ours.
         """
         try:
+            self._look_now_and_then()
             self._begin_waiting()
             fetched = self._source.poll(0 if self._writing else timeout_ms)
             if not fetched:
@@ -202,6 +204,18 @@ class Reader:
             self._source.park(behind)
         return not behind
 
+    def _look_now_and_then(self) -> None:
+        """See whether the windows still have all that was written: a write would tell, and none may come for long."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        written = self._written()
+        progress = self._windows.progress()
+        self._looked = time.monotonic()
+        behind = [partition for partition in written if _lowest(progress, partition) < written[partition]]
+        if behind:
+            self._observer.recovery("windows_behind")
+            self._source.park(behind)
+
     def _commit_now_and_then(self) -> None:
         if time.monotonic() - self._committed < COMMIT_SECONDS:
             return
@@ -224,6 +238,11 @@ class Reader:
             log.warning("the last batch will be read again: %s", error)
         self._writer.shutdown()
         self._source.close(self._written())
+
+
+def _lowest(progress: Sequence[Mapping[int, int]], partition: int) -> int:
+    """The lowest progress of all shards, -1 where one has none."""
+    return min(shard.get(partition, -1) for shard in progress)
 
 
 def run_reader(reader: Reader, stop: threading.Event, alive: Callable[[str], None]) -> None:
