@@ -18,6 +18,7 @@ import numpy as np
 
 from monitor.clock import Clock
 from monitor.errors import UnreachableError, WindowsError
+from monitor.failpoints import passing
 from monitor.ingest.accept import Accepted, Persons, accept
 from monitor.ingest.decode import Columns, Refusal, decode_records
 from monitor.ingest.source import Fetched, InputLog
@@ -105,17 +106,21 @@ class Reader:
         """
         try:
             self._look_now_and_then()
+            self._commit_now_and_then()
             self._begin_waiting()
             fetched = self._source.poll(0 if self._writing else timeout_ms)
             if not fetched:
                 self._finish()
                 return False
+            passing("reader.polled")
             batch = self._prepare(fetched)
+            passing("reader.accepted")
             if self._finish():
                 self._writing = (batch, self._writer.submit(self._write, batch))
+            else:
+                self._source.park(span.partition for span in batch.spans)
         except (UnreachableError, WindowsError):
-            self._writing = None
-            self._source.park()
+            self._abandon()
             raise
         return True
 
@@ -126,6 +131,7 @@ class Reader:
         progress = self._windows.progress()
         for partition in sorted(self._source.waiting):
             self._source.go_on(partition, self._beginning(partition, progress))
+            passing("reader.assigned")
 
     def _beginning(self, partition: int, progress: Sequence[Mapping[int, int]]) -> int:
         known = [shard.get(partition) for shard in progress]
@@ -184,13 +190,14 @@ class Reader:
         """Dead letters first: once progress has passed a record, nobody reads it again."""
         if batch.letters:
             self._dead_letters.put(batch.letters)
+            passing("reader.dead_letters_written")
         lowest = self._windows.write(batch.spans, batch.accepted.facts)
+        passing("reader.written")
         self.progressed.happened()
         return lowest
 
     def _finish(self) -> bool:
         """Wait for the write that is on its way; False if what was read since then must be read again."""
-        self._commit_now_and_then()
         if self._writing is None:
             return True
         batch, future = self._writing
@@ -203,6 +210,14 @@ class Reader:
             self._observer.recovery("windows_behind")
             self._source.park(behind)
         return not behind
+
+    def _abandon(self) -> None:
+        """Begin anew everywhere; a write that is on its way may still succeed, and then counts."""
+        try:
+            self._finish()
+        except (UnreachableError, WindowsError) as error:
+            log.warning("a batch will be read again: %s", error)
+        self._source.park()
 
     def _look_now_and_then(self) -> None:
         """See whether the windows still have all that was written: a write would tell, and none may come for long."""
@@ -221,6 +236,7 @@ class Reader:
             return
         self._committed = time.monotonic()
         self._source.commit(self._written())
+        passing("reader.committed")
         self._observer.lag(self._source.lag())
 
     def _written(self) -> dict[int, int]:
@@ -236,6 +252,7 @@ class Reader:
             self._finish()
         except (UnreachableError, WindowsError) as error:
             log.warning("the last batch will be read again: %s", error)
+            self._source.park()
         self._writer.shutdown()
         self._source.close(self._written())
 

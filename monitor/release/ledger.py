@@ -20,6 +20,7 @@ from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedEr
 
 from monitor.connections import KafkaConnections
 from monitor.errors import FencedError, UnreachableError
+from monitor.failpoints import passing
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ _T = TypeVar("_T")
 READ_TIMEOUT_SECONDS: Final = 30.0
 POLL_MS: Final = 50
 SEND_TIMEOUT_SECONDS: Final = 45.0
+FLUSH_SECONDS: Final = 30.0
 TRANSACTION_TIMEOUT_MS: Final = 30_000
 
 # With kafka-python's default of 100 ms each transaction waits 70 ms for its coordinator.
@@ -124,6 +126,7 @@ class Writer:
 
     def _transaction(self, records: Sequence[Record]) -> int:
         self._producer.begin_transaction()
+        passing("ledger.begun")
         sent = [
             self._producer.send(
                 self._topic,
@@ -135,7 +138,10 @@ class Writer:
             )
             for record in records
         ]
+        self._producer.flush(timeout=FLUSH_SECONDS)
+        passing("ledger.sent")
         self._producer.commit_transaction()
+        passing("ledger.committed")
         # All are in the log once the commit is; asking each brings up what was refused.
         return max(int(future.get(timeout=0.001).offset) for future in sent)
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from monitor.clock import Clock
 from monitor.errors import FencedError, InputChangedError, UnreachableError, WindowsError
+from monitor.failpoints import passing
 from monitor.release.barrier import InputTopic
 from monitor.release.decide import Decision, Evidence
 from monitor.release.ledger import Record
@@ -104,8 +105,11 @@ class ReleaseLoop:
         """
         owners = [owner for owner in self._owners.values() if owner.may_decide(tick)]
         began = time.perf_counter()
+        passing("tick.closed")
         evidence = self._evidence(tick, owners, stop)
+        passing("tick.read")
         self._clock.wait_until(self._release_time(tick), stop)
+        passing("tick.released")
         if stop.is_set():
             return
         if not self._clock.simulated and self._clock.now() >= self._scheme.slots.as_of(tick + 1):
@@ -114,7 +118,9 @@ class ReleaseLoop:
         decisions = [decision for owner in owners if (decision := self._decided(owner, tick, evidence)) is not None]
         self._observer.tick_took(time.perf_counter() - began)
         self._count(tick, decisions)
+        passing("tick.decided")
         self._tidy(tick)
+        passing("tick.tidied")
         self.last_records = tuple(record for decision in decisions for record in decision.records)
         self.last_tick = tick
         self.decided.happened()
@@ -136,6 +142,7 @@ class ReleaseLoop:
             try:
                 if barrier is None:
                     barrier = self._input.barrier()
+                    passing("tick.barrier")
                 evidence = self._read(tick, barrier, questions)
             except InputChangedError:
                 raise

@@ -11,6 +11,7 @@ from monitor.clock import Clock
 from monitor.connections import KafkaConnections
 from monitor.contracts import alerts
 from monitor.errors import LedgerError
+from monitor.failpoints import passing
 from monitor.privacy.noise import Noise
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.ledger import Record, Writer, read_partition
@@ -57,6 +58,7 @@ class Owner:
         self._scheme = scheme
         self._clock = clock
         self._writer = Writer(connections, place.topic, place.topic_id, partition)
+        passing("owner.fenced")
         try:
             self.state = self._take_over()
         except BaseException:
@@ -78,11 +80,14 @@ class Owner:
         terms = self._terms(self._read(None))
         while True:
             offset = self._writer.append([self._owner_record(terms)])
+            passing("owner.announced")
             state = self._read(offset + 1)
             if self._terms(state) == terms and state.terms == terms:
                 break
             terms = self._terms(state)
+        passing("owner.read")
         self._writer.append(list(state.last_records.values()))
+        passing("owner.repeated")
         log.info("owns ledger partition %d: %d records read", self.partition, state.records)
         return state
 
