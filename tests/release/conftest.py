@@ -1,0 +1,165 @@
+"""A small scheme, scripted noise, and a ledger and an input on real servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from monitor.clock import SteppedClock
+from monitor.connections import KafkaConnections
+from monitor.contracts.alerts import ledger_record
+from monitor.designated import DesignatedTimes
+from monitor.embedded import EmbeddedKafka
+from monitor.privacy.over_time import OverTimeRule
+from monitor.release.ledger import Record, Writer
+from monitor.release.owner import LedgerPlace
+from monitor.scheme import AtTimes, OverTime, Registry, Scheme
+from monitor.slots import Slots
+from monitor.times import HOUR, SECOND, parse_instant
+
+ORIGIN = parse_instant("2026-01-01T00:00:00Z")
+
+
+@dataclass
+class ScriptedNoise:
+    """Noise that is given: each geometric draw is the next of `script` (0 when it has run out); all calls are kept.
+
+    A gap is reached by the next draw likewise, so that count + draw ≥ threshold, as with real noise.
+    """
+
+    script: list[int] = field(default_factory=list)
+    drawn: list[tuple[Fraction, int]] = field(default_factory=list)
+    gaps: list[list[int]] = field(default_factory=list)
+    secure: bool = True
+
+    def _next(self) -> int:
+        return self.script.pop(0) if self.script else 0
+
+    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        self.drawn.append((epsilon, size))
+        return np.array([self._next() for _ in range(size)], np.int64)
+
+    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:  # noqa: ARG002  # given
+        self.gaps.append(gaps.tolist())
+        return np.array([self._next() >= gap for gap in gaps.tolist()], np.bool_)
+
+
+@pytest.fixture
+def noise() -> ScriptedNoise:
+    """Noise that draws 0 unless `noise.script` says otherwise, and keeps what it was asked."""
+    return ScriptedNoise()
+
+
+def _scheme(  # what a test varies, by name
+    *,
+    places: int = 3,
+    shards: int = 1,
+    window: int = 3,
+    ahead: int = 0,
+    answers: int = 1,
+    threshold: int = 2,
+    epsilon: Fraction = Fraction(1),
+    watched: Mapping[str, Sequence[int]] | None = None,
+    at_times: tuple[AtTimes, ...] = (),
+    slots: Slots | None = None,
+    name: str = "town",
+) -> Scheme:
+    rule = OverTimeRule(epsilon, answers, threshold, window, ahead)
+    named = {"stations": range(places)} if watched is None else watched
+    return Scheme(
+        name=name,
+        slots=slots or Slots(ORIGIN, HOUR),
+        ahead=ahead,
+        default_stay=HOUR // 4,
+        release_delay=30 * SECOND,
+        tolerance=SECOND,
+        registry=Registry(tuple(f"place-{number}" for number in range(places)), shards),
+        over_time=tuple(OverTime(monitor, tuple(rows), (rule,) * len(rows)) for monitor, rows in named.items()),
+        at_times=at_times,
+    )
+
+
+@pytest.fixture(scope="session")
+def make_scheme() -> Callable[..., Scheme]:
+    """Makes schemes of hourly slots from 2026; unless told otherwise "stations" watches 3 places, W = 3, F = 0."""
+    return _scheme
+
+
+def _at(name: str, *times: str, horizon: int = 2, threshold: int = 2) -> AtTimes:
+    return AtTimes(name, DesignatedTimes(tuple(map(parse_instant, times))), Fraction(1, 2), threshold, horizon * HOUR)
+
+
+@pytest.fixture(scope="session")
+def make_at_times() -> Callable[..., AtTimes]:
+    """Makes monitors of designated times: `make_at_times("noon", "2026-01-01T12:30:00Z", horizon=2)`, in slots."""
+    return _at
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    """A clock that stands at the first slot's beginning."""
+    return SteppedClock(ORIGIN)
+
+
+@pytest.fixture
+def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+    """How to talk to the session's Kafka."""
+    return KafkaConnections((kafka.bootstrap_servers,))
+
+
+@pytest.fixture
+def admin(connections: KafkaConnections) -> Iterator[Any]:
+    """An admin client."""
+    with closing(connections.admin()) as client:
+        yield client
+
+
+@pytest.fixture
+def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[str, str]]:
+    """Makes topics: `make_topic("ledger", 2, **{"max.message.bytes": "9000"})` gives its name and id."""
+
+    def make(label: str, partitions: int = 1, **configs: str) -> tuple[str, str]:
+        name = topic(label)
+        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
+        admin.create_topics({name: wanted}, wait_for_metadata=True)
+        return name, str(admin.describe_topics([name])[0]["topic_id"])
+
+    return make
+
+
+@pytest.fixture
+def open_writer(connections: KafkaConnections) -> Iterator[Callable[[str, str, int], Writer]]:
+    """Opens writers, which are closed at the end."""
+    with ExitStack() as opened:
+
+        def open_one(topic: str, topic_id: str, partition: int = 0) -> Writer:
+            return opened.enter_context(closing(Writer(connections, topic, topic_id, partition)))
+
+        yield open_one
+
+
+@pytest.fixture
+def make_ledger(
+    make_topic: Callable[..., tuple[str, str]], open_writer: Callable[..., Writer]
+) -> Callable[..., LedgerPlace]:
+    """Makes ledgers that have begun: a topic whose partitions hold their first record."""
+
+    def make(queues: int = 1, service: str = "town", lost_at: int | None = None) -> LedgerPlace:
+        name, topic_id = make_topic("ledger", queues)
+        for partition in range(queues):
+            first = ledger_record(
+                source=service, service=service, partitions=queues, lost_at=lost_at, partition=partition, at=ORIGIN
+            )
+            open_writer(name, topic_id, partition).append(
+                [Record(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
+            )
+        return LedgerPlace(name, topic_id, "input-1", "fingerprint-1")
+
+    return make

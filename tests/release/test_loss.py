@@ -1,0 +1,273 @@
+"""The worst privacy loss of the whole decision, by enumeration: Decider and ledger, with takeovers and losses.
+
+Tiny streams (privacy model, section 8): one location, two people at most, five ticks. At each tick an adversary picks
+the counts under D and under its P-neighbour D', whether the tick is unknown, whether another owner takes over first
+(all it knows is what it folds from records), and whether the ledger is lost. Decisions never see q = e^-ε, only draws,
+so the enumeration at a rational q is exact: a loss of n·ε is a ratio of q^-n.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from monitor.privacy.over_time import Mark
+from monitor.release.decide import Decider, Evidence
+from monitor.release.ledger import Record
+from monitor.release.state import LedgerState, Terms
+from monitor.scheme import AtTimes, Scheme
+from monitor.windows.facts import NEVER, SINCE_EVER, Reading
+
+Q = Fraction(1, 2)
+TICKS = 5
+PEOPLE = 2
+NOON = "2026-01-01T00:30:00Z"
+
+Ratio = Fraction | float
+
+
+class Known(NamedTuple):
+    """What an owner carries from tick to tick: its marks, the last tick's records, and when the ledger was lost."""
+
+    marks: tuple[Mark, ...] = ()
+    noisy: tuple[int, int] | None = None
+    records: tuple[Record, ...] = ()
+    lost_at: int | None = None
+
+
+class Given(NamedTuple):
+    """What the adversary picks at a tick. `people` None: unknown."""
+
+    people: int | None
+    event: str = ""
+
+
+Law = Mapping[Hashable, tuple[Fraction, Known]]
+
+
+@dataclass
+class Injected:
+    """One branch of the noise, with its chance: `reached` for the draw against a gap, `draw` for a geometric one."""
+
+    draw: int
+    chance_of_draw: Fraction
+    reached: bool
+    chance: Fraction = Fraction(1)
+    drew: bool = False
+    asked: bool = False
+    secure: bool = True
+
+    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002  # the draws are given
+        if size:
+            self.drew = True
+            self.chance *= self.chance_of_draw
+        return np.full(size, self.draw, np.int64)
+
+    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:  # noqa: ARG002  # as above
+        for gap in gaps.tolist():
+            self.asked = True
+            self.chance *= Q**gap if self.reached else 1 - Q**gap
+        return np.full(gaps.shape, self.reached)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the branch is one: of those that differ in what was not asked for, the first stands for all."""
+        return (self.drew or self.draw == 0) and (self.asked or self.reached)
+
+
+def branches(scheme: Scheme, cap: int) -> Iterator[Injected]:
+    """Draws 0 to cap, the last for itself and all beyond (nothing is lost: the law is memoryless)."""
+    for reached, draw in product((True, False) if scheme.at_times else (True,), range(cap + 1)):
+        yield Injected(draw, Q**cap if draw == cap else (1 - Q) * Q**draw, reached)
+
+
+def state_of(known: Known, scheme: Scheme, event: str, tick: int) -> LedgerState:
+    """The state that a tick is decided in: what was carried, or folded by a new owner, or nothing after a loss."""
+    state = LedgerState(terms=Terms("town", 1, lost_at=known.lost_at))
+    if event == "lost":
+        state.terms = Terms("town", 1, lost_at=scheme.slots.start(tick))
+    elif event == "takeover":
+        for record in (*known.records, *known.records):  # the new owner appends the last tick once more
+            state.fold(record, scheme.slots)
+    else:
+        state.marks = {("stations", "place-0"): {mark.tick: mark for mark in known.marks}}
+        if known.noisy is not None:
+            state.noisy = {
+                (timed.name, at): {"place-0": known.noisy} for timed in scheme.at_times for at in timed.times.instants
+            }
+    return state
+
+
+Begin = Callable[[Known, Scheme, str, int], LedgerState]
+COUNTS = frozenset({"noisy_count", "count_at_most"})
+
+
+def seen(value: Any, cap: int) -> Any:
+    """What the public sees, with all noisy counts from the cap on taken for one."""
+    if isinstance(value, dict):
+        return tuple((key, min(got, cap) if key in COUNTS else seen(got, cap)) for key, got in value.items())
+    return tuple(seen(each, cap) for each in value) if isinstance(value, list) else value
+
+
+def law_of(scheme: Scheme, cap: int, begin: Begin = state_of) -> Callable[[Known, int, Given], Law]:
+    """The real decision as a law: outcome → (chance, what is known then), every draw injected."""
+
+    def decide(known: Known, tick: int, given: Given, noise: Injected) -> tuple[Hashable, Known]:
+        state = begin(known, scheme, given.event, tick)
+        decider = Decider(scheme, [0], noise)
+        asked = decider.questions(tick)[0]
+        people = 0 if given.people is None else given.people
+        counts, present = dict.fromkeys(asked.windows, people), dict.fromkeys(asked.times, np.array([people]))
+        reading = Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, counts, present)
+        decision = decider.decide(tick, Evidence({0: reading}, {0: given.people is not None}), state)
+        state.forget(tick, scheme.reach, scheme.slots.start(tick) - 100 * scheme.slots.length)
+        outcome = tuple(seen({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)
+        return outcome, Known(
+            state.marks_of("stations", "place-0"),
+            next((counted for told in state.noisy.values() for counted in told.values()), None),
+            decision.records,
+            state.terms.lost_at if state.terms else None,
+        )
+
+    @cache
+    def law(known: Known, tick: int, given: Given) -> Law:
+        outcomes: dict[Hashable, tuple[Fraction, Known]] = {}
+        for noise in branches(scheme, cap):
+            outcome, after = decide(known, tick, given, noise)
+            if not noise.counts:
+                continue
+            before, kept = outcomes.get(outcome, (Fraction(0), after))
+            outcomes[outcome] = (before + noise.chance, kept)  # what differs beyond the cap decides nothing later
+        assert sum(chance for chance, _ in outcomes.values()) == 1
+        return outcomes
+
+    return law
+
+
+def pairs(tick: int, counted: range) -> list[tuple[int | None, int | None]]:
+    """(count under D, under D'): another person, one whose visit is removed, counted at these ticks; and unknown."""
+    people = product((0, 1), (0, 1), (0, 1) if tick in counted else (0,))
+    return [*sorted({(other + max(rest, gone), other + rest) for other, rest, gone in people}), (None, None)]
+
+
+def choices(counted: range, events: Sequence[str]) -> list[list[tuple[Given, Given]]]:
+    return [
+        [(Given(one, event), Given(other, event)) for event in events for one, other in pairs(tick, counted)]
+        for tick in range(TICKS)
+    ]
+
+
+def visits(reach: int) -> list[range]:
+    """The ticks whose counts hold one visit: W + A in a row, fewer where it was reported late or the stream ends."""
+    return [range(first, last) for first in range(TICKS) for last in range(first + 1, min(first + reach, TICKS) + 1)]
+
+
+def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: Sequence[Any]) -> Ratio:
+    """The greatest Pr[D]/Pr[D'] over all choices and outcomes, exact; inf where D' rules an outcome out."""
+
+    @cache
+    def worst(tick: int, known: Known, neighbour: Known) -> Ratio:
+        if tick == len(chosen):
+            return Fraction(1)
+        ratios: list[Ratio] = []
+        for given, given_neighbour in chosen[tick]:
+            other = law(neighbour, tick, given_neighbour)
+            for outcome, (chance, after) in law(known, tick, given).items():
+                if chance == 0:
+                    continue
+                chance_neighbour, after_neighbour = other.get(outcome, (Fraction(0), known))
+                if chance_neighbour == 0:
+                    return math.inf
+                ratios.append(chance / chance_neighbour * worst(tick + 1, after, after_neighbour))
+        return max(ratios)
+
+    return worst(0, start, start)
+
+
+@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), list(product((1, 2), (0, 1), (1, 2), (1, 2))))
+@pytest.mark.parametrize("events", [("", "takeover"), ("", "lost")], ids=["takeovers", "losses"])
+def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
+    window: int, ahead: int, answers: int, threshold: int, events: Sequence[str], make_scheme: Callable[..., Scheme]
+) -> None:
+    """
+    The worst ratio is e^(ε_l), through takeovers and losses of the ledger at the adversary's choice of ticks.
+
+        W = 2, F = 0, k = 1: a visit of slot 1, read from tick 0 on
+
+            tick      0  1  2  3  4
+            counted   #  #  #              W + A = 3 ticks, of which one may be answered
+    """
+    scheme = make_scheme(
+        places=1, window=window, ahead=ahead, answers=answers, threshold=threshold, epsilon=Fraction(1)
+    )
+    law = law_of(scheme, cap=max(threshold, PEOPLE) + 1)
+    worst = max(_worst_ratio(law, Known(), choices(counted, events)) for counted in visits(scheme.reach))
+    assert worst == Q ** -min(answers, scheme.reach)
+
+
+@pytest.mark.parametrize("threshold", [1, 2])
+def test_a_designated_time_costs_exactly_its_epsilon_whoever_decides(
+    threshold: int, make_scheme: Callable[..., Scheme], make_at_times: Callable[..., AtTimes]
+) -> None:
+    """
+    Evaluated at each of five ticks on what is reported so far, published once: one answer at ε, through takeovers.
+
+        τ = 00:30, horizon 5 h
+
+            tick      0  1  2  3  4
+                      s  s  z  .  .        "." is marked, for good
+    """
+    noon = make_at_times("noon", NOON, horizon=5, threshold=threshold)
+    law = law_of(make_scheme(places=1, watched={}, at_times=(noon,)), cap=3)
+    reported = [range(first, TICKS) for first in range(TICKS)]  # a visit stays among what is known about τ
+    worst = max(_worst_ratio(law, Known(), choices(counted, ("", "takeover"))) for counted in reported)
+    assert worst == 1 / Q
+
+
+def test_a_designated_time_pays_no_more_where_the_ledger_is_lost(
+    make_scheme: Callable[..., Scheme], make_at_times: Callable[..., AtTimes]
+) -> None:
+    """A loss makes the time unknown for good: which locations are marked is not known any more."""
+    noon = make_at_times("noon", NOON, horizon=5, threshold=1)
+    law = law_of(make_scheme(places=1, watched={}, at_times=(noon,)), cap=3)
+    chosen = choices(range(TICKS), ("",))
+    for tick in range(1, TICKS):
+        chosen[tick] += choices(range(TICKS), ("lost",))[tick]
+    assert _worst_ratio(law, Known(), chosen) == 1 / Q
+
+
+class TestMutants:
+    """Each is a small fault of taking over; the enumeration above must see it."""
+
+    def worst(self, event: str, begin: Begin, make_scheme: Callable[..., Scheme]) -> Ratio:
+        scheme = make_scheme(places=1, window=2, threshold=1)
+        law = law_of(scheme, 3, begin)
+        return max(_worst_ratio(law, Known(), choices(counted, ("", event))) for counted in visits(scheme.reach))
+
+    def test_an_owner_that_does_not_read_the_ledger_draws_again(self, make_scheme: Callable[..., Scheme]) -> None:
+        """Each of the three ticks that hold the visit answers."""
+
+        def begin(known: Known, scheme: Scheme, event: str, tick: int) -> LedgerState:
+            return LedgerState() if event == "takeover" else state_of(known, scheme, event, tick)
+
+        assert self.worst("takeover", begin, make_scheme) == Q**-3
+
+    def test_a_lost_ledger_taken_for_a_first_start_refunds_what_was_spent(
+        self, make_scheme: Callable[..., Scheme]
+    ) -> None:
+        """`--first-start` said wrongly: lost marks are refunded budget (rule 5)."""
+
+        def begin(known: Known, scheme: Scheme, event: str, tick: int) -> LedgerState:
+            return LedgerState() if event == "lost" else state_of(known, scheme, event, tick)
+
+        assert self.worst("lost", begin, make_scheme) == Q**-3

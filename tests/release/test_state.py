@@ -1,0 +1,203 @@
+"""Folding the ledger's records gives what deciding left behind; whatever cannot be folded is refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from monitor.contracts.alerts import OWNER, TYPE_PREFIX, ledger_record, owner_record
+from monitor.errors import LedgerError
+from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.over_time import Mark
+from monitor.release.decide import Decider, Evidence
+from monitor.release.ledger import Record
+from monitor.release.state import LedgerState, Terms
+from monitor.scheme import AtTimes, Scheme
+from monitor.slots import Slots
+from monitor.times import HOUR, MINUTE
+from monitor.windows.facts import NEVER, SINCE_EVER, Reading
+
+Make = Callable[..., Scheme]
+MakeAt = Callable[..., AtTimes]
+
+
+def told(**kept: Any) -> Record:
+    """An owner record, or the ledger's first one if it carries no input."""
+    given: dict[str, Any] = {"source": "town", "service": "town", "partitions": 1, "lost_at": None, "partition": 0}
+    given |= {"at": 0} | kept
+    make = owner_record if "input_topic_id" in given else ledger_record
+    made: Any = make(**({"fingerprint": "f", "input_since": None} if make is owner_record else {}) | given)
+    return Record(made.key, made.value, tuple(made.headers), 0)
+
+
+def folded(records: Sequence[Record], slots: Slots) -> LedgerState:
+    state = LedgerState()
+    for record in records:
+        state.fold(record, slots)
+    return state
+
+
+def spoken(state: LedgerState) -> tuple[Any, ...]:
+    """What deciding depends on; places about which nothing was said yet count as absent."""
+    marks = {key: marks for key, marks in state.marks.items() if marks}
+    return state.terms, state.last_tick, marks, {key: noisy for key, noisy in state.noisy.items() if noisy}
+
+
+@pytest.fixture
+def scheme(make_scheme: Make, make_at_times: MakeAt) -> Scheme:
+    """Two over_time monitors with two answers a window, and two of designated times that lie thick."""
+    times = [f"2026-01-01T{hour:02}:30:00Z" for hour in range(2, 12)]
+    return make_scheme(
+        places=4,
+        shards=2,
+        answers=2,
+        ahead=1,
+        watched={"zoo": [0, 1, 3], "alley": [1, 2]},
+        at_times=(make_at_times("often", *times, horizon=3), make_at_times("seldom", times[0], horizon=6)),
+    )
+
+
+def decided_ticks(scheme: Scheme, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[Record]]]:
+    """Ticks of random counts, some of them unknown, with seeded noise: the state that is left, and the records."""
+    numbers = random.Random(seed)
+    decider = Decider(scheme, [0, 1], OneSidedNoise(SeededEntropy(seed)))
+    state, published = LedgerState(terms=Terms("town", 1)), []
+    for tick in range(ticks):
+        readings = {
+            shard: Reading(
+                {},
+                SINCE_EVER,
+                SINCE_EVER,
+                NEVER,
+                0,
+                {window: numbers.randrange(4) for window in asked.windows},
+                {at: np.array([numbers.randrange(3) for _ in scheme.registry.by_shard[shard]]) for at in asked.times},
+            )
+            for shard, asked in decider.questions(tick).items()
+        }
+        complete = {shard: numbers.random() < 0.8 for shard in readings}
+        published.append(list(decider.decide(tick, Evidence(readings, complete), state).records))
+    return state, published
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_folding_gives_the_state_that_deciding_left(seed: int, scheme: Scheme) -> None:
+    """After every tick; so a takeover at any of them goes on as its predecessor would have."""
+    state, published = decided_ticks(scheme, seed)
+    records = [told(), *(record for records in published for record in records)]
+    assert spoken(folded(records, scheme.slots)) == spoken(state)
+    assert any(state.marks.values())
+    assert any(state.noisy.values())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_records_that_come_twice_change_nothing(seed: int, scheme: Scheme) -> None:
+    """Each at once, and each tick again after it, as takeovers do."""
+    _, published = decided_ticks(scheme, seed)
+    once = [told(), *(record for records in published for record in records)]
+    doubled = [told(), *(record for records in published for record in (*records, *records[::-1], *records))]
+    assert spoken(folded(doubled, scheme.slots)) == spoken(folded(once, scheme.slots))
+
+
+def test_the_latest_tick_tells_all_that_runs(scheme: Scheme) -> None:
+    """Each record repeats its location's running marks: a reader of the last tick knows which locations may answer."""
+    state, published = decided_ticks(scheme, seed=1)
+    last = folded(published[-1], scheme.slots)
+    for key in state.marks:
+        running = tuple(mark for mark in state.marks_of(*key) if mark.until >= 15)
+        assert last.marks_of(*key) == running
+
+
+def test_the_last_ticks_records_are_kept_for_the_next_owner_to_repeat(scheme: Scheme) -> None:
+    """Of the last tick only, each once, their bytes as they were read."""
+    _, published = decided_ticks(scheme, seed=2)
+    records = [record for records in published for record in records]
+    state = folded([*records, *published[-1]], scheme.slots)
+    assert list(state.last_records.values()) == published[-1]
+
+
+def test_of_one_ticks_mark_the_longer_one_counts() -> None:
+    """A record of a longer window lengthens it; an earlier record read again does not shorten it."""
+    short, long = Mark(5, 3, Fraction(1), 7), Mark(5, 3, Fraction(1), 12)
+    for order in ((short, long), (long, short)):
+        state = LedgerState()
+        for mark in order:
+            state.spend("zoo", "place-0", (mark,))
+        assert state.marks_of("zoo", "place-0") == (long,)
+
+
+def test_forgetting_keeps_what_a_window_may_hold_again(scheme: Scheme) -> None:
+    """Marks that have run out stay for the longest reach; designated times go once they are over."""
+    state = LedgerState()
+    state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 30)))
+    state.noisy = {("noon", 100): {"place-0": (1, 2)}, ("noon", 200): {}}
+    state.forget(10, reach=6, oldest_time=200)
+    assert [mark.tick for mark in state.marks_of("zoo", "place-0")] == [5, 9]
+    assert list(state.noisy) == [("noon", 200)]
+    state.forget(11, reach=6, oldest_time=200)
+    assert [mark.tick for mark in state.marks_of("zoo", "place-0")] == [9]
+    state.forget(31, reach=6, oldest_time=200)
+    assert state.marks == {}
+
+
+def test_terms_are_those_of_the_latest_owner_over_the_first_records_partitions(scheme: Scheme) -> None:
+    """Q stays as the first record has it; of two losses the later counts; the input is the latest owner's."""
+    lost, later = scheme.slots.start(3), scheme.slots.start(4)
+    records = [
+        told(partitions=2, lost_at=later),
+        told(partitions=7, lost_at=lost, input_topic_id="a"),
+        told(partitions=7, input_topic_id="b", input_since=8, fingerprint="g"),
+    ]
+    assert folded(records, scheme.slots).terms == Terms("town", 2, later, "b", 8, "g")
+
+
+def test_another_services_record_is_refused(scheme: Scheme) -> None:
+    """Two services on one output topic both spend."""
+    with pytest.raises(LedgerError, match=r"'town' and holds a record of 'osaka'.*kafka\.topics\.alerts"):
+        folded([told(), told(service="osaka", input_topic_id="a")], scheme.slots)
+
+
+@pytest.mark.parametrize("grid", [{"length": 30 * MINUTE}, {"origin": 1_000 * HOUR}])
+def test_a_ledger_on_another_grid_is_refused(grid: dict[str, int], scheme: Scheme) -> None:
+    """Ticks of another slot or origin say nothing about what still runs."""
+    _, published = decided_ticks(scheme, seed=3, ticks=3)
+    with pytest.raises(LedgerError, match=r"clock\.slot and clock\.origin put tick 0 at"):
+        folded([told(), *published[0]], replace(scheme.slots, **grid))
+
+
+def test_kinds_of_records_that_are_not_known_are_passed_over(scheme: Scheme) -> None:
+    """A later version's, or none at all: they decide nothing, whatever they hold."""
+    for kind in (f"{TYPE_PREFIX}weather", ""):
+        state = folded([Record(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], scheme.slots)
+        assert spoken(state) == spoken(LedgerState())
+        assert state.records == 1
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"\xff", b'{"service": "town"}', b"[]"])
+@pytest.mark.parametrize("kind", ["owner", "ledger", "over_time", "at_times"])
+def test_a_malformed_record_of_a_known_kind_is_refused(kind: str, value: bytes, scheme: Scheme) -> None:
+    """What it spent is not known, so nothing may be decided."""
+    record = Record(b"stations/a", value, (("ce_type", f"{TYPE_PREFIX}{kind}".encode()),), 0)
+    with pytest.raises(LedgerError, match="What it spent is not known"):
+        LedgerState().fold(record, scheme.slots)
+
+
+def test_a_ledger_of_a_later_format_is_refused(scheme: Scheme) -> None:
+    """Its records may spend in ways that this version does not know."""
+    first = told()
+    later = replace(first, value=first.value.replace(b'"ledger":1', b'"ledger":2'))
+    assert later != first
+    with pytest.raises(LedgerError, match="format 2: expected 1"):
+        folded([later], scheme.slots)
+
+
+def test_a_tombstone_of_a_known_kind_is_refused(scheme: Scheme) -> None:
+    """The ledger is not compacted, so nobody of ours writes one."""
+    with pytest.raises(LedgerError):
+        LedgerState().fold(Record(b"owner", b"", (("ce_type", OWNER.encode()),), 0), scheme.slots)
