@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
+LOCK   := uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Say which to use: make PYTHON=python3.12 …")
 
 .DEFAULT_GOAL := help
@@ -32,10 +33,13 @@ format: $(DEV)  ## rewrite the code in the house style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-lock: $(DEV)  ## pin every dependency anew in requirements.lock (needs uv)
-	uv pip compile -q --upgrade --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
-	    --python-version 3.11 --extra embedded --extra dev pyproject.toml -o requirements.lock
+lock: $(DEV)  ## pin every dependency anew, with hashes: all, those of the container, those of its build (needs uv)
+	$(LOCK) --upgrade --extra embedded --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) -c requirements.lock pyproject.toml -o requirements-run.lock
+	grep -o 'hatchling>=[0-9.]*' pyproject.toml | head -n 1 | $(LOCK) -c requirements.lock - -o requirements-build.lock
 	sed -i '1i # Every dependency, pinned with its hashes (make lock). pip reads it; it names no index.' requirements.lock
+	sed -i '1i # What `run` needs, as in requirements.lock (make lock): for the container.' requirements-run.lock
+	sed -i '1i # What builds the wheel, as in requirements.lock (make lock): for the container.' requirements-build.lock
 
 wheel: $(DEV)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
