@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.config.model import Config
-from monitor.config.monitors import AtTimesMonitor, OverTimeMonitor
+from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import Location, unknown_locations
 from monitor.config.servers import url_password
 from monitor.designated import DesignatedTimes
@@ -68,7 +68,7 @@ class MonitorReport:
 
     name: str
     kind: str
-    threshold: int
+    threshold: int | None
     epsilon: Fraction
     charge: Charge
     explanation: str
@@ -132,7 +132,7 @@ def period_slots(config: Config) -> int:
     return _rounded_up(config.privacy.period, config.clock.slot) + 1
 
 
-def most_designated_times(monitor: AtTimesMonitor, period: int) -> int:
+def most_designated_times(monitor: TimedMonitor, period: int) -> int:
     """The most designated times in any half-open interval as long as the period, where clocks change too.
 
     Counted over every interval that begins at a designated time, from 2000 on, for forty years and the period at
@@ -155,7 +155,7 @@ def threshold_for(epsilon: Fraction, updates: int, chance: float = SELDOM) -> in
     return threshold
 
 
-def _monitor(config: Config, monitor: OverTimeMonitor | AtTimesMonitor, locations: int) -> MonitorReport:
+def _monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorReport:
     charge = _charge(config, monitor)
     if isinstance(monitor, OverTimeMonitor):
         updates = monitor.window // config.clock.slot
@@ -171,11 +171,12 @@ def _monitor(config: Config, monitor: OverTimeMonitor | AtTimesMonitor, location
             f"Any {_words(config.privacy.period)} hold at most {charge.amount / monitor.epsilon} designated times, "
             f"also where clocks change, at {monitor.epsilon} each: {charge.amount}."
         )
-    odds = tuple(_odds(monitor.threshold, updates, shares))
+    threshold = None if isinstance(monitor, HotSpotsMonitor) else monitor.threshold
+    odds = () if threshold is None else tuple(_odds(threshold, updates, shares))
     return MonitorReport(
         name=monitor.name,
         kind=monitor.kind,
-        threshold=monitor.threshold,
+        threshold=threshold,
         epsilon=monitor.epsilon,
         charge=charge,
         explanation=explanation,
@@ -185,7 +186,7 @@ def _monitor(config: Config, monitor: OverTimeMonitor | AtTimesMonitor, location
     )
 
 
-def _charge(config: Config, monitor: OverTimeMonitor | AtTimesMonitor) -> Charge:
+def _charge(config: Config, monitor: AnyMonitor) -> Charge:
     if isinstance(monitor, OverTimeMonitor):
         window, slots = monitor.window // config.clock.slot, period_slots(config)
         return over_time_charge(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.config import AtTimesMonitor, Config, Location, OverTimeMonitor
+from monitor.config import AtTimesMonitor, Config, HotSpotsMonitor, Location, OverTimeMonitor
 from monitor.designated import DesignatedTimes
 from monitor.privacy.over_time import OverTimeRule
-from monitor.scheme import AtTimes, OverTime, Registry, Scheme
+from monitor.scheme import AtTimes, HotSpots, OverTime, Registry, Scheme
 from monitor.slots import Slots
 
 
@@ -30,6 +30,7 @@ def compile_scheme(config: Config, locations: Sequence[Location]) -> Scheme:
             if isinstance(monitor, OverTimeMonitor)
         ),
         at_times=tuple(_at_times(monitor) for monitor in config.monitors if isinstance(monitor, AtTimesMonitor)),
+        hot_spots=tuple(_hot_spots(monitor) for monitor in config.monitors if isinstance(monitor, HotSpotsMonitor)),
     )
 
 
@@ -57,3 +58,8 @@ def _at_times(monitor: AtTimesMonitor) -> AtTimes:
         monitor.threshold,
         monitor.reporting_horizon,
     )
+
+
+def _hot_spots(monitor: HotSpotsMonitor) -> HotSpots:
+    times = DesignatedTimes.of(monitor.at, monitor.timezone)
+    return HotSpots(monitor.name, times, monitor.epsilon, monitor.top, monitor.reporting_horizon)

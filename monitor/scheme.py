@@ -68,14 +68,10 @@ class OverTime:
         return self.rules[0].window
 
 
-@dataclass(frozen=True)
-class AtTimes:
-    """A monitor of kind `at_times`; the horizon in microseconds."""
+class _AsksAboutTimes:
+    """What monitors of designated times have in common."""
 
-    name: str
     times: DesignatedTimes
-    epsilon: Fraction
-    threshold: int
     horizon: int
 
     def live(self, as_of: int) -> list[int]:
@@ -85,6 +81,31 @@ class AtTimes:
     def is_final(self, instant: int, as_of: int, slots: Slots) -> bool:
         """Whether this is the last tick that evaluates τ."""
         return as_of + slots.length > instant + self.horizon
+
+
+@dataclass(frozen=True)
+class AtTimes(_AsksAboutTimes):
+    """A monitor of kind `at_times`: every location at every tick of the horizon (in microseconds)."""
+
+    name: str
+    times: DesignatedTimes
+    epsilon: Fraction
+    threshold: int
+    horizon: int
+
+
+@dataclass(frozen=True)
+class HotSpots(_AsksAboutTimes):
+    """A monitor of kind `hot_spots`: the `top` locations with the most people, at the final tick of the horizon."""
+
+    name: str
+    times: DesignatedTimes
+    epsilon: Fraction
+    top: int
+    horizon: int
+
+
+Timed = AtTimes | HotSpots
 
 
 @dataclass(frozen=True)
@@ -100,6 +121,12 @@ class Scheme:
     registry: Registry
     over_time: tuple[OverTime, ...]
     at_times: tuple[AtTimes, ...]
+    hot_spots: tuple[HotSpots, ...] = ()
+
+    @property
+    def timed(self) -> tuple[Timed, ...]:
+        """All monitors that ask about designated times."""
+        return (*self.at_times, *self.hot_spots)
 
     @cached_property
     def watched_rows(self) -> NDArray[np.int64]:
@@ -122,8 +149,8 @@ class Scheme:
 
     @cached_property
     def longest_horizon(self) -> int:
-        """The longest reporting horizon of any `at_times` monitor, in slots, rounded up; 0 without one."""
-        longest = max((monitor.horizon for monitor in self.at_times), default=0)
+        """The longest reporting horizon of any monitor, in slots, rounded up; 0 without one."""
+        longest = max((monitor.horizon for monitor in self.timed), default=0)
         return -(-longest // self.slots.length)
 
     @property

@@ -2,16 +2,18 @@
 
 from monitor.config.load import load_config
 from monitor.config.model import Config
-from monitor.config.monitors import AtTimesMonitor, Monitor, OverTimeMonitor
+from monitor.config.monitors import AtTimesMonitor, HotSpotsMonitor, Monitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import Location, check_watched, load_registry
 from monitor.config.secret_values import kafka_password, person_key, redis_password, require_files
 
 __all__ = [
     "AtTimesMonitor",
     "Config",
+    "HotSpotsMonitor",
     "Location",
     "Monitor",
     "OverTimeMonitor",
+    "TimedMonitor",
     "check_watched",
     "kafka_password",
     "load_config",

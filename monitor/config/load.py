@@ -18,7 +18,7 @@ from monitor.config.model import (
     ServiceSettings,
     VisitsSettings,
 )
-from monitor.config.monitors import KINDS, AtTimesMonitor, OverTimeMonitor
+from monitor.config.monitors import KINDS, AnyMonitor
 from monitor.config.problems import misplaced_secret, problems_of, shown, unknown_key
 from monitor.config.rules import Sections, broken_rules
 from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings, url_password
@@ -80,7 +80,7 @@ class _Read:
     tree: dict[str, Any]
     context: dict[str, Any]
     sections: dict[str, Any] = field(default_factory=dict)
-    monitors: dict[int, OverTimeMonitor | AtTimesMonitor] = field(default_factory=dict)
+    monitors: dict[int, AnyMonitor] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class _Read:
             if monitor is not None:
                 self.monitors[index] = monitor
 
-    def _monitor(self, key: str, entry: object) -> OverTimeMonitor | AtTimesMonitor | None:
+    def _monitor(self, key: str, entry: object) -> AnyMonitor | None:
         if not isinstance(entry, dict):
             self.problems.append(Problem(key, shown(key, entry), "a mapping with name, kind, epsilon, …"))
             return None
@@ -121,7 +121,9 @@ class _Read:
         model = KINDS.get(kind) if isinstance(kind, str) else None
         if model is None:
             value = shown(f"{key}.kind", kind) if "kind" in entry else "missing"
-            self.problems.append(Problem(f"{key}.kind", value, "over_time or at_times", "Name one of the two."))
+            self.problems.append(
+                Problem(f"{key}.kind", value, "over_time, at_times or hot_spots", "Name one of the three.")
+            )
             return None
         return self._validated(model, entry, key)
 

@@ -83,7 +83,7 @@ class OverTimeMonitor(Settings):
     """Algorithm 3: named locations, asked at every tick who was there within the window."""
 
     name: Name = Field(description="the monitor's name: letters, digits, - and _")
-    kind: Literal["over_time"] = Field(description="over_time or at_times")
+    kind: Literal["over_time"] = Field(description="over_time, at_times or hot_spots")
     locations: Locations = Field(description="a list of location ids, or a mapping from id to a public weight")
     epsilon: Epsilon = Field(description="the ε that its locations share")
     threshold: WholeNumber = Field(description="the number of people from which a location is not safe")
@@ -102,16 +102,14 @@ class OverTimeMonitor(Settings):
         return {location: self.epsilon * weight / total for location, weight in weights.items()}
 
 
-class AtTimesMonitor(Settings):
-    """Algorithm 4: all locations of the registry, asked who was there at each designated time."""
+class TimedMonitor(Settings):
+    """What all monitors that ask about designated times have."""
 
     name: Name = Field(description="the monitor's name: letters, digits, - and _")
-    kind: Literal["at_times"] = Field(description="over_time or at_times")
     at: tuple[DesignatedTime, ...] = Field(description='a list of daily times ("18:00") or of instants of RFC 3339')
     timezone: Timezone | None = Field(default=None, description="the time zone of the daily times, such as Asia/Tokyo")
     reporting_horizon: PositiveDuration = Field(description="for how long reports are waited for, a duration")
     epsilon: Epsilon = Field(description="the ε of each designated time")
-    threshold: WholeNumber = Field(description="the number of people from which a location is not safe")
 
     @property
     def daily(self) -> tuple[time, ...]:
@@ -124,8 +122,24 @@ class AtTimesMonitor(Settings):
         return tuple(parse_instant(text) for text in self.at if DAILY.fullmatch(text) is None)
 
 
-Monitor = Annotated[OverTimeMonitor | AtTimesMonitor, Field(discriminator="kind")]
-KINDS: Final[dict[Any, type[OverTimeMonitor | AtTimesMonitor]]] = {
+class AtTimesMonitor(TimedMonitor):
+    """Algorithm 4: all locations of the registry, asked who was there at each designated time."""
+
+    kind: Literal["at_times"] = Field(description="over_time, at_times or hot_spots")
+    threshold: WholeNumber = Field(description="the number of people from which a location is not safe")
+
+
+class HotSpotsMonitor(TimedMonitor):
+    """The locations with the most people at each designated time, asked once, when reports are no longer waited for."""
+
+    kind: Literal["hot_spots"] = Field(description="over_time, at_times or hot_spots")
+    top: WholeNumber = Field(description="how many locations are named")
+
+
+AnyMonitor = OverTimeMonitor | AtTimesMonitor | HotSpotsMonitor
+Monitor = Annotated[AnyMonitor, Field(discriminator="kind")]
+KINDS: Final[dict[Any, type[AnyMonitor]]] = {
     "over_time": OverTimeMonitor,
     "at_times": AtTimesMonitor,
+    "hot_spots": HotSpotsMonitor,
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from monitor.config.monitors import AtTimesMonitor, OverTimeMonitor
+from monitor.config.monitors import AnyMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.servers import url_password
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
@@ -20,8 +20,6 @@ from monitor.times import format_duration, format_instant, to_datetime
 if TYPE_CHECKING:
     from monitor.config.model import ClockSettings, VisitsSettings
     from monitor.config.servers import KafkaSettings, RedisSettings
-
-AnyMonitor = OverTimeMonitor | AtTimesMonitor
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ def _too_short(key: str, duration: int, slot: int) -> Problem:
     return Problem(key, format_duration(duration), f"at least one slot ({least})", f"Set it to {least} or more.")
 
 
-def _at_times(key: str, monitor: AtTimesMonitor, clock: ClockSettings | None) -> Iterator[Problem]:
+def _at_times(key: str, monitor: TimedMonitor, clock: ClockSettings | None) -> Iterator[Problem]:
     if not monitor.at:
         yield Problem(f"{key}.at", "empty", "at least one designated time", 'Add one, such as "18:00".')
     if monitor.daily and monitor.timezone is None:
@@ -149,7 +147,7 @@ def _at_times(key: str, monitor: AtTimesMonitor, clock: ClockSettings | None) ->
         yield _too_short(f"{key}.reporting_horizon", monitor.reporting_horizon, clock.slot)
 
 
-def _repeats(key: str, monitor: AtTimesMonitor) -> Iterator[Problem]:
+def _repeats(key: str, monitor: TimedMonitor) -> Iterator[Problem]:
     zone = ZoneInfo(monitor.timezone) if monitor.timezone else None
     once = "each designated time once"
     for at in sorted({at for at in monitor.daily if monitor.daily.count(at) > 1}):

@@ -7,7 +7,7 @@ that the same answer is the same bytes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, NamedTuple
@@ -24,6 +24,7 @@ from monitor.times import format_instant
 TYPE_PREFIX: Final = "org.location-monitor."
 OVER_TIME: Final = f"{TYPE_PREFIX}over_time"
 AT_TIMES: Final = f"{TYPE_PREFIX}at_times"
+HOT_SPOTS: Final = f"{TYPE_PREFIX}hot_spots"
 OWNER: Final = f"{TYPE_PREFIX}owner"
 LEDGER: Final = f"{TYPE_PREFIX}ledger"
 LEDGER_VERSION: Final = 1
@@ -143,6 +144,32 @@ class AtTimesSnapshot(_Model):
     threshold: int = Field(ge=1)
     epsilon: Epsilon
     noisy_counts: dict[Location, NoisyCount]
+
+
+class HotSpot(_Model):
+    """One of the locations with the most people, and its count plus noise that is never negative."""
+
+    location_id: Location
+    noisy_count: People = Field(description="A certain upper bound.")
+
+
+class HotSpotsSnapshot(_Model):
+    """The locations with the highest noisy counts at a designated time, drawn once. Key: monitor/time."""
+
+    monitor: Name
+    kind: Literal["hot_spots"]
+    time: Time
+    tick: Tick
+    as_of: Time
+    status: Literal["complete", "unknown"] = Field(description="unknown: the input was not complete; never revised.")
+    final: Literal[True]
+    registry: str = Field(
+        pattern="^[0-9a-f]{64}$", description="SHA-256 of all location ids in file order, each followed by a newline."
+    )
+    locations: int = Field(ge=0, description="How many there are in all.")
+    top: int = Field(ge=1, description="How many are named, if there are so many.")
+    epsilon: Epsilon = Field(description="Of the whole answer, however many locations it names.")
+    hot_spots: list[HotSpot] = Field(description="Highest first; empty if unknown.")
 
 
 class OwnerRecord(_Model):
@@ -266,6 +293,40 @@ def at_times_record(  # noqa: PLR0913  # by name: what a record says
     }
     key = f"{monitor}/{_format(time)}/{shard}"
     return _record(source, AT_TIMES, f"{key}/{tick}", as_of, key, _encode(value))
+
+
+def hot_spots_record(  # noqa: PLR0913  # by name: what a record says
+    *,
+    source: str,
+    monitor: str,
+    time: int,
+    tick: int,
+    as_of: int,
+    registry: str,
+    locations: int,
+    top: int,
+    epsilon: Fraction,
+    hot_spots: Sequence[tuple[str, int]] | None,
+) -> OutputRecord:
+    """The locations with the most people at a designated time, with noisy counts; None where input is not complete."""
+    value = {
+        "monitor": monitor,
+        "kind": "hot_spots",
+        "time": _format(time),
+        "tick": tick,
+        "as_of": _format(as_of),
+        "status": "unknown" if hot_spots is None else "complete",
+        "final": True,
+        "registry": registry,
+        "locations": locations,
+        "top": top,
+        "epsilon": _epsilon(epsilon),
+        "hot_spots": [
+            {"location_id": location, "noisy_count": noisy_count} for location, noisy_count in hot_spots or ()
+        ],
+    }
+    key = f"{monitor}/{_format(time)}"
+    return _record(source, HOT_SPOTS, f"{key}/{tick}", as_of, key, _encode(value))
 
 
 def owner_record(  # noqa: PLR0913  # by name: what a record says

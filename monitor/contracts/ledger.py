@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from monitor.contracts.alerts import AT_TIMES, LEDGER, LEDGER_VERSION, OVER_TIME, OWNER
+from monitor.contracts.alerts import AT_TIMES, HOT_SPOTS, LEDGER, LEDGER_VERSION, OVER_TIME, OWNER
 from monitor.errors import EpsilonError, LedgerError, TimeError
 from monitor.privacy.epsilon import parse_epsilon
 from monitor.privacy.over_time import Mark
@@ -64,7 +64,18 @@ class AtTimesEntry:
     noisy_counts: dict[str, tuple[int, int]]
 
 
-LedgerEntry = StartEntry | OwnerEntry | OverTimeEntry | AtTimesEntry
+@dataclass(frozen=True, slots=True)
+class HotSpotsEntry:
+    """That the hot spots of a designated time (an instant) were drawn, or that they were not."""
+
+    ce_id: str
+    monitor: str
+    time: int
+    tick: int
+    status: str
+
+
+LedgerEntry = StartEntry | OwnerEntry | OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
 
 class _Answer(Struct):
@@ -97,8 +108,16 @@ class _AtTimes(Struct):
     noisy_counts: dict[str, _NoisyCount]
 
 
+class _HotSpots(Struct):
+    monitor: str
+    time: str
+    tick: int
+    status: Literal["complete", "unknown"]
+
+
 _over_time = msgspec.json.Decoder(_OverTime).decode
 _at_times = msgspec.json.Decoder(_AtTimes).decode
+_hot_spots = msgspec.json.Decoder(_HotSpots).decode
 _owner = msgspec.json.Decoder(OwnerEntry).decode
 _start = msgspec.json.Decoder(StartEntry).decode
 _instant = lru_cache(maxsize=4096)(parse_instant)
@@ -124,6 +143,11 @@ def _read_at_times(ce_id: str, value: bytes) -> AtTimesEntry:
     return AtTimesEntry(ce_id, read.monitor, time, read.shard, read.tick, read.status, read.final, noisy_counts)
 
 
+def _read_hot_spots(ce_id: str, value: bytes) -> HotSpotsEntry:
+    read = _hot_spots(value)
+    return HotSpotsEntry(ce_id, read.monitor, _instant(read.time), read.tick, read.status)
+
+
 def _read_owner(_: str, value: bytes) -> OwnerEntry:
     entry = _owner(value)
     if entry.lost_at is not None:
@@ -145,6 +169,7 @@ def _read_start(_: str, value: bytes) -> StartEntry:
 _READERS: Final[dict[bytes, Callable[[str, bytes], LedgerEntry]]] = {
     OVER_TIME.encode(): _read_over_time,
     AT_TIMES.encode(): _read_at_times,
+    HOT_SPOTS.encode(): _read_hot_spots,
     OWNER.encode(): _read_owner,
     LEDGER.encode(): _read_start,
 }

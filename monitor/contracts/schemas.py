@@ -10,11 +10,13 @@ from pydantic.json_schema import models_json_schema
 
 from monitor.contracts.alerts import (
     AT_TIMES,
+    HOT_SPOTS,
     LEDGER,
     OVER_TIME,
     OWNER,
     AtTimesSnapshot,
     CloudEventHeaders,
+    HotSpotsSnapshot,
     LedgerRecord,
     OverTimeAlert,
     OwnerRecord,
@@ -27,7 +29,13 @@ Schema = dict[str, Any]
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 _VISITS: Final[tuple[type[BaseModel], ...]] = (VisitBatch, Visit)
-_ALERTS: Final[tuple[type[BaseModel], ...]] = (OverTimeAlert, AtTimesSnapshot, OwnerRecord, LedgerRecord)
+_ALERTS: Final[tuple[type[BaseModel], ...]] = (
+    OverTimeAlert,
+    AtTimesSnapshot,
+    HotSpotsSnapshot,
+    OwnerRecord,
+    LedgerRecord,
+)
 _HEADERS: Final[tuple[type[BaseModel], ...]] = (CloudEventHeaders, DeadLetterHeaders)
 
 
@@ -93,6 +101,7 @@ def _messages() -> Schema:
         },
         "overTime": _event("A location over time", OVER_TIME, OverTimeAlert, "monitor/location_id"),
         "atTimes": _event("All locations of a shard at a time", AT_TIMES, AtTimesSnapshot, "monitor/time/shard"),
+        "hotSpots": _event("The hot spots at a time", HOT_SPOTS, HotSpotsSnapshot, "monitor/time"),
         "owner": _event("A change of writer", OWNER, OwnerRecord, "owner"),
         "ledger": _event("The ledger's first record", LEDGER, LedgerRecord, "ledger"),
         "deadLetter": {
@@ -110,7 +119,7 @@ _CHANNELS: Final[Mapping[str, tuple[str, str, tuple[str, ...], str]]] = {
     "alerts": (
         "safety-alerts",
         "The output: kept by time, not compacted; each tick repeats all that still holds.",
-        ("overTime", "atTimes", "owner", "ledger"),
+        ("overTime", "atTimes", "hotSpots", "owner", "ledger"),
         "send",
     ),
     "deadLetters": (

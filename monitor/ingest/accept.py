@@ -149,8 +149,8 @@ def _seen(scheme: Scheme, stays: _Stays) -> tuple[_Asked, Flags]:
 
 def _by_horizon(scheme: Scheme) -> Iterator[tuple[int, list[DesignatedTimes]]]:
     """Horizons, the longest first, each with the designated times of the monitors that have it."""
-    for horizon in sorted({monitor.horizon for monitor in scheme.at_times}, reverse=True):
-        yield horizon, [monitor.times for monitor in scheme.at_times if monitor.horizon == horizon]
+    for horizon in sorted({monitor.horizon for monitor in scheme.timed}, reverse=True):
+        yield horizon, [monitor.times for monitor in scheme.timed if monitor.horizon == horizon]
 
 
 def _present(scheme: Scheme, stays: _Stays) -> tuple[_Asked, Flags]:
@@ -159,7 +159,7 @@ def _present(scheme: Scheme, stays: _Stays) -> tuple[_Asked, Flags]:
     A τ of several monitors is asked about until the longest of their horizons has gone by, and is one fact.
     """
     covering = np.zeros(stays.place.size, np.bool_)
-    if not scheme.at_times or not covering.size:
+    if not scheme.timed or not covering.size:
         return _Asked(np.empty(0, np.int64), np.empty(0, np.int64)), covering
     low, high = int(stays.arrived.min()), int(stays.left.max())
     taken = np.empty(0, np.int64)

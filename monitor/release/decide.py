@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.contracts import alerts
-from monitor.privacy import at_times, over_time
+from monitor.privacy import at_times, hot_spots, over_time
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer
 from monitor.release.ledger import Record
 from monitor.release.state import LedgerState
-from monitor.scheme import AtTimes, OverTime, Scheme
+from monitor.scheme import AtTimes, HotSpots, OverTime, Scheme
 from monitor.windows.facts import Question, Reading
 
 
@@ -49,12 +49,13 @@ class Decision:
 
 
 class Decider:
-    """Decides the ticks of some shards: those of one ledger partition."""
+    """Decides the ticks of some shards, those of one ledger partition; and whole answers about all shards, `ranked`."""
 
-    def __init__(self, scheme: Scheme, shards: Sequence[int], noise: Noise) -> None:
+    def __init__(self, scheme: Scheme, shards: Sequence[int], noise: Noise, ranked: Sequence[HotSpots] = ()) -> None:
         self._scheme = scheme
-        self._shards = tuple(shards)
         self._noise = noise
+        self._shards = tuple(shards)
+        self._hot_spots = tuple(ranked)
         owned = set(shards)
         shard = scheme.registry.shard
         self._watched = [
@@ -72,8 +73,20 @@ class Decider:
                 row = monitor.rows[n]
                 windows[int(scheme.registry.shard[row])].append((row, start))
         live = {time for monitor in scheme.at_times for time in monitor.live(scheme.slots.as_of(tick))}
-        times = tuple(sorted(live))
-        return {shard: Question(tuple(dict.fromkeys(asked)), times) for shard, asked in windows.items()}
+        asked = {shard: Question(tuple(dict.fromkeys(rows)), tuple(sorted(live))) for shard, rows in windows.items()}
+        last = {time for monitor in self._hot_spots for time in self._last_asked(monitor, tick)}
+        if not last:
+            return asked
+        return {
+            shard: replace(question, times=tuple(sorted(last.union(question.times))))
+            for shard in range(scheme.registry.shards)
+            for question in (asked.get(shard, Question()),)
+        }
+
+    def _last_asked(self, monitor: HotSpots, tick: int) -> list[int]:
+        """The designated times whose final tick this is."""
+        as_of = self._scheme.slots.as_of(tick)
+        return [time for time in monitor.live(as_of) if monitor.is_final(time, as_of, self._scheme.slots)]
 
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
         """Draw every answer of a tick, once, and note in `state` what they spend."""
@@ -84,6 +97,9 @@ class Decider:
         for timed in self._scheme.at_times:
             for time in timed.live(self._scheme.slots.as_of(tick)):
                 records += self._at_time(timed, time, tick, evidence, state, tally)
+        for ranked in self._hot_spots:
+            for time in self._last_asked(ranked, tick):
+                records += self._hot_spots_at(ranked, time, tick, evidence, state, tally)
         state.last_tick = tick
         return Decision(tuple(records), tally)
 
@@ -217,6 +233,43 @@ class Decider:
             noisy_counts=noisy,
         )
         return Record(key, value, tuple(headers), as_of // 1_000)
+
+    def _hot_spots_at(
+        self,
+        monitor: HotSpots,
+        time: int,
+        tick: int,
+        evidence: Evidence,
+        state: LedgerState,
+        tally: Counter[tuple[str, str]],
+    ) -> list[Record]:
+        """The one answer about a designated time; none if it was given under a shorter horizon already."""
+        if (monitor.name, time) in state.drawn:
+            return []
+        scheme = self._scheme
+        drawn: list[tuple[str, int]] | None = None
+        if all(self._whole_at(time, shard, evidence, state) for shard in range(scheme.registry.shards)):
+            counts = np.zeros(len(scheme.registry.ids), np.int64)
+            for shard, rows in enumerate(scheme.registry.by_shard):
+                counts[rows] = evidence.readings[shard].present[time]
+            highest, noisy_counts = hot_spots.step(monitor.epsilon, monitor.top, counts, self._noise)
+            drawn = [(scheme.registry.ids[row], int(n)) for row, n in zip(highest, noisy_counts, strict=True)]
+            state.drawn.add((monitor.name, time))
+        tally[monitor.name, "unknown" if drawn is None else "complete"] += 1
+        as_of = scheme.slots.as_of(tick)
+        key, value, headers = alerts.hot_spots_record(
+            source=scheme.name,
+            monitor=monitor.name,
+            time=time,
+            tick=tick,
+            as_of=as_of,
+            registry=scheme.registry.digest,
+            locations=len(scheme.registry.ids),
+            top=monitor.top,
+            epsilon=monitor.epsilon,
+            hot_spots=drawn,
+        )
+        return [Record(key, value, tuple(headers), as_of // 1_000)]
 
     def _whole_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState) -> bool:
         """Whether everyone who was reported to be somewhere at τ before as_of is known to be in the shard's facts."""

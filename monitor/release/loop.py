@@ -127,14 +127,17 @@ class ReleaseLoop:
 
     def _monitors(self) -> list[str]:
         scheme = self._scheme
-        return [monitor.name for monitor in scheme.over_time] + [monitor.name for monitor in scheme.at_times]
+        return [monitor.name for monitor in scheme.over_time] + [monitor.name for monitor in scheme.timed]
 
     def _release_time(self, tick: int) -> int:
         return self._scheme.slots.as_of(tick) + self._scheme.release_delay
 
     def _evidence(self, tick: int, owners: Sequence[Owner], stop: threading.Event) -> Evidence:
         """Ask for the barrier, and read until the facts hold all of it or the release time has come."""
-        questions = {shard: asked for owner in owners for shard, asked in owner.questions(tick).items()}
+        questions: dict[int, Question] = {}
+        for owner in owners:
+            for shard, asked in owner.questions(tick).items():
+                questions[shard] = questions.get(shard, Question()).with_more(asked)
         barrier: Mapping[int, int] | None = None
         evidence = Evidence({}, {})
         while questions:
@@ -203,7 +206,7 @@ class ReleaseLoop:
         self._tidied = tick
 
     def _times(self, low: int, high: int) -> list[int]:
-        return sorted({int(at) for timed in self._scheme.at_times for at in timed.times.between(low, high)})
+        return sorted({int(at) for timed in self._scheme.timed for at in timed.times.between(low, high)})
 
     def close(self) -> None:
         """Let go of every partition."""

@@ -16,7 +16,7 @@ from monitor.privacy.noise import Noise
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.ledger import Record, Writer, read_partition
 from monitor.release.state import LedgerState, Terms
-from monitor.scheme import Scheme
+from monitor.scheme import Scheme, shard_of
 from monitor.windows.facts import Question
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,9 @@ class Owner:
         terms = self.state.terms
         queues = terms.partitions if terms is not None else 1
         self.shards = [shard for shard in range(scheme.registry.shards) if shard % queues == partition]
-        self._decider = Decider(scheme, self.shards, noise)
+        # Hot spots are one answer about all shards: the partition that the monitor's name falls on gives it.
+        ranked = [monitor for monitor in scheme.hot_spots if shard_of(monitor.name, queues) == partition]
+        self._decider = Decider(scheme, self.shards, noise, ranked)
         self.first_tick = scheme.slots.slot_of(clock.now())
         self._owner_record_at = self.first_tick
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from monitor.contracts.ledger import AtTimesEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
+from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark
 from monitor.release.ledger import Record
 from monitor.slots import Slots
 from monitor.times import format_instant, parse_instant
+
+_Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,15 @@ class LedgerState:
     """The state of one partition.
 
     `marks` keeps every mark that was read, also such as have run out: a longer window may hold what they charged once
-    more. `noisy`: by monitor and designated time, (tick, noisy count) by location.
+    more. `noisy`: by monitor and designated time, (tick, noisy count) by location. `drawn`: the monitors and designated
+    times whose hot spots were drawn, which is done once.
     """
 
     terms: Terms | None = None
     last_tick: int | None = None
     marks: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
+    drawn: set[tuple[str, int]] = field(default_factory=set)
     last_records: dict[str, Record] = field(default_factory=dict)
     records: int = 0
 
@@ -62,7 +66,7 @@ class LedgerState:
                 return
             case StartEntry() | OwnerEntry():
                 self._fold_terms(entry)
-            case OverTimeEntry() | AtTimesEntry():
+            case OverTimeEntry() | AtTimesEntry() | HotSpotsEntry():
                 self._fold_answer(entry, record, slots)
 
     def _fold_terms(self, entry: StartEntry | OwnerEntry) -> None:
@@ -83,7 +87,7 @@ class LedgerState:
             )
         self.terms = replace(known, lost_at=lost)
 
-    def _fold_answer(self, entry: OverTimeEntry | AtTimesEntry, record: Record, slots: Slots) -> None:
+    def _fold_answer(self, entry: _Answer, record: Record, slots: Slots) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:
             _check_grid(entry, record, slots)
             self.last_tick = entry.tick
@@ -92,6 +96,9 @@ class LedgerState:
             self.last_records[entry.ce_id] = record
         if isinstance(entry, OverTimeEntry):
             self.spend(entry.monitor, entry.location_id, entry.marks)
+        elif isinstance(entry, HotSpotsEntry):
+            if entry.status == "complete":
+                self.drawn.add((entry.monitor, entry.time))
         else:
             known = self.noisy.setdefault((entry.monitor, entry.time), {})
             for location, answer in entry.noisy_counts.items():
@@ -114,9 +121,10 @@ class LedgerState:
                 del self.marks[key]
         for place in [place for place in self.noisy if place[1] < oldest_time]:
             del self.noisy[place]
+        self.drawn = {place for place in self.drawn if place[1] >= oldest_time}
 
 
-def _check_grid(entry: OverTimeEntry | AtTimesEntry, record: Record, slots: Slots) -> None:
+def _check_grid(entry: _Answer, record: Record, slots: Slots) -> None:
     """Ticks are numbers on one grid: on another one they would say nothing about what still runs."""
     said = (dict(record.headers).get("ce_time") or b"").decode()
     expected = format_instant(slots.as_of(entry.tick))

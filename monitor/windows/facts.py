@@ -48,6 +48,11 @@ class Question:
     windows: tuple[tuple[int, int], ...] = ()
     times: tuple[int, ...] = ()
 
+    def with_more(self, other: Question) -> Question:
+        """Both questions as one, nothing asked twice."""
+        windows = tuple(dict.fromkeys((*self.windows, *other.windows)))
+        return Question(windows, tuple(sorted({*self.times, *other.times})))
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:

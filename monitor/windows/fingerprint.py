@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import Final
 
-from monitor.scheme import AtTimes, Scheme
+from monitor.scheme import Scheme, Timed
 
 FORMAT: Final = 1
 """The version of what the stores hold; raised when keys, members or scores change their meaning."""
@@ -36,14 +36,14 @@ def fingerprint(scheme: Scheme, key_digest: bytes, topic_id: str) -> str:
         "shards": scheme.registry.shards,
         "registry": scheme.registry.digest,
         "over_time": [[int(row), int(scheme.row_window[row])] for row in scheme.watched_rows],
-        "at_times": sorted({_designated(monitor) for monitor in scheme.at_times}),
+        "at_times": sorted({_designated(monitor) for monitor in scheme.timed}),
         "key": key_digest.hex(),
         "topic": topic_id,
     }
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
-def _designated(monitor: AtTimes) -> str:
+def _designated(monitor: Timed) -> str:
     times = monitor.times
     daily = sorted(time.isoformat() for time in times.daily)
     zone = times.zone.key if times.zone is not None else None

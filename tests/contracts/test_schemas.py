@@ -61,4 +61,4 @@ def test_the_asyncapi_document_tells_the_three_topics_apart() -> None:
         "sendAlerts": "send",
         "sendDeadLetters": "send",
     }
-    assert set(document["channels"]["alerts"]["messages"]) == {"overTime", "atTimes", "owner", "ledger"}
+    assert set(document["channels"]["alerts"]["messages"]) == {"overTime", "atTimes", "hotSpots", "owner", "ledger"}
