@@ -10,6 +10,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.connections import KafkaConnections
 from monitor.errors import TopicError, UnreachableError
+from monitor.release.ledger import BATCH_BYTES
 from monitor.scheme import Scheme
 from monitor.times import DAY, MILLISECOND, format_duration
 
@@ -17,7 +18,7 @@ FOREVER: Final = "-1"
 _LONGEST: Final = str(2**63 - 1)
 _SNAPSHOT_OVERHEAD_BYTES: Final = 1_024
 _LOCATION_BYTES: Final = 60
-LEAST_MESSAGE_BYTES: Final = 256 * 1024  # a batch of the ledger's writer (LEDGER_BATCH_BYTES) fits twice
+LEAST_MESSAGE_BYTES: Final = 2 * BATCH_BYTES
 
 
 @dataclass(frozen=True, slots=True)

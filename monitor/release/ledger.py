@@ -25,12 +25,16 @@ from monitor.failpoints import passing
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
+_FENCES: Final = (ProducerFencedError, InvalidProducerEpochError)
 
 READ_TIMEOUT_SECONDS: Final = 30.0
 POLL_MS: Final = 50
 SEND_TIMEOUT_SECONDS: Final = 45.0
 FLUSH_SECONDS: Final = 30.0
 TRANSACTION_TIMEOUT_MS: Final = 30_000
+
+# The topic's max.message.bytes limits whole batches: a batch fits twice into the least that is accepted at start.
+BATCH_BYTES: Final = 128 * 1024
 
 # With kafka-python's default of 100 ms each transaction waits 70 ms for its coordinator.
 RETRY_BACKOFF_MS: Final = 3
@@ -92,6 +96,11 @@ def _record(found: Any) -> Record:
     return Record(found.key or b"", found.value or b"", tuple(found.headers or ()), found.timestamp)
 
 
+def _tells_of_a_fence(error: KafkaError) -> bool:
+    """Once a fenced producer knows, kafka-python raises a plain KafkaError that names the cause in its text."""
+    return isinstance(error, _FENCES) or any(fence.__name__ in str(error) for fence in _FENCES)
+
+
 class Writer:
     """The one writer of a ledger partition: making it fences every earlier one.
 
@@ -110,7 +119,7 @@ class Writer:
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             retry_backoff_ms=RETRY_BACKOFF_MS,
             linger_ms=0,
-            batch_size=1024 * 1024,
+            batch_size=BATCH_BYTES,
         )
         # kafka-python waits for a commit without a limit: a thread of its own can be given up.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ledger-{partition}")
@@ -148,13 +157,13 @@ class Writer:
     def _run(self, work: Callable[[], _T]) -> _T:
         try:
             return self._thread.submit(work).result(SEND_TIMEOUT_SECONDS)
-        except (ProducerFencedError, InvalidProducerEpochError) as error:
-            raise FencedError(f"another owner writes to {self._topic}-{self._partition} now") from error
         except FutureTimeoutError as error:
             raise UnreachableError(
                 f"no word from Kafka on {self._topic}-{self._partition} for {SEND_TIMEOUT_SECONDS:.0f} s"
             ) from error
         except KafkaError as error:
+            if _tells_of_a_fence(error):
+                raise FencedError(f"another owner writes to {self._topic}-{self._partition} now") from error
             raise UnreachableError(f"{self._topic}-{self._partition} cannot be appended to: {error}") from error
 
     def close(self) -> None:
