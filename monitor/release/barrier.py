@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka import OffsetSpec, TopicPartition
+from kafka.errors import KafkaError
 
 from monitor.connections import KafkaConnections
 from monitor.errors import InputChangedError, UnreachableError
@@ -60,7 +61,11 @@ class InputTopic:
 
     def _ends(self, partitions: tuple[int, ...]) -> dict[int, int]:
         wanted = {TopicPartition(self._topic, partition): OffsetSpec.LATEST for partition in partitions}
-        found = self._admin.list_partition_offsets(wanted)
+        try:
+            found = self._admin.list_partition_offsets(wanted)
+        except KafkaError:
+            self._described()  # says so if the topic is gone, or came back with fewer partitions
+            raise
         return {place.partition: found[place].offset for place in wanted}
 
     def close(self) -> None:
