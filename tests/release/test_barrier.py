@@ -1,0 +1,107 @@
+"""How much the input holds when a tick closes, asked of a real Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from monitor.connections import KafkaConnections
+from monitor.errors import InputChangedError
+from monitor.release.barrier import InputTopic
+
+MakeTopic = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def producer(connections: KafkaConnections) -> Iterator[Any]:
+    with closing(connections.producer()) as made:
+        yield made
+
+
+def put(producer: Any, topic: str, partition: int, records: int) -> None:
+    sent = [producer.send(topic, value=b"x", partition=partition) for _ in range(records)]
+    for future in sent:
+        future.get(timeout=10)
+
+
+def made_anew(admin: Any, topic: str, partitions: int, eventually: Callable[..., Any]) -> None:
+    """Delete a topic and make it again under the same name."""
+    admin.delete_topics([topic])
+    eventually(lambda: topic not in admin.list_topics())
+    admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
+
+
+def test_every_acknowledged_record_counts(connections: KafkaConnections, make_topic: MakeTopic, producer: Any) -> None:
+    """By partition, also where there is none."""
+    name, topic_id = make_topic("visits", 3)
+    put(producer, name, 0, 2)
+    put(producer, name, 2, 5)
+    with closing(InputTopic(connections, name, topic_id)) as topic:
+        assert topic.barrier() == {0: 2, 1: 0, 2: 5}
+        put(producer, name, 1, 1)
+        assert topic.barrier() == {0: 2, 1: 1, 2: 5}
+
+
+def test_records_behind_an_open_transaction_count(
+    connections: KafkaConnections, make_topic: MakeTopic, producer: Any
+) -> None:
+    """
+    Someone else's open transaction hides what comes after it from read_committed readers.
+
+        offset    0  1  2  3
+                  o  x  x  x         "o" is open: the last stable offset is 0, the high watermark 4
+    """
+    name, topic_id = make_topic("visits")
+    with closing(connections.producer(transactional_id=f"{name}-open")) as open_one:
+        open_one.init_transactions()
+        open_one.begin_transaction()
+        put(open_one, name, 0, 1)
+        put(producer, name, 0, 3)
+        with closing(InputTopic(connections, name, topic_id)) as topic:
+            assert topic.barrier() == {0: 4}
+        open_one.abort_transaction()
+
+
+def test_an_added_partition_is_seen_at_once(
+    connections: KafkaConnections, make_topic: MakeTopic, producer: Any, admin: Any, eventually: Callable[..., Any]
+) -> None:
+    """The next barrier has it: what is produced to it must be read before anything is called safe."""
+    name, topic_id = make_topic("visits", 1)
+    with closing(InputTopic(connections, name, topic_id)) as topic:
+        assert topic.barrier() == {0: 0}
+        admin.create_partitions({name: 2})
+        eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 2)
+        assert topic.barrier() == {0: 0, 1: 0}
+        with closing(connections.producer()) as fresh:
+            put(fresh, name, 1, 4)
+        assert topic.barrier() == {0: 0, 1: 4}
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+def test_a_topic_that_was_made_anew_is_another_one(
+    partitions: int, connections: KafkaConnections, make_topic: MakeTopic, admin: Any, eventually: Callable[..., Any]
+) -> None:
+    """Also with fewer or more partitions: the name is the same, the id is not, and it is told each time."""
+    name, topic_id = make_topic("visits", 2)
+    with closing(InputTopic(connections, name, topic_id)) as topic:
+        assert topic.barrier() == {0: 0, 1: 0}
+        made_anew(admin, name, partitions, eventually)
+        for _ in range(2):
+            with pytest.raises(InputChangedError, match=f"'{name}'.*deleted or made anew"):
+                topic.barrier()
+
+
+def test_a_topic_that_is_gone_is_told(
+    connections: KafkaConnections, make_topic: MakeTopic, admin: Any, eventually: Callable[..., Any]
+) -> None:
+    """Deleted, and not made again."""
+    name, topic_id = make_topic("visits")
+    with closing(InputTopic(connections, name, topic_id)) as topic:
+        topic.barrier()
+        admin.delete_topics([name])
+        eventually(lambda: name not in admin.list_topics())
+        with pytest.raises(InputChangedError):
+            topic.barrier()
