@@ -1,0 +1,122 @@
+"""Hot spots: what is named, its exact worst privacy loss by enumeration, and its law."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from monitor.errors import EpsilonError, PrivacyError
+from monitor.privacy.hot_spots import step
+from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+
+ONE = Fraction(1)
+PLACES = 3
+CAP = 5
+Outcome = tuple[tuple[int, int], ...]
+Stay = tuple[int, ...]
+"""The places that one person is reported at."""
+
+
+class Given:
+    """Noise that is told beforehand."""
+
+    secure = False
+
+    def __init__(self, noise: Sequence[int]) -> None:
+        self._noise = noise
+
+    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        assert epsilon == ONE
+        assert size == len(self._noise)
+        return np.array(self._noise, np.int64)
+
+    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        pytest.fail("hot spots decide nothing by a threshold")
+
+
+def named(counts: Sequence[int], top: int, noise: Sequence[int]) -> Outcome:
+    rows, noisy = step(ONE, top, np.array(counts, np.int64), Given(noise))
+    return tuple(zip(rows.tolist(), noisy.tolist(), strict=True))
+
+
+def law(counts: Sequence[int], top: int, q: Fraction) -> dict[Outcome, Fraction]:
+    """The exact chance of every outcome whose noisy counts are CAP at most.
+
+    Who is not named has no more than the lowest that is named, so all noise of such an outcome is CAP at most too: the
+    sum over such noise is the whole chance.
+    """
+    outcomes: dict[Outcome, Fraction] = {}
+    for noise in product(range(CAP + 1), repeat=len(counts)):
+        said = named(counts, top, noise)
+        if max(noisy for _, noisy in said) <= CAP:
+            chance = (1 - q) ** len(counts) * q ** sum(noise)
+            outcomes[said] = outcomes.get(said, Fraction(0)) + chance
+    return outcomes
+
+
+def counted(people: Sequence[Stay]) -> tuple[int, ...]:
+    return tuple(sum(place in stay for stay in people) for place in range(PLACES))
+
+
+def worst_ratio(stays: Sequence[Stay], top: int, q: Fraction, law_q: Fraction) -> Fraction:
+    """The worst Pr[M(D) = s] / Pr[M(D') = s] over two people, all D, all D' without some of one person's visits."""
+    worst = Fraction(0)
+    for one, other in product(stays, repeat=2):
+        full = law(counted((one, other)), top, law_q)
+        for less in {tuple(place for place in one if place in kept) for kept in stays} - {one}:
+            reduced = law(counted((less, other)), top, law_q)
+            worst = max(worst, *(chance / reduced[said] for said, chance in full.items()))
+    return worst
+
+
+@pytest.mark.parametrize("top", [1, 2, 3])
+def test_one_person_at_one_place_loses_exactly_epsilon_however_many_are_named(top: int) -> None:
+    q = Fraction(1, 2)
+    assert worst_ratio([(), (0,), (1,), (2,)], top, q, q) == 1 / q
+
+
+def test_who_is_reported_at_two_places_pays_at_both() -> None:
+    q = Fraction(1, 2)
+    stays = [(), (0,), (1,), (0, 1)]
+    assert worst_ratio(stays, PLACES, q, q) == 1 / q**2
+
+
+def test_halved_noise_is_caught_by_the_enumeration() -> None:
+    q = Fraction(1, 2)
+    assert worst_ratio([(), (0,), (1,), (2,)], 2, q, q**2) == 1 / q**2
+
+
+def test_the_highest_noisy_counts_are_named_highest_first_ties_in_registry_order() -> None:
+    # counts  1  4  0  2
+    # noise   3  0  4  0   noisy  4  4  4  2
+    assert named((1, 4, 0, 2), 3, (3, 0, 4, 0)) == ((0, 4), (1, 4), (2, 4))
+
+
+def test_every_location_draws_noise_also_where_nobody_was() -> None:
+    assert named((0, 0), 1, (0, 2)) == ((1, 2),)
+
+
+def test_with_fewer_locations_than_asked_for_all_are_named() -> None:
+    assert named((1, 2), 5, (0, 0)) == ((1, 2), (0, 1))
+
+
+def test_a_named_count_is_never_below_the_true_one() -> None:
+    counts = np.arange(1_000, dtype=np.int64) % 7
+    rows, noisy = step(Fraction(1, 3), 100, counts, OneSidedNoise(SeededEntropy(5)))
+    assert (noisy >= counts[rows]).all()
+
+
+@pytest.mark.parametrize(("top", "counts"), [(0, [1]), (2, [1, -1])])
+def test_what_it_is_not_defined_for_is_refused(top: int, counts: list[int]) -> None:
+    with pytest.raises(PrivacyError):
+        step(ONE, top, np.array(counts, np.int64), OneSidedNoise(SeededEntropy(1)))
+
+
+def test_an_epsilon_that_is_none_is_refused() -> None:
+    with pytest.raises(EpsilonError):
+        step(Fraction(0), 1, np.array([1], np.int64), OneSidedNoise(SeededEntropy(1)))
