@@ -14,6 +14,7 @@ from monitor.errors import UnreachableError
 from monitor.ingest.reader import Letter
 
 FLUSH_SECONDS: Final = 30.0
+BATCH_BYTES: Final = 256 * 1024
 
 # What a record's headers and framing may take of the topic's max.message.bytes.
 OVERHEAD_BYTES: Final = 4_096
@@ -47,7 +48,9 @@ class DeadLetterTopic:
 
     def _put(self, letters: Sequence[Letter]) -> None:
         if self._producer is None:
-            self._producer = self._connections.producer(linger_ms=5, batch_size=256 * 1024)
+            # kafka-python would split a batch that the topic refuses again and again, into ones of this size.
+            batch_size = max(1, min(BATCH_BYTES, self._limit))
+            self._producer = self._connections.producer(linger_ms=5, batch_size=batch_size)
         sent = []
         for letter in letters:
             refusal = letter.refusal

@@ -92,8 +92,9 @@ class InputLog:
             polled = self._consumer.poll(timeout_ms=timeout_ms)
             self._note_rebalances()
             fetched = [self._fetched(tp.partition, records) for tp, records in polled.items() if records]
-            if not polled:
-                fetched = [self._passed(partition) for partition in list(self._next)]
+            # Also while others are busy: a tick's barrier may lie behind a transaction's end on a quiet partition.
+            busy = {tp.partition for tp, records in polled.items() if records}
+            fetched += [self._passed(partition) for partition in self._next.keys() - busy]
         found = [some for some in fetched if some is not None]
         for some in found:
             self._next[some.partition] = some.end

@@ -1,0 +1,120 @@
+"""The dead-letter topic's writer on a real Kafka: durable, whole, and of use again after a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+
+from monitor.connections import KafkaConnections
+from monitor.contracts.visits import Fault, Reason
+from monitor.embedded import EmbeddedKafka
+from monitor.errors import UnreachableError
+from monitor.ingest.columns import Refusal
+from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetterTopic
+from monitor.ingest.reader import Letter
+
+LIMIT = 65_536
+
+
+def letter(payload: bytes, offset: int = 0, index: int | None = None) -> Letter:
+    return Letter(Refusal(0, index, Fault(Reason.NOT_JSON, "value: expected strict JSON"), payload), 3, offset)
+
+
+@pytest.fixture
+def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+    return KafkaConnections((kafka.bootstrap_servers,))
+
+
+@pytest.fixture
+def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
+    """A topic whose records are at most 64 KiB."""
+    made = topic("dead")
+    _create(connections, made, LIMIT)
+    return made
+
+
+def _create(connections: KafkaConnections, name: str, limit: int) -> None:
+    with closing(connections.admin()) as admin:
+        configs = {"max.message.bytes": str(limit)}
+        made = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
+        admin.create_topics({name: made}, wait_for_metadata=True)
+
+
+@pytest.fixture
+def writer(connections: KafkaConnections, name: str) -> Iterator[DeadLetterTopic]:
+    with closing(DeadLetterTopic(connections, name, "visits", LIMIT)) as made:
+        yield made
+
+
+def written(connections: KafkaConnections, name: str) -> list[Any]:
+    place = TopicPartition(name, 0)
+    with closing(connections.consumer()) as consumer:
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        end = consumer.end_offsets([place])[place]
+        found: list[Any] = []
+        while consumer.position(place) < end:
+            found += consumer.poll(timeout_ms=500).get(place, [])
+    return found
+
+
+def test_letters_are_in_the_topic_once_put_returns(
+    connections: KafkaConnections, name: str, writer: DeadLetterTopic
+) -> None:
+    writer.put([letter(b"whole", 17), letter(b'{"person_id":"p"}', 18, 4)])
+    whole, visit = written(connections, name)
+    assert (whole.key, whole.value) == (None, b"whole")
+    assert dict(whole.headers) == {
+        "reason": b"not_json",
+        "error": b"value: expected strict JSON",
+        "topic": b"visits",
+        "partition": b"3",
+        "offset": b"17",
+        "index": b"-",
+    }
+    assert dict(visit.headers)["index"] == b"4"
+
+
+def test_many_large_letters_go_through_a_topic_with_a_small_limit(
+    connections: KafkaConnections, name: str, writer: DeadLetterTopic
+) -> None:
+    """Letters that fit alone do not become one batch that never fits."""
+    writer.put([letter(b"x" * size, size) for size in range(20_000, 60_000, 1_000)])
+    assert [len(record.value) for record in written(connections, name)] == list(range(20_000, 60_000, 1_000))
+
+
+def test_a_letter_fills_what_the_limit_leaves_beside_its_headers(
+    connections: KafkaConnections, name: str, writer: DeadLetterTopic
+) -> None:
+    writer.put([letter(b"x" * LIMIT)])
+    (record,) = written(connections, name)
+    assert len(record.value) == LIMIT - OVERHEAD_BYTES
+    assert dict(record.headers)["truncated"] == b"true"
+
+
+def test_a_refused_letter_is_an_error_and_the_writer_is_of_use_again_once_the_topic_takes_it(
+    connections: KafkaConnections, topic: Callable[[str], str]
+) -> None:
+    """The topic takes less than was believed; when it takes more, what was refused goes in."""
+    name = topic("small")
+    _create(connections, name, 2_048)
+    with closing(DeadLetterTopic(connections, name, "visits", LIMIT)) as writer:
+        with pytest.raises(UnreachableError, match="Kafka at 127"):
+            writer.put([letter(b"x" * 30_000)])
+        writer.put([letter(b"y" * 100)])
+    assert [record.value for record in written(connections, name)] == [b"y" * 100]
+
+
+def test_without_the_topic_nothing_is_claimed(
+    connections: KafkaConnections, topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.connections.REQUEST_TIMEOUT_MS", 500)
+    with (
+        closing(DeadLetterTopic(connections, topic("none"), "visits", LIMIT)) as writer,
+        pytest.raises(UnreachableError),
+    ):
+        writer.put([letter(b"x")])

@@ -1,0 +1,159 @@
+"""The input topic as a member of the group sees it, on a real Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, Protocol
+
+import pytest
+
+from monitor.connections import KafkaConnections
+from monitor.embedded import EmbeddedKafka
+from monitor.errors import UnreachableError
+from monitor.ingest.source import Fetched, InputLog
+
+
+class Eventually(Protocol):
+    """The type of the fixture `eventually`."""
+
+    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
+        """The condition's first true value."""
+
+
+@pytest.fixture
+def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+    return KafkaConnections((kafka.bootstrap_servers,), session_timeout_ms=2_000)
+
+
+@pytest.fixture
+def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
+    """A topic of two partitions."""
+    made = topic("visits")
+    with closing(connections.admin()) as admin:
+        configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "retention.ms": "-1"}
+        admin.create_topics({made: {"num_partitions": 2, "replication_factor": 1, "configs": configs}})
+    return made
+
+
+@pytest.fixture
+def put(connections: KafkaConnections, name: str) -> Iterator[Callable[..., None]]:
+    """Produces a record to a partition with a timestamp in ms."""
+    with closing(connections.producer()) as producer:
+        yield lambda value, partition=0, stamp=1_000: producer.send(
+            name, value=value, partition=partition, timestamp_ms=stamp
+        ).get(timeout=10)
+
+
+@pytest.fixture
+def source(connections: KafkaConnections, name: str, eventually: Eventually) -> Iterator[InputLog]:
+    """A member that was assigned both partitions and told nothing yet."""
+    made = InputLog(connections, name, name)
+    eventually(lambda: (made.poll(20), made.waiting == {0, 1})[1])
+    yield made
+    made.close({})
+
+
+def fetched(source: InputLog, eventually: Eventually) -> Fetched:
+    found: list[Fetched] = eventually(lambda: source.poll(100))
+    (only,) = found
+    return only
+
+
+def test_nothing_is_read_before_somebody_says_where_to_begin(source: InputLog, put: Callable[..., None]) -> None:
+    put(b"a")
+    assert all(source.poll(100) == [] for _ in range(3))
+    assert source.waiting == {0, 1}
+    assert source.reading == {}
+
+
+def test_what_is_fetched_carries_values_timestamps_and_offsets(
+    source: InputLog, put: Callable[..., None], eventually: Eventually
+) -> None:
+    for stamp, value in enumerate((b"a", b"b", b"c"), start=5):
+        put(value, stamp=stamp)
+    source.go_on(0, 1)
+    assert fetched(source, eventually) == Fetched(0, 1, 3, [b"b", b"c"], [6, 7], [1, 2])
+    assert source.reading == {0: 3}
+    assert source.waiting == {1}
+
+
+def test_a_parked_partition_is_read_again_from_where_it_is_told(
+    source: InputLog, put: Callable[..., None], eventually: Eventually
+) -> None:
+    source.go_on(0, 0)
+    source.go_on(1, 0)
+    put(b"a")
+    fetched(source, eventually)
+    source.park([0])
+    assert source.waiting == {0}
+    put(b"b")
+    put(b"other", partition=1)
+    assert fetched(source, eventually).partition == 1
+    source.go_on(0, 0)
+    assert fetched(source, eventually).values == [b"a", b"b"]
+
+
+def test_a_partition_that_is_not_assigned_cannot_be_told_to_go_on(source: InputLog) -> None:
+    source.waiting.add(7)
+    source.go_on(7, 0)
+    assert 7 not in source.waiting
+    assert 7 not in source.reading
+
+
+def test_bounds_and_offsets_by_time(source: InputLog, put: Callable[..., None]) -> None:
+    """Instants are microseconds: 10,000 ms is 10,000,000."""
+    for stamp in (10_000, 20_000, 30_000):
+        put(b"v", stamp=stamp)
+    assert source.bounds(0) == (0, 3)
+    assert source.bounds(1) == (0, 0)
+    assert source.offset_at(0, 20_000_000) == 1
+    assert source.offset_at(0, 20_000_001) == 1
+    assert source.offset_at(0, 20_001_000) == 2
+    assert source.offset_at(0, 30_001_000) is None
+    assert source.offset_at(0, -5) == 0
+
+
+def test_lag_is_what_lies_between_the_position_and_the_end(
+    source: InputLog, put: Callable[..., None], eventually: Eventually
+) -> None:
+    for _ in range(4):
+        put(b"v")
+    source.go_on(0, 0)
+    assert fetched(source, eventually).end == 4
+    assert source.lag() == {0: 0}
+    source._next[0] = 1
+    assert source.lag() == {0: 3}
+
+
+def test_a_position_that_has_left_the_log_is_an_error_that_says_which_kafka(
+    source: InputLog, eventually: Eventually, kafka: EmbeddedKafka
+) -> None:
+    source.go_on(0, 50)
+
+    def refused() -> str:
+        try:
+            source.poll(100)
+        except UnreachableError as error:
+            return str(error)
+        return ""
+
+    assert eventually(refused).startswith(f"Kafka at {kafka.bootstrap_servers} cannot be used: ")
+
+
+def test_leaving_hands_the_partitions_to_the_other_member(
+    connections: KafkaConnections, source: InputLog, name: str, eventually: Eventually
+) -> None:
+    other = InputLog(connections, name, name)
+    with closing(_Closer(other)):
+        eventually(lambda: (source.poll(20), other.poll(20), len(source.waiting) == len(other.waiting) == 1)[2], 30)
+        other.close({})
+        eventually(lambda: (source.poll(20), len(source.waiting) == 2)[1], 30)
+
+
+class _Closer:
+    def __init__(self, source: InputLog) -> None:
+        self._source = source
+
+    def close(self) -> None:
+        self._source.close({})
