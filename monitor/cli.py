@@ -203,5 +203,25 @@ def demo(seed: int) -> None:
     demo_command(seed, Console())
 
 
+@main.command()
+@click.argument("visits", type=EXISTING)
+@_config_option
+@click.option("--alerts", type=EXISTING, required=True, help="The output topic, as replay writes it.")
+@click.option("--live", is_flag=True, help="Of a service that ran by the clock: ticks may have been skipped.")
+@told
+def audit(visits: Path, config_file: Path, alerts: Path, live: bool) -> None:  # noqa: FBT001  # by name
+    """Recount a run from its input, sharing no code with the service; exit 1 if it breaks a promise."""
+    from monitor import audit as recount  # noqa: PLC0415  # numpy's start is for the commands that count
+
+    try:
+        with Console(stderr=True).status(f"Auditing {alerts}"):
+            report = recount.audit(visits, config_file, alerts, every_tick=not live)
+    except recount.AuditError as error:
+        raise UsageError(str(error)) from error
+    recount.render(report, Console())
+    if not report.ok:
+        sys.exit(EXIT_FAILED)
+
+
 if __name__ == "__main__":
     main()

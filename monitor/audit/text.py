@@ -1,0 +1,94 @@
+"""Times, durations, ε and ids as the interface writes them. Instants and durations are `int` microseconds."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,18})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_PART: Final = re.compile(r"(\d+)(ms|[ywdhms])", re.ASCII)
+_UNIT: Final = {
+    "y": timedelta(days=365),
+    "w": timedelta(weeks=1),
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "m": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+    "ms": timedelta(milliseconds=1),
+}
+_ID_BYTES: Final = 256
+
+
+class AuditError(Exception):
+    """A file that the audit needs cannot be read. It says which, and what was expected."""
+
+
+def instant(text: str) -> int:
+    """Read a time of RFC 3339 with an offset; digits beyond microseconds are cut.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    if _TIME.fullmatch(text) is None:
+        raise ValueError("expected a time of RFC 3339 with an offset")
+    return (datetime.fromisoformat(text.upper()) - _EPOCH) // _MICROSECOND
+
+
+def moment(at: int) -> datetime:
+    """Turn an instant into an aware datetime in UTC."""
+    return _EPOCH + timedelta(microseconds=at)
+
+
+@lru_cache(maxsize=4096)
+def utc(at: int) -> str:
+    """Write an instant as the output topic does: UTC with `Z`, a fraction only where there is one."""
+    return moment(at).replace(tzinfo=None).isoformat() + "Z"
+
+
+def is_utc(text: object, at: int) -> bool:
+    """Whether a text is this instant, in UTC with `Z`."""
+    if text == utc(at):
+        return True
+    try:
+        return isinstance(text, str) and text.endswith("Z") and instant(text) == at
+    except ValueError:
+        return False
+
+
+def duration(text: str) -> int:
+    """Read a duration as Prometheus writes it (`1h30m`, `14d`).
+
+    Raises:
+        ValueError: if it is none.
+    """
+    parts = _PART.findall(text)
+    if not parts or "".join(amount + unit for amount, unit in parts) != text:
+        raise ValueError("expected a duration such as 30s, 1h or 14d")
+    return sum((int(amount) * _UNIT[unit] for amount, unit in parts), timedelta()) // _MICROSECOND
+
+
+@lru_cache(maxsize=4096)
+def epsilon(text: str) -> Fraction:
+    """Read an exact ε (`1/2`, `0.5`, `3`).
+
+    Raises:
+        ValueError: if it is none.
+    """
+    return Fraction(text)
+
+
+def is_id(text: str) -> bool:
+    """Whether a text is 1 to 256 bytes of UTF-8 without control characters."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return False
+    if not 1 <= size <= _ID_BYTES:
+        return False
+    return text.isprintable() or all(unicodedata.category(letter) != "Cc" for letter in text)

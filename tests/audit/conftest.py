@@ -1,0 +1,171 @@
+"""A town of two places and four people, small enough to be counted by hand, and a run of it without fault.
+
+slot           0     1     2     3     4     5     6        slots of 1 h from midnight; W = 3, F = 1, so A = 2
+p1 at park     ──
+p2 at park           ──
+p3 at shop                 ──                               02:20 to 02:40, reported at 02:40
+p4 at shop                 ──                               the same, reported at 03:10, in slot 3
+people, park   1     2     2     1     0     0     0        `walk`: T = 2, ε = 1, one answer a window
+says           safe  3 until tick 5            safe         paused at the ticks 2 to 5
+shop at 02:30  -     1     2     2                          `night`, from tick 2 on: T = 2, ε = 1/2, horizon 3 h
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.audit import Report, audit
+
+LINES = (
+    "person_id,location_id,arrived_at,left_at,reported_at",
+    "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,",
+    "p2,park,2026-01-01T01:10:00Z,2026-01-01T01:50:00Z,",
+    "p3,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,",
+    "p4,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,2026-01-01T03:10:00Z",
+)
+CONFIG = """
+service: {name: tiny, shards: 1}
+clock: {slot: 1h, origin: 2026-01-01T00:00:00Z, release_delay: 30s}
+locations: {file: locations.csv}
+visits: {default_stay: 15m, accept_ahead: 1h}
+privacy: {epsilon: "2", period: 12h}
+monitors:
+  - {name: walk, kind: over_time, locations: [park], epsilon: "1", threshold: 2, window: 3h}
+  - name: night
+    kind: at_times
+    at: ["02:30"]
+    timezone: Europe/London
+    reporting_horizon: 3h
+    epsilon: "1/2"
+    threshold: 2
+"""
+
+
+def as_of(tick: int) -> str:
+    """When a tick closes its slot."""
+    return f"2026-01-01T{tick + 1:02}:00:00Z"
+
+
+def start(slot: int) -> str:
+    """When a slot starts."""
+    return f"2026-01-01T{slot:02}:00:00Z" if slot >= 0 else f"2025-12-31T{24 + slot:02}:00:00Z"
+
+
+def record(key: str, tick: int, value: dict[str, Any]) -> dict[str, Any]:
+    """One line of OUT."""
+    headers = {
+        "ce_specversion": "1.0",
+        "ce_id": f"{key}/{tick}",
+        "ce_source": "tiny",
+        "ce_type": f"org.location-monitor.{value['kind']}",
+        "ce_time": as_of(tick),
+        "content-type": "application/json",
+    }
+    return {"key": key, "headers": headers, "value": value, "partition": 0, "offset": 0}
+
+
+def walk(tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """What `walk` says of the park."""
+    value = {
+        "monitor": "walk",
+        "kind": "over_time",
+        "location_id": "park",
+        "tick": tick,
+        "as_of": as_of(tick),
+        "window_start": start(tick - 2),
+        "status": status,
+        "threshold": 2,
+        "epsilon": "1",
+        "answers": answers,
+        **more,
+    }
+    return record("walk/park", tick, value)
+
+
+def night(tick: int, noisy: dict[str, Any], status: str = "complete") -> dict[str, Any]:
+    """What `night` says of 02:30."""
+    value = {
+        "monitor": "night",
+        "kind": "at_times",
+        "time": "2026-01-01T02:30:00Z",
+        "shard": 0,
+        "shards": 1,
+        "tick": tick,
+        "as_of": as_of(tick),
+        "status": status,
+        "final": tick == 4,
+        "registry": hashlib.sha256(b"park\nshop\n").hexdigest(),
+        "locations": 2,
+        "threshold": 2,
+        "epsilon": "1/2",
+        "noisy_counts": noisy,
+    }
+    return record("night/2026-01-01T02:30:00Z/0", tick, value)
+
+
+def faultless() -> list[dict[str, Any]]:
+    """The records of a run without fault."""
+    mark = [{"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 5}]
+    shop = {"shop": {"tick": 3, "noisy_count": 2}}
+    said = [
+        walk(0, "safe", []),
+        walk(1, "noisy_count", mark, noisy_count=3, count_at_most=3, p_value=math.exp(-2)),
+        *(walk(tick, "paused", mark, resumes_at=as_of(6)) for tick in (2, 3, 4, 5)),
+        walk(6, "safe", []),
+        night(2, {}),
+        night(3, shop),
+        night(4, shop),
+    ]
+    said.sort(key=lambda one: one["value"]["tick"])
+    return said
+
+
+@dataclass
+class Tiny:
+    """The run's files; tests change them before they are audited."""
+
+    folder: Path
+    lines: list[str] = field(default_factory=lambda: list(LINES))
+    config: str = CONFIG
+    records: list[dict[str, Any]] = field(default_factory=faultless)
+
+    def __getitem__(self, ce_id: str) -> dict[str, Any]:
+        """The value of a record."""
+        return next(one["value"] for one in self.records if one["headers"]["ce_id"] == ce_id)
+
+    def walk(self, tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> None:
+        """Say something else about the park."""
+        place = next(n for n, one in enumerate(self.records) if one["headers"]["ce_id"] == f"walk/park/{tick}")
+        self.records[place] = walk(tick, status, answers, **more)
+
+    def remove(self, *ce_ids: str) -> None:
+        """Lose records."""
+        self.records = [one for one in self.records if one["headers"]["ce_id"] not in ce_ids]
+
+    def write(self) -> tuple[Path, Path, Path]:
+        """Visits, config and alerts, as files."""
+        (self.folder / "locations.csv").write_text("location_id\npark\nshop\n")
+        visits, config, alerts = (self.folder / name for name in ("visits.csv", "config.yaml", "alerts.jsonl"))
+        visits.write_text("\n".join(self.lines) + "\n")
+        config.write_text(self.config)
+        alerts.write_text("".join(json.dumps(one) + "\n" for one in self.records))
+        return visits, config, alerts
+
+    def audit(self, *, every_tick: bool = True, fates: Mapping[str, int] | None = None) -> Report:
+        """The audit of what is there now."""
+        visits, config, alerts = self.write()
+        return audit(visits, config, alerts, every_tick=every_tick, fates=fates)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Tiny:
+    """A run without fault."""
+    return Tiny(tmp_path)

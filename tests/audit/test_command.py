@@ -1,0 +1,101 @@
+"""The command, its words, and that the audit stands alone."""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+import monitor.audit
+from monitor.audit import AuditError, planted_in, render
+from monitor.cli import main
+
+Tiny = Any  # the fixture of conftest.py
+
+ALLOWED = {"numpy", "yaml", "rich"}
+
+
+def imports(path: Path) -> set[str]:
+    """The modules that a file imports, wherever it does."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name}: a relative import"
+            found.add(node.module or "")
+    return found
+
+
+def test_the_audit_imports_nothing_of_the_service() -> None:
+    folder = Path(monitor.audit.__file__).parent
+    files = sorted(folder.rglob("*.py"))
+    assert files
+    for path in files:
+        for name in imports(path):
+            own = name == "monitor.audit" or name.startswith("monitor.audit.")
+            root = name.partition(".")[0]
+            assert own or root in sys.stdlib_module_names or root in ALLOWED, f"{path.name} imports {name}"
+
+
+def run(tiny: Tiny, *more: str) -> tuple[int, str]:
+    """The command's exit code and what it says."""
+    visits, config, alerts = tiny.write()
+    result = CliRunner().invoke(main, ["audit", str(visits), "--config", str(config), "--alerts", str(alerts), *more])
+    return result.exit_code, result.output
+
+
+def test_a_run_without_fault_exits_0(tiny: Tiny) -> None:
+    code, text = run(tiny)
+    assert code == 0
+    assert "Nothing wrong was found." in text
+    assert "ε = 1 of 2" in text
+
+
+def test_a_broken_promise_exits_1_and_says_where(tiny: Tiny) -> None:
+    tiny.remove("walk/park/3")
+    code, text = run(tiny)
+    assert code == 1
+    assert "walk/park: tick 3 is missing" in text
+    assert run(tiny, "--live")[0] == 0
+
+
+def test_a_file_that_cannot_be_read_exits_2(tiny: Tiny) -> None:
+    tiny.lines = ["nothing"]
+    code, text = run(tiny)
+    assert code == 2
+    assert "the header lacks arrived_at, location_id, person_id" in text
+
+
+def test_a_run_that_ends_early_is_said_to(tiny: Tiny) -> None:
+    tiny.remove("walk/park/6")
+    assert "The run ends before every visit has left" in run(tiny)[1]
+
+
+def test_neither_people_nor_exact_counts_are_told(tiny: Tiny) -> None:
+    # 4,711 people at the park, of whom each record says too little
+    tiny.lines += [f"person-{n},park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z," for n in range(4_709)]
+    for tick in (3, 4):
+        tiny[f"night/2026-01-01T02:30:00Z/0/{tick}"]["noisy_counts"] = {}
+    told = io.StringIO()
+    report = tiny.audit()
+    render(report, Console(file=told, width=200))
+    assert {"safe", "noisy_count"} <= set(report.totals)
+    for secret in ("person-", "4710", "4,710", "4711", "4,711"):
+        assert secret not in " ".join(str(found) for found in report.violations.values())
+    assert "person-" not in told.getvalue()
+
+
+def test_planted_ids_are_found_and_never_repeated(tmp_path: Path) -> None:
+    clean, dirty = tmp_path / "clean.log", tmp_path / "dirty.log"
+    clean.write_text("nothing planted")
+    dirty.write_bytes(b"x" * (2**20 - 4) + "planted-ß-2".encode())
+    assert planted_in([clean, dirty], ["planted-ß-1", "planted-ß-2"]) == [f"{dirty}: planted id number 1"]
+    with pytest.raises(AuditError, match=r"gone\.log"):
+        planted_in([tmp_path / "gone.log"], ["planted"])

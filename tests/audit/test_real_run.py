@@ -1,0 +1,83 @@
+"""The service on real servers against the recount: what it publishes about a random town is true."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from monitor.audit import audit, planted_in
+from monitor.cli import main
+from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+
+PLACES = [f"place-{n}" for n in range(6)]
+START = datetime(2026, 3, 2, tzinfo=UTC)
+MONITORS = """
+  - {name: days, kind: over_time, locations: {place-0: 3, place-1: 1}, epsilon: "6", threshold: 9, window: 12h}
+  - {name: pairs, kind: over_time, locations: [place-0, place-2], epsilon: "4", threshold: 12, window: 5h, answers_per_window: 2}
+  - {name: noons, kind: at_times, at: ["12:00", "20:30"], timezone: Asia/Tokyo, reporting_horizon: 9h, epsilon: "2", threshold: 2}
+"""  # noqa: E501  # a monitor to a line
+
+
+def town(path: Path, seed: int) -> None:
+    """Forty people over two days: late reports, plans, repeats, two places at once, lines that are no visit."""
+    draws = random.Random(seed)
+    with path.open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["person_id", "location_id", "arrived_at", "left_at", "reported_at"])
+        for _ in range(400):
+            arrived = START + timedelta(seconds=draws.randrange(48 * 3600))
+            left = arrived + timedelta(seconds=draws.choice([0, 900, 4_000, 40_000]))
+            reported = arrived + timedelta(seconds=draws.choice([-9_000, -1_000, 0, 3_000, 30_000]))
+            times = [arrived.isoformat(), draws.choice([left.isoformat(), ""]), reported.isoformat()]
+            line = [f"planted-person-{draws.randrange(40)}", draws.choice([*PLACES, "nowhere"]), *times]
+            lines.writerows([line] * draws.choice([1, 1, 2]))
+            if draws.random() < 0.1:
+                lines.writerow(["planted-person-0", "place-0", "noon"])
+
+
+@pytest.fixture
+def files(
+    tmp_path: Path, kafka: EmbeddedKafka, valkey: EmbeddedValkey, topic: Callable[[str], str]
+) -> tuple[Path, Path, Path]:
+    """Visits, configuration and where the alerts go, with topics and keys of their own."""
+    (tmp_path / "locations.csv").write_text("\n".join(["location_id", *PLACES]) + "\n")
+    (tmp_path / "person.key").write_text("a secret of thirty-two characters")
+    names = {name: topic(name) for name in ("visits", "alerts", "dead_letters")}
+    (tmp_path / "config.yaml").write_text(
+        f"service: {{name: {topic('audit')}, shards: 3}}\n"
+        "clock: {slot: 1h, origin: 2026-03-02T06:00:00Z, release_delay: 30s}\n"
+        "locations: {file: locations.csv}\n"
+        "visits: {default_stay: 15m, accept_ahead: 2h, person_key_file: person.key}\n"
+        'privacy: {epsilon: "1000", period: 2d}\n'
+        f"monitors:{MONITORS}"
+        f"kafka: {{bootstrap_servers: ['{kafka.bootstrap_servers}'], topics: {json.dumps(names)}, "
+        "partitions: {visits: 2, alerts: 2}}\n"
+        f"redis: {{url: '{valkey.url}'}}\n"
+    )
+    town(tmp_path / "visits.csv", seed=7)
+    return tmp_path / "visits.csv", tmp_path / "config.yaml", tmp_path / "alerts.jsonl"
+
+
+def test_a_replay_through_real_servers_holds_what_it_promises(files: tuple[Path, Path, Path]) -> None:
+    visits, config, alerts = files
+    result = CliRunner().invoke(main, ["replay", str(visits), "--config", str(config), "--alerts", str(alerts)])
+    assert result.exit_code == 0, result.output
+    report = audit(visits, config, alerts, fates=_fates(result.output))
+    assert report.ok, report.violations
+    assert report.last_tick == report.whole_until
+    assert {status for _name, status in report.answers} == {"safe", "noisy_count", "paused", "complete"}
+    assert report.paid > 0
+    assert planted_in([alerts], [f"planted-person-{n}" for n in range(40)]) == []
+
+
+def _fates(printed: str) -> dict[str, int]:
+    """Visits by fate as `replay` prints them, in a table."""
+    rows = (line.strip("│ ").split("│") for line in printed.splitlines() if line.startswith("│"))
+    return {row[0].strip(): int(row[1].replace(",", "")) for row in rows if len(row) == 2}
