@@ -15,7 +15,7 @@ from monitor.failpoints import passing
 from monitor.privacy.noise import Noise
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.ledger import Record, Writer, read_partition
-from monitor.release.state import LedgerState, Terms
+from monitor.release.state import LedgerState, Terms, later
 from monitor.scheme import Scheme, shard_of
 from monitor.windows.facts import Question
 
@@ -77,16 +77,19 @@ class Owner:
         """Append an owner record, read up to it, and append the bytes of the last tick once more.
 
         Reading up to one's own record is reading to the end: a leader that lags can't cut it short. What the record
-        carries was read before; should that prove incomplete, another one is appended.
+        carries was read before; should what precedes it say more, another one is appended.
         """
         terms = self._terms(self._read(None))
         while True:
             offset = self._writer.append([self._owner_record(terms)])
             passing("owner.announced")
-            state = self._read(offset + 1)
-            if self._terms(state) == terms and state.terms == terms:
+            state = self._read(offset)
+            known = self._terms(state)
+            known = replace(known, input_since=later(known.input_since, terms.input_since))
+            if known == terms:
                 break
-            terms = self._terms(state)
+            terms = known
+        state.terms = terms
         passing("owner.read")
         self._writer.append(list(state.last_records.values()))
         passing("owner.repeated")

@@ -31,6 +31,11 @@ class Terms:
     fingerprint: str = ""
 
 
+def later(one: int | None, other: int | None) -> int | None:
+    """The later of two instants or slots, None standing for never: what an owner missed does not take back a loss."""
+    return max((at for at in (one, other) if at is not None), default=None)
+
+
 @dataclass(slots=True)
 class LedgerState:
     """The state of one partition.
@@ -77,15 +82,14 @@ class LedgerState:
             )
         lost_at = parse_instant(entry.lost_at) if entry.lost_at else None
         known = self.terms or Terms(entry.service, entry.partitions)
-        lost = max((at for at in (known.lost_at, lost_at) if at is not None), default=None)
         if isinstance(entry, OwnerEntry):
             known = replace(
                 known,
                 input_topic_id=entry.input_topic_id,
-                input_since=entry.input_since,
+                input_since=later(known.input_since, entry.input_since),
                 fingerprint=entry.fingerprint,
             )
-        self.terms = replace(known, lost_at=lost)
+        self.terms = replace(known, lost_at=later(known.lost_at, lost_at))
 
     def _fold_answer(self, entry: _Answer, record: Record, slots: Slots) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:
