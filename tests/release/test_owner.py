@@ -1,0 +1,319 @@
+"""Taking over a ledger partition on a real Kafka: what is read, repeated, refused and carried on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from monitor.clock import SteppedClock
+from monitor.connections import KafkaConnections
+from monitor.contracts.alerts import LEDGER, OWNER
+from monitor.errors import FencedError, LedgerError
+from monitor.release.decide import Evidence
+from monitor.release.ledger import Record, Writer, read_partition
+from monitor.release.owner import LedgerPlace, Owner
+from monitor.release.state import Terms
+from monitor.scheme import Scheme
+from monitor.windows.facts import NEVER, SINCE_EVER, Reading
+
+Make = Callable[..., Scheme]
+MakeLedger = Callable[..., LedgerPlace]
+TakeOver = Callable[..., Owner]
+
+
+@pytest.fixture
+def take_over(connections: KafkaConnections, make_scheme: Make, clock: SteppedClock, noise: Any) -> Iterator[TakeOver]:
+    """Takes over partitions; owners are closed at the end."""
+    with ExitStack() as opened:
+
+        def take(place: LedgerPlace, partition: int = 0, scheme: Scheme | None = None) -> Owner:
+            made = Owner(connections, place, partition, scheme or make_scheme(), noise, clock)
+            return opened.enter_context(closing(made))
+
+        yield take
+
+
+def decide(owner: Owner, tick: int, people: int = 0) -> tuple[Record, ...]:
+    """Decide a tick on complete input with so many people everywhere."""
+    readings = {
+        shard: Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, dict.fromkeys(asked.windows, people), {})
+        for shard, asked in owner.questions(tick).items()
+    }
+    return owner.decide(tick, Evidence(readings, dict.fromkeys(readings, True))).records
+
+
+def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0) -> list[Record]:
+    return [record for _offset, record in read_partition(connections, place.topic, partition)]
+
+
+def kinds(records: list[Record]) -> list[str]:
+    """Each record's kind, answers by tick."""
+    named = {OWNER.encode(): "owner", LEDGER.encode(): "ledger"}
+    return [named.get(dict(record.headers)["ce_type"]) or str(json.loads(record.value)["tick"]) for record in records]
+
+
+def owner_values(records: list[Record]) -> list[dict[str, Any]]:
+    return [json.loads(record.value) for record in records if record.key == b"owner"]
+
+
+def at(clock: SteppedClock, scheme: Scheme, slot: int) -> None:
+    """Step the clock into the middle of a slot."""
+    clock.move_to(scheme.slots.start(slot) + scheme.slots.length // 2)
+
+
+def test_a_takeover_announces_itself_and_repeats_the_last_ticks_bytes(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+) -> None:
+    """
+    The last transaction may have been aborted: subscribers get its bytes again, all of one tick and no other.
+
+        ledger  owner 0 0 0 1 1 1   owner 1 1 1
+                first owner         second
+    """
+    place, scheme = make_ledger(), make_scheme(window=20)
+    first = take_over(place, scheme=scheme)
+    decide(first, 0)
+    repeated = decide(first, 1, people=2)
+    second = take_over(place, scheme=scheme)
+    found = ledger(connections, place)
+    assert kinds(found) == ["ledger", "owner", *"000", *"111", "owner", *"111"]
+    assert found[-3:] == list(repeated)
+    assert second.state.last_tick == 1
+    assert [mark.noisy_count for mark in second.state.marks_of("stations", "place-0")] == [2]
+
+
+def test_a_takeover_fences_the_owner_before(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver
+) -> None:
+    """What the zombie decides is not in the ledger."""
+    place = make_ledger()
+    zombie, owner = take_over(place), take_over(place)
+    with pytest.raises(FencedError):
+        decide(zombie, 0)
+    decide(owner, 0)
+    assert kinds(ledger(connections, place)) == ["ledger", "owner", "owner", *"000"]
+
+
+def test_an_answer_of_an_aborted_transaction_counts(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+) -> None:
+    """The owner was killed within tick 0's transaction: its noisy answers hold, and tick 0 is not decided again."""
+    place = make_ledger()
+    killed = take_over(place)
+    records = killed._decider.decide(
+        0,
+        Evidence(
+            {0: Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, {(row, -2): 2 * (row == 1) for row in range(3)}, {})},
+            {0: True},
+        ),
+        killed.state,
+    ).records
+
+    def send() -> None:
+        producer = killed._writer._producer
+        producer.begin_transaction()
+        for record in records:
+            producer.send(place.topic, key=record.key, value=record.value, headers=list(record.headers), partition=0)
+        producer.flush()
+
+    killed._writer._thread.submit(send).result(20)
+    owner = take_over(place)
+    assert [mark.tick for mark in owner.state.marks_of("stations", "place-1")] == [0]
+    assert not owner.may_decide(0)
+    assert owner.may_decide(1)
+    assert kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
+
+
+def test_an_uninitialised_ledger_is_refused(
+    connections: KafkaConnections, make_topic: Callable[..., tuple[str, str]], take_over: TakeOver
+) -> None:
+    """Without its first record nobody knows what was spent; nothing is appended."""
+    name, topic_id = make_topic("ledger")
+    place = LedgerPlace(name, topic_id, "input-1", "f")
+    with pytest.raises(LedgerError, match=f"partition 0 of {name} has no first record.*topics --create"):
+        take_over(place)
+    assert ledger(connections, place) == []
+
+
+def test_another_services_ledger_is_refused(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver
+) -> None:
+    """Each service needs a ledger of its own; nothing is appended."""
+    place = make_ledger(service="osaka")
+    with pytest.raises(LedgerError, match=r"service\.name is 'town'.*belongs to 'osaka'"):
+        take_over(place)
+    assert kinds(ledger(connections, place)) == ["ledger"]
+
+
+def test_after_a_refusal_nothing_is_held_open(make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make) -> None:
+    """The right service takes over afterwards."""
+    place = make_ledger(service="osaka")
+    with pytest.raises(LedgerError):
+        take_over(place)
+    assert take_over(place, scheme=make_scheme(name="osaka")).state.terms == Terms(
+        "osaka", 1, None, "input-1", None, "fingerprint-1"
+    )
+
+
+def test_the_first_tick_is_that_of_the_first_slot_to_close_after_the_takeover(
+    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+) -> None:
+    """
+    The partition was taken over in the middle of slot 7.
+
+        slot   5  6  7  8
+                     ^              tick 7 closes it; tick 6 was someone else's or nobody's
+    """
+    scheme = make_scheme()
+    at(clock, scheme, 7)
+    owner = take_over(make_ledger())
+    assert owner.first_tick == 7
+    assert [owner.may_decide(tick) for tick in (5, 6, 7, 8)] == [False, False, True, True]
+
+
+def test_nothing_is_decided_at_or_below_the_ledgers_last_tick(
+    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+) -> None:
+    """The clock jumped back from slot 9 to slot 2: silence until it is past what was decided."""
+    place, scheme = make_ledger(), make_scheme()
+    at(clock, scheme, 9)
+    decide(take_over(place), 9)
+    at(clock, scheme, 2)
+    owner = take_over(place)
+    assert owner.first_tick == 2
+    assert [owner.may_decide(tick) for tick in (2, 8, 9, 10)] == [False, False, False, True]
+    decide(owner, 10)
+    assert not owner.may_decide(10)
+
+
+def test_marks_ahead_of_the_clock_run(
+    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+) -> None:
+    """Decided at tick 9 by a clock that was ahead; at tick 10 of the right clock they hold their locations."""
+    place, scheme = make_ledger(), make_scheme()
+    at(clock, scheme, 9)
+    decide(take_over(place), 9, people=2)
+    at(clock, scheme, 2)
+    assert {json.loads(record.value)["status"] for record in decide(take_over(place), 10)} == {"paused"}
+
+
+def test_when_a_ledger_was_lost_is_carried_from_owner_to_owner(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+) -> None:
+    """From the first record to every owner record after it."""
+    lost_at = make_scheme().slots.start(3)
+    place = make_ledger(lost_at=lost_at)
+    for _ in range(2):
+        terms = take_over(place).state.terms
+        assert terms is not None
+        assert terms.lost_at == lost_at
+    assert [value["lost_at"] for value in owner_values(ledger(connections, place))] == ["2026-01-01T03:00:00Z"] * 2
+
+
+def test_another_input_topic_sets_input_since_and_later_owners_keep_it(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+) -> None:
+    """
+    The input was made anew in slot 7, F = 1: visits of slots up to 8 may be lost, so the facts are whole from slot 9.
+
+        slot      6  7  8  9
+                  .  .  .  #
+    """
+    scheme = make_scheme(ahead=1)
+    place = make_ledger()
+    assert take_over(place, scheme=scheme).state.terms == Terms("town", 1, None, "input-1", None, "fingerprint-1")
+    at(clock, scheme, 7)
+    moved = replace(place, input_topic_id="input-2", fingerprint="fingerprint-2")
+    expected = Terms("town", 1, None, "input-2", 9, "fingerprint-2")
+    assert take_over(moved, scheme=scheme).state.terms == expected
+    at(clock, scheme, 20)
+    assert take_over(moved, scheme=scheme).state.terms == expected
+    assert [value["input_since"] for value in owner_values(ledger(connections, place))] == [None, 9, 9]
+
+
+def test_the_owner_record_is_repeated_so_that_it_outlives_the_retention(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+) -> None:
+    """W + A = 8: every two ticks, a quarter of what the ledger is kept for at least."""
+    place = make_ledger()
+    owner = take_over(place, scheme=make_scheme(window=7, places=1))
+    for tick in range(5):
+        decide(owner, tick)
+    found = ledger(connections, place)
+    assert kinds(found) == ["ledger", "owner", "0", "1", "owner", "2", "3", "owner", "4"]
+    first, *others = owner_values(found)
+    assert others == [first, first]
+
+
+def test_the_first_record_pins_over_how_many_partitions_the_shards_are_spread(
+    make_ledger: MakeLedger, take_over: TakeOver, admin: Any, make_scheme: Make, eventually: Callable[..., Any]
+) -> None:
+    """Q = 2, and partitions were added since: shard s stays with partition s mod 2, away from the new ones."""
+    place = make_ledger(queues=2)
+    admin.create_partitions({place.topic: 4})
+    eventually(lambda: len(admin.describe_topics([place.topic])[0]["partitions"]) == 4)
+    scheme = make_scheme(places=8, shards=5)
+    assert take_over(place, 0, scheme).shards == [0, 2, 4]
+    assert take_over(place, 1, scheme).shards == [1, 3]
+    with pytest.raises(LedgerError, match="partition 2"):
+        take_over(place, 2, scheme)
+
+
+def test_partitions_are_owned_apart(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+) -> None:
+    """Owners of two partitions decide each its own shards; neither fences the other."""
+    place, scheme = make_ledger(queues=2), make_scheme(places=8, shards=2)
+    owners = [take_over(place, partition, scheme) for partition in (0, 1)]
+    for owner in owners:
+        decide(owner, 0)
+    for partition, rows in enumerate(scheme.registry.by_shard):
+        told = [json.loads(record.value) for record in ledger(connections, place, partition)]
+        assert [value["location_id"] for value in told if "tick" in value] == [f"place-{row}" for row in rows]
+
+
+@pytest.mark.parametrize("last_input", ["input-1", "input-2"])
+def test_what_a_lagging_leader_hid_is_carried_on_all_the_same(
+    last_input: str,
+    connections: KafkaConnections,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What an owner record carries was read before it; if what precedes it says more, another one is appended.
+
+    The first reading misses the last owners: the input changed from input-1 to input-2, now or before.
+    """
+    place = make_ledger()
+    moved = replace(place, input_topic_id="input-2")
+    take_over(place)
+    take_over(replace(place, input_topic_id=last_input))
+    true_read = Owner._read
+    readings: list[int | None] = []
+
+    def lagging(self: Owner, until: int | None) -> Any:
+        readings.append(until)
+        return true_read(self, 2 if len(readings) == 1 else until)  # only the ledger's first record, and its marker
+
+    monkeypatch.setattr(Owner, "_read", lagging)
+    for _ in range(2):
+        terms = take_over(moved).state.terms
+        assert terms is not None
+        assert (terms.input_topic_id, terms.input_since) == ("input-2", 1)
+    assert [value["input_since"] for value in owner_values(ledger(connections, place))][-3:] == [None, 1, 1]
+
+
+def test_a_ledger_with_a_foreign_record_is_not_taken_over(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, open_writer: Callable[..., Writer]
+) -> None:
+    """Something that claims to be an answer and can't be read: what it spent is not known."""
+    place = make_ledger()
+    foreign = Record(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)
+    open_writer(place.topic, place.topic_id).append([foreign])
+    with pytest.raises(LedgerError, match="What it spent is not known"):
+        take_over(place)
