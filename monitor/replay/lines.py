@@ -122,7 +122,8 @@ def _reported(fields: dict[str, str], extent: Extent) -> tuple[int | None, bytes
     try:
         reported_at = parse_instant(fields["reported_at"]) if fields.get("reported_at") else left_at
     except TimeError:
-        return None, payload
+        # Without its time it is no visit, though what the service would be sent of it is one: so the row goes itself.
+        return None, json.dumps(list(fields.values()), ensure_ascii=False).encode(errors="surrogateescape")
     if visit.location_id in extent.scheme.registry.rows:
         extent.add(visit, left_at, reported_at)
     return reported_at, payload

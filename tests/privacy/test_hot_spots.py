@@ -36,7 +36,7 @@ class Given:
         return np.array(self._noise, np.int64)
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        pytest.fail("hot spots decide nothing by a threshold")
+        pytest.fail(f"hot spots decide nothing by a threshold: ε = {epsilon}, {gaps.size} gaps")
 
 
 def named(counts: Sequence[int], top: int, noise: Sequence[int]) -> Outcome:
