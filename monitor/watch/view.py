@@ -1,0 +1,87 @@
+"""What is known now on a screen, or as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from monitor.slots import Slots
+from monitor.times import SECOND, format_duration, parse_instant
+from monitor.watch.knowledge import Knowledge
+from monitor.watch.words import NewsLine, Words, moment
+
+STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_black", "unknown": "magenta"}
+SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown": "?"}
+
+_LATE_SLOTS: Final = 2
+_NOTHING: Final = "Nothing was published yet."
+_FOOT_LINES: Final = 4
+_LEAST_ROWS: Final = 5
+
+
+def headline(knowledge: Knowledge, slots: Slots, now: int) -> Iterator[str]:
+    """What all of it is as of, and whether that is late; times are UTC."""
+    if knowledge.tick is None or knowledge.as_of is None:
+        yield _NOTHING
+        return
+    yield f"As of {moment(knowledge.as_of)} UTC, tick {knowledge.tick:,}"
+    late = now - parse_instant(knowledge.as_of)
+    if late > _LATE_SLOTS * slots.length:
+        ago = format_duration(late // SECOND * SECOND)
+        yield f"Nothing was published for {ago}: the service may be away. What was said stays true as of its time."
+    if knowledge.unreadable:
+        yield f"{knowledge.unreadable} records that follow no contract were skipped."
+
+
+def lines(knowledge: Knowledge, words: Words, now: int) -> Iterator[str]:
+    """All that is known, a line each: locations over time, then every designated time that is still evaluated."""
+    yield from headline(knowledge, words.slots, now)
+    for alert in knowledge.alerts:
+        yield f"{alert.monitor} {alert.location_id}: {words.alert(alert)}{_older(alert.tick, alert.as_of, knowledge)}"
+    for at in knowledge.times:
+        yield f"{at.monitor} {moment(at.time)}: {words.at_time(at)}{_older(at.tick, at.any.as_of, knowledge)}"
+
+
+def _older(tick: int, as_of: str, knowledge: Knowledge) -> str:
+    return f" (as of {moment(as_of)})" if knowledge.tick is not None and tick < knowledge.tick else ""
+
+
+class Screen:
+    """A live table: first what is not safe, then as much of the rest as fits; `news` are the latest changes."""
+
+    def __init__(self, knowledge: Knowledge, words: Words, now: int, news: list[NewsLine]) -> None:
+        self._knowledge, self._words, self._now, self._news = knowledge, words, now, news
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """A headline, the table, the news."""
+        head = [Text(line, style="bold") for line in headline(self._knowledge, self._words.slots, self._now)]
+        rows = max(_LEAST_ROWS, options.size.height - len(head) - len(self._news) - _FOOT_LINES)
+        yield Group(
+            *head, self._table(rows), *(Text(f"  {line.text}", style=STYLES[line.status]) for line in self._news)
+        )
+
+    def _table(self, most: int) -> Table:
+        table = Table(expand=True, box=None, padding=(0, 1), header_style="bold")
+        table.add_column("monitor", no_wrap=True)
+        table.add_column("where or when", no_wrap=True)
+        table.add_column("what is known", ratio=1, no_wrap=True, overflow="ellipsis")
+        rows = sorted(self._rows(), key=lambda row: row[0])
+        for _, style, monitor, where, known in rows[:most]:
+            table.add_row(monitor, where, Text(known, style=style))
+        if len(rows) > most:
+            table.add_row("", "", Text(f"… and {len(rows) - most} more: a taller window shows them", style="italic"))
+        return table
+
+    def _rows(self) -> Iterator[tuple[int, str, str, str, str]]:
+        for alert in self._knowledge.alerts:
+            known = f"{SYMBOLS[alert.status]} {self._words.alert(alert)}"
+            known += _older(alert.tick, alert.as_of, self._knowledge)
+            yield int(alert.status == "safe"), STYLES[alert.status], alert.monitor, alert.location_id, known
+        for at in self._knowledge.times:
+            status = "noisy_count" if at.noisy_counts else "safe" if at.whole else "unknown"
+            known = f"{SYMBOLS[status]} {self._words.at_time(at)}"
+            yield int(status == "safe"), STYLES[status], at.monitor, moment(at.time), known

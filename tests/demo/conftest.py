@@ -1,0 +1,89 @@
+"""A demo's story without servers: what is published is made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from monitor.compile import compile_scheme
+from monitor.config import load_config, load_registry
+from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_record
+from monitor.demo.examples import copied_to
+from monitor.demo.story import Story
+from monitor.operate.metrics import Metrics
+from monitor.privacy.over_time import Mark, step
+from monitor.release.ledger import Record
+from monitor.scheme import Scheme
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Story:
+    """Two days of the demo's own configuration."""
+    config = load_config(copied_to(tmp_path), {})
+    return Story(compile_scheme(config, load_registry(config.locations.file)), 0, 47)
+
+
+Published = Callable[..., list[Record]]
+
+
+@pytest.fixture
+def published(story: Story) -> Published:
+    """All records of a tick: `published(13, 2)`: at tick 13 the first two watched places and three others are noisy."""
+
+    def made(tick: int, noisy: int = 0) -> list[Record]:
+        records = [*_over_time(story.scheme, tick, noisy), *_at_times(story.scheme, tick, noisy)]
+        at = story.scheme.slots.as_of(tick) // 1_000
+        return [Record(record.key, record.value, tuple(record.headers), at) for record in records]
+
+    return made
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    """Of a service that has read a hundred visits, two of them bad."""
+    made = Metrics()
+    made.batch(3, {"applied": 98, "dead_letter": 2}, [], 0.1)
+    return made
+
+
+def _over_time(scheme: Scheme, tick: int, noisy: int) -> Iterator[OutputRecord]:
+    monitor = scheme.over_time[0]
+    for n, (row, rule) in enumerate(zip(monitor.rows, monitor.rules, strict=True)):
+        mark = Mark(tick - 1, 12, rule.answer_epsilon, tick + rule.reach - 2)
+        answer = step(rule, (mark,) if noisy and n == 0 else (), tick, 20 if n < noisy else 0, 0)
+        yield over_time_record(
+            source="demo",
+            monitor=monitor.name,
+            location_id=scheme.registry.ids[row],
+            rule=rule,
+            tick=tick,
+            as_of=scheme.slots.as_of(tick),
+            window_start=scheme.slots.start(tick - rule.window + 1),
+            answer=answer,
+            resumes_at=None if answer.resumes_at is None else scheme.slots.as_of(answer.resumes_at),
+        )
+
+
+def _at_times(scheme: Scheme, tick: int, noisy: int) -> Iterator[OutputRecord]:
+    timed, registry = scheme.at_times[0], scheme.registry
+    for time in timed.live(scheme.slots.as_of(tick)):
+        for shard, rows in enumerate(registry.by_shard):
+            yield at_times_record(
+                source="demo",
+                monitor=timed.name,
+                time=time,
+                shard=shard,
+                shards=registry.shards,
+                tick=tick,
+                as_of=scheme.slots.as_of(tick),
+                complete=True,
+                final=False,
+                registry=registry.digest,
+                locations=len(rows),
+                threshold=timed.threshold,
+                epsilon=Fraction(1),
+                noisy_counts={registry.ids[row]: (tick, 11) for row in rows[:1]} if noisy else {},
+            )

@@ -1,0 +1,84 @@
+"""A short demo on real servers, as lines; and that nothing is left of one that is interrupted."""
+
+from __future__ import annotations
+
+import io
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from rich.console import Console
+
+from monitor.demo.command import Length, Pace, run_demo
+from monitor.embedded import EmbeddedKafka
+from monitor.errors import EXIT_FAILED
+
+_MAIN = "from monitor.cli import main; main()"
+
+
+@pytest.mark.usefixtures("kafka")  # skips, or fails under CI, where the servers cannot be had
+def test_a_short_demo_ends_with_a_true_summary() -> None:
+    file = io.StringIO()
+    outcome = run_demo(20, Console(file=file, width=100), Length(days=3, seconds=3.0))
+    text = file.getvalue()
+    assert outcome.report.ok
+    assert outcome.report.ticks == outcome.summary.ticks > 48
+    assert outcome.report.paid <= outcome.report.may_pay
+    assert outcome.summary.visits == outcome.report.fates
+    assert outcome.summary.visits["dead_letter"] > 0
+    assert {status for _, status in outcome.summary.answers} <= {"safe", "noisy_count", "paused", "complete"}
+    assert re.search(r'False "safe" +0 of [0-9,]+', text)
+    assert re.search(r"One person paid +ε = \d+ at most, of the 17 stated for any 7 days", text)
+    assert "location-monitor replay" in text
+    assert "\x1b" not in text
+
+
+def test_an_interrupted_demo_leaves_no_server_behind(kafka: EmbeddedKafka) -> None:
+    command = [sys.executable, "-W", "ignore", "-u", "-c", _MAIN, "demo"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            port = _port_of_kafka(process)
+            assert port != int(kafka.bootstrap_servers.rpartition(":")[2])
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == EXIT_FAILED
+    assert errors.decode() == "location-monitor: interrupted\n"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def _port_of_kafka(process: subprocess.Popen[bytes]) -> int:
+    """The port that the demo says its Kafka runs at."""
+    output = process.stdout
+    assert output is not None
+    deadline, said = time.monotonic() + 60, b""
+    while (found := re.search(rb"Kafka runs at 127\.0\.0\.1:(\d+), ", said)) is None:
+        ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, f"no word of Kafka within 60 s: {said!r}"
+        said += output.read1() or pytest.fail(f"the demo ended by itself: {said!r}")  # type: ignore[attr-defined]  # a pipe is a BufferedReader
+    return int(found[1])
+
+
+def test_a_turn_that_took_long_shortens_the_next_ones() -> None:
+    #     due   0    1    2    3    4
+    #     turn       |========|==|  |
+    clock, slept = [0.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock[0] += seconds
+
+    pace = Pace(1.0, lambda: clock[0], sleep)
+    for work in (2.0, 0.5, 0.0):
+        pace.wait()
+        clock[0] += work
+    pace.wait()
+    assert slept == [1.0, 0.0, 0.0, 0.5]
+    assert pace.seconds == 4.0

@@ -1,0 +1,36 @@
+"""The demo's configuration is found in a checkout and in an installed wheel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import monitor
+from monitor.config import load_config, load_registry
+from monitor.demo.examples import copied_to
+
+ROOT = Path(monitor.__file__).parents[1]
+
+
+def test_a_checkout_has_the_configuration_and_its_registry(tmp_path: Path) -> None:
+    config = load_config(copied_to(tmp_path), {})
+    assert len(load_registry(config.locations.file)) == 40
+
+
+def test_an_installed_wheel_has_them_too(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    installed, folder = tmp_path / "installed", tmp_path / "folder"
+    folder.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from monitor.demo.examples import copied_to, Path"
+    code += "; import monitor; print(monitor.__file__); copied_to(Path(sys.argv[2]))"
+    run = [sys.executable, "-W", "ignore", "-c", code, str(installed), str(folder)]
+    told = subprocess.run(run, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+    assert told.startswith(str(installed))
+    for name in ("demo.yaml", "demo-locations.csv"):
+        assert (folder / name).read_bytes() == (ROOT / "config" / name).read_bytes()

@@ -1,0 +1,66 @@
+"""What the demo shows, frame by frame: it fits the terminal, and news are news."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from monitor.demo.screen import Screen
+from monitor.demo.story import Intake, Story
+from monitor.operate.metrics import Metrics
+from monitor.release.ledger import Record
+
+Published = Callable[..., list[Record]]
+
+
+def frame(story: Story, width: int, height: int) -> list[str]:
+    console = Console(width=width, height=height, force_terminal=True)
+    lines = console.render_lines(Screen(story), console.options, pad=False)
+    return ["".join(segment.text for segment in line).rstrip() for line in lines]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30), (160, 50)])
+def test_a_frame_fits_the_terminal(
+    story: Story, published: Published, metrics: Metrics, width: int, height: int
+) -> None:
+    assert len(frame(story, width, height)) <= height
+    for tick in range(11, 30):
+        story.take(tick, published(tick, 2 if tick > 20 else 0), metrics.registry)
+    shown = frame(story, width, height)
+    assert len(shown) <= height
+    assert all(len(line) <= width for line in shown)
+    text = "\n".join(shown)
+    assert "Tue 6 Jan 06:00  day 2 of 2" in text
+    assert "◌ station-central silent until Tue 13 Jan" in text
+    assert "▲ market          at most 20" in text
+    assert "● clinic          safe" in text
+    assert "100 visits read; dead letters: 2" in text
+    assert text.count("▲") > 2
+
+
+def test_that_places_begin_as_safe_is_no_news(story: Story, published: Published, metrics: Metrics) -> None:
+    assert story.take(11, published(11), metrics.registry) == []
+    (item,) = story.take(12, published(12), metrics.registry)
+    assert (item.at, item.text, item.status) == (
+        "Mon 5 Jan 13:00",
+        "Mon 5 Jan 12:30 midday: 40 of 40 locations safe",
+        "safe",
+    )
+
+
+def test_noisy_counts_are_news(story: Story, published: Published, metrics: Metrics) -> None:
+    story.take(12, published(12), metrics.registry)
+    news = story.take(13, published(13, 2), metrics.registry)
+    assert [item.status for item in news] == ["paused", "noisy_count", "noisy_count"]
+    assert news[1].text == "market: at most 20 infected people in the last 7 days (noisy)"
+    assert news[2].text.startswith("Mon 5 Jan 12:30 midday: 36 of 40 locations safe, ")
+
+
+def test_the_story_knows_how_far_it_is(story: Story, published: Published, metrics: Metrics) -> None:
+    assert (story.done, story.ticks, story.day, story.days) == (0, 48, 1, 2)
+    story.take(23, published(23), metrics.registry)
+    assert (story.done, story.day, story.intake) == (24, 1, Intake(100, 2))
+    story.take(24, published(24), metrics.registry)
+    assert story.day == 2

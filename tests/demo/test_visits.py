@@ -1,0 +1,48 @@
+"""The demo's visits: an outbreak for every seed, and a few visits that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from monitor.compile import compile_scheme
+from monitor.config import load_config, load_registry
+from monitor.demo.examples import copied_to
+from monitor.demo.visits import write_visits
+from monitor.replay.lines import Extent, read_lines
+from monitor.times import DAY
+
+
+@pytest.mark.parametrize("seed", range(20, 26))
+def test_no_seed_lets_the_outbreak_die_out(tmp_path: Path, seed: int) -> None:
+    config = load_config(copied_to(tmp_path), {})
+    locations = load_registry(config.locations.file)
+    path, start = tmp_path / "visits.csv", config.clock.origin
+    written = write_visits(path, seed, [location.id for location in locations], start, 14)
+    extent = Extent(compile_scheme(config, locations))
+    reported = [line.reported_at for line in read_lines(path, extent) if line.is_visit]
+    assert extent.lines == written > 1_000
+    assert sum(at > start + 10 * DAY for at in reported) > 200
+
+
+def test_same_seed_same_visits(tmp_path: Path) -> None:
+    config = load_config(copied_to(tmp_path), {})
+    ids = [location.id for location in load_registry(config.locations.file)]
+    first, again = tmp_path / "first.csv", tmp_path / "again.csv"
+    for path in (first, again):
+        write_visits(path, 7, ids, config.clock.origin, 8)
+    assert first.read_bytes() == again.read_bytes()
+
+
+@pytest.mark.parametrize("days", [1, 8, 14])
+def test_five_bad_visits_are_among_them_but_no_more_than_there_are_good_ones(tmp_path: Path, days: int) -> None:
+    config = load_config(copied_to(tmp_path), {})
+    locations = load_registry(config.locations.file)
+    path = tmp_path / "visits.csv"
+    written = write_visits(path, 20, [location.id for location in locations], config.clock.origin, days)
+    lines = path.read_text(encoding="utf-8").splitlines()[1:]
+    faults = ("lighthouse", "yesterday, around noon", "2199-01-01", "2026-01-04T00:00:00Z")
+    bad = [line for line in lines if line.startswith(",") or any(fault in line for fault in faults)]
+    assert len(lines) == written
+    assert len(bad) == min(5, written // 2)

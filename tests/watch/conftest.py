@@ -1,0 +1,85 @@
+"""Records of an output topic, made as the service makes them: hourly ticks, four locations in two shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_record
+from monitor.privacy.over_time import Mark, OverTimeRule, step
+from monitor.scheme import Registry
+from monitor.slots import Slots
+from monitor.times import HOUR, parse_instant
+
+SLOTS = Slots(parse_instant("2026-01-05T00:00:00Z"), HOUR)
+REGISTRY = Registry(("market", "park", "school", "clinic"), 2)
+RULE = OverTimeRule(Fraction(1), 1, 10, 5, 1)  # W = 5, F = 1
+
+
+def over_time(location: str, tick: int, count: int | None, *answers: tuple[int, int]) -> OutputRecord:
+    """What Algorithm 3 says at a tick about a count without noise, after the earlier (tick, noisy count) answers."""
+    marks = tuple(Mark(at, noisy_count, RULE.answer_epsilon, at + RULE.reach - 1) for at, noisy_count in answers)
+    answer = step(RULE, marks, tick, count, 0)
+    return over_time_record(
+        source="town",
+        monitor="places",
+        location_id=location,
+        rule=RULE,
+        tick=tick,
+        as_of=SLOTS.as_of(tick),
+        window_start=SLOTS.start(tick - RULE.window + 1),
+        answer=answer,
+        resumes_at=None if answer.resumes_at is None else SLOTS.as_of(answer.resumes_at),
+    )
+
+
+def snapshot(
+    shard: int,
+    tick: int,
+    noisy: dict[str, tuple[int, int]] | None = None,
+    *,
+    complete: bool = True,
+    registry: Registry = REGISTRY,
+    time: int = 2,
+) -> OutputRecord:
+    """What Algorithm 4 says at a tick about half an hour into slot `time`; the horizon has five ticks."""
+    return at_times_record(
+        source="town",
+        monitor="midday",
+        time=SLOTS.start(time) + HOUR // 2,
+        shard=shard,
+        shards=2,
+        tick=tick,
+        as_of=SLOTS.as_of(tick),
+        complete=complete,
+        final=tick == time + 4,
+        registry=registry.digest,
+        locations=len(registry.by_shard[shard]),
+        threshold=8,
+        epsilon=Fraction(1),
+        noisy_counts=noisy or {},
+    )
+
+
+@pytest.fixture
+def slots() -> Slots:
+    return SLOTS
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return REGISTRY
+
+
+@pytest.fixture
+def said() -> Callable[..., OutputRecord]:
+    """`said("market", 7, 3)`: what is said at tick 7 of 3 people (None: input not complete), W + A = 7."""
+    return over_time
+
+
+@pytest.fixture
+def shown() -> Callable[..., OutputRecord]:
+    """`shown(shard, tick, {location: (tick, noisy count)})`: a snapshot."""
+    return snapshot

@@ -1,0 +1,130 @@
+"""Folding: what a subscriber knows follows from the records alone, in whatever order and however often they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from monitor.contracts.alerts import OutputRecord, owner_record
+from monitor.scheme import Registry
+from monitor.watch.knowledge import AlertChange, Knowledge, SnapshotChange
+
+Said = Callable[..., OutputRecord]
+
+
+@pytest.fixture
+def knowledge(registry: Registry) -> Knowledge:
+    return Knowledge(registry)
+
+
+def take(knowledge: Knowledge, records: Iterable[OutputRecord]) -> list[AlertChange | SnapshotChange | None]:
+    return [knowledge.add(record.headers, record.value) for record in records]
+
+
+def test_the_latest_tick_of_a_location_counts(knowledge: Knowledge, said: Said) -> None:
+    #     tick  6     7      8
+    #           safe  noisy  paused
+    take(knowledge, [said("market", 6, 0), said("market", 7, 12), said("market", 8, 12, (7, 12))])
+    assert [(alert.location_id, alert.status, alert.tick) for alert in knowledge.alerts] == [("market", "paused", 8)]
+
+
+def test_a_record_that_comes_twice_or_late_changes_nothing(knowledge: Knowledge, said: Said, shown: Said) -> None:
+    records = [said("market", 7, 12), shown(1, 3, {"market": (3, 9)})]
+    take(knowledge, records)
+    before = knowledge.alerts, knowledge.times
+    assert take(knowledge, [*records, said("market", 6, 0), shown(1, 2)]) == [None] * 4
+    assert (knowledge.alerts, knowledge.times) == before
+
+
+def test_locations_come_in_the_order_of_the_registry(knowledge: Knowledge, said: Said) -> None:
+    take(knowledge, [said(place, 7, 0) for place in ("clinic", "unlisted", "market", "park")])
+    assert [alert.location_id for alert in knowledge.alerts] == ["market", "park", "clinic", "unlisted"]
+
+
+def test_types_that_are_not_known_are_skipped(knowledge: Knowledge) -> None:
+    owner = owner_record(
+        source="town",
+        service="town",
+        fingerprint="f",
+        input_topic_id="t",
+        partitions=1,
+        lost_at=None,
+        input_since=None,
+        partition=0,
+        at=0,
+    )
+    assert knowledge.add(owner.headers, owner.value) is None
+    assert knowledge.add([("ce_type", b"org.location-monitor.of_tomorrow")], b"\xff") is None
+    assert knowledge.add([], None) is None
+    assert knowledge.empty
+    assert knowledge.unreadable == 0
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\xff", b"{}", b'{"status": "safe"}'])
+def test_a_record_that_follows_no_contract_is_counted_and_says_nothing(
+    knowledge: Knowledge, said: Said, value: bytes | None
+) -> None:
+    assert knowledge.add(said("market", 7, 0).headers, value) is None
+    assert knowledge.empty
+    assert knowledge.unreadable == 1
+
+
+def test_a_location_that_a_complete_snapshot_does_not_list_is_safe(knowledge: Knowledge, shown: Said) -> None:
+    take(knowledge, [shown(0, 3), shown(1, 3, {"market": (3, 9)})])
+    (at,) = knowledge.times
+    assert at.statuses == {"market": "noisy_count", "park": "safe", "school": "safe", "clinic": "safe"}
+    assert at.noisy_counts == {"market": 9}
+    assert at.whole
+
+
+def test_an_unknown_snapshot_makes_nobody_safe_and_keeps_its_noisy_counts(knowledge: Knowledge, shown: Said) -> None:
+    take(knowledge, [shown(0, 4), shown(1, 4, {"market": (3, 9)}, complete=False)])
+    (at,) = knowledge.times
+    assert at.statuses == {"market": "noisy_count", "park": "safe", "school": "safe", "clinic": "unknown"}
+    assert not at.whole
+
+
+def test_a_shard_that_was_not_heard_of_is_unknown(knowledge: Knowledge, shown: Said) -> None:
+    take(knowledge, [shown(0, 3)])
+    (at,) = knowledge.times
+    assert at.statuses == {"market": "unknown", "park": "safe", "school": "safe", "clinic": "unknown"}
+    assert not at.final
+
+
+def test_nothing_is_safe_by_a_snapshot_of_another_registry(knowledge: Knowledge, shown: Said) -> None:
+    """A location that the service does not know is in no snapshot either: that does not make it safe."""
+    other = Registry(("market", "park", "school"), 2)
+    take(knowledge, [shown(0, 3, registry=other), shown(1, 3, {"market": (3, 9)}, registry=other)])
+    (at,) = knowledge.times
+    assert at.statuses == {"market": "noisy_count", "park": "unknown", "school": "unknown", "clinic": "unknown"}
+
+
+def test_a_time_is_dropped_once_nothing_more_is_said_about_it(knowledge: Knowledge, shown: Said) -> None:
+    #     slot   2     3     4     5     6     7
+    #     τ = 2  ticks 2 … 6, the last is final
+    #     τ = 4              ticks 4 … 8
+    take(knowledge, [shown(0, 6), shown(1, 6)])
+    (at,) = knowledge.times
+    assert at.final
+    take(knowledge, [shown(0, 7, time=4)])
+    assert [at.time for at in knowledge.times] == ["2026-01-05T04:30:00Z", "2026-01-05T02:30:00Z"]
+    take(knowledge, [shown(0, 8, time=4)])
+    assert [at.time for at in knowledge.times] == ["2026-01-05T04:30:00Z"]
+
+
+def test_a_change_names_what_is_new(knowledge: Knowledge, said: Said, shown: Said) -> None:
+    changes = take(
+        knowledge,
+        [
+            said("market", 6, 0),
+            said("market", 7, 0),
+            said("market", 8, 12),
+            shown(1, 3, {"market": (3, 9)}),
+            shown(1, 4, {"market": (3, 9)}),
+            shown(1, 5, {"market": (3, 9), "clinic": (5, 8)}),
+        ],
+    )
+    alerts = [(one.before and one.before.status, one.now.status) for one in changes if isinstance(one, AlertChange)]
+    assert alerts == [(None, "safe"), ("safe", "noisy_count")]
+    assert [one.fresh for one in changes if isinstance(one, SnapshotChange)] == [{"market": 9}, {"clinic": 8}]

@@ -1,0 +1,139 @@
+"""`watch` on a real Kafka: it finds one whole last tick, whatever lies behind it, and follows what comes."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from kafka.admin import NewTopic
+from rich.console import Console
+
+from monitor.clock import SteppedClock
+from monitor.config import load_config, load_registry
+from monitor.config.servers import KafkaSettings
+from monitor.contracts.alerts import OutputRecord, owner_record
+from monitor.embedded import EmbeddedKafka
+from monitor.errors import TopicError
+from monitor.service import Settings, settings_of
+from monitor.slots import Slots
+from monitor.times import DAY
+from monitor.watch.command import watch
+
+CONFIG = Path(__file__).parents[2] / "config" / "demo.yaml"
+
+Said = Callable[..., OutputRecord]
+
+
+class Eventually(Protocol):
+    def __call__(self, condition: Callable[[], object], deadline_seconds: float = 10.0) -> object: ...
+
+
+@pytest.fixture
+def settings(kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Settings:
+    """The demo's, with a topic of alerts of this test's own that is not there yet."""
+    config = load_config(CONFIG, {})
+    topics = config.kafka.topics.model_copy(update={"alerts": topic("alerts")})
+    servers = KafkaSettings(
+        bootstrap_servers=(kafka.bootstrap_servers,), topics=topics, partitions=config.kafka.partitions
+    )
+    moved = config.model_copy(update={"kafka": servers})
+    return settings_of(moved, load_registry(config.locations.file), bytes(16))
+
+
+Published = Iterable[tuple[OutputRecord, int]]
+
+
+@pytest.fixture
+def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
+    """Appends records with their timestamps (instants) to the topic, which it makes."""
+    name = settings.config.kafka.topics.alerts
+    with closing(settings.kafka.admin()) as admin:
+        configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
+        admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs)])
+    producer = settings.kafka.producer()
+
+    def append(records: Published) -> None:
+        for record, at in records:
+            producer.send(name, key=record.key, value=record.value, headers=record.headers, timestamp_ms=at // 1_000)
+        producer.flush(timeout=10)
+
+    yield append
+    producer.close(timeout=5)
+
+
+def output(settings: Settings, slots: Slots, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:
+    """Where `watch` writes, at the as_of of a tick; with `once` all of it is there."""
+    file = io.StringIO()
+    watch(settings, Console(file=file, width=200), SteppedClock(slots.as_of(tick)), stop, once=once)
+    return file
+
+
+def test_once_shows_one_whole_last_tick(
+    settings: Settings, publish: Callable[[Published], None], slots: Slots, said: Said
+) -> None:
+    publish((said(place, tick, 0), slots.as_of(tick)) for tick in range(30) for place in ("market", "clinic"))
+    lines = output(settings, slots, 29, threading.Event(), once=True).getvalue().splitlines()
+    assert lines == [
+        "As of Tue 6 Jan 06:00 UTC, tick 29",
+        "places market: safe: fewer than 10 target people since Tue 6 Jan 01:00",
+        "places clinic: safe: fewer than 10 target people since Tue 6 Jan 01:00",
+    ]
+
+
+def test_the_last_answers_are_found_behind_what_was_written_much_later(
+    settings: Settings, publish: Callable[[Published], None], slots: Slots, said: Said
+) -> None:
+    """A service that starts after a long pause writes an owner record first: it hides no answer."""
+    later = slots.as_of(29) + 10 * DAY
+    owner = owner_record(
+        source="town",
+        service="town",
+        fingerprint="f",
+        input_topic_id="t",
+        partitions=1,
+        lost_at=None,
+        input_since=None,
+        partition=0,
+        at=later,
+    )
+    publish([*((said("market", tick, 0), slots.as_of(tick)) for tick in range(30)), (owner, later)])
+    told = output(settings, slots, 29, threading.Event(), once=True).getvalue()
+    assert "As of Tue 6 Jan 06:00 UTC, tick 29" in told
+
+
+def test_once_on_an_empty_topic_says_so(settings: Settings, publish: Callable[[Published], None], slots: Slots) -> None:
+    publish([])
+    assert output(settings, slots, 0, threading.Event(), once=True).getvalue() == "Nothing was published yet.\n"
+
+
+def test_without_a_topic_it_says_what_to_do(settings: Settings, slots: Slots) -> None:
+    with pytest.raises(TopicError, match="there is no such topic: run `location-monitor topics --create`"):
+        output(settings, slots, 0, threading.Event(), once=True)
+
+
+def test_changes_are_told_as_they_come_until_it_is_stopped(
+    settings: Settings,
+    publish: Callable[[Published], None],
+    slots: Slots,
+    said: Said,
+    eventually: Eventually,
+) -> None:
+    publish([(said("market", 6, 0), slots.as_of(6))])
+    stop, file = threading.Event(), io.StringIO()
+    console, clock = Console(file=file, width=200), SteppedClock(slots.as_of(6))
+    thread = threading.Thread(target=watch, args=(settings, console, clock, stop), kwargs={"once": False})
+    thread.start()
+    try:
+        eventually(lambda: "places market: safe" in file.getvalue())
+        publish([(said("market", 7, 12), slots.as_of(7))])
+        news = "2026-01-05T08:00:00Z market: at most 12 target people in the last 5h (noisy)\n"
+        eventually(lambda: file.getvalue().endswith(news))
+    finally:
+        stop.set()
+        thread.join(10)
+    assert not thread.is_alive()
