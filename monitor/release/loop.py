@@ -113,7 +113,8 @@ class ReleaseLoop:
         if stop.is_set():
             return
         if not self._clock.simulated and self._clock.now() >= self._scheme.slots.as_of(tick + 1):
-            self._observer.skipped(self._monitors())
+            if owners:
+                self._observer.skipped(self._monitors())
             return
         decisions = [decision for owner in owners if (decision := self._decided(owner, tick, evidence)) is not None]
         self._observer.tick_took(time.perf_counter() - began)
@@ -139,35 +140,34 @@ class ReleaseLoop:
             for shard, asked in owner.questions(tick).items():
                 questions[shard] = questions.get(shard, Question()).with_more(asked)
         barrier: Mapping[int, int] | None = None
-        evidence = Evidence({}, {})
+        readings: dict[int, Reading] = {}
         while questions:
             seen = self._progressed.number
             try:
                 if barrier is None:
                     barrier = self._input.barrier()
                     passing("tick.barrier")
-                evidence = self._read(tick, barrier, questions)
+                readings |= self._complete(tick, barrier, questions)
             except InputChangedError:
                 raise
             except (UnreachableError, WindowsError) as error:
                 log.warning("tick %d: %s", tick, error)
-            if evidence.complete and all(evidence.complete.values()):
-                break
+            # What is complete stays so: a shard that lags must not have the others read again after the release.
+            questions = {shard: asked for shard, asked in questions.items() if shard not in readings}
             if stop.is_set() or (not self._clock.simulated and self._clock.now() >= self._release_time(tick)):
                 break
-            self._progressed.wait(seen, POLL_SECONDS)
-        return evidence
+            if questions:
+                self._progressed.wait(seen, POLL_SECONDS)
+        return Evidence(readings, dict.fromkeys(readings, True))
 
-    def _read(self, tick: int, barrier: Mapping[int, int], questions: Mapping[int, Question]) -> Evidence:
-        readings = self._windows.read(questions)
-        return Evidence(
-            readings, {shard: self._complete(reading, barrier, tick) for shard, reading in readings.items()}
-        )
-
-    def _complete(self, reading: Reading, barrier: Mapping[int, int], tick: int) -> bool:
-        """Whether a reading holds all that was produced before as_of, and was made before its release (rule 2)."""
-        in_time = self._clock.simulated or reading.time <= self._release_time(tick)
-        return in_time and all(reading.progress.get(partition, -1) >= end for partition, end in barrier.items())
+    def _complete(self, tick: int, barrier: Mapping[int, int], questions: Mapping[int, Question]) -> dict[int, Reading]:
+        """The readings that hold all that was produced before as_of, and were made before its release (rule 2)."""
+        return {
+            shard: reading
+            for shard, reading in self._windows.read(questions).items()
+            if (self._clock.simulated or reading.time <= self._release_time(tick))
+            and all(reading.progress.get(partition, -1) >= end for partition, end in barrier.items())
+        }
 
     def _decided(self, owner: Owner, tick: int, evidence: Evidence) -> Decision | None:
         try:
