@@ -1,0 +1,73 @@
+"""The documents, read as text, as links and as tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_CELL = re.compile(r"(?<!\\)\|")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One Markdown file."""
+
+    path: Path
+    text: str
+
+    def fences(self, language: str) -> list[str]:
+        """The code blocks of a language."""
+        return [code for found, code in _FENCE.findall(self.text) if found == language]
+
+    @property
+    def prose(self) -> str:
+        """The text without code blocks."""
+        return _FENCE.sub("", self.text)
+
+    @property
+    def anchors(self) -> set[str]:
+        """What its headings can be linked by, as code hosts make it."""
+        headings = re.findall(r"^#+ (.+)$", self.prose, re.MULTILINE)
+        return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+    def rows(self, under: str) -> Iterator[list[str]]:
+        """The cells of the tables under a heading, until the next one, without the tables' heads."""
+        section = self.prose.split(f"# {under}\n", 1)[1].split("\n#", 1)[0]
+        lines = [line for line in section.splitlines() if line.startswith("|")]
+        for line, following in zip(lines, [*lines[1:], ""], strict=True):
+            if not line.startswith("|---") and not following.startswith("|---"):
+                yield [cell.strip() for cell in _CELL.split(line)[1:-1]]
+
+    def __str__(self) -> str:
+        """Its path from the project's root."""
+        return str(self.path.relative_to(ROOT))
+
+
+def documents() -> list[Document]:
+    """README, changelog, and everything under docs/."""
+    paths = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [Document(path, path.read_text(encoding="utf-8")) for path in paths]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for `document` on each of them."""
+    if "document" in metafunc.fixturenames:
+        metafunc.parametrize("document", documents(), ids=str)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The project's root."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def named() -> dict[str, Document]:
+    """The documents by their path from the root."""
+    return {str(document): document for document in documents()}

@@ -1,0 +1,92 @@
+"""The access list that the operations page gives suffices, on real servers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from monitor.compile import compile_scheme
+from monitor.config import load_config, load_registry
+from monitor.embedded import EmbeddedValkey
+from monitor.scheme import Scheme
+from monitor.windows.facts import Question, ShardFacts, Span
+from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_store import RedisWindows
+
+USER, SECRET = "location-monitor", "open sesame"
+
+
+def _rules(named: dict[str, Any]) -> list[str]:
+    line = re.search(r"^user location-monitor (.+)$", named["docs/operations.md"].text, re.MULTILINE)
+    assert line is not None
+    return [rule.replace("PASSWORD", SECRET) for rule in shlex.split(line[1].replace(">", "'>'"))]
+
+
+def _more_for_a_cluster(named: dict[str, Any]) -> list[str]:
+    found = re.search(r"add `((?:\+[a-z|]+ ?)+)`", named["docs/operations.md"].text)
+    assert found is not None
+    return found[1].split()
+
+
+@contextmanager
+def _user(url: str, rules: list[str]) -> Iterator[redis.Redis]:
+    with closing(redis.Redis.from_url(url, decode_responses=True)) as client:
+        client.execute_command("ACL", "SETUSER", USER, *rules)  # type: ignore[no-untyped-call]  # redis-py gives it no types
+        client.acl_log_reset()
+        try:
+            yield client
+        finally:
+            client.acl_deluser(USER)
+            client.flushall()
+
+
+def _use(url: str, scheme: Scheme, *, cluster: bool) -> None:
+    """Everything that the service asks of its store."""
+    client = redis_client(RedisAddress(url, USER, SECRET, None, cluster))
+    windows = RedisWindows(scheme, "0123456789abcdef", client)
+    row = int(scheme.watched_rows[0])
+    shard = int(scheme.registry.shard[row])
+    facts = ShardFacts({row: ([b"p" * 16], [5])}, {1_000_000: [row.to_bytes(4, "big") + b"p" * 16]})
+    try:
+        windows.check()
+        assert windows.empty()
+        windows.begin(0, 0, 0)
+        windows.write([Span(0, 0, 1)], {shard: facts})
+        assert windows.progress()[shard] == {0: 1}
+        reading = windows.read({shard: Question(((row, 0),), (1_000_000,))})[shard]
+        assert reading.counts == {(row, 0): 1}
+        windows.restart(0, 0, 0)
+        windows.tidy([shard], 1, [999_999], [1_000_000])
+    finally:
+        windows.close()
+
+
+def _scheme(root: Path) -> Scheme:
+    """That of city.yaml, whose name the access list has."""
+    config = load_config(root / "config/city.yaml", {})
+    return compile_scheme(config, load_registry(config.locations.file))
+
+
+def _refused(client: redis.Redis) -> set[str]:
+    """What was refused but for the client's telling its name, which is said to be of no consequence."""
+    return {str(entry["object"]) for entry in client.acl_log()} - {"client|setinfo"}
+
+
+def test_the_access_list_suffices_on_one_server(named: dict[str, Any], root: Path, any_redis: str) -> None:
+    with _user(any_redis, _rules(named)) as client:
+        _use(any_redis, _scheme(root), cluster=False)
+        assert _refused(client) == set()
+
+
+def test_with_what_is_added_it_suffices_on_a_cluster(
+    named: dict[str, Any], root: Path, valkey_cluster: EmbeddedValkey
+) -> None:
+    with _user(valkey_cluster.url, [*_rules(named), *_more_for_a_cluster(named)]) as client:
+        _use(valkey_cluster.url, _scheme(root), cluster=True)
+        assert _refused(client) == set()

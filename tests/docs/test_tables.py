@@ -1,0 +1,151 @@
+"""The tables of keys, metrics, settings and codes are complete, and say what the code says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from monitor.compile import compile_scheme
+from monitor.config import load_config, load_registry
+from monitor.config.environment import PREFIX as VARIABLES
+from monitor.config.environment import SECRETS
+from monitor.config.model import Config
+from monitor.config.monitors import KINDS
+from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
+from monitor.operate.metrics import FATES, PREFIX, Metrics
+from monitor.operate.topics import LEAST_MESSAGE_BYTES, needs
+from monitor.times import DAY, format_duration
+
+_KEY_SECTIONS = ("service", "clock", "locations and visits", "privacy", "kafka", "redis", "metrics")
+
+
+def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+    """Every key of a model with its field, but secrets, which are documented as variables."""
+    for name, field in model.model_fields.items():
+        section = field.annotation
+        if inspect.isclass(section) and issubclass(section, BaseModel):
+            yield from _keys(section, f"{prefix}{name}.")
+        elif (*prefix.split(".")[:-1], name) not in SECRETS:
+            yield f"{prefix}{name}", field
+
+
+def _shown(field: FieldInfo) -> str:
+    """A default as the tables write it."""
+    if field.is_required():
+        return "required"
+    default = field.default
+    if default is None or default is PydanticUndefined:
+        return "none"
+    if isinstance(default, bool):
+        return str(default).lower()
+    # A number of a microsecond's size or more is a duration: no setting but durations has such a default.
+    return format_duration(default) if isinstance(default, int) and default >= 1_000_000 else str(default)
+
+
+def _documented(rows: Iterator[list[str]]) -> dict[str, str]:
+    return {key.strip("`"): default.strip("`") for key, _meaning, default, _example in rows}
+
+
+def test_every_key_of_the_configuration_is_documented_with_its_default(named: dict[str, Any]) -> None:
+    page = named["docs/configuration.md"]
+    expected = {key: _shown(field) for key, field in _keys(Config, "") if not key.startswith("monitors")}
+    documented: dict[str, str] = {}
+    for section in _KEY_SECTIONS:
+        documented |= _documented(page.rows(section))
+    assert documented == expected
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_key_of_a_monitor_is_documented_with_its_default(named: dict[str, Any], kind: str) -> None:
+    rows = named["docs/configuration.md"].rows(f"monitors, kind {kind}")
+    expected = {key: _shown(field) for key, field in _keys(KINDS[kind], "monitors[].")}
+    assert _documented(rows) == expected
+
+
+def test_every_key_has_an_example_that_yaml_can_read(named: dict[str, Any]) -> None:
+    page = named["docs/configuration.md"]
+    for section in (*_KEY_SECTIONS, *(f"monitors, kind {kind}" for kind in KINDS)):
+        for key, meaning, _default, example in page.rows(section):
+            assert len(meaning) > 5, key
+            assert yaml.safe_load(example.strip("`")) is not None, key
+
+
+def test_every_secret_is_documented_as_a_variable(named: dict[str, Any]) -> None:
+    text = named["docs/configuration.md"].text
+    for path in SECRETS:
+        assert f"`{VARIABLES}{'__'.join(path).upper()}`" in text
+
+
+def test_every_metric_is_documented_with_its_labels_and_no_other(named: dict[str, Any]) -> None:
+    rows = named["docs/operations.md"].rows("Metrics and health")
+    documented = {row[0].strip("`"): tuple(re.findall(r"`(\w+)`", row[1])) for row in rows}
+    metrics = Metrics()
+    collectors = metrics.registry._collector_to_names
+    exposed = {}
+    for collector in collectors:
+        for family in collector.collect():
+            if family.name.startswith(PREFIX):
+                suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
+                exposed[family.name + suffix] = tuple(getattr(collector, "_labelnames", ()))
+    exposed[f"{PREFIX}_build_info"] = ("version",)
+    assert documented == exposed
+
+
+def test_every_value_of_a_label_that_the_code_gives_is_documented(named: dict[str, Any], root: Path) -> None:
+    meanings = {row[0].strip("`"): row[2] for row in named["docs/operations.md"].rows("Metrics and health")}
+    code = "".join(path.read_text(encoding="utf-8") for path in (root / "monitor").rglob("*.py"))
+    causes = set(re.findall(r"recovery\(\"(\w+)\"\)", code))
+    assert causes
+    assert causes == set(re.findall(r"`(\w+)`", meanings[f"{PREFIX}_recoveries_total"]))
+    assert set(FATES) == set(re.findall(r"`(\w+)`", meanings[f"{PREFIX}_visits_total"]))
+
+
+def test_every_metric_named_anywhere_exists(document: Any, named: dict[str, Any]) -> None:
+    known = {row[0].strip("`") for row in named["docs/operations.md"].rows("Metrics and health")}
+    assert set(re.findall(rf"\b{PREFIX}_[a-z_]+\b", document.text)) <= known
+
+
+def test_every_exit_code_is_documented(named: dict[str, Any]) -> None:
+    rows = [int(row[0]) for row in named["docs/operations.md"].rows("Exit codes")]
+    assert rows == [EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_REFUSED]
+
+
+def test_every_setting_of_a_topic_is_documented_with_its_value(named: dict[str, Any], root: Path) -> None:
+    config = load_config(root / "config/city.yaml", {})
+    scheme = compile_scheme(config, load_registry(config.locations.file))
+    visits, alerts, dead_letters = needs(scheme, config.kafka, simulated=False)
+    expected = {("input", setting.key) for setting in visits.settings}
+    expected |= {("output", setting.key) for setting in alerts.settings}
+    rows = list(named["docs/operations.md"].rows("Topics"))
+    documented = {
+        (topic, row[1].strip("`")) for row in rows for topic in (("input", "output") if row[0] == "both" else (row[0],))
+    }
+    assert documented == expected
+    assert dead_letters.settings == ()
+    values = {row[1].strip("`"): row[2] for row in rows}
+    exact = {setting.key: setting.create for setting in visits.settings if setting.key != "retention.ms"}
+    assert {key: values[key].strip("`") for key in exact} == exact
+    assert str(LEAST_MESSAGE_BYTES) in values["max.message.bytes"]
+
+
+def test_the_formulas_of_what_is_kept_are_those_of_the_code(root: Path) -> None:
+    """At least max(W, R) + F + 4 slots of the input and max(W + F + 1, R) + 2 of the output; a day more is made."""
+    config = load_config(root / "config/city.yaml", {})
+    scheme = compile_scheme(config, load_registry(config.locations.file))
+    window, horizon, ahead = scheme.widest_window, scheme.longest_horizon, scheme.ahead
+    least = (max(window, horizon) + ahead + 4, max(window + ahead + 1, horizon) + 2)
+    for topic, slots in zip(needs(scheme, config.kafka, simulated=False), least, strict=False):
+        setting = next(setting for setting in topic.settings if setting.key == "retention.ms")
+        milliseconds = slots * scheme.slots.length // 1_000
+        assert setting.suffices(str(milliseconds))
+        assert not setting.suffices(str(milliseconds - 1))
+        assert int(setting.create) == milliseconds + DAY // 1_000
