@@ -1,0 +1,334 @@
+"""`location-monitor run` as a process of its own, on real servers, with the real clock and slots of two seconds."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+import redis
+import yaml
+from kafka import OffsetAndMetadata, TopicPartition
+
+from monitor.connections import KafkaConnections
+from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.embedded.ports import ReservedPort
+from monitor.times import SECOND, format_instant, parse_instant
+
+PLANTED = "planted-person-4711"
+
+
+class Eventually(Protocol):
+    """The type of the fixture `eventually`."""
+
+    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
+        """The condition's first true value."""
+
+
+class Site:
+    """A folder with a configuration, and the commands run in it. ε is 40, so that answers are all but certain."""
+
+    def __init__(self, folder: Path, name: str, kafka: str, store: str) -> None:
+        self.folder, self.name = folder, name
+        self.connections = KafkaConnections((kafka,))
+        (folder / "locations.csv").write_text("location_id\ninn\nbath\n")
+        (folder / "person.key").write_text("0123456789abcdef" * 4)
+        self.tree: dict[str, Any] = {
+            "service": {"name": name, "shards": 2},
+            "clock": {
+                "slot": "2s",
+                "origin": "2026-01-01T00:00:00+00:00",
+                "release_delay": "500ms",
+                "tolerance": "100ms",
+            },
+            "locations": {"file": "locations.csv"},
+            "visits": {"default_stay": "1s", "accept_ahead": "2s", "person_key_file": "person.key"},
+            "privacy": {"epsilon": "4000", "period": "1m"},
+            "monitors": [
+                {
+                    "name": "places",
+                    "kind": "over_time",
+                    "locations": ["inn", "bath"],
+                    "epsilon": "80",
+                    "threshold": 3,
+                    "window": "20s",
+                }
+            ],
+            "kafka": {
+                "bootstrap_servers": [kafka],
+                "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
+                "partitions": {"visits": 2, "alerts": 1},
+            },
+            "redis": {"url": store},
+            "metrics": {"port": 0},
+        }
+
+    @property
+    def config(self) -> Path:
+        path = self.folder / "service.yaml"
+        path.write_text(yaml.safe_dump(self.tree))
+        return path
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command run to its end."""
+        argv = [sys.executable, "-m", "monitor.cli", *words, "--config", str(self.config)]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+
+    @contextmanager
+    def running(self) -> Iterator[Process]:
+        """`run`, killed at the end if it still is there."""
+        with (self.folder / "stderr").open("wb") as errors:
+            argv = [sys.executable, "-m", "monitor.cli", "run", "--config", str(self.config)]
+            process = subprocess.Popen(argv, stdout=errors, stderr=errors)
+            try:
+                yield Process(process, self.folder / "stderr")
+            finally:
+                process.kill()
+                process.wait()
+
+    def put(self, persons: list[str], location: str) -> None:
+        """Produce a visit of each person, now; and something bad that holds the first one's id."""
+        now = time.time_ns() // 1_000
+        times = {"arrived_at": format_instant(now - SECOND), "left_at": format_instant(now)}
+        with closing(self.connections.producer()) as producer:
+            for person in persons:
+                visit = {"person_id": person, "location_id": location, **times}
+                producer.send(self.tree["kafka"]["topics"]["visits"], value=json.dumps(visit).encode())
+            bad = {"person_id": persons[0], "location_id": "attic", **times}
+            producer.send(self.tree["kafka"]["topics"]["visits"], value=json.dumps(bad).encode())
+            producer.flush()
+
+    def records(self) -> list[Any]:
+        """What is in the output topic."""
+        place = TopicPartition(self.tree["kafka"]["topics"]["alerts"], 0)
+        with closing(self.connections.consumer()) as consumer:
+            consumer.assign([place])
+            consumer.seek(place, 0)
+            end = consumer.end_offsets([place])[place]
+            found: list[Any] = []
+            while consumer.position(place) < end:
+                found += consumer.poll(timeout_ms=200).get(place, [])
+        return found
+
+    def answers(self, location: str) -> list[dict[str, Any]]:
+        """What was said about a location."""
+        values = [json.loads(record.value) for record in self.records()]
+        return [value for value in values if value.get("location_id") == location]
+
+
+class Process:
+    """A running service."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process, self._log = process, log
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body of an answer of the metrics' port; 0 while there is none."""
+        port = re.search(r"metrics and health on port (\d+)", self.log)
+        if port is None:
+            return 0, ""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}{path}", timeout=5) as answer:  # of this test
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def stop(self) -> int:
+        """SIGTERM, and the exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(60)
+
+
+@pytest.fixture
+def site(kafka: EmbeddedKafka, store: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]) -> Site:
+    """A site whose topics don't exist yet."""
+    return Site(tmp_path, topic("run"), kafka.bootstrap_servers, store.url)
+
+
+def stored(url: str) -> bytes:
+    """Every key and value of a store."""
+    with closing(redis.Redis.from_url(url)) as client:
+        found = [client.dump(key) or b"" for key in client.scan_iter()]
+        values = [repr((key, everything(client, key))).encode() for key in client.scan_iter()]
+    assert values
+    return b"\n".join(found + values)
+
+
+def everything(client: Any, key: bytes) -> Any:
+    readers = {
+        b"hash": client.hgetall,
+        b"zset": lambda name: client.zrange(name, 0, -1, withscores=True),
+        b"set": client.smembers,
+        b"string": client.get,
+    }
+    return readers[client.type(key)](key)
+
+
+def members(site: Site) -> dict[str, int]:
+    """How many members each of the two groups has."""
+    with closing(site.connections.admin()) as admin:
+        groups = [site.name, f"{site.name}-release"]
+        described = admin.describe_groups(groups)
+        return {group: len(described[group]["members"]) for group in groups}
+
+
+def test_it_answers_on_time_shows_itself_ready_and_stops_in_order(
+    site: Site, store: EmbeddedValkey, eventually: Eventually
+) -> None:
+    made = site.command("topics", "--create")
+    assert (made.returncode, made.stderr) == (0, "")
+    with site.running() as process:
+        eventually(lambda: process.get("/readyz")[0] == 200, 30)
+        assert process.get("/healthz")[0] == 200
+        assert sorted(members(site).values()) == [1, 1]
+        eventually(lambda: site.answers("inn"), 10)
+        site.put([PLANTED, "second", "third"], "inn")
+        noisy = eventually(lambda: [said for said in site.answers("inn") if said["status"] == "noisy_count"], 10)
+        assert noisy[0]["noisy_count"] == 3
+        assert {"safe"} <= {said["status"] for said in site.answers("bath")} <= {"safe", "unknown"}
+        assert_on_time(site, eventually)
+        metrics = process.get("/metrics")[1]
+        assert 'location_monitor_visits_total{fate="applied"} 3.0' in metrics
+        assert 'location_monitor_visits_total{fate="dead_letter"} 1.0' in metrics
+        assert PLANTED.encode() not in stored(store.url)
+        assert process.stop() == 0
+        everywhere = [process.log, metrics, *(repr(record) for record in site.records())]
+        assert not [text for text in everywhere if PLANTED in text]
+        assert "SIGTERM: finishing what is under way" in process.log
+    assert members(site) == {site.name: 0, f"{site.name}-release": 0}
+
+
+def assert_on_time(site: Site, eventually: Eventually) -> None:
+    """The next two answers come half a second after their tick closed at the earliest, and before the next one does."""
+    for _ in range(2):
+        newest = eventually(partial(later, site, len(site.answers("bath"))))[-1]
+        late = time.time_ns() // 1_000 - parse_instant(newest["as_of"])
+        assert SECOND // 2 <= late < 5 * SECOND // 2
+    ticks = [said["tick"] for said in site.answers("bath")]
+    assert ticks == sorted(set(ticks))
+
+
+def later(site: Site, known: int) -> list[dict[str, Any]]:
+    return site.answers("bath")[known:]
+
+
+def test_started_again_it_goes_on_with_the_pause(site: Site, eventually: Eventually) -> None:
+    site.command("topics", "--create")
+    with site.running() as process:
+        eventually(lambda: process.get("/readyz")[0] == 200, 30)
+        site.put(["a", "b", "c"], "inn")
+        noisy = eventually(lambda: [said for said in site.answers("inn") if said["status"] == "noisy_count"], 15)[0]
+        assert process.stop() == 0
+    before = len(site.answers("inn"))
+    with site.running() as process:
+        said = eventually(lambda: site.answers("inn")[before + 1 :], 30)
+        assert process.stop() == 0
+    assert said[0]["status"] == "paused"
+    assert said[0]["answers"] == noisy["answers"]
+
+
+def test_started_while_kafka_is_away_it_says_so_stays_alive_and_goes_on_when_it_comes(
+    store: EmbeddedValkey, kafka: EmbeddedKafka, tmp_path: Path, topic: Callable[[str], str], eventually: Eventually
+) -> None:
+    with EmbeddedKafka() as own:
+        site = Site(tmp_path, topic("late"), own.bootstrap_servers, store.url)
+        assert site.command("topics", "--create").returncode == 0
+        own.kill()
+        with site.running() as process:
+            eventually(
+                lambda: f"Kafka at {site.tree['kafka']['bootstrap_servers'][0]} cannot be used" in process.log, 30
+            )
+            assert process.get("/readyz")[0] == 503
+            assert process.get("/healthz")[0] == 200
+            own.restart()
+            eventually(lambda: process.get("/readyz")[0] == 200, 40)
+            eventually(lambda: site.answers("inn"), 10)
+            assert process.stop() == 0
+
+
+def test_started_while_redis_is_away_it_says_so_stays_alive_and_goes_on_when_it_comes(
+    kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path: Path, eventually: Eventually, topic: Callable[[str], str]
+) -> None:
+    reserved = ReservedPort()
+    port = reserved.number
+    reserved.release()
+    site = Site(tmp_path, topic("late"), kafka.bootstrap_servers, f"redis://127.0.0.1:{port}/0")
+    assert site.command("topics", "--create").returncode == 0
+    with site.running() as process:
+        eventually(lambda: f"Redis at 127.0.0.1:{port} cannot be reached" in process.log, 30)
+        assert process.get("/readyz")[0] == 503
+        with EmbeddedValkey(ValkeySettings(port=port)):
+            eventually(lambda: process.get("/readyz")[0] == 200, 40)
+            eventually(lambda: site.answers("inn"), 10)
+            assert process.stop() == 0
+
+
+def test_a_wrong_configuration_ends_with_2_and_every_error(site: Site) -> None:
+    site.tree["monitors"][0]["threshold"] = 0
+    site.tree["clock"]["slot"] = "soon"
+    site.tree["kafka"]["bootstrap_servers"] = []
+    ended = site.command("run")
+    assert ended.returncode == 2
+    assert "nothing was started" in ended.stderr
+    for key in ("monitors.0.threshold", "clock.slot", "kafka.bootstrap_servers"):
+        assert f"- {key}" in ended.stderr
+
+
+def test_missing_topics_end_with_3_and_what_to_do(site: Site) -> None:
+    ended = site.command("run")
+    assert ended.returncode == 3
+    assert f"{site.name}.visits" in ended.stderr
+    assert "topics --create" in ended.stderr
+
+
+def test_a_store_that_may_evict_ends_with_3_and_what_to_do(site: Site, valkey: EmbeddedValkey) -> None:
+    with EmbeddedValkey(ValkeySettings(arguments=("--maxmemory-policy", "allkeys-lru"))) as evicting:
+        site.tree["redis"]["url"] = evicting.url
+        assert site.command("topics", "--create").returncode == 0
+        ended = site.command("run")
+    assert ended.returncode == 3
+    assert "maxmemory-policy is allkeys-lru: expected noeviction" in ended.stderr
+
+
+def test_topics_are_made_once_and_a_lost_ledger_must_be_called_by_its_name(site: Site) -> None:
+    assert "made" in site.command("topics", "--create").stdout
+    assert "all topics were there; the ledger had begun" in site.command("topics", "--create").stdout
+    assert site.command("topics").returncode == 0
+    with closing(site.connections.consumer(group_id=site.name)) as consumer:
+        place = TopicPartition(f"{site.name}.visits", 0)
+        consumer.assign([place])
+        consumer.commit({place: OffsetAndMetadata(0, "", -1)})
+    with closing(site.connections.admin()) as admin:
+        admin.delete_topics([f"{site.name}.alerts"])
+    for _ in range(2):
+        refused = site.command("topics", "--create")
+        assert refused.returncode == 3
+        assert "--first-start" in refused.stderr
+        assert "--ledger-lost" in refused.stderr
+    lost = site.command("topics", "--create", "--ledger-lost")
+    assert (lost.returncode, "all counts as spent at" in lost.stdout) == (0, True)
+
+
+def test_words_that_do_not_go_together_end_with_2(site: Site) -> None:
+    assert site.command("topics", "--create", "--first-start", "--ledger-lost").returncode == 2
+    assert site.command("topics", "--ledger-lost").returncode == 2
