@@ -3,10 +3,19 @@
 MonitorError
 ├── UsageError                  exit 2: wrong usage or configuration; nothing was started
 │   ├── ConfigError             every problem of a configuration at once
+│   ├── ContradictionError      targets that no plan can meet together
 │   ├── DurationError           a duration that cannot be read
 │   └── TimeError               a time that cannot be read
 ├── PrivacyError                exit 2: a value that the privacy arithmetic cannot take
 │   ├── EpsilonError            not an exact ε > 0
+│   ├── ExactnessError          a binary float where an exact number is needed
+│   ├── CountsError             counts that are none: negative, not whole, or no entry at all
+│   ├── SelectionError          answers asked for that there are not: none, or more than items
+│   ├── PolicyError             a policy, or records and datasets that do not fit it
+│   │   └── MixedPoliciesError  several policies where one guarantee needs one
+│   ├── UnsuitableError         a mechanism whose proof needs what the query does not have
+│   ├── BudgetError             more ε requested than remains
+│   ├── UnknownEventError       an event that the accountant has no rule for
 │   ├── InsecureNoiseError      noise that is not the operating system's, in the service
 │   └── OverspentError          more than the configuration states that one person may pay
 ├── RefusedError                exit 3: refused because of what was found on the servers
@@ -27,6 +36,7 @@ MonitorError
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 EXIT_DONE = 0
@@ -78,6 +88,14 @@ class ConfigError(UsageError):
         super().__init__(f"{source}: {count}, nothing was started:\n{lines}")
 
 
+class ContradictionError(UsageError):
+    """Targets that no plan can meet together. `names` are those of the targets that collide."""
+
+    def __init__(self, message: str, names: tuple[str, ...]) -> None:
+        self.names = names
+        super().__init__(message)
+
+
 class DurationError(UsageError, ValueError):
     """A duration that is not written as in Prometheus (`30s`, `1h30m`, `14d`)."""
 
@@ -94,6 +112,47 @@ class PrivacyError(MonitorError):
 
 class EpsilonError(PrivacyError, ValueError):
     """An ε that is not an exact rational above zero."""
+
+
+class ExactnessError(PrivacyError, ValueError):
+    """A binary float where an exact number is needed."""
+
+
+class CountsError(PrivacyError, ValueError):
+    """Counts that are none: negative, not whole, or no entry at all. The message never says a count."""
+
+
+class SelectionError(PrivacyError, ValueError):
+    """Answers asked for that there are not: fewer than one, or more than there are items."""
+
+
+class PolicyError(PrivacyError, ValueError):
+    """A policy that makes no sense, or records and datasets that do not fit it."""
+
+
+class MixedPoliciesError(PolicyError):
+    """Several policies where one guarantee needs one."""
+
+
+class UnsuitableError(PrivacyError):
+    """A mechanism whose proof needs what the query under this policy does not have."""
+
+
+class BudgetError(PrivacyError):
+    """More ε requested than remains. Nothing was spent."""
+
+    def __init__(self, requested: Fraction, remaining: Fraction, remedy: str) -> None:
+        self.requested = requested
+        self.remaining = remaining
+        self.difference = requested - remaining
+        super().__init__(
+            f"ε requested is {requested}, remaining is {remaining}: expected at most what remains, "
+            f"{self.difference} less. {remedy}"
+        )
+
+
+class UnknownEventError(PrivacyError, TypeError):
+    """An event that the accountant has no rule for: what it costs is unknown, so it is refused."""
 
 
 class InsecureNoiseError(PrivacyError):

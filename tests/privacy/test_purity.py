@@ -12,7 +12,7 @@ import pytest
 import monitor.privacy
 
 FILES = sorted(Path(monitor.privacy.__file__).parent.glob("*.py"))
-DISPLAYS = {"odds.py", "over_time.py"}
+DISPLAYS = {"estimates.py", "odds.py", "over_time.py"}
 RANDOM = {"random", "secrets"}
 
 

@@ -1,0 +1,119 @@
+"""Composition: exact sums, one policy, a budget that is never exceeded; and the theorem itself, enumerated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import cast
+
+import pytest
+
+from monitor.errors import BudgetError, EpsilonError, MixedPoliciesError, PrivacyError, UnknownEventError
+from monitor.privacy.composition import Accountant, Event, Parallel, PostProcessed, Released, Repeated, Sequential
+from monitor.privacy.policies import VISITED, Policy, RecordPolicy
+
+PLACES = RecordPolicy.uniform(VISITED, 2)
+THIRD = Released(PLACES, Fraction(1, 3))
+HALF = Released(PLACES, Fraction(1, 2))
+
+
+def accountant(budget: Fraction = Fraction(1)) -> Accountant:
+    return Accountant(PLACES, budget)
+
+
+@pytest.mark.parametrize(
+    ("event", "cost"),
+    [
+        (HALF, Fraction(1, 2)),
+        (Sequential((HALF, THIRD)), Fraction(5, 6)),
+        (Sequential(()), Fraction(0)),
+        (Repeated(THIRD, 3), Fraction(1)),
+        (PostProcessed(PostProcessed(THIRD)), Fraction(1, 3)),
+        (Parallel(("wards", "offices"), (HALF, THIRD)), Fraction(1, 2)),
+        (Sequential((Parallel(("a", "b"), (Repeated(THIRD, 2), HALF)), THIRD)), Fraction(1)),
+    ],
+)
+def test_costs_are_exact(event: Event, cost: Fraction) -> None:
+    """Sums in sequence, the greatest in parallel, nothing for post-processing; three thirds are one."""
+    assert accountant().compose(event).spent == cost
+    assert accountant().compose(event).remaining == 1 - cost
+
+
+def test_a_budget_is_met_exactly_and_not_exceeded() -> None:
+    """The error says requested, remaining, difference and what to do; what is refused is not spent."""
+    account = accountant().compose(Repeated(THIRD, 2))
+    with pytest.raises(BudgetError, match=r"requested is 1/2, remaining is 1/3: .* 1/6 less\. Ask for fewer") as caught:
+        account.compose(HALF)
+    assert (caught.value.requested, caught.value.remaining, caught.value.difference) == (
+        Fraction(1, 2),
+        Fraction(1, 3),
+        Fraction(1, 6),
+    )
+    assert account.compose(THIRD).remaining == 0
+
+
+def test_an_event_for_a_wider_policy_counts_under_a_narrower_one_but_not_the_other_way() -> None:
+    """What is differentially private is so under every policy ([ADP], Theorem 5(2))."""
+    symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
+    assert accountant().cost(Released(symmetric, Fraction(1))) == 1
+    with pytest.raises(MixedPoliciesError, match="another policy"):
+        Accountant(symmetric, Fraction(1)).compose(HALF)
+    with pytest.raises(MixedPoliciesError, match="same attributes"):
+        Accountant(RecordPolicy.uniform(VISITED, 3), Fraction(1)).compose(Sequential((HALF,)))
+
+
+def test_an_unknown_event_is_refused() -> None:
+    """Also within a known one."""
+
+    @dataclass(frozen=True, slots=True)
+    class Gaussian(Event):
+        sigma: int
+
+    with pytest.raises(UnknownEventError, match="Gaussian"):
+        accountant().compose(Sequential((HALF, Gaussian(3))))
+
+
+def test_parallel_events_need_people_of_their_own() -> None:
+    """The same people twice is a sequence."""
+    with pytest.raises(PrivacyError, match="compose events on the same people in sequence"):
+        Parallel(("wards", "wards"), (HALF, THIRD))
+    with pytest.raises(PrivacyError, match="1 different groups"):
+        Parallel(("wards",), (HALF, THIRD))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, Fraction(0), Fraction(-1), float("inf"), float("nan"), True])
+def test_an_epsilon_that_is_not_exact_and_above_zero_is_refused(epsilon: object) -> None:
+    """In events and budgets alike."""
+    with pytest.raises(EpsilonError, match="ε is"):
+        Released(PLACES, cast("Fraction", epsilon))
+    with pytest.raises(EpsilonError, match="ε is"):
+        Accountant(PLACES, cast("Fraction", epsilon))
+
+
+def test_an_event_happens_at_least_once() -> None:
+    """Zero times would be a way to hide one."""
+    with pytest.raises(PrivacyError, match="times is 0"):
+        Repeated(HALF, 0)
+
+
+def test_theorem_6_is_met_with_equality_and_the_second_answer_may_depend_on_the_first() -> None:
+    """Two geometric answers at q; the second is of another place when the first is high. Worst ratio: q^-2 exactly."""
+    q, most = Fraction(1, 2), 4
+
+    def law(counts: tuple[int, ...]) -> dict[tuple[int, int], Fraction]:
+        chances = {}
+        for first, second in product(range(most), repeat=2):
+            asked = counts[1] if first > 2 else counts[0]
+            gaps = (first - counts[0], second - asked)
+            chances[first, second] = (1 - q) ** 2 * q ** sum(gaps) if min(gaps) >= 0 else Fraction(0)
+        return chances
+
+    ratios = [
+        law(before)[outcome] / law(after)[outcome]
+        for before, after in product(product((0, 1), repeat=2), repeat=2)
+        if before != after and all(a >= b for a, b in zip(before, after, strict=True))
+        for outcome in law(before)
+        if law(before)[outcome]
+    ]
+    assert max(ratios) == q**-2

@@ -1,0 +1,164 @@
+"""Policies, P-neighbours, monotone queries: the paper's own examples, and exhaustive checks on tiny universes."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+
+import pytest
+
+from monitor.errors import PolicyError
+from monitor.privacy.policies import (
+    VISITED,
+    Dataset,
+    Policy,
+    Record,
+    RecordPolicy,
+    Sensitivity,
+    sensitivity,
+    sum_sensitivity,
+)
+
+TWO_PLACES = RecordPolicy.uniform(VISITED, 2)
+BOB, TOM, ALICE, EMA = (1, 0), (0, 0), (1, 1), (0, 1)
+
+
+def visitors(dataset: Dataset) -> tuple[int, ...]:
+    """How many people have been at each of the two places."""
+    return tuple(sum(record[place] == 1 for record in dataset) for place in range(2))
+
+
+def looked_up(table: dict[Dataset, int], dataset: Dataset) -> list[int]:
+    return [table[dataset]]
+
+
+def universe(people: int) -> list[Dataset]:
+    return list(product(TWO_PLACES.records(), repeat=people))
+
+
+def test_p_neighbours_of_records_are_those_of_the_papers_example_3() -> None:
+    """Alice, who was at both places, must look like three others; Bob like Tom; Tom like nobody."""
+    assert set(TWO_PLACES.record_neighbours(ALICE)) == {BOB, EMA, TOM}
+    assert set(TWO_PLACES.record_neighbours(BOB)) == {TOM}
+    assert set(TWO_PLACES.record_neighbours(TOM)) == set()
+
+
+@pytest.mark.parametrize(("record", "other"), list(product(product((0, 1), repeat=2), repeat=2)))
+def test_listing_and_asking_agree(record: Record, other: Record) -> None:
+    """`record_neighbours` lists what `is_record_neighbour` affirms."""
+    assert (other in set(TWO_PLACES.record_neighbours(record))) == TWO_PLACES.is_record_neighbour(record, other)
+
+
+def test_neighbouring_datasets_differ_in_one_record_and_one_way() -> None:
+    """Taking Alice's visits away is a P-neighbour; giving Tom some, or changing two people, is not."""
+    dataset = (BOB, TOM, ALICE)
+    assert TWO_PLACES.is_neighbour(dataset, (BOB, TOM, EMA))
+    assert not TWO_PLACES.is_neighbour((BOB, TOM, EMA), dataset)
+    assert not TWO_PLACES.is_neighbour(dataset, (TOM, TOM, TOM))
+    assert not TWO_PLACES.is_neighbour(dataset, dataset)
+    assert len(set(TWO_PLACES.neighbours(dataset))) == 1 + 0 + 3
+
+
+def test_neighbours_of_all_small_datasets_are_those_that_are_affirmed() -> None:
+    """All 256 pairs of datasets of two people."""
+    for dataset, other in product(universe(2), repeat=2):
+        assert (other in set(TWO_PLACES.neighbours(dataset))) == TWO_PLACES.is_neighbour(dataset, other)
+
+
+def test_differential_privacy_is_the_symmetric_policy() -> None:
+    """Any other record is a neighbour, both ways ([ADP], Theorem 5(1))."""
+    symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
+    assert Policy.symmetric((0, 1)).is_symmetric
+    assert not VISITED.is_symmetric
+    for record, other in product(symmetric.records(), repeat=2):
+        assert symmetric.is_record_neighbour(record, other) == (record != other)
+    assert symmetric.covers(TWO_PLACES)
+    assert not TWO_PLACES.covers(symmetric)
+
+
+def test_one_sided_differential_privacy_is_a_policy_on_whole_records() -> None:
+    """A sensitive record must look like every other record, also sensitive ones; another record like none."""
+    whole = Policy.of_sensitive(("home", "work", "hospital", "prison"), ("hospital", "prison"))
+    assert whole.neighbours("hospital") == {"home", "work", "prison"}
+    assert whole.neighbours("home") == frozenset()
+    assert whole.is_sensitive("prison")
+    assert not whole.is_sensitive("work")
+
+
+def test_the_policy_graph_and_its_minimum_step() -> None:
+    """
+    Edges go one way: two steps from a to c, and no way back.
+
+        a ──▶ b ──▶ c
+    """
+    chain = Policy(frozenset("abc"), frozenset({("a", "b"), ("b", "c")}))
+    assert chain.graph == {"a": {"b"}, "b": {"c"}, "c": frozenset()}
+    assert [chain.minimum_step("a", goal) for goal in "abc"] == [0, 1, 2]
+    assert chain.minimum_step("c", "a") is None
+    records = RecordPolicy.uniform(chain, 2)
+    assert records.minimum_step((("a", "a"), ("b", "c")), (("b", "c"), ("c", "c"))) == 2 + 1
+    assert records.minimum_step((("c", "a"),), (("a", "a"),)) is None
+
+
+def test_steps_from_k_visitors_to_none_are_k() -> None:
+    """One person's visits go at once, however many they are; each person is a step."""
+    assert TWO_PLACES.minimum_step((ALICE, BOB, TOM), (TOM, TOM, TOM)) == 2
+
+
+def test_counts_of_visitors_are_decreasing() -> None:
+    """[ADP], Example 5: each of the counts falls by at most 1, together by as many as there are places."""
+    expected = Sensitivity("decreasing", largest=1, total=2, changed=2)
+    assert sensitivity(TWO_PLACES, visitors, universe(2)) == expected
+    assert sum_sensitivity(TWO_PLACES, lambda record: [int(value == 1) for value in record]) == expected
+
+
+def test_counts_of_absence_are_increasing_and_sums_of_both_are_not_monotone() -> None:
+    """The direction is that of all components."""
+    absent = sum_sensitivity(TWO_PLACES, lambda record: [int(value == 0) for value in record])
+    both = sum_sensitivity(TWO_PLACES, lambda record: [int(record[0] == 1), int(record[1] == 0)])
+    assert absent.direction == "increasing"
+    assert both == Sensitivity("not monotone", largest=1, total=2, changed=2)
+    assert sum_sensitivity(TWO_PLACES, lambda _: [1]) == Sensitivity("constant", 0, 0, 0)
+
+
+def test_under_a_symmetric_policy_no_query_but_a_constant_one_is_monotone() -> None:
+    """[ADP], Theorem 4, for every query of two values on two people at one place."""
+    symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 1)
+    datasets: list[Dataset] = list(product(symmetric.records(), repeat=2))
+    for values in product((0, 1), repeat=len(datasets)):
+        table = dict(zip(datasets, values, strict=True))
+        found = sensitivity(symmetric, partial(looked_up, table), datasets)
+        assert found.direction == ("constant" if len(set(values)) == 1 else "not monotone")
+
+
+def test_one_place_at_a_time_makes_one_count_change() -> None:
+    """One attribute "where at τ": a person counts at one place, so one count changes; but here one may also move."""
+    places = ("none", "a", "b")
+    absent_only = RecordPolicy((Policy(frozenset(places), frozenset({("a", "none"), ("b", "none")})),))
+    moved = RecordPolicy((Policy.of_sensitive(places, ("a", "b")),))
+
+    def counted(record: Record) -> list[int]:
+        return [int(record[0] == place) for place in ("a", "b")]
+
+    assert sum_sensitivity(absent_only, counted) == Sensitivity("decreasing", 1, 1, 1)
+    assert sum_sensitivity(moved, counted).direction == "not monotone"
+
+
+def test_policies_and_records_that_make_no_sense_are_refused() -> None:
+    """Each with what to do."""
+    with pytest.raises(PolicyError, match="no values"):
+        Policy(frozenset(), frozenset())
+    with pytest.raises(PolicyError, match="two different values"):
+        Policy(frozenset("ab"), frozenset({("a", "a")}))
+    with pytest.raises(PolicyError, match="two different values"):
+        Policy(frozenset("ab"), frozenset({("a", "c")}))
+    with pytest.raises(PolicyError, match="no attributes"):
+        RecordPolicy(())
+    with pytest.raises(PolicyError, match="expected 2, one for each policy"):
+        TWO_PLACES.is_record_neighbour((1,), (0,))
+    with pytest.raises(PolicyError, match="no value of the policy"):
+        TWO_PLACES.is_record_neighbour((1, 2), (1, 0))
+    with pytest.raises(PolicyError, match="2 and 1 records"):
+        TWO_PLACES.is_neighbour((BOB, TOM), (BOB,))
+    with pytest.raises(PolicyError, match="no datasets"):
+        sensitivity(TWO_PLACES, visitors, [])
