@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.connections import KafkaConnections
@@ -16,7 +17,7 @@ from monitor.times import DAY, MILLISECOND, format_duration
 
 FOREVER: Final = "-1"
 _LONGEST: Final = str(2**63 - 1)
-_SNAPSHOT_OVERHEAD_BYTES: Final = 1_024
+_ANSWER_OVERHEAD_BYTES: Final = 1_024
 _LOCATION_BYTES: Final = 60
 LEAST_MESSAGE_BYTES: Final = 2 * BATCH_BYTES
 
@@ -112,13 +113,14 @@ def needs(scheme: Scheme, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, .
 
 
 def _message_bytes(scheme: Scheme) -> Setting:
-    """The largest snapshot, of a shard all of whose locations are noisy, must fit one record."""
-    ids = scheme.registry.ids
-    sizes = [sum(len(ids[row].encode()) + _LOCATION_BYTES for row in rows) for rows in scheme.registry.by_shard]
-    largest = max(sizes, default=0) + _SNAPSHOT_OVERHEAD_BYTES
+    """The largest answer must fit one record: a shard all of whose locations are noisy, or the longest hot spots."""
+    sizes = [len(msgspec.json.encode(location)) + _LOCATION_BYTES for location in scheme.registry.ids]
+    shards = [sum(sizes[row] for row in rows) for rows in scheme.registry.by_shard]
+    longest = max((monitor.top for monitor in scheme.hot_spots), default=0)
+    largest = max(*shards, sum(sorted(sizes, reverse=True)[:longest])) + _ANSWER_OVERHEAD_BYTES
     least = max(largest, LEAST_MESSAGE_BYTES)
-    enough = -(-sum(sizes) // max(1, 1_000_000 - _SNAPSHOT_OVERHEAD_BYTES))
-    why = f"the largest snapshot may have {largest} bytes; with {max(enough, 1)} shards it would fit 1 MB"
+    enough = -(-sum(sizes) // (1_000_000 - _ANSWER_OVERHEAD_BYTES))
+    why = f"the largest answer may have {largest} bytes; a shard's would fit 1 MB with {max(enough, 1)} shards"
     return _at_least("max.message.bytes", least, max(least, 1_048_588), why, f"at least {least}")
 
 
