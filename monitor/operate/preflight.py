@@ -76,11 +76,7 @@ def initialised(state: LedgerState, connections: KafkaConnections, topic: str, p
             f"partition {partition} of {topic} has no first record, so what was spent is not known: run "
             "`location-monitor topics --create`"
         )
-    if state.terms.service != scheme.name:
-        raise LedgerError(
-            f"service.name is {scheme.name!r}, and the ledger {topic} belongs to {state.terms.service!r}: give each "
-            "service its own kafka.topics.alerts"
-        )
+    state.terms.require_service(scheme.name, topic)
     return state.terms
 
 

@@ -59,7 +59,8 @@ def set_up(
     `wanted` are the needs of (visits, alerts, dead letters), `groups` the service's consumer groups.
 
     Raises:
-        LedgerError: the ledger is empty although the groups ran before, and nobody said which it is.
+        LedgerError: the ledger is empty although the groups ran before, and nobody said which it is; or it is another
+            service's.
         TopicError: a topic that was there has the wrong settings.
         UnreachableError: the brokers can't be used.
     """
@@ -70,6 +71,9 @@ def set_up(
     first = survey(connections, scheme, ledger, 0)
     queues = first.terms.partitions if first.terms else found[ledger].partitions
     states = [first, *(survey(connections, scheme, ledger, partition) for partition in range(1, queues))]
+    for state in states:
+        if state.terms is not None:
+            state.terms.require_service(scheme.name, ledger)
     empty = [partition for partition, state in enumerate(states) if state.terms is None]
     if not empty:
         return Made(tuple(topics), (), None)

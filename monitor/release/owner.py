@@ -110,11 +110,7 @@ class Owner:
                 f"partition {self.partition} of {self._place.topic} has no first record, so what was spent is not "
                 "known: run `location-monitor topics --create`"
             )
-        if known.service != self._scheme.name:
-            raise LedgerError(
-                f"service.name is {self._scheme.name!r}, and the ledger {self._place.topic} belongs to "
-                f"{known.service!r}: give each service its own kafka.topics.alerts"
-            )
+        known.require_service(self._scheme.name, self._place.topic)
         since = known.input_since
         if known.input_topic_id not in ("", self._place.input_topic_id):
             now = self._clock.now() + self._scheme.tolerance

@@ -30,6 +30,18 @@ class Terms:
     input_since: int | None = None
     fingerprint: str = ""
 
+    def require_service(self, service: str, topic: str) -> None:
+        """See that the ledger is this service's.
+
+        Raises:
+            LedgerError: it is another one's.
+        """
+        if self.service != service:
+            raise LedgerError(
+                f"service.name is {service!r}, and the ledger {topic} belongs to {self.service!r}: give each service "
+                "its own kafka.topics.alerts"
+            )
+
 
 def later(one: int | None, other: int | None) -> int | None:
     """The later of two instants or slots, None standing for never: what an owner missed does not take back a loss."""
