@@ -1,0 +1,93 @@
+"""A small scheme, and topics of one's own on a real Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from monitor.config.servers import KafkaSettings
+from monitor.connections import KafkaConnections
+from monitor.designated import DesignatedTimes
+from monitor.embedded import EmbeddedKafka
+from monitor.operate.setup import Beginning, Made, set_up
+from monitor.operate.topics import TopicNeeds, needs
+from monitor.privacy.over_time import OverTimeRule
+from monitor.scheme import AtTimes, OverTime, Registry, Scheme
+from monitor.slots import Slots
+from monitor.times import HOUR, SECOND, parse_instant
+
+
+@pytest.fixture(scope="session")
+def scheme() -> Scheme:
+    """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 1; noon is asked for 6 hours."""
+    rule = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
+    return Scheme(
+        name="town",
+        slots=Slots(parse_instant("2026-01-01T00:00:00Z"), HOUR),
+        ahead=1,
+        default_stay=HOUR // 4,
+        release_delay=30 * SECOND,
+        tolerance=SECOND,
+        registry=Registry(tuple(f"place-{number}" for number in range(8)), 2),
+        over_time=(OverTime("stations", (0, 1), (rule, rule)),),
+        at_times=(AtTimes("noon", DesignatedTimes.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
+    )
+
+
+@pytest.fixture
+def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+    """How to talk to the session's Kafka."""
+    return KafkaConnections((kafka.bootstrap_servers,))
+
+
+@pytest.fixture
+def admin(connections: KafkaConnections) -> Iterator[Any]:
+    """An admin client."""
+    with closing(connections.admin()) as client:
+        yield client
+
+
+@pytest.fixture
+def kafka_settings(topic: Callable[[str], str]) -> KafkaSettings:
+    """The section `kafka` of a configuration, with topics that no other test has."""
+    return KafkaSettings.model_validate(
+        {
+            "bootstrap_servers": ["localhost:9092"],
+            "topics": {name: topic(name.replace("_", "-")) for name in ("visits", "alerts", "dead_letters")},
+            "partitions": {"visits": 3, "alerts": 2},
+        }
+    )
+
+
+@pytest.fixture
+def groups(topic: Callable[[str], str]) -> tuple[str, str]:
+    """The two consumer groups of a service that no other test has."""
+    name = topic("group")
+    return name, f"{name}-release"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """`topics --create`, as often as wanted."""
+
+    connections: KafkaConnections
+    scheme: Scheme
+    wanted: tuple[TopicNeeds, ...]
+    groups: tuple[str, str]
+
+    def __call__(self, beginning: Beginning = Beginning.UNSAID, now: int = 0, scheme: Scheme | None = None) -> Made:
+        at = now or self.scheme.slots.start(10)
+        return set_up(self.connections, scheme or self.scheme, self.wanted, self.groups, beginning, at)
+
+
+@pytest.fixture
+def create(
+    connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, groups: tuple[str, str]
+) -> Prepared:
+    """Makes the topics of `kafka_settings` and begins their ledger."""
+    return Prepared(connections, scheme, needs(scheme, kafka_settings, simulated=False), groups)

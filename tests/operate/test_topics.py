@@ -1,0 +1,271 @@
+"""What the topics must be like, and what is said of those that are not; looked up on a real Kafka."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from monitor.config.servers import KafkaSettings
+from monitor.connections import KafkaConnections
+from monitor.contracts.alerts import at_times_record, hot_spots_record
+from monitor.designated import DesignatedTimes
+from monitor.errors import TopicError
+from monitor.operate.topics import TopicNeeds, checked, create, describe, groups_that_ran, needs
+from monitor.scheme import HotSpots, Registry, Scheme
+from monitor.times import DAY, HOUR, MILLISECOND
+
+
+def created(wanted: TopicNeeds) -> dict[str, str]:
+    return {setting.key: setting.create for setting in wanted.settings}
+
+
+def altered(admin: Any, topic: str, **settings: str) -> None:
+    configs = {key.replace("_", "."): value for key, value in settings.items()}
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=configs)])
+
+
+class TestNeeds:
+    def test_the_input_is_stamped_by_brokers_and_kept_by_time_alone(
+        self, scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        """A visit's fate depends on the broker's stamp; windows and horizons are read again from it."""
+        visits, _, _ = needs(scheme, kafka_settings, simulated=False)
+        assert visits.topic == kafka_settings.topics.visits
+        assert visits.partitions == 3
+        assert (
+            created(visits).items()
+            >= {
+                "message.timestamp.type": "LogAppendTime",
+                "cleanup.policy": "delete",
+                "retention.bytes": "-1",
+                "unclean.leader.election.enable": "false",
+            }.items()
+        )
+        assert int(created(visits)["retention.ms"]) >= (24 + 1) * HOUR / MILLISECOND
+
+    def test_the_ledger_is_kept_by_time_for_as_long_as_anything_runs(
+        self, scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        """Not compacted (that would drop aborted records, hence marks); W + A, the horizon, and a margin."""
+        _, alerts, _ = needs(scheme, kafka_settings, simulated=False)
+        assert alerts.partitions == 2
+        assert (
+            created(alerts).items()
+            >= {
+                "cleanup.policy": "delete",
+                "retention.bytes": "-1",
+                "unclean.leader.election.enable": "false",
+            }.items()
+        )
+        assert int(created(alerts)["retention.ms"]) > scheme.reach * HOUR / MILLISECOND
+
+    def test_a_horizon_longer_than_the_windows_lengthens_both(
+        self, scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        """A designated time is asked about, and its answers hold, until its horizon has gone by."""
+        patient = replace(scheme, at_times=(replace(scheme.at_times[0], horizon=30 * DAY),))
+        for wanted in needs(patient, kafka_settings, simulated=False)[:2]:
+            assert int(created(wanted)["retention.ms"]) > 30 * DAY / MILLISECOND
+
+    def test_simulated_time_is_kept_for_ever_and_taken_as_it_comes(
+        self, scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        """Else 2013 is deleted, and a simulated future refused."""
+        for wanted in needs(scheme, kafka_settings, simulated=True)[:2]:
+            assert (
+                created(wanted).items()
+                >= {
+                    "message.timestamp.type": "CreateTime",
+                    "retention.ms": "-1",
+                    "message.timestamp.before.max.ms": str(2**63 - 1),
+                    "message.timestamp.after.max.ms": str(2**63 - 1),
+                }.items()
+            )
+
+    @pytest.mark.parametrize("letter", ["x", '"', "駅"])
+    def test_the_largest_answer_fits_a_record(self, letter: str, scheme: Scheme, kafka_settings: KafkaSettings) -> None:
+        """Every location of a shard noisy, or all of them among the hot spots, whatever their ids are made of."""
+        ids = tuple(f"{number:05}{letter * 80}" for number in range(9_000))
+        spots = HotSpots("spots", DesignatedTimes.of(("12:00",), "UTC"), Fraction(1), 9_000, 6 * HOUR)
+        wide = replace(scheme, registry=Registry(ids, 3), hot_spots=(spots,))
+        _, alerts, _ = needs(wide, kafka_settings, simulated=False)
+        limit = int(created(alerts)["max.message.bytes"])
+        common: dict[str, Any] = {
+            "source": "town",
+            "monitor": "noon",
+            "time": 0,
+            "tick": 10_000_000,
+            "as_of": 0,
+            "registry": "0" * 64,
+            "epsilon": Fraction(1),
+        }
+        for shard, rows in enumerate(wide.registry.by_shard):
+            noisy = {ids[row]: (10_000_000, 1_000_000) for row in rows}
+            kept: dict[str, Any] = {"locations": len(rows), "threshold": 3, "noisy_counts": noisy}
+            record = at_times_record(**common, **kept, shard=shard, shards=3, complete=True, final=True)
+            assert _size(record) < limit
+        hot = [(location, 1_000_000) for location in ids]
+        assert _size(hot_spots_record(**common, locations=9_000, top=9_000, hot_spots=hot)) < limit
+
+    def test_a_shard_too_large_for_the_topic_is_told_with_the_number_that_would_do(
+        self, scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        """100,000 locations with ids of 6 to 11 bytes in one shard: about 7 MB, so 8 shards."""
+        wide = replace(scheme, registry=Registry(tuple(f"place-{n}" for n in range(100_000)), 1))
+        _, alerts, _ = needs(wide, kafka_settings, simulated=False)
+        size = next(setting for setting in alerts.settings if setting.key == "max.message.bytes")
+        assert not size.suffices("1048588")
+        assert size.suffices(size.create)
+        assert "would fit 1 MB with 8 shards" in size.why
+
+
+def _size(record: Any) -> int:
+    return len(record.key) + len(record.value) + sum(len(name) + len(value) for name, value in record.headers)
+
+
+class TestCreate:
+    def test_made_topics_are_as_needed_and_making_them_again_changes_nothing(
+        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        """All three at once; the second time there is nothing to make."""
+        wanted = needs(scheme, kafka_settings, simulated=False)
+        names = kafka_settings.topics
+        assert create(connections, wanted, 1) == [names.visits, names.alerts, names.dead_letters]
+        found = checked(connections, wanted)
+        assert {name: topic.partitions for name, topic in found.items()} == {
+            names.visits: 3,
+            names.alerts: 2,
+            names.dead_letters: 2,
+        }
+        assert create(connections, wanted, 1) == []
+        assert checked(connections, wanted) == found
+
+    def test_only_what_is_missing_is_made(
+        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+    ) -> None:
+        """The brokers' default number of replicas, if none is given."""
+        names = kafka_settings.topics
+        made = {names.dead_letters: {"num_partitions": 1, "replication_factor": 1}}
+        admin.create_topics(made, wait_for_metadata=True)
+        wanted = needs(scheme, kafka_settings, simulated=False)
+        assert create(connections, wanted, None) == [names.visits, names.alerts]
+        assert checked(connections, wanted)[names.dead_letters].partitions == 1
+
+    def test_simulated_topics_are_made_and_checked_too(
+        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        """And they are none that the service itself would use."""
+        wanted = needs(scheme, kafka_settings, simulated=True)
+        create(connections, wanted, 1)
+        checked(connections, wanted)
+        with pytest.raises(TopicError, match="LogAppendTime"):
+            checked(connections, needs(scheme, kafka_settings, simulated=False))
+
+
+class TestChecked:
+    def test_missing_topics_are_named_with_what_makes_them(
+        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        """All three at once, by their keys in the configuration."""
+        with pytest.raises(TopicError) as raised:
+            checked(connections, needs(scheme, kafka_settings, simulated=False))
+        lines = str(raised.value).splitlines()
+        for line, (key, name) in zip(lines, kafka_settings.topics, strict=True):
+            assert line == (
+                f"kafka.topics.{key} is {name!r}: there is no such topic; make it with "
+                "`location-monitor topics --create`"
+            )
+
+    def test_each_wrong_setting_is_named_with_the_command_that_mends_it_all_at_once(
+        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+    ) -> None:
+        """Compacted, kept by size, stamped by producers, kept too short, records too small: five lines."""
+        wanted = needs(scheme, kafka_settings, simulated=False)
+        create(connections, wanted, 1)
+        names = kafka_settings.topics
+        altered(admin, names.visits, message_timestamp_type="CreateTime", retention_ms="60000")
+        altered(admin, names.alerts, cleanup_policy="compact", retention_bytes="1000000", max_message_bytes="9000")
+        with pytest.raises(TopicError) as raised:
+            checked(connections, wanted)
+        lines = str(raised.value).splitlines()
+        told = {
+            (names.visits, "message.timestamp.type"): "CreateTime",
+            (names.visits, "retention.ms"): "60000",
+            (names.alerts, "cleanup.policy"): "compact",
+            (names.alerts, "retention.bytes"): "1000000",
+            (names.alerts, "max.message.bytes"): "9000",
+        }
+        assert len(lines) == len(told)
+        for (name, setting), value in told.items():
+            (line,) = (line for line in lines if f"{name!r}, whose {setting} is {value}: expected" in line)
+            assert f"`kafka-configs.sh --alter --topic {name} --add-config {setting}=" in line
+
+    def test_the_commands_that_are_told_mend_it(
+        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+    ) -> None:
+        """Each setting of a message, applied as it says."""
+        wanted = needs(scheme, kafka_settings, simulated=False)
+        create(connections, wanted, 1)
+        altered(admin, kafka_settings.topics.alerts, cleanup_policy="compact", retention_ms="1000")
+        with pytest.raises(TopicError) as raised:
+            checked(connections, wanted)
+        for line in str(raised.value).splitlines():
+            name, _, setting = line.split("--topic ")[1].rstrip("`").partition(" --add-config ")
+            altered(admin, name, **dict([setting.split("=")]))
+        checked(connections, wanted)
+
+    @pytest.mark.parametrize(("kept", "suffices"), [(-1, True), (0, True), (1, False)])
+    def test_a_retention_shorter_than_what_may_be_asked_is_refused(
+        self,
+        kept: int,
+        suffices: bool,
+        connections: KafkaConnections,
+        scheme: Scheme,
+        kafka_settings: KafkaSettings,
+        admin: Any,
+    ) -> None:
+        """A millisecond too short is; exactly as long, and for ever, are not."""
+        wanted = needs(scheme, kafka_settings, simulated=False)
+        create(connections, wanted, 1)
+        least = (scheme.reach + 2) * HOUR // MILLISECOND
+        altered(admin, kafka_settings.topics.alerts, retention_ms="-1" if kept < 0 else str(least - kept))
+        if suffices:
+            checked(connections, wanted)
+        else:
+            with pytest.raises(TopicError, match=rf"retention\.ms is {least - 1}: expected at least {least} \(1d4h\)"):
+                checked(connections, wanted)
+
+
+def test_a_description_has_the_topics_that_exist_with_all_their_settings(
+    connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+) -> None:
+    """Also those that nobody set, such as the dead letters' limit."""
+    create(connections, needs(scheme, kafka_settings, simulated=False), 1)
+    names = kafka_settings.topics
+    found = describe(admin, [names.dead_letters, "nowhere"])
+    assert list(found) == [names.dead_letters]
+    assert found[names.dead_letters].settings["max.message.bytes"] == "1048588"
+    assert describe(admin, ["nowhere"]) == {}
+
+
+def test_groups_that_ran_are_those_the_brokers_know(
+    connections: KafkaConnections, kafka_settings: KafkaSettings, scheme: Scheme, groups: tuple[str, str], admin: Any
+) -> None:
+    """By their committed offsets; in the order that was asked."""
+    create(connections, needs(scheme, kafka_settings, simulated=False), 1)
+    assert groups_that_ran(connections, groups) == []
+    committed(connections, groups[1], kafka_settings.topics.visits)
+    assert groups_that_ran(connections, groups) == [groups[1]]
+
+
+def committed(connections: KafkaConnections, group: str, topic: str) -> None:
+    consumer = connections.consumer(group_id=group)
+    place = TopicPartition(topic, 0)
+    consumer.assign([place])
+    consumer.commit({place: OffsetAndMetadata(0, "", -1)})
+    consumer.close(autocommit=False)
