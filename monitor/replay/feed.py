@@ -10,6 +10,7 @@ from monitor.errors import ReplayError
 from monitor.replay.lines import Line
 
 BATCH_VISITS: Final = 500
+BAD_LINE_BYTES: Final = 900_000  # longer ones are cut: whatever they are, a record must hold them
 FLUSH_SECONDS: Final = 60.0
 
 
@@ -57,10 +58,14 @@ class Feed:
         return batch
 
     def _send(self, batch: list[Line]) -> None:
-        value = (
-            batch[0].payload if len(batch) == 1 else b'{"visits":[' + b",".join(line.payload for line in batch) + b"]}"
-        )
-        timestamp = batch[0].reported_at // 1_000
+        first = batch[0]
+        if not first.is_visit:
+            value = first.payload[:BAD_LINE_BYTES]
+        elif len(batch) == 1:
+            value = first.payload
+        else:
+            value = b'{"visits":[' + b",".join(line.payload for line in batch) + b"]}"
+        timestamp = first.reported_at // 1_000
         self._sent.append(self._producer.send(self._topic, value=value, timestamp_ms=timestamp))
 
     def close(self) -> None:

@@ -1,0 +1,228 @@
+"""`location-monitor replay` as a process of its own, on real servers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import yaml
+from kafka import TopicPartition
+
+from monitor.connections import KafkaConnections
+from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+
+HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
+LAST_TICK = 12  # the last visits lie in slot 8 (cut or reported there), and the horizon is 4 slots
+
+
+def hour(number: int, minute: int = 0) -> str:
+    return f"2026-11-20T{number:02}:{minute:02}:00Z"
+
+
+def visits() -> list[str]:
+    """Thirty good lines over slots 0 to 8, and five bad ones. Six people at the inn in slot 3; T = 5."""
+    draw = random.Random(7)
+    good = [f"p-{n},inn,{hour(3)},{hour(3, 20)}," for n in range(6)]
+    for n in range(24):
+        slot = draw.randrange(8)
+        good.append(f"q-{n},{draw.choice(['bath', 'mill', 'farm'])},{hour(slot)},{hour(slot, 30)},")
+    good.append(f"r,bath,{hour(7)},{hour(7, 30)},{hour(8, 10)}")
+    bad = [
+        f"p,attic,{hour(2)},{hour(2, 5)},",
+        f"p,inn,{hour(2)},{hour(1)},",
+        f"p,inn,2026-11-20T02:00:00,{hour(3)},",
+        f"a\tb,inn,{hour(2)},,",
+        "no visit at all",
+    ]
+    return good + bad
+
+
+class Site:
+    """A configuration with topics of its own; ε is 40, so that answers are all but certain."""
+
+    def __init__(self, folder: Path, name: str, kafka: str, store: str) -> None:
+        self.folder, self.name = folder, name
+        self.connections = KafkaConnections((kafka,))
+        (folder / "locations.csv").write_text("location_id\ninn\nbath\nmill\nfarm\n")
+        (folder / "person.key").write_text("0123456789abcdef" * 4)
+        monitors: list[dict[str, Any]] = [
+            {"name": "places", "kind": "over_time", "locations": ["inn", "bath"], "epsilon": "80"},
+            {"name": "morning", "kind": "at_times", "at": ["03:10"], "timezone": "UTC", "epsilon": "40"},
+        ]
+        monitors[0] |= {"threshold": 5, "window": "3h"}
+        monitors[1] |= {"threshold": 3, "reporting_horizon": "4h"}
+        topics = {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"}
+        clock = {"slot": "1h", "origin": "2026-11-20T00:00:00+00:00", "release_delay": "30s"}
+        self.tree: dict[str, Any] = {
+            "service": {"name": name, "shards": 4},
+            "clock": clock,
+            "locations": {"file": "locations.csv"},
+            "visits": {"default_stay": "15m", "accept_ahead": "1h", "person_key_file": "person.key"},
+            "privacy": {"epsilon": "4000", "period": "1d"},
+            "monitors": monitors,
+            "kafka": {
+                "bootstrap_servers": [kafka],
+                "topics": topics,
+                "partitions": {"visits": 3, "alerts": 2},
+            },
+            "redis": {"url": store},
+        }
+        self.out = folder / "out.jsonl"
+
+    def write(self, lines: list[str], name: str = "visits.csv") -> Path:
+        path = self.folder / name
+        text = "\n".join([HEADER, *lines]) + "\n"
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+        return path
+
+    def replay(self, path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        config = self.folder / "service.yaml"
+        config.write_text(yaml.safe_dump(self.tree))
+        argv = [sys.executable, "-m", "monitor.cli", "replay", str(path), "--config", str(config)]
+        argv += ["--alerts", str(self.out), *words]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.read_text().splitlines()]
+
+    def dead_letters(self) -> list[str]:
+        found: list[str] = []
+        topic = f"{self.name}.dead"
+        with closing(self.connections.consumer()) as consumer:
+            places = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic)]
+            consumer.assign(places)
+            consumer.seek_to_beginning(*places)
+            ends = consumer.end_offsets(places)
+            while any(consumer.position(place) < ends[place] for place in places):
+                for records in consumer.poll(timeout_ms=200).values():
+                    found += [dict(record.headers)["reason"].decode() for record in records]
+        return sorted(found)
+
+
+@pytest.fixture
+def make_site(
+    kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]
+) -> Iterator[Callable[[], Site]]:
+    def made() -> Site:
+        name = topic("replay")
+        (tmp_path / name).mkdir()
+        return Site(tmp_path / name, name, kafka.bootstrap_servers, valkey.url)
+
+    yield made
+    with closing(redis.Redis.from_url(valkey.url)) as client:
+        client.flushall()
+
+
+def fates(said: str) -> dict[str, int]:
+    """The table of fates, as it is printed."""
+    found = re.findall(r"(applied|not_watched|expired|dead_letter)\D+?([\d,]+)", said)
+    return {fate: int(count.replace(",", "")) for fate, count in found}
+
+
+def said_of(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """What was published, by ce_id, without owner records."""
+    answers = [record for record in records if "kind" in record["value"]]
+    return {record["headers"]["ce_id"]: record["value"] for record in answers}
+
+
+def test_a_file_goes_through_the_whole_service_and_every_tick_is_decided_in_order(
+    make_site: Callable[[], Site],
+) -> None:
+    #   tick   0 1 2 3 4 5 6 7 8 …        six people at the inn in slot 3, W = 3, A = 2
+    #   inn    s s s n p p p p s …
+    site = make_site()
+    ended = site.replay(site.write(visits()))
+    assert (ended.returncode, ended.stderr.count("Traceback")) == (0, 0), ended.stderr
+    records = site.records()
+    assert f"{len(records):,} records of {site.name}.alerts" in ended.stdout
+    places = [record["value"] for record in records if record["value"].get("kind") == "over_time"]
+    inn = [value["status"][0] for value in places if value["location_id"] == "inn"]
+    assert "".join(inn) == "sssnpppp" + "s" * (LAST_TICK - 7)
+    assert [value["tick"] for value in places if value["location_id"] == "bath"] == list(range(LAST_TICK + 1))
+    order = [(r["value"]["tick"], r["partition"], r["offset"]) for r in records if "tick" in r["value"]]
+    assert order == sorted(order)
+    assert {tuple(record) for record in records} == {("key", "headers", "value", "partition", "offset")}
+    assert site.dead_letters() == sorted(
+        ["unknown_location", "left_before_arrived", "bad_time", "bad_id", "not_a_visit"]
+    )
+    assert fates(ended.stdout)["dead_letter"] == 5
+    assert sum(fates(ended.stdout).values()) == len(visits())
+
+
+def test_the_order_of_the_file_does_not_matter_and_a_gzipped_one_is_as_good(make_site: Callable[[], Site]) -> None:
+    plain, packed = make_site(), make_site()
+    shuffled = visits()
+    random.Random(3).shuffle(shuffled)
+    first = plain.replay(plain.write(visits()))
+    second = packed.replay(packed.write(shuffled, "visits.csv.gz"))
+    assert first.returncode == second.returncode == 0, second.stderr
+    assert fates(first.stdout) == fates(second.stdout)
+    assert said_of(plain.records()) == said_of(packed.records())
+    assert plain.dead_letters() == packed.dead_letters()
+
+
+def test_on_embedded_servers_until_a_time(make_site: Callable[[], Site]) -> None:
+    """The last as_of at or before 04:59 is 04:00, of tick 3. No key file is needed: one is made."""
+    site = make_site()
+    (site.folder / "person.key").unlink()
+    del site.tree["visits"]["person_key_file"]
+    ended = site.replay(site.write(visits()), "--embedded", "--until", "2026-11-20T04:59:00Z")
+    assert ended.returncode == 0, ended.stderr
+    answers = said_of(site.records())
+    assert {value["tick"] for value in answers.values()} == {0, 1, 2, 3}
+    assert "Kafka runs at 127.0.0.1:" in ended.stderr
+    assert answers["places/inn/3"]["status"] == "noisy_count"
+
+
+def test_topics_that_hold_records_are_refused(make_site: Callable[[], Site]) -> None:
+    site = make_site()
+    path = site.write(visits())
+    assert site.replay(path, "--until", hour(2)).returncode == 0
+    again = site.replay(path, "--until", hour(2))
+    assert again.returncode == 3
+    assert f"{site.name}.alerts" in again.stderr
+    assert "--embedded" in again.stderr
+
+
+def test_keys_of_the_service_are_refused(make_site: Callable[[], Site], valkey: EmbeddedValkey) -> None:
+    site = make_site()
+    with closing(redis.Redis.from_url(valkey.url)) as client:
+        client.set(f"{{{site.name}:anything:0}}:meta", "there")
+    ended = site.replay(site.write(visits()))
+    assert ended.returncode == 3
+    assert f"a Redis without keys of service.name '{site.name}'" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "message"),
+    [
+        (visits(), ("--until", "noon"), "--until noon"),
+        (visits(), ("--alerts", "/nowhere/out.jsonl"), "--alerts /nowhere/out.jsonl cannot be written"),
+        (["no visit"], (), "none of its 1 lines is a visit"),
+    ],
+)
+def test_what_cannot_be_done_ends_with_2_and_says_why(
+    make_site: Callable[[], Site], lines: list[str], words: tuple[str, ...], message: str
+) -> None:
+    site = make_site()
+    ended = site.replay(site.write(lines), *words)
+    assert ended.returncode == 2
+    assert message in " ".join(ended.stderr.split())
+
+
+def test_servers_that_are_away_end_with_1_and_say_where(make_site: Callable[[], Site]) -> None:
+    site = make_site()
+    site.tree["kafka"]["bootstrap_servers"] = ["127.0.0.1:1"]
+    ended = site.replay(site.write(visits()))
+    assert ended.returncode == 1
+    assert "Kafka at 127.0.0.1:1 cannot be used" in ended.stderr

@@ -1,0 +1,43 @@
+"""A small scheme for replay files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from monitor.designated import DesignatedTimes
+from monitor.privacy.over_time import OverTimeRule
+from monitor.scheme import AtTimes, OverTime, Registry, Scheme
+from monitor.slots import Slots
+from monitor.times import HOUR, MINUTE, SECOND, parse_instant
+
+
+@pytest.fixture(scope="session")
+def scheme() -> Scheme:
+    """Slots of one hour from midnight UTC, F = 1, W = 3 at inn, a horizon of 6 hours, a default stay of 15 minutes."""
+    return Scheme(
+        name="town",
+        slots=Slots(parse_instant("2026-11-20T00:00:00Z"), HOUR),
+        ahead=1,
+        default_stay=15 * MINUTE,
+        release_delay=30 * SECOND,
+        tolerance=SECOND,
+        registry=Registry(("inn", "bath"), 2),
+        over_time=(OverTime("places", (0,), (OverTimeRule(Fraction(1), 1, 5, 3, 1),)),),
+        at_times=(AtTimes("noon", DesignatedTimes.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
+    )
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Writes lines as a file."""
+
+    def written(*lines: str, name: str = "visits.csv") -> Path:
+        path = tmp_path / name
+        path.write_bytes("\n".join(lines).encode(errors="surrogateescape") + b"\n")
+        return path
+
+    return written
