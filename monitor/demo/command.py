@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -57,7 +58,18 @@ def demo_command(seed: int, console: Console) -> None:
         FailedError: the recount found that a promise was broken.
         EmbeddedError: the servers cannot be had or started.
     """
-    run_demo(seed, console, Length())
+    with _terminated_as_interrupted():
+        run_demo(seed, console, Length())
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does: everything is let go of on the way out."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run_demo(seed: int, console: Console, length: Length) -> Outcome:

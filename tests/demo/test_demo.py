@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import select
 import signal
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -38,13 +40,17 @@ def test_a_short_demo_ends_with_a_true_summary() -> None:
     assert "\x1b" not in text
 
 
-def test_an_interrupted_demo_leaves_no_server_behind(kafka: EmbeddedKafka) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_leaves_nothing_behind(
+    kafka: EmbeddedKafka, tmp_path: Path, number: signal.Signals
+) -> None:
     command = [sys.executable, "-W", "ignore", "-u", "-c", _MAIN, "demo"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    environ = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ) as process:
         try:
             port = _port_of_kafka(process)
             assert port != int(kafka.bootstrap_servers.rpartition(":")[2])
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             _, errors = process.communicate(timeout=60)
         finally:
             process.kill()
@@ -52,6 +58,7 @@ def test_an_interrupted_demo_leaves_no_server_behind(kafka: EmbeddedKafka) -> No
     assert errors.decode() == "location-monitor: interrupted\n"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
+    assert list(tmp_path.iterdir()) == []
 
 
 def _port_of_kafka(process: subprocess.Popen[bytes]) -> int:

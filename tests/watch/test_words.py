@@ -116,7 +116,7 @@ def test_silence_of_the_service_is_said(knowledge: Knowledge, words: Words, said
     record = said("market", 6, 0)
     knowledge.add(record.headers, record.value)
     late = list(lines(knowledge, words, words.slots.as_of(6) + 3 * HOUR))[1]
-    assert late.startswith("Nothing was published for 3h: the service may be away.")
+    assert late.startswith("Nothing new for 3h: the service may be away.")
 
 
 @pytest.mark.parametrize("height", [12, 24])
