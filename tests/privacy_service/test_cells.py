@@ -1,0 +1,68 @@
+"""Cells draw apart: what a tick publishes of all of them jointly has the chances of each one's law, multiplied.
+
+That is what lets a stream's loss be enumerated cell by cell. All draws are walked at once here, on the service's own
+decisions: two watched locations and three locations at a designated time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+
+from monitor.privacy.over_time import Mark
+
+TICK = 2
+TIME = 90
+
+
+def states_of(town: Any, cell: Any) -> list[Any]:
+    """Nothing published yet; and something that still holds."""
+    if cell.time is not None:
+        return [None, (1, town.cap)]
+    return [(), (Mark(1, town.cap, town.answer_epsilon, town.reach),)]
+
+
+def joint_choices(town: Any) -> Iterator[tuple[dict[Any, int], dict[Any, Any]]]:
+    """Counts of all cells with anything that holds at one of them at most, then states of all with a few counts."""
+    cells = town.at(TICK)
+    marked = {cell: states_of(town, cell)[1] for cell in cells}
+    for counts in product((0, 1, 2), repeat=len(cells)):
+        yield dict(zip(cells, counts, strict=True)), {}
+    for held, counts in product(product((False, True), repeat=len(cells)), [(0, 1, 2, 1, 0), (2, 0, 1, 0, 2)]):
+        states = {cell: marked[cell] for cell, holds in zip(cells, held, strict=True) if holds}
+        yield dict(zip(cells, counts, strict=True)), states
+
+
+def own(law: dict[Hashable, Any], cell: Any) -> dict[Hashable, Fraction]:
+    """The chances of what is said of one cell."""
+    return {dict(outcome)[cell]: chance for outcome, (chance, _) in law.items()}  # type: ignore[call-overload]  # pairs
+
+
+@pytest.mark.parametrize(("answers", "threshold"), [(1, 2), pytest.param(2, 3, marks=pytest.mark.soak)])
+def test_a_ticks_joint_law_is_the_product_of_its_cells_laws(
+    answers: int, threshold: int, make_town: Callable[..., Any]
+) -> None:
+    """Whatever the others' counts and marks: a cell's answer depends on its own, and the draws are independent."""
+    town = make_town(2, 0, answers, threshold, times=(TIME,))
+    alone: dict[Any, dict[Hashable, Fraction]] = {}
+    walked = 0
+    for counts, states in joint_choices(town):
+        for cell, count in counts.items():
+            key = (cell, count, states.get(cell))
+            if key not in alone:
+                given = {cell: states[cell]} if cell in states else {}
+                alone[key] = own(town.law(TICK, {cell: count}, given, cell), cell)
+        joint = town.law(TICK, counts, states)
+        walked += len(joint)
+        for outcome, (chance, _) in joint.items():
+            expected = Fraction(1)
+            for cell, said in outcome:
+                if cell is not None:
+                    expected *= alone[cell, counts[cell], states.get(cell)][said]
+            assert chance == expected
+    print(f"{walked} joint outcomes")
+    assert walked > 3_000

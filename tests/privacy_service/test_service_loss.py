@@ -1,0 +1,346 @@
+"""The worst privacy loss of the whole service, over every stream of a tiny town, ingest included.
+
+Three locations of the registry (two are watched) and one outside it, four slots, two designated times, two people of
+at most two visits each; every first and last slot, every moment of the report (late, early, so far ahead that it is cut
+or refused), times on the edges, the same visit twice, two places at once, one record or several.
+
+Each of a person's sets of visits is driven through the service's reader and windows, and what every tick reads is
+compared with a recount that shares no code with them. As the recount is a sum over people, so are the readings (checked
+on streams of two people, too): all pairs of sets are covered by the pairs of what they add to the readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import pytest
+
+from monitor.privacy.payments import most_answers
+
+Q = Fraction(1, 2)
+SLOTS = range(4)
+MOMENTS = range(2 * len(SLOTS))
+SHAPES = [(60 * first + 10, 60 * last + 50) for first in SLOTS for last in SLOTS if first <= last]
+SHORT = [(60 * slot + 20, 60 * slot + 40) for slot in SLOTS]
+EDGES: list[tuple[int, int | None]] = [
+    (90, 91),  # arrives at a designated time
+    (70, 90),  # leaves at it
+    (90, 90),  # is there for no time at all
+    (80, None),  # stays as long as is assumed, over it
+    (60, 120),  # leaves at a slot's end
+    (10, 10**6),  # stays for years: cut
+    (130, 70),  # left before it arrived
+]
+
+Stream = Sequence[Sequence[Any]]
+Counts = tuple[int, ...]
+Adds = frozenset[tuple[Any, Counts]]
+"""What a person adds to the readings: by cell, 0 or 1 at each tick; cells without any are left out."""
+
+
+def at_place(visit: Callable[..., Any], person: str, place: str, shapes: Sequence[Any] = SHAPES) -> list[Any]:
+    return [visit(person, place, *shape, moment) for shape in shapes for moment in MOMENTS]
+
+
+def fate(town: Any, visit: Any) -> tuple[int, int] | None:
+    """The last slot and the departure (in minutes) after the cut; None for a dead letter. Of interface, section 1."""
+    left = visit.arrived + 15 if visit.left is None else visit.left
+    furthest = visit.moment // 2 + town.ahead
+    refused = left < visit.arrived or visit.place == "nowhere" or visit.arrived // 60 > furthest
+    if refused:
+        return None
+    last = max(visit.arrived // 60, -(-left // 60) - 1)
+    return min(last, furthest), min(left, 60 * (furthest + 1))
+
+
+def recount(town: Any, visits: Sequence[Any]) -> Adds:
+    """What one person's visits add to the readings, from the definitions, slot by slot."""
+    ticks: dict[Any, set[int]] = {}
+    for visit in visits:
+        if (accepted := fate(town, visit)) is None:
+            continue
+        last, left = accepted
+        row = ["inn", "mill", "farm"].index(visit.place)
+        for tick in town.ticks:
+            if tick < visit.first_tick:
+                continue
+            if row < 2 and tick - town.window < last:
+                ticks.setdefault((row, None), set()).add(tick)
+            for time in town.times:
+                if visit.arrived <= time < left and time < 60 * (tick + 1) <= time + 60 * town.horizon:
+                    ticks.setdefault((row, time), set()).add(tick)
+    return frozenset((cell, tuple(int(tick in held) for tick in town.ticks)) for cell, held in ticks.items())
+
+
+def read(town: Any, stream: Stream, **how: bool) -> dict[Any, Counts]:
+    """What the service reads, without the cells that hold nobody; every refused visit is one dead letter."""
+    found, letters = town.read(stream, **how)
+    assert letters == sum(fate(town, visit) is None for record in stream for visit in record)
+    return {(cell.row, cell.time): counts for cell, counts in found.items() if any(counts)}
+
+
+def grouped(visits: Sequence[Any]) -> Stream:
+    """One record for each moment, as a person reports a trajectory."""
+    records: dict[int, list[Any]] = {}
+    for visit in visits:
+        records.setdefault(visit.moment, []).append(visit)
+    return list(records.values())
+
+
+def sets(visit: Callable[..., Any], person: str) -> Iterator[tuple[Any, ...]]:
+    """All sets of at most two visits with one at the inn; the mill is the inn by another name."""
+    inn = at_place(visit, person, "inn")
+    elsewhere = [
+        *at_place(visit, person, "inn", EDGES),
+        *at_place(visit, person, "mill"),
+        *at_place(visit, person, "farm", [*SHORT, (10, 230)]),
+        *at_place(visit, person, "nowhere", SHORT),
+    ]
+    yield from ((one,) for one in (*inn, *elsewhere))
+    yield from combinations_with_replacement(inn, 2)
+    yield from product(inn, elsewhere)
+
+
+@dataclass
+class Universe:
+    """What the sets of one person add to the readings, and how they may be taken away."""
+
+    adds: dict[Adds, tuple[Any, ...]]
+    removals: dict[tuple[Adds, Adds], list[tuple[Any, ...]]]
+    driven: int
+
+
+@cache
+def universe(town: Any, visit: Callable[..., Any]) -> Universe:
+    """Drive every set of one person through the service, and note what each removal changes."""
+    found = Universe({}, {}, 0)
+    for visits in sets(visit, "ann"):
+        adds = recount(town, visits)
+        assert read(town, grouped(visits)) == dict(adds)
+        found.driven += 1
+        found.adds.setdefault(adds, visits)
+        for kept in {(), *(((visits[0],), (visits[1],)) if len(visits) > 1 else ())}:
+            gone = tuple(visit for visit in visits if visit not in kept) or visits[1:]
+            found.removals.setdefault((adds, recount(town, kept)), []).append(gone)
+    return found
+
+
+GROUNDS = [
+    (1, 0),
+    (2, 1),
+    pytest.param(1, 1, marks=pytest.mark.soak),
+    pytest.param(2, 0, marks=pytest.mark.soak),
+    pytest.param(3, 0, marks=pytest.mark.soak),
+    pytest.param(3, 1, marks=pytest.mark.soak),
+]
+"""W and F."""
+
+
+@pytest.mark.parametrize(("window", "ahead"), GROUNDS)
+def test_every_tick_reads_what_a_recount_finds(
+    window: int, ahead: int, make_town: Callable[..., Any], visit: Callable[..., Any]
+) -> None:
+    """One person's visits, all sets of at most two: no undercount, no visit that counts for what it isn't."""
+    town = make_town(window, ahead, 1, 1)
+    found = universe(town, visit)
+    print(f"W = {window}, F = {ahead}: {found.driven} streams driven, {len(found.adds)} ways to be counted")
+    assert found.driven > 20_000
+    assert len(found.adds) > 300
+    assert any(not adds for adds in found.adds)
+
+
+def test_a_record_twice_or_visits_apart_change_nothing(
+    make_town: Callable[..., Any], visit: Callable[..., Any]
+) -> None:
+    """Each set as one record, as a record for each visit, as the same record twice, and written twice by a zombie."""
+    town = make_town(2, 1, 1, 1)
+    pairs = [*product(at_place(visit, "ann", "inn", SHORT), at_place(visit, "ann", "nowhere", SHORT[:2]))]
+    pairs += combinations_with_replacement(at_place(visit, "ann", "inn", SHORT), 2)
+    for visits in pairs:
+        expected = dict(recount(town, visits))
+        assert read(town, [[one] for one in visits], twice=True) == expected
+        assert read(town, [*grouped(visits), *grouped(visits)]) == expected
+
+
+def test_readings_of_two_people_are_sums_whoever_shares_a_record(
+    make_town: Callable[..., Any], visit: Callable[..., Any]
+) -> None:
+    """So taking one person's visits away changes nobody else's, and no count rises (rule 7)."""
+    town = make_town(2, 1, 1, 1)
+    streams = [*product(at_place(visit, "ann", "inn"), at_place(visit, "bob", "inn"))]
+    found = list(universe(town, visit).adds.values())
+    others = [[one._replace(person="bob") for one in visits] for visits in found[::7]]
+    streams += [(*one, *other) for one, other in product(found[::7], others)]
+    for visits in streams:
+        each = [dict(recount(town, [one for one in visits if one.person == name])) for name in ("ann", "bob")]
+        assert read(town, grouped(visits)) == {cell: summed(cell, *each) for cell in each[0].keys() | each[1].keys()}
+    print(f"{len(streams)} streams of two people driven")
+    assert len(streams) > 15_000
+
+
+def summed(cell: Any, *added: Mapping[Any, Counts]) -> Counts:
+    return tuple(map(sum, zip(*(one[cell] for one in added if cell in one), strict=True)))
+
+
+def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
+    """How many answers these visits may pay at a cell (privacy model, section 6)."""
+    row, time = cell
+    paying = [one for one in gone if ["inn", "mill", "farm", "nowhere"].index(one.place) == row and fate(town, one)]
+    if time is not None:
+        return int(any(one.arrived <= time < (fate(town, one) or (0, 0))[1] for one in paying))
+    lasts = [(fate(town, one) or (0, 0))[0] for one in paying]
+    return most_answers(town.answers, town.window, town.ahead, max(lasts) - min(lasts) + 1) if lasts else 0
+
+
+@dataclass
+class Losses:
+    """The worst ratios found: by cell kind and span of the removed visits (0: a single one), and over whole streams."""
+
+    by_span: dict[tuple[str, int], Fraction]
+    whole: dict[int, Fraction]
+    pairs: int
+
+
+def enumerate_losses(town: Any, found: Universe, cell_of: Callable[..., Any]) -> Losses:
+    """Over all D and D': no cell costs more than its bound, with anyone else there; and how much it costs at worst."""
+    nobody = (0,) * len(town.ticks)
+    others: dict[Any, set[Counts]] = {}
+    for adds in found.adds:
+        for cell, counts in adds:
+            others.setdefault(cell, {nobody}).add(counts)
+    losses = Losses({}, {}, 0)
+    for (adds, kept), removals in found.removals.items():
+        before, after = dict(adds), dict(kept)
+        product_alone = Fraction(1)
+        for cell, one in before.items():
+            other = after.get(cell, nobody)
+            ratios = [
+                town.worst(cell_of(*cell), summed(0, {0: one}, {0: rest}), summed(0, {0: other}, {0: rest}))
+                for rest in (nobody, *others[cell])
+            ]
+            product_alone *= ratios[0]
+            for gone in removals:
+                assert max(ratios) <= Q ** -most(town, cell, gone)
+                key = ("time" if cell[1] else "window", span(town, cell, gone))
+                losses.by_span[key] = max(losses.by_span.get(key, Fraction(0)), *ratios)
+        for gone in removals:
+            bound = sum(most(town, cell, gone) for cell in before)
+            losses.whole[bound] = max(losses.whole.get(bound, Fraction(0)), product_alone)
+    losses.pairs = sum(map(len, found.removals.values())) * len(found.adds)
+    return losses
+
+
+def span(town: Any, cell: Any, gone: Sequence[Any]) -> int:
+    """How many slots the removed visits at a watched location span, 0 for a single one of all."""
+    lasts = [fated[0] for one in gone if one.place == ["inn", "mill", "farm"][cell[0]] and (fated := fate(town, one))]
+    return 0 if len(gone) == 1 else max(lasts, default=0) - min(lasts, default=0) + 1
+
+
+@pytest.mark.parametrize(("answers", "threshold"), [(1, 1), (1, 2), (2, 2), (1, 3), (2, 1)])
+@pytest.mark.parametrize(("window", "ahead"), GROUNDS)
+def test_the_worst_loss_is_exactly_what_is_stated(
+    window: int,
+    ahead: int,
+    answers: int,
+    threshold: int,
+    make_town: Callable[..., Any],
+    visit: Callable[..., Any],
+    cell_of: Callable[..., Any],
+) -> None:
+    """
+    For every D and D', cell by cell and over whole streams: met by all, reached by some.
+
+        W = 2, F = 0, k = 1: two visits that span H = 4 slots are in the counts of N = 6 ticks, which hold two answers
+
+            tick     -1  0  1  2  3  4
+            counted   #  #  #  #  #  #
+            answer    z  -  -  z  -  -
+    """
+    town = make_town(window, ahead, answers, threshold)
+    losses = enumerate_losses(town, universe(make_town(window, ahead, 1, 1), visit), cell_of)
+    print(f"{losses.pairs} pairs of D and D', worst ratios by what is removed: {losses.by_span}")
+    assert losses.pairs > 20_000_000
+    for (kind, slots), worst in losses.by_span.items():
+        stated = 1 if kind == "time" else most_answers(answers, window, ahead, max(slots, 1))
+        assert worst <= Q**-stated
+        # Two visits further apart than this leave ticks between them that hold neither.
+        assert worst == Q**-stated or slots > town.reach + 1
+    assert losses.whole == {stated: Q**-stated for stated in losses.whole}
+    assert max(losses.whole) > 2 * answers
+
+
+@pytest.mark.parametrize("answers", [1, 2])
+@pytest.mark.parametrize(("window", "ahead"), GROUNDS)
+def test_who_keeps_coming_pays_what_the_formula_says(
+    window: int,
+    ahead: int,
+    answers: int,
+    make_town: Callable[..., Any],
+    visit: Callable[..., Any],
+    cell_of: Callable[..., Any],
+) -> None:
+    """A visit in each of H slots, or in some of them, each reported at any moment: the formula is met and reached."""
+    town = make_town(window, ahead, answers, 1, times=())
+    worst: dict[int, Fraction] = {}
+    nobody = (0,) * len(town.ticks)
+    choices = [[None, *at_place(visit, "ann", "inn", [shape])] for shape in SHORT]
+    for chosen in product(*choices):
+        visits = [one for one in chosen if one is not None]
+        lasts = [fated[0] for one in visits if (fated := fate(town, one)) is not None]
+        if len(lasts) < len(visits) or not lasts:
+            continue
+        assert read(town, grouped(visits)) == dict(recount(town, visits))
+        counts = dict(recount(town, visits)).get((0, None), nobody)
+        slots = max(lasts) - min(lasts) + 1
+        worst[slots] = max(worst.get(slots, Fraction(0)), town.worst(cell_of(0), counts, nobody))
+    stated = {slots: Q ** -most_answers(answers, window, ahead, slots) for slots in (1, 2, 3, 4)}
+    assert worst == stated
+
+
+@pytest.mark.parametrize("answers", [1, 2])
+@pytest.mark.parametrize(("window", "ahead"), [(1, 0), (2, 1)])
+def test_one_visit_pays_what_is_stated(
+    window: int,
+    ahead: int,
+    answers: int,
+    make_town: Callable[..., Any],
+    visit: Callable[..., Any],
+    cell_of: Callable[..., Any],
+) -> None:
+    """ε_l where it is watched and ε for each designated time that it covers, at most and at worst; others' are safe."""
+    town = make_town(window, ahead, answers, 2)
+    nobody = (0,) * len(town.ticks)
+    reached: dict[int, Fraction] = {}
+    for one in [
+        *at_place(visit, "ann", "inn"),
+        *at_place(visit, "ann", "inn", EDGES),
+        *at_place(visit, "a", "nowhere"),
+    ]:
+        found = read(town, [[one]])
+        assert found == dict(recount(town, [one]))
+        for rest in (nobody, (1,) * len(town.ticks)):
+            ratio = Fraction(1)
+            for cell, counts in found.items():
+                ratio *= town.worst(cell_of(*cell), summed(0, {0: counts}, {0: rest}), rest)
+            stated = sum(most(town, cell, [one]) for cell in found)
+            assert ratio <= Q**-stated
+            reached[stated] = max(reached.get(stated, Fraction(0)), ratio)
+    assert reached == {stated: Q**-stated for stated in reached}
+    assert max(reached) == answers + len(town.times)
+
+
+def test_two_places_at_once_pay_at_both(
+    make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
+) -> None:
+    """Both visits count (no undercount), and the loss is the sum: 2·ε_l, and 2·ε for each designated time."""
+    town = make_town(2, 1, 1, 2)
+    visits = [visit("ann", place, 70, 170, 2) for place in ("inn", "mill")]
+    found = read(town, grouped(visits))
+    nobody = (0,) * len(town.ticks)
+    ratios = {cell: town.worst(cell_of(*cell), counts, nobody) for cell, counts in found.items()}
+    assert ratios == dict.fromkeys(product((0, 1), (None, 90, 150)), 1 / Q)
