@@ -168,7 +168,7 @@ def _monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorRepo
         pause = None
         shares = Counter({monitor.epsilon: locations})
         explanation = (
-            f"Any {_words(config.privacy.period)} hold at most {charge.amount / monitor.epsilon} designated times, "
+            f"Any {words(config.privacy.period)} hold at most {charge.amount / monitor.epsilon} designated times, "
             f"also where clocks change, at {monitor.epsilon} each: {charge.amount}."
         )
     threshold = None if isinstance(monitor, HotSpotsMonitor) else monitor.threshold
@@ -207,7 +207,7 @@ def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> 
         else "Its one location has the whole ε of the monitor."
     )
     return (
-        f"{_words(config.privacy.period)} that are not aligned touch H = {slots - 1} + 1 = {slots} slots. With "
+        f"{words(config.privacy.period)} that are not aligned touch H = {slots - 1} + 1 = {slots} slots. With "
         f"W = {window}, A = {ahead}, k = {k}, visits in them are in the counts of N = H + W + A - 1 = {ticks} ticks; "
         f"these hold at most k·⌊N/(W + A)⌋ + min(k, N mod (W + A)) = {k}·{ticks // reach} + {min(k, ticks % reach)} "
         f"noisy answers, at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
@@ -228,9 +228,9 @@ def _bad_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
                 better = threshold_for(odds.epsilon, monitor.updates)
                 yield (
                     f"{monitor.name}: an empty location has a false alarm within {monitor.updates} updates with "
-                    f"{_percent(odds.over_updates)} (threshold {monitor.threshold}, ε of an answer "
+                    f"{percent(odds.over_updates)} (threshold {monitor.threshold}, ε of an answer "
                     f"{format_epsilon(odds.epsilon)}). Raise the threshold to {better} for less than "
-                    f"{_percent(SELDOM)}, or raise epsilon."
+                    f"{percent(SELDOM)}, or raise epsilon."
                 )
 
 
@@ -286,7 +286,7 @@ def render(report: Report, console: Console) -> None:
 def _render_payments(report: Report, say: _Printer) -> None:
     total, stated = format_epsilon(report.total), format_epsilon(report.stated)
     say.heading("What one person pays")
-    say(f"At most {total} within any {_words(report.period)}; privacy.epsilon states {stated}.")
+    say(f"At most {total} within any {words(report.period)}; privacy.epsilon states {stated}.")
     say(f"All that is published is at most {_factor(report.total)} times as likely as without some of their visits.")
     say(ASSUMPTION)
     for monitor in report.monitors:
@@ -318,14 +318,14 @@ def _odds_table(report: Report) -> Table:
                 str(odds.locations),
                 str(monitor.threshold),
                 str(odds.people),
-                _percent(odds.per_update),
-                f"{monitor.updates} updates: {_percent(odds.over_updates)}",
+                percent(odds.per_update),
+                f"{monitor.updates} updates: {percent(odds.over_updates)}",
             )
     return table
 
 
 def _pause_words(pause: Pause) -> str:
-    length = f"W + A = {pause.ticks} ticks ({_words(pause.duration)})"
+    length = f"W + A = {pause.ticks} ticks ({words(pause.duration)})"
     if pause.answers == 1:
         return (
             f"after a noisy answer the location says nothing new; the next answer comes {length} later at the earliest."
@@ -333,14 +333,14 @@ def _pause_words(pause: Pause) -> str:
     last = pause.ticks - pause.answers + 1
     if last <= 1:
         return f"none: its {pause.answers} noisy answers in any {length} are as many as there are ticks."
-    after = _words(pause.duration // pause.ticks * last)
+    after = words(pause.duration // pause.ticks * last)
     return (
         f"up to {pause.answers} noisy answers in any {length}. If they come one right after the other, the next answer "
         f"comes {last} ticks ({after}) after the last of them."
     )
 
 
-def _words(duration: int) -> str:
+def words(duration: int) -> str:
     """A duration in plain words: `14 days 1 hour`."""
     parts = []
     for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second")):
@@ -352,7 +352,8 @@ def _words(duration: int) -> str:
     return " ".join(parts)
 
 
-def _percent(chance: float) -> str:
+def percent(chance: float) -> str:
+    """A chance as a person reads it: `30.1 %`, `0.0045 %`, `> 99.9 %`."""
     percent = 100 * chance
     if percent > 99.9:  # noqa: PLR2004 - what would be rounded to 100 is not certain
         return "> 99.9 %"

@@ -24,6 +24,7 @@ from monitor.errors import EXIT_FAILED, ConfigError, MonitorError, TimeError, Us
 from monitor.operate.logs import set_up_logging
 from monitor.operate.setup import Beginning, set_up
 from monitor.operate.topics import checked, needs
+from monitor.planner.command import Shown, plan_command
 from monitor.run import run as run_service
 from monitor.run import stopped_by_signals
 from monitor.service import Settings, settings_of
@@ -221,6 +222,47 @@ def audit(visits: Path, config_file: Path, alerts: Path, live: bool) -> None:  #
     recount.render(report, Console())
     if not report.ok:
         sys.exit(EXIT_FAILED)
+
+
+def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """What a plan is asked for; each is read by the planner, which says what is wrong with it."""
+    options = (
+        click.option("--false-alarm-every", help="At most one at an empty location, on average, in e.g. 1y."),
+        click.option("--alarm-at", help="This many people raise an alarm at an update, with the chance of --with."),
+        click.option("--with", help="0.95 or 95%."),
+        click.option("--pays-at-most", help="The ε that one person pays at most in the period of --in."),
+        click.option("--in", help="14d without it."),
+        click.option("--kind", type=click.Choice(["over_time", "at_times"]), help="over_time without it."),
+        click.option("--epsilon", help="Fix the monitor's ε."),
+        click.option("--threshold", help="Fix T."),
+        click.option("--slot", help="Fix the time between updates."),
+        click.option("--window", help="over_time: fix the window."),
+        click.option("--answers", help="over_time: fix the noisy answers a window (k)."),
+        click.option("--accept-ahead", help="over_time: how far ahead a visit may be stamped; 0s without it."),
+        click.option("--locations", help="over_time: how many locations share ε; 1 without it."),
+        click.option("--at", multiple=True, help='at_times: a designated time, daily ("18:00") or an instant.'),
+        click.option("--timezone", help="at_times: of the daily times; UTC without it."),
+        click.option("--horizon", help="at_times: for how long reports are waited for; 1d without it."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@main.command()
+@click.option("--config", "config_file", type=EXISTING, help="Show its monitors' choices and neighbouring ones.")
+@_plan_options
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to a file (.svg).")
+@told
+def plan(config_file: Path | None, as_json: bool, picture: Path | None, **given: Any) -> None:  # noqa: FBT001  # by name
+    """Find T, ε, window, rate of updates and answers a window that meet what is asked, or say why nothing does."""
+    config = None if config_file is None else load_config(config_file, os.environ)
+    plan_command(
+        {name: value for name, value in given.items() if value not in (None, ())},
+        config,
+        Shown(Console(), as_json, picture),
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,350 @@
+"""The planner: plans meet what is asked, by recomputation that shares nothing with it; collisions are explained."""
+
+from __future__ import annotations
+
+import json
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from decimal import Decimal, getcontext
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from monitor.cli import main
+from monitor.config import load_config
+from monitor.errors import EXIT_DONE, EXIT_USAGE, ContradictionError, UsageError
+from monitor.planner.command import find
+from monitor.planner.conflict import colliding, nearest
+from monitor.planner.curves import curves
+from monitor.planner.designs import OverTime
+from monitor.planner.nearby import PRESENT, choices
+from monitor.planner.outcomes import Plan
+from monitor.planner.request import Words, designs_of, targets_of
+from monitor.planner.silence import silent_share
+from monitor.planner.solve import GRID, plans, ranked, solve
+from monitor.planner.svg import svg
+from monitor.planner.targets import Alarm, FalseAlarms, FixedEpsilon, FixedThreshold, Pays, Targets
+from monitor.planner.terminal import picture
+from monitor.times import DAY, HOUR, YEAR
+
+EXAMPLES = Path(__file__).parents[2] / "config"
+SVG = "{http://www.w3.org/2000/svg}"
+
+getcontext().prec = 60
+
+ASKED = Targets(FalseAlarms(YEAR), Alarm(20, Fraction(95, 100)), pays=Pays(Fraction(2), 14 * DAY))
+FORTNIGHT = OverTime(HOUR, 336, 0, 1)
+
+
+def power(epsilon: Fraction, distance: int) -> Decimal:
+    """e^(-ε·distance) to sixty digits."""
+    exponent = epsilon * distance
+    return (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
+
+
+def paid(plan: Plan, slots: int) -> Fraction:
+    """What a person pays in H slots, by counting the most answers that N = H + W + A - 1 ticks hold one by one."""
+    reach, k = plan.design.reach, plan.design.answers
+    answered: list[int] = []
+    for tick in range(slots + reach - 1):
+        if len([other for other in answered if other > tick - reach]) < k:
+            answered.append(tick)
+    return len(answered) * plan.epsilon * plan.design.largest
+
+
+def words(line: str) -> Words:
+    parts = line.split()
+    return Words(
+        {name.removeprefix("--").replace("-", "_"): value for name, value in zip(parts[::2], parts[1::2], strict=True)}
+    )
+
+
+def run(line: str) -> Result:
+    return CliRunner().invoke(main, ["plan", *line.split()])
+
+
+@pytest.fixture
+def every_design() -> tuple[Any, ...]:
+    return designs_of(words(""))
+
+
+def test_a_found_plan_meets_all_targets(every_design: tuple[Any, ...]) -> None:
+    found = plans(every_design, ASKED)
+    assert found
+    for plan in found:
+        updates = Decimal(YEAR // plan.design.slot)
+        assert updates * power(plan.smallest_answer, plan.threshold) <= 1
+        assert power(plan.largest_answer, max(plan.threshold - 20, 0)) >= Decimal("0.95")
+        assert paid(plan, 14 * DAY // plan.design.slot + 1) <= 2
+
+
+def test_the_threshold_is_the_smallest() -> None:
+    plan = solve(FORTNIGHT, Targets(FalseAlarms(YEAR), pays=Pays(Fraction(2), 14 * DAY)))
+    assert plan is not None
+    assert (plan.epsilon, plan.threshold) == (Fraction(1), 10)  # 8760·e^-9 = 1.08, 8760·e^-10 = 0.40
+    assert Decimal(8760) * power(Fraction(1), 9) > 1 >= Decimal(8760) * power(Fraction(1), 10)
+
+
+def test_without_a_bound_on_false_alarms_the_threshold_is_the_largest_that_meets_the_alarm() -> None:
+    plan = solve(FORTNIGHT, Targets(alarm=Alarm(20, Fraction(1, 2)), epsilon=FixedEpsilon(Fraction(1, 10))))
+    assert plan is not None
+    assert plan.threshold == 26  # e^-0.6 = 0.55, e^-0.7 = 0.497
+    assert power(plan.epsilon, 6) >= Decimal("0.5") > power(plan.epsilon, 7)
+
+
+@pytest.mark.parametrize("chance", [Fraction(95, 100), Fraction(1, 2), Fraction(1, 10), Fraction(1)])
+@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 7)])
+def test_no_smaller_epsilon_of_the_grid_meets_the_targets(chance: Fraction, share: Fraction) -> None:
+    """Every smaller ε with every T of up to a thousand misses a target."""
+    design = OverTime(HOUR, 336, 0, 1, share, share)
+    plan = solve(design, Targets(FalseAlarms(YEAR), Alarm(20, chance)))
+    assert plan is not None
+    assert plan.epsilon % (GRID / 10) == 0
+    allowed, wanted = Decimal(1) / 8760, Decimal(chance.numerator) / Decimal(chance.denominator)
+    for step in range(1, int(plan.epsilon / GRID)):
+        q = step * GRID * share
+        alarms = power(q, 1)
+        assert not any(alarms**t <= allowed and alarms ** max(t - 20, 0) >= wanted for t in range(1, 1000))
+
+
+def test_epsilon_is_exact_and_written_as_a_rational_string() -> None:
+    result = run("--false-alarm-every 1y --alarm-at 20 --with 0.95 --slot 1h --window 14d --answers 1 --json")
+    assert result.exit_code == EXIT_DONE
+    plan = json.loads(result.output)["plans"][0]
+    assert (plan["epsilon"], plan["pays"], plan["threshold"]) == ("1/2", "1", 19)
+
+
+def test_locations_share_epsilon() -> None:
+    one, four = (
+        find(words(f"--false-alarm-every 1y --pays-at-most 2 --slot 1h --window 14d --answers 1 --locations {count}"))[
+            1
+        ][0]
+        for count in (1, 4)
+    )
+    assert one.plan.epsilon == four.plan.epsilon == 1
+    assert four.plan.smallest_answer == Fraction(1, 4)
+    assert (one.plan.threshold, four.plan.threshold) == (10, 37)
+
+
+def test_designated_times_pay_the_whole_epsilon_each() -> None:
+    line = "--kind at_times --false-alarm-every 1y --pays-at-most 15 --slot 1h --timezone Europe/Berlin --horizon 1d"
+    plan = find(words(line))[1][0].plan
+    assert plan.epsilon == 1  # where clocks change, 14 days hold 15 evenings
+    alarm = 1 - (1 - power(plan.epsilon, plan.threshold)) ** 24
+    below = 1 - (1 - power(plan.epsilon, plan.threshold - 1)) ** 24
+    assert 366 * alarm <= 1 < 366 * below
+
+
+def test_what_cannot_be_met_is_explained_with_the_floor_of_theorem_9() -> None:
+    result = run(
+        "--false-alarm-every 1y --alarm-at 20 --with 0.95 --pays-at-most 1/2 --slot 1h --window 14d --answers 1"
+    )
+    assert result.exit_code == EXIT_USAGE
+    text = " ".join(result.output.split())
+    assert "--false-alarm-every 365d and --alarm-at 20 --with 19/20 collide, given --pays-at-most 1/2 --in 14d" in text
+    assert "Theorem 9" in text
+    assert "T ≤ 20" in text
+    assert "e^(-ε·T) = 0.67 %" in text  # e^-5
+    assert f"{8760 * math.exp(-5):.3g} times in 365d" in text
+    assert "--pays-at-most 1 --in 14d" in text
+
+
+def test_the_two_that_collide_are_named_without_those_that_do_not(every_design: tuple[Any, ...]) -> None:
+    targets = Targets(
+        FalseAlarms(YEAR),
+        threshold=FixedThreshold(50),
+        epsilon=FixedEpsilon(Fraction(3)),
+        pays=Pays(Fraction(2), 14 * DAY),
+    )
+    assert colliding(every_design, targets) == ("epsilon", "pays")
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        Targets(FalseAlarms(YEAR), Alarm(20, Fraction(95, 100)), pays=Pays(Fraction(1, 2), 14 * DAY)),
+        Targets(FalseAlarms(YEAR), threshold=FixedThreshold(5), epsilon=FixedEpsilon(Fraction(1, 2))),
+        Targets(alarm=Alarm(20, Fraction(95, 100)), threshold=FixedThreshold(30), epsilon=FixedEpsilon(Fraction(1))),
+        Targets(FalseAlarms(YEAR), Alarm(20, Fraction(95, 100)), threshold=FixedThreshold(30)),
+    ],
+)
+def test_the_nearest_can_be_met_and_nothing_nearer(every_design: tuple[Any, ...], targets: Targets) -> None:
+    names = colliding(every_design, targets)
+    found = list(nearest(every_design, targets, names))
+    assert found
+    kinds = {
+        FalseAlarms: "false_alarms",
+        Alarm: "alarm",
+        FixedThreshold: "threshold",
+        FixedEpsilon: "epsilon",
+        Pays: "pays",
+    }
+    for near in found:
+        changed = targets.without(kinds[type(near)])
+        given = {name: getattr(changed, name) for name in changed.given}
+        assert plans(every_design, Targets(**{**given, kinds[type(near)]: near}))
+        if isinstance(near, Alarm):
+            nearer = Alarm(near.people - 1, near.chance)
+            assert not plans(every_design, Targets(**{**given, "alarm": nearer}))
+        if isinstance(near, FalseAlarms):
+            assert not plans(every_design, Targets(**{**given, "false_alarms": FalseAlarms(near.every + DAY)}))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--false-alarm-every 1y", "Nothing bounds ε"),
+        ("--pays-at-most 2", "Nothing says what T must do"),
+        ("--alarm-at 20 --epsilon 1", "make one target"),
+        ("--in 14d --threshold 3 --epsilon 1", "--in says in which period"),
+        ("--alarm-at 20 --with 1.5 --epsilon 1", "a chance above 0"),
+        ("--alarm-at 0 --with 0.5 --epsilon 1", "a whole number from 1"),
+        ("--threshold 3 --epsilon 0", "above 0"),
+        ("--threshold 3 --epsilon 1e3", "without sign, space or exponent"),
+        ("--threshold 3 --epsilon 1 --slot 90", "no duration"),
+        ("--threshold 3 --epsilon 1 --window 90m --slot 1h", "No slot fits"),
+        ("--threshold 3 --epsilon 1 --kind at_times --window 14d", "only a monitor of kind over_time"),
+        ("--threshold 3 --epsilon 1 --at 18:00", "only a monitor of kind at_times"),
+        ("--threshold 3 --epsilon 1 --kind at_times --at 25:00", "a time of day"),
+        ("--threshold 3 --epsilon 1 --picture plan.png", "ends in .svg"),
+    ],
+)
+def test_bad_words_are_refused_with_what_to_do(line: str, message: str) -> None:
+    result = run(line)
+    assert result.exit_code == EXIT_USAGE
+    assert message in " ".join(result.output.split())
+
+
+def test_a_contradiction_is_a_usage_error() -> None:
+    with pytest.raises(ContradictionError, match="collide") as caught:
+        find(words("--epsilon 3 --pays-at-most 2 --threshold 8"))
+    assert isinstance(caught.value, UsageError)
+    assert caught.value.names == ("epsilon", "pays")
+
+
+def test_plans_that_another_of_the_window_beats_are_left_out(every_design: tuple[Any, ...]) -> None:
+    def score(plan: Plan) -> tuple[Fraction, ...]:
+        return plan.payment(14 * DAY), Fraction(plan.design.slot), Fraction(plan.silence), Fraction(plan.threshold)
+
+    found = plans(every_design, ASKED)
+    kept = ranked(found, 14 * DAY)
+    assert [score(plan)[0] for plan in kept] == sorted(score(plan)[0] for plan in kept)
+    for plan, other in product(kept, found):
+        mine, theirs = score(plan), score(other)
+        better = theirs != mine and all(x <= y for x, y in zip(theirs, mine, strict=True))
+        assert not (better and other.design.span == plan.design.span)
+
+
+def test_the_curves_are_the_law_by_count() -> None:
+    plan = Plan(OverTime(HOUR, 336, 1, 1, Fraction(1, 5), Fraction(2, 5)), Fraction(5), 10)
+    drawn = curves(plan, ASKED, "a plan")
+    assert len(drawn.alarm) > 20
+    for people, (alarm, miss) in enumerate(zip(drawn.alarm, drawn.miss, strict=True)):
+        assert alarm == pytest.approx(math.exp(-1 * max(10 - people, 0)), rel=1e-12)
+        assert miss == pytest.approx(1 - math.exp(-2 * max(10 - people, 0)), abs=1e-12)
+    assert drawn.limit == pytest.approx(1 / 8760)
+
+
+@pytest.mark.parametrize(("answers", "reach"), [(1, 2), (1, 5), (2, 5), (3, 5), (4, 5), (5, 5), (2, 7)])
+@pytest.mark.parametrize("alarm", [0.0, 0.01, 0.3, 0.9, 1.0])
+def test_the_silent_share_is_that_of_the_chain_of_all_patterns(alarm: float, answers: int, reach: int) -> None:
+    # ticks      t - L + 1 …  t - 1 | t        paused if k of the L - 1 before it hold an answer
+    # pattern    1 0 0 1 0 0        | 1, 0 or paused; then shifted by one
+    # The chain's law after each of 200·L ticks, averaged over the last 20·L: whole cycles where the law goes round.
+    law = {(0,) * (reach - 1): 1.0}
+    silent = []
+    for _ in range(200 * reach):
+        after: dict[tuple[int, ...], float] = {}
+        silent.append(sum(weight for pattern, weight in law.items() if sum(pattern) >= answers))
+        for pattern, weight in law.items():
+            p = alarm if sum(pattern) < answers else 0.0
+            for bit, chance in ((1, p), (0, 1 - p)):
+                if chance:
+                    key = (*pattern, bit)[1:]
+                    after[key] = after.get(key, 0.0) + weight * chance
+        law = after
+    last = silent[-20 * reach :]
+    assert silent_share(alarm, answers, reach) == pytest.approx(sum(last) / len(last), abs=2e-3)
+
+
+def test_silence_lasts_from_the_last_alarm_in_a_row_to_the_next_answer() -> None:
+    # k = 2, W + A = 5   tick  0 1 2 3 4 5
+    #                          ! ! . . . ?        the next answer 4 ticks after the last
+    assert Plan(OverTime(HOUR, 4, 0, 2), Fraction(1), 5).silence == 4 * HOUR
+    assert Plan(OverTime(HOUR, 4, 0, 1), Fraction(1), 5).silence == 5 * HOUR
+    assert Plan(OverTime(HOUR, 4, 0, 5), Fraction(1), 5).silence == 0
+
+
+def test_the_picture_is_well_formed_and_holds_the_curves(tmp_path: Path) -> None:
+    file = tmp_path / "plan.svg"
+    asked = "--false-alarm-every 1y --alarm-at 20 --with 0.95 --pays-at-most 2 --slot 1h --window 14d"
+    assert run(f"{asked} --picture {file}").exit_code == EXIT_DONE
+    root = ET.parse(file).getroot()  # noqa: S314 - our own file
+    assert root.tag == f"{SVG}svg"
+    paths = {path.get("class"): path.get("d") or "" for path in root.iter(f"{SVG}path")}
+    assert set(paths) == {"false-alarm", "limit", "miss", "silent"}
+    points = [point.split() for point in paths["miss"].removeprefix("M ").split(" L ")]
+    heights = [float(y) for _, y in points]
+    plan = find(words(asked))[1][0].plan
+    assert heights == pytest.approx([300 - 240 * (1 - plan.alarm(people)) for people in range(len(points))], abs=0.01)
+
+
+def test_what_is_drawn_is_escaped() -> None:
+    drawn = curves(Plan(FORTNIGHT, Fraction(1), 10), Targets(), "<a & b>")
+    assert "&lt;a &amp; b&gt;" in svg([drawn])
+    assert ET.fromstring(svg([drawn, drawn])) is not None  # noqa: S314 - our own text
+
+
+@pytest.mark.parametrize("threshold", [1, 2, 10, 59, 400])
+def test_the_picture_in_characters_fits_the_terminal(threshold: int) -> None:
+    drawn = curves(Plan(FORTNIGHT, Fraction(1), threshold), ASKED, "a plan")
+    lines = [line for line in picture(drawn).splitlines() if "|" in line]
+    assert len(lines) >= 10
+    assert all(len(line) <= 72 for line in lines)
+
+
+def test_beside_a_configuration_the_present_choice_comes_first_with_what_check_says() -> None:
+    config = load_config(EXAMPLES / "city.yaml", {})
+    found = choices(config, Targets(FalseAlarms(YEAR)))
+    assert list(found) == ["hubs", "clinics", "evening"]
+    for listed in found.values():
+        assert listed[0].change == PRESENT
+        assert listed[0].outcome.pays == Fraction(39, 4)
+    assert found["hubs"][0].outcome.unmet == ()
+    assert found["evening"][0].outcome.unmet == ("--false-alarm-every 365d",)
+
+
+def test_neighbours_of_a_configuration_are_marked_by_what_they_miss() -> None:
+    config = load_config(EXAMPLES / "city.yaml", {})
+    found = {choice.change: choice.outcome for choice in choices(config, Targets(FalseAlarms(YEAR)))["hubs"]}
+    assert found["T = 46"].unmet == ()  # the smallest that meets the target at the smallest share, 1/5
+    assert found["T = 46"].false_alarms_a_year == pytest.approx(8760 * math.exp(-46 / 5))
+    assert found["ε = 4"].pays == Fraction(55, 4)
+    assert found["ε = 4"].unmet == ("--pays-at-most 10 --in 14d",)
+    assert found["k = 2"].unmet == ("--false-alarm-every 365d",)
+
+
+@pytest.mark.parametrize("name", ["city.yaml", "demo.yaml"])
+@pytest.mark.parametrize("extra", ["", " --json", " --false-alarm-every 1y --alarm-at 9 --with 0.9"])
+def test_every_example_can_be_planned(name: str, extra: str, tmp_path: Path) -> None:
+    file = tmp_path / "plan.svg"
+    result = run(f"--config {EXAMPLES / name}{extra} --picture {file}")
+    assert result.exit_code == EXIT_DONE, result.output
+    assert len(ET.parse(file).getroot().findall(f"{SVG}g")) >= 2  # noqa: S314 - our own file
+
+
+def test_what_the_configuration_says_is_not_taken_from_options() -> None:
+    result = run(f"--config {EXAMPLES / 'city.yaml'} --epsilon 1")
+    assert result.exit_code == EXIT_USAGE
+    assert "--epsilon: the configuration says it" in result.output
+
+
+def test_targets_are_read_as_written() -> None:
+    read: Callable[[str], Targets] = lambda line: targets_of(words(line))  # noqa: E731 - a name for one call
+    assert read("--false-alarm-every 1y --alarm-at 20 --with 95% --pays-at-most 2 --in 14d") == ASKED
+    assert read("--alarm-at 20 --with .95").alarm == ASKED.alarm
