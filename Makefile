@@ -34,7 +34,7 @@ format: $(DEV)  ## rewrite the code in the house style
 	$(BIN)/ruff format
 
 lock: $(DEV)  ## pin every dependency anew, with hashes: all, those of the container, those of its build (needs uv)
-	$(LOCK) --upgrade --extra embedded --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) --upgrade --extra embedded --extra experiments --extra dev pyproject.toml -o requirements.lock
 	$(LOCK) -c requirements.lock pyproject.toml -o requirements-run.lock
 	grep -o 'hatchling>=[0-9.]*' pyproject.toml | head -n 1 | $(LOCK) -c requirements.lock - -o requirements-build.lock
 	sed -i '1i # Every dependency, pinned with its hashes (make lock). pip reads it; it names no index.' requirements.lock

@@ -10,8 +10,9 @@ from typing import Final
 from rich.console import Console
 from rich.logging import RichHandler
 
-# At DEBUG, kafka-python prints the keys and values that it sends: personal data.
-_LOUD: Final = {"kafka": logging.ERROR, "redis": logging.WARNING}
+# At DEBUG, kafka-python prints the keys and values that it sends: personal data. At ERROR it repeats, for each try, what
+# this product says once in its own words.
+_LOUD: Final = {"kafka": logging.CRITICAL, "redis": logging.WARNING}
 
 
 class _UtcFormatter(logging.Formatter):
