@@ -9,13 +9,15 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from kafka import OffsetSpec, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.config.servers import KafkaSettings
 from monitor.connections import KafkaConnections
 from monitor.designated import DesignatedTimes
 from monitor.embedded import EmbeddedKafka
 from monitor.operate.setup import Beginning, Made, set_up
-from monitor.operate.topics import TopicNeeds, needs
+from monitor.operate.topics import TopicNeeds, describe, needs
 from monitor.privacy.over_time import OverTimeRule
 from monitor.scheme import AtTimes, OverTime, Registry, Scheme
 from monitor.slots import Slots
@@ -91,3 +93,28 @@ def create(
 ) -> Prepared:
     """Makes the topics of `kafka_settings` and begins their ledger."""
     return Prepared(connections, scheme, needs(scheme, kafka_settings, simulated=False), groups)
+
+
+@pytest.fixture
+def emptied(admin: Any, eventually: Callable[..., Any]) -> Callable[[str, int], None]:
+    """Deletes a ledger partition's first record and its marker, as retention does: `emptied(topic, partition)`."""
+
+    def empty(topic: str, partition: int) -> None:
+        place = TopicPartition(topic, partition)
+        # The marker follows the commit by a moment.
+        eventually(lambda: admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset == 2)
+        admin.delete_records({place: 2})
+
+    return empty
+
+
+@pytest.fixture
+def altered(admin: Any, eventually: Callable[..., Any]) -> Callable[..., None]:
+    """Changes a topic's settings, and waits until the broker shows them: `altered(topic, retention_ms="1000")`."""
+
+    def alter(topic: str, **settings: str) -> None:
+        configs = {key.replace("_", "."): value for key, value in settings.items()}
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=configs)])
+        eventually(lambda: describe(admin, [topic])[topic].settings.items() >= configs.items())
+
+    return alter

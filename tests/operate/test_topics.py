@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.config.servers import KafkaSettings
 from monitor.connections import KafkaConnections
@@ -22,11 +22,6 @@ from monitor.times import DAY, HOUR, MILLISECOND
 
 def created(wanted: TopicNeeds) -> dict[str, str]:
     return {setting.key: setting.create for setting in wanted.settings}
-
-
-def altered(admin: Any, topic: str, **settings: str) -> None:
-    configs = {key.replace("_", "."): value for key, value in settings.items()}
-    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=configs)])
 
 
 class TestNeeds:
@@ -182,14 +177,14 @@ class TestChecked:
             )
 
     def test_each_wrong_setting_is_named_with_the_command_that_mends_it_all_at_once(
-        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, altered: Callable[..., None]
     ) -> None:
         """Compacted, kept by size, stamped by producers, kept too short, records too small: five lines."""
         wanted = needs(scheme, kafka_settings, simulated=False)
         create(connections, wanted, 1)
         names = kafka_settings.topics
-        altered(admin, names.visits, message_timestamp_type="CreateTime", retention_ms="60000")
-        altered(admin, names.alerts, cleanup_policy="compact", retention_bytes="1000000", max_message_bytes="9000")
+        altered(names.visits, message_timestamp_type="CreateTime", retention_ms="60000")
+        altered(names.alerts, cleanup_policy="compact", retention_bytes="1000000", max_message_bytes="9000")
         with pytest.raises(TopicError) as raised:
             checked(connections, wanted)
         lines = str(raised.value).splitlines()
@@ -206,17 +201,17 @@ class TestChecked:
             assert f"`kafka-configs.sh --alter --topic {name} --add-config {setting}=" in line
 
     def test_the_commands_that_are_told_mend_it(
-        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, altered: Callable[..., None]
     ) -> None:
         """Each setting of a message, applied as it says."""
         wanted = needs(scheme, kafka_settings, simulated=False)
         create(connections, wanted, 1)
-        altered(admin, kafka_settings.topics.alerts, cleanup_policy="compact", retention_ms="1000")
+        altered(kafka_settings.topics.alerts, cleanup_policy="compact", retention_ms="1000")
         with pytest.raises(TopicError) as raised:
             checked(connections, wanted)
         for line in str(raised.value).splitlines():
             name, _, setting = line.split("--topic ")[1].rstrip("`").partition(" --add-config ")
-            altered(admin, name, **dict([setting.split("=")]))
+            altered(name, **dict([setting.split("=")]))
         checked(connections, wanted)
 
     @pytest.mark.parametrize(("kept", "suffices"), [(-1, True), (0, True), (1, False)])
@@ -227,13 +222,13 @@ class TestChecked:
         connections: KafkaConnections,
         scheme: Scheme,
         kafka_settings: KafkaSettings,
-        admin: Any,
+        altered: Callable[..., None],
     ) -> None:
         """A millisecond too short is; exactly as long, and for ever, are not."""
         wanted = needs(scheme, kafka_settings, simulated=False)
         create(connections, wanted, 1)
         least = (scheme.reach + 2) * HOUR // MILLISECOND
-        altered(admin, kafka_settings.topics.alerts, retention_ms="-1" if kept < 0 else str(least - kept))
+        altered(kafka_settings.topics.alerts, retention_ms="-1" if kept < 0 else str(least - kept))
         if suffices:
             checked(connections, wanted)
         else:

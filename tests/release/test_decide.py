@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from monitor.contracts.alerts import owner_record
+from monitor.designated import DesignatedTimes
 from monitor.privacy.over_time import Mark
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.ledger import Record
 from monitor.release.state import LedgerState, Terms
-from monitor.scheme import AtTimes, Scheme
+from monitor.scheme import AtTimes, HotSpots, Scheme
 from monitor.times import HOUR, parse_instant
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading
 
@@ -373,6 +374,63 @@ class TestAtTimes:
         state = LedgerState(noisy={("noon", noon): {"place-9": (12, 4)}})
         assert value_of(tell(Decider(scheme, [0], noise), 13, state).records[0])["noisy_counts"] == {}
         assert state.noisy["noon", noon] == {"place-9": (12, 4)}
+
+
+class TestHotSpots:
+    """One answer about all shards, at the final tick of the horizon; τ = 12:30, horizon 2 h, so at tick 13."""
+
+    def decider(self, make_scheme: Make, noise: Any, shards: Sequence[int] = (0,), top: int = 2) -> Decider:
+        noon = HotSpots("spots", DesignatedTimes((parse_instant(NOON),)), Fraction(1, 2), top, 2 * HOUR)
+        scheme = replace(make_scheme(places=4, shards=2, watched={}), hot_spots=(noon,))
+        return Decider(scheme, shards, noise, scheme.hot_spots)
+
+    def evidence(self, decider: Decider, tick: int, people: Mapping[int, int], complete: bool = True) -> Evidence:
+        """So many people by row at τ, wherever it is asked for."""
+        rows_of = decider._scheme.registry.by_shard
+        readings = {
+            shard: read({shard: asked}, present=[people.get(int(row), 0) for row in rows_of[shard]])[shard]
+            for shard, asked in decider.questions(tick).items()
+        }
+        return Evidence(readings, {shard: complete or shard == 0 for shard in readings})
+
+    def test_they_are_drawn_once_at_the_final_tick_over_all_shards(self, make_scheme: Make, noise: Any) -> None:
+        """Every location draws, also at count 0; the highest noisy counts are named, ties in registry order."""
+        decider, state = self.decider(make_scheme, noise), LedgerState()
+        assert decider.decide(12, self.evidence(decider, 12, {3: 5}), state).records == ()
+        noise.script = [4, 1, 0, 0]
+        decided = decider.decide(13, self.evidence(decider, 13, {1: 3, 3: 3}), state)
+        (record,) = decided.records
+        assert value_of(record)["hot_spots"] == [
+            {"location_id": "place-0", "noisy_count": 4},
+            {"location_id": "place-1", "noisy_count": 4},
+        ]
+        assert noise.drawn == [(Fraction(1, 2), 4)]
+        assert decider.decide(13, self.evidence(decider, 13, {}), state).records == ()
+
+    def test_another_owner_does_not_draw_them_again(self, make_scheme: Make, noise: Any) -> None:
+        """What was folded from the record holds, also where a longer horizon makes a later tick the final one."""
+        decider = self.decider(make_scheme, noise)
+        state = LedgerState()
+        for record in decider.decide(13, self.evidence(decider, 13, {1: 3}), LedgerState()).records:
+            state.fold(record, decider._scheme.slots)
+        assert decider.decide(13, self.evidence(decider, 13, {1: 3}), state).records == ()
+
+    def test_one_shard_that_is_incomplete_makes_them_unknown_and_draws_nothing(
+        self, make_scheme: Make, noise: Any
+    ) -> None:
+        """They are about all locations; what was not drawn may still be, should the horizon be lengthened."""
+        decider, state = self.decider(make_scheme, noise), LedgerState()
+        (record,) = decider.decide(13, self.evidence(decider, 13, {}, complete=False), state).records
+        assert (value_of(record)["status"], value_of(record)["hot_spots"]) == ("unknown", [])
+        assert noise.drawn == []
+        assert state.drawn == set()
+
+    def test_after_a_lost_ledger_they_are_unknown(self, make_scheme: Make, noise: Any) -> None:
+        """They may have been drawn before."""
+        decider = self.decider(make_scheme, noise)
+        state = LedgerState(terms=Terms("town", 1, lost_at=parse_instant(NOON) + 1))
+        (record,) = decider.decide(13, self.evidence(decider, 13, {}), state).records
+        assert value_of(record)["status"] == "unknown"
 
 
 def test_questions_ask_each_window_once_and_each_live_time_once(

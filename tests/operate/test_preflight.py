@@ -1,0 +1,284 @@
+"""What is looked at before anything is decided, on real servers; and what earlier configurations still charge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import redis
+
+from monitor.clock import SteppedClock
+from monitor.config.servers import KafkaSettings
+from monitor.connections import KafkaConnections
+from monitor.embedded import EmbeddedValkey
+from monitor.errors import EvictionError, LedgerError, PeriodError, TopicError
+from monitor.operate.preflight import Found, check_marks, look
+from monitor.operate.setup import Beginning
+from monitor.operate.topics import needs
+from monitor.privacy.noise import OneSidedNoise, SystemEntropy
+from monitor.privacy.over_time import Mark
+from monitor.release.decide import Evidence
+from monitor.release.owner import LedgerPlace, Owner
+from monitor.release.state import LedgerState, Terms
+from monitor.scheme import Registry, Scheme
+from monitor.windows.facts import NEVER, SINCE_EVER, Reading
+from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_store import RedisWindows
+
+HALF = Fraction(1, 2)
+Create = Callable[..., Any]
+
+
+@pytest.fixture
+def looked(connections: KafkaConnections, kafka_settings: KafkaSettings) -> Callable[[Scheme], Found]:
+    """Looks at the servers as `run` does."""
+
+    def look_as(scheme: Scheme) -> Found:
+        wanted = needs(scheme, kafka_settings, simulated=False)
+        return look(connections, scheme, wanted, kafka_settings.topics.alerts)
+
+    return look_as
+
+
+@pytest.fixture
+def published(
+    connections: KafkaConnections, kafka_settings: KafkaSettings, scheme: Scheme, create: Create
+) -> Callable[..., None]:
+    """Begins the ledger and publishes a noisy answer of tick t for every watched location (of ten people each)."""
+
+    def publish(tick: int, queues: int = 2) -> None:
+        create()
+        ledger = kafka_settings.topics.alerts
+        with closing(connections.admin()) as admin:
+            topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
+        place = LedgerPlace(ledger, topic_id, "input", "fingerprint")
+        clock = SteppedClock(scheme.slots.start(tick))
+        for partition in range(queues):
+            with closing(Owner(connections, place, partition, scheme, OneSidedNoise(SystemEntropy()), clock)) as owner:
+                readings = {
+                    shard: Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, dict.fromkeys(asked.windows, 10), {})
+                    for shard, asked in owner.questions(tick).items()
+                }
+                owner.decide(tick, Evidence(readings, dict.fromkeys(readings, True)))
+
+    return publish
+
+
+class TestLook:
+    def test_what_is_there_is_found(
+        self, create: Create, looked: Callable[[Scheme], Found], scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        """Topics with ids, the terms, and a state for each partition of the ledger."""
+        create()
+        found = looked(scheme)
+        assert found.terms == Terms("town", 2)
+        assert [state.terms for state in found.states] == [Terms("town", 2)] * 2
+        assert set(found.topics) == {name for _, name in kafka_settings.topics}
+        assert len({topic.topic_id for topic in found.topics.values()}) == 3
+
+    def test_missing_topics_come_first(self, looked: Callable[[Scheme], Found], scheme: Scheme) -> None:
+        """Before the ledger is looked for."""
+        with pytest.raises(TopicError, match="there is no such topic"):
+            looked(scheme)
+
+    def test_a_ledger_without_its_first_record_is_refused(
+        self,
+        create: Create,
+        looked: Callable[[Scheme], Found],
+        scheme: Scheme,
+        admin: Any,
+    ) -> None:
+        """Topics that somebody made by hand are no ledger."""
+        admin.create_topics(
+            {
+                need.topic: {
+                    "num_partitions": 1,
+                    "replication_factor": 1,
+                    "configs": {setting.key: setting.create for setting in need.settings},
+                }
+                for need in create.wanted  # type: ignore[attr-defined]  # the fixture's own class
+            },
+            wait_for_metadata=True,
+        )
+        with pytest.raises(LedgerError, match=r"has no first record.*`location-monitor topics --create`"):
+            looked(scheme)
+
+    def test_a_ledger_that_expired_is_told_from_one_that_never_began(
+        self,
+        create: Create,
+        looked: Callable[[Scheme], Found],
+        scheme: Scheme,
+        kafka_settings: KafkaSettings,
+        emptied: Callable[[str, int], None],
+    ) -> None:
+        """It is empty, but does not begin at offset 0."""
+        create()
+        emptied(kafka_settings.topics.alerts, 0)
+        with pytest.raises(LedgerError, match=r"begins above offset 0.*--ledger-lost"):
+            looked(scheme)
+
+    def test_a_partition_of_the_ledger_that_was_lost_is_refused(
+        self,
+        create: Create,
+        looked: Callable[[Scheme], Found],
+        scheme: Scheme,
+        kafka_settings: KafkaSettings,
+        emptied: Callable[[str, int], None],
+    ) -> None:
+        """Not the first one, so the others must be looked at as well."""
+        create()
+        emptied(kafka_settings.topics.alerts, 1)
+        with pytest.raises(LedgerError, match="partition 1 of"):
+            looked(scheme)
+
+    def test_another_services_ledger_is_refused(
+        self, create: Create, looked: Callable[[Scheme], Found], scheme: Scheme
+    ) -> None:
+        """With both names."""
+        create()
+        with pytest.raises(LedgerError, match=r"service\.name is 'osaka'.*belongs to 'town'"):
+            looked(replace(scheme, name="osaka"))
+
+    def test_another_grid_is_refused_once_anything_was_decided(
+        self, looked: Callable[[Scheme], Found], scheme: Scheme, published: Callable[..., None]
+    ) -> None:
+        """Ticks of half-hours say nothing about hours."""
+        published(10)
+        looked(scheme)
+        halves = replace(scheme, slots=replace(scheme.slots, length=scheme.slots.length // 2))
+        with pytest.raises(LedgerError, match=r"clock\.slot and clock\.origin put tick 10 at"):
+            looked(halves)
+
+    def test_another_number_of_shards_must_not_move_locations_away_from_what_they_spent(
+        self, looked: Callable[[Scheme], Found], scheme: Scheme, published: Callable[..., None]
+    ) -> None:
+        """Of two ledger partitions: four shards leave each location where it was with two, three don't."""
+        published(10)
+        looked(replace(scheme, registry=Registry(scheme.registry.ids, 4)))
+        moved = Registry(scheme.registry.ids, 3)
+        assert any(moved.shard[row] % 2 != scheme.registry.shard[row] % 2 for row in (0, 1))
+        with pytest.raises(LedgerError, match=r"service\.shards is 3.*keep the number of shards"):
+            looked(replace(scheme, registry=moved))
+
+    def test_one_ledger_partition_takes_any_number_of_shards(
+        self,
+        looked: Callable[[Scheme], Found],
+        scheme: Scheme,
+        kafka_settings: KafkaSettings,
+        published: Callable[..., None],
+        admin: Any,
+    ) -> None:
+        """All of them lie in it."""
+        single = {"num_partitions": 1, "replication_factor": 1}
+        needed = needs(scheme, kafka_settings, simulated=False)[1].settings
+        configs = {setting.key: setting.create for setting in needed}
+        admin.create_topics({kafka_settings.topics.alerts: {**single, "configs": configs}}, wait_for_metadata=True)
+        published(10, queues=1)
+        for shards in (1, 3, 7):
+            assert len(looked(replace(scheme, registry=Registry(scheme.registry.ids, shards))).states) == 1
+
+
+class TestEviction:
+    def test_a_server_that_may_evict_is_refused(self, valkey: EmbeddedValkey, scheme: Scheme) -> None:
+        """A fact that is evicted makes a false "safe"."""
+        with redis.Redis.from_url(valkey.url) as raw:
+            raw.config_set("maxmemory-policy", "allkeys-lru")
+            try:
+                with (
+                    closing(RedisWindows(scheme, "f", redis_client(RedisAddress(valkey.url)))) as windows,
+                    pytest.raises(EvictionError, match=r"allkeys-lru: expected noeviction.*CONFIG SET"),
+                ):
+                    windows.check()
+            finally:
+                raw.config_set("maxmemory-policy", "noeviction")
+
+
+def holding(marks: Mapping[tuple[str, str], tuple[Mark, ...]]) -> list[LedgerState]:
+    """The state of a ledger of one partition that holds these marks."""
+    state = LedgerState()
+    for (monitor, location), spent in marks.items():
+        state.spend(monitor, location, spent)
+    return [state]
+
+
+class TestMarks:
+    """The scheme watches place-0 and place-1 in "stations", ε_l = 1/2 each, W + A = 26."""
+
+    def test_marks_within_the_present_shares_charge_nothing_more(self, scheme: Scheme) -> None:
+        """They are in the configuration's worst case."""
+        marks = {("stations", f"place-{row}"): (Mark(10, 5, HALF, 35),) for row in (0, 1)}
+        check_marks(scheme, holding(marks), Fraction(3), Fraction(3), 12)
+
+    def test_a_removed_monitors_marks_are_added_with_the_sum_and_the_date(self, scheme: Scheme) -> None:
+        """
+        "bridges" was removed at tick 12; its answers hold until ticks 20 and 35.
+
+            tick      10 … 20 21 … 35 36
+            place-2   z  p  p             1/2
+            place-3   z  p  p  p  p  p    1/2
+            excess    1  1 1/2 …  1/2 0        of which 1/2 fits
+        """
+        marks = {
+            ("bridges", "place-2"): (Mark(10, 5, HALF, 20),),
+            ("bridges", "place-3"): (Mark(10, 5, HALF, 35),),
+        }
+        with pytest.raises(PeriodError) as raised:
+            check_marks(scheme, holding(marks), Fraction(5, 2), Fraction(2), 12)
+        message = str(raised.value)
+        assert "privacy.epsilon is 5/2, and one person may pay 2 under this configuration and 1 more" in message
+        assert "2 + 1 = 3, which is 1/2 too much" in message
+        assert "It would fit from 2026-01-01T21:00:00Z on" in message
+        check_marks(scheme, holding(marks), Fraction(5, 2), Fraction(2), 21)
+        check_marks(scheme, holding(marks), Fraction(3), Fraction(2), 12)
+
+    def test_a_removed_locations_marks_are_added_too(self, scheme: Scheme) -> None:
+        """The monitor is still there, place-7 is not in it any more."""
+        marks = {("stations", "place-7"): (Mark(10, 5, HALF, 35),)}
+        with pytest.raises(PeriodError, match="1/2 more by answers"):
+            check_marks(scheme, holding(marks), Fraction(2), Fraction(2), 12)
+
+    def test_of_a_smaller_share_only_the_excess_is_added(self, scheme: Scheme) -> None:
+        """An answer at 3/4, where the present share is 1/2: 1/4 more."""
+        marks = {("stations", "place-0"): (Mark(10, 5, Fraction(3, 4), 35),)}
+        with pytest.raises(PeriodError, match="1/4 more by answers"):
+            check_marks(scheme, holding(marks), Fraction(2), Fraction(2), 12)
+
+    def test_a_longer_window_lengthens_what_is_added(self, scheme: Scheme) -> None:
+        """The mark had run out under W + A = 3 at tick 12; under 26 it runs until tick 35."""
+        marks = {("stations", "place-0"): (Mark(10, 5, Fraction(1), 12),)}
+        with pytest.raises(PeriodError, match=r"It would fit from 2026-01-02T12:00:00Z on"):
+            check_marks(scheme, holding(marks), Fraction(2), Fraction(2), 20)
+
+    def test_marks_of_every_partition_are_added(self, scheme: Scheme) -> None:
+        """A person may have been in the counts of locations of all of them."""
+        states = [
+            *holding({("bridges", "place-2"): (Mark(10, 5, HALF, 35),)}),
+            *holding({("bridges", "place-3"): (Mark(10, 5, HALF, 35),)}),
+        ]
+        with pytest.raises(PeriodError, match="1 more by answers"):
+            check_marks(scheme, states, Fraction(2), Fraction(2), 12)
+
+    def test_what_was_published_on_a_real_ledger_is_added(
+        self, looked: Callable[[Scheme], Found], scheme: Scheme, published: Callable[..., None]
+    ) -> None:
+        """Two places answered at tick 10, 1/2 each; their monitor was removed: 1 more until tick 35 has passed."""
+        published(10)
+        without = replace(scheme, over_time=())
+        states = looked(without).states
+        with pytest.raises(PeriodError, match=r"1 \+ 1 = 2, which is 1 too much.*from 2026-01-02T12:00:00Z on"):
+            check_marks(without, states, Fraction(1), Fraction(1), 11)
+        check_marks(without, states, Fraction(1), Fraction(1), 36)
+        check_marks(scheme, states, Fraction(1), Fraction(1), 11)
+
+
+def test_a_lost_ledger_is_looked_at_like_any_other(
+    create: Create, looked: Callable[[Scheme], Found], scheme: Scheme
+) -> None:
+    """Its terms say when it was lost."""
+    now = scheme.slots.start(30)
+    create(Beginning.LEDGER_LOST, now)
+    assert looked(scheme).terms == Terms("town", 2, now)

@@ -1,0 +1,172 @@
+"""`topics --create` on a real Kafka: what a ledger without a first record is taken for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kafka import OffsetAndMetadata, TopicPartition
+
+from monitor.clock import SteppedClock
+from monitor.config.servers import KafkaSettings
+from monitor.connections import KafkaConnections
+from monitor.errors import LedgerError, TopicError
+from monitor.operate.preflight import survey
+from monitor.operate.setup import Beginning, Made
+from monitor.privacy.noise import OneSidedNoise, SystemEntropy
+from monitor.release.decide import Evidence
+from monitor.release.owner import LedgerPlace, Owner
+from monitor.release.state import Terms
+from monitor.scheme import Scheme
+
+Create = Callable[..., Made]
+
+
+@pytest.fixture
+def ran_before(connections: KafkaConnections, groups: tuple[str, str], topic: Callable[[str], str]) -> None:
+    """The service's input group has committed offsets, of a topic that is there."""
+    name = topic("visits-before")
+    with closing(connections.admin()) as admin:
+        admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    place = TopicPartition(name, 0)
+    with closing(connections.consumer(group_id=groups[0])) as consumer:
+        consumer.assign([place])
+        consumer.commit({place: OffsetAndMetadata(0, "", -1)})
+
+
+def terms(connections: KafkaConnections, scheme: Scheme, ledger: str, partition: int = 0) -> Terms | None:
+    return survey(connections, scheme, ledger, partition).terms
+
+
+def test_a_first_start_begins_every_partition_and_saying_it_again_changes_nothing(
+    create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+) -> None:
+    """Nothing was there, and the groups never ran: nothing is spent."""
+    names = kafka_settings.topics
+    made = create()
+    assert made == Made((names.visits, names.alerts, names.dead_letters), (0, 1), None)
+    assert str(made).endswith("the ledger begins in partitions 0, 1")
+    for partition in (0, 1):
+        assert terms(connections, scheme, names.alerts, partition) == Terms("town", 2)
+    for beginning in Beginning:
+        again = create(beginning)
+        assert again == Made((), (), None)
+        assert str(again) == "all topics were there; the ledger had begun"
+    assert survey(connections, scheme, names.alerts, 0).records == 1
+
+
+@pytest.mark.usefixtures("ran_before")
+def test_an_empty_ledger_of_a_service_that_ran_must_be_explained(
+    create: Create,
+    connections: KafkaConnections,
+    scheme: Scheme,
+    kafka_settings: KafkaSettings,
+    groups: tuple[str, str],
+) -> None:
+    """Was nothing ever published, or is it lost? Nobody but the operator knows; until then it stays uninitialised."""
+    with pytest.raises(LedgerError, match=f"{groups[0]} ran before.*--first-start.*--ledger-lost"):
+        create()
+    assert terms(connections, scheme, kafka_settings.topics.alerts) is None
+    with pytest.raises(LedgerError):
+        create()
+
+
+@pytest.mark.usefixtures("ran_before")
+def test_first_start_says_that_nothing_was_ever_published(
+    create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+) -> None:
+    """So nothing is paused."""
+    assert create(Beginning.FIRST_START).lost_at is None
+    assert terms(connections, scheme, kafka_settings.topics.alerts) == Terms("town", 2)
+
+
+@pytest.mark.usefixtures("ran_before")
+def test_ledger_lost_pauses_every_location_from_then_on(
+    create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+) -> None:
+    """
+    Lost within slot 10; whatever was published before counts as spent for W + A = 26 ticks.
+
+        tick      10 …  35  36
+                  p  p  p   s
+    """
+    now = scheme.slots.start(10) + 1
+    made = create(Beginning.LEDGER_LOST, now)
+    assert made.lost_at == now
+    assert "all counts as spent at 2026-01-01T10:00:00.000001Z" in str(made)
+    ledger = kafka_settings.topics.alerts
+    assert [terms(connections, scheme, ledger, partition) for partition in (0, 1)] == [Terms("town", 2, now)] * 2
+    with closing(connections.admin()) as admin:
+        topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
+    clock = SteppedClock(now)
+    said: dict[int, set[str]] = {}
+    for partition in (0, 1):
+        place = LedgerPlace(ledger, topic_id, "input", "fingerprint")
+        with closing(Owner(connections, place, partition, scheme, OneSidedNoise(SystemEntropy()), clock)) as owner:
+            for tick in (10, 35, 36):
+                answers = owner.decide(tick, Evidence({}, {})).answers
+                said[tick] = said.get(tick, set()) | {status for monitor, status in answers if monitor == "stations"}
+    assert said == {10: {"paused"}, 35: {"paused"}, 36: {"unknown"}}
+
+
+def test_a_ledger_that_begun_in_part_must_be_explained(
+    create: Create,
+    connections: KafkaConnections,
+    scheme: Scheme,
+    kafka_settings: KafkaSettings,
+    emptied: Callable[[str, int], None],
+) -> None:
+    """One partition has its first record, the other lost it: only the operator knows what was in it."""
+    create()
+    ledger = kafka_settings.topics.alerts
+    emptied(ledger, 1)
+    with pytest.raises(LedgerError, match="some of its partitions have begun"):
+        create()
+    now = scheme.slots.start(12)
+    assert create(Beginning.LEDGER_LOST, now) == Made((), (1,), now)
+    assert terms(connections, scheme, ledger, 0) == Terms("town", 2)
+    assert terms(connections, scheme, ledger, 1) == Terms("town", 2, now)
+
+
+def test_partitions_that_were_added_do_not_become_part_of_the_ledger(
+    create: Create,
+    connections: KafkaConnections,
+    scheme: Scheme,
+    kafka_settings: KafkaSettings,
+    admin: Any,
+    eventually: Callable[..., Any],
+) -> None:
+    """Q is what the first record says."""
+    create()
+    ledger = kafka_settings.topics.alerts
+    admin.create_partitions({ledger: 4})
+    eventually(lambda: len(admin.describe_topics([ledger])[0]["partitions"]) == 4)
+    assert create().partitions == ()
+    assert terms(connections, scheme, ledger, 3) is None
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_another_services_ledger_is_not_begun(
+    lost: bool, create: Create, scheme: Scheme, kafka_settings: KafkaSettings, emptied: Callable[[str, int], None]
+) -> None:
+    """Neither as a whole nor the rest of it."""
+    create()
+    if lost:
+        emptied(kafka_settings.topics.alerts, 1)
+    with pytest.raises(LedgerError, match=r"service\.name is 'osaka'.*belongs to 'town'"):
+        create(Beginning.FIRST_START, scheme=replace(scheme, name="osaka"))
+
+
+def test_a_topic_with_wrong_settings_is_not_begun(
+    create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+) -> None:
+    """It was there before; what is wrong is said, and the ledger stays uninitialised."""
+    ledger = kafka_settings.topics.alerts
+    compacted = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
+    admin.create_topics({ledger: compacted}, wait_for_metadata=True)
+    with pytest.raises(TopicError, match=r"cleanup\.policy is compact: expected delete"):
+        create()
+    assert terms(connections, scheme, ledger) is None
