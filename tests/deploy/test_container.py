@@ -119,6 +119,7 @@ def test_the_commands_of_the_build_make_a_service_that_starts(
 
 def _copy(source: Path, target: Path, *, into: bool) -> None:
     place = target / source.name if into else target
+    place.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
     else:
