@@ -63,12 +63,14 @@ def read_visits(path: Path, terms: Terms) -> Visits:
     Raises:
         AuditError: the file cannot be read, or is no replay file.
     """
-    csv.field_size_limit(_FIELD_BYTES)
+    limit = csv.field_size_limit(_FIELD_BYTES)  # of the whole process, so it is put back
     try:
         with _opened(path) as file:
             return _judged(_lines(csv.reader(file), terms), terms)
     except (OSError, EOFError, csv.Error, StopIteration, ValueError) as error:
         raise AuditError(f"{path}: not a replay file that can be read: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _opened(path: Path) -> IO[str]:

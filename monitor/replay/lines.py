@@ -71,7 +71,7 @@ def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
     Raises:
         UsageError: the file cannot be read, has no such header, or no line is a visit.
     """
-    before = csv.field_size_limit(_FIELD_BYTES)  # of the whole process, so it is put back
+    limit = csv.field_size_limit(_FIELD_BYTES)  # of the whole process, so it is put back
     waiting: list[tuple[int, bytes]] = []
     latest: int | None = None
     try:
@@ -94,7 +94,7 @@ def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
     except (OSError, EOFError, csv.Error) as error:
         raise UsageError(f"{path} cannot be read as CSV: {error}") from error
     finally:
-        csv.field_size_limit(before)
+        csv.field_size_limit(limit)
     if latest is None:
         raise UsageError(f"{path}: none of its {extent.lines} lines is a visit; expected {', '.join(REQUIRED)}, …")
     for before, bad in waiting:
