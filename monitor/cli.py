@@ -15,20 +15,24 @@ import click
 from rich.console import Console
 
 from monitor import __version__
+from monitor import audit as recount
 from monitor.check import check as check_config
 from monitor.check import render
 from monitor.clock import SystemClock
 from monitor.config import Config, load_config, load_registry, person_key, require_files
 from monitor.contracts import schemas
+from monitor.demo import demo_command
 from monitor.errors import EXIT_FAILED, ConfigError, MonitorError, TimeError, UsageError
 from monitor.operate.logs import set_up_logging
 from monitor.operate.setup import Beginning, set_up
 from monitor.operate.topics import checked, needs
 from monitor.planner.command import Shown, plan_command
+from monitor.replay.command import replay_command
 from monitor.run import run as run_service
 from monitor.run import stopped_by_signals
 from monitor.service import Settings, settings_of
 from monitor.times import parse_instant
+from monitor.watch import watch_command
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -168,8 +172,6 @@ def schema(what: str) -> None:
 @told
 def replay(visits: Path, config_file: Path, alerts: Path, embedded: bool, until: str | None) -> None:  # noqa: FBT001  # by name
     """Feed a file of visits through the whole service, as fast as it goes, on a simulated public clock."""
-    from monitor.replay.command import replay_command
-
     set_up_logging(30)
     replay_command(visits, config_file, alerts, _instant(until), embedded=embedded)
 
@@ -187,8 +189,6 @@ def _instant(text: str | None) -> int | None:
 @told
 def watch(config_file: Path, once: bool) -> None:  # noqa: FBT001  # click passes options by name
     """Subscribe: what is known about each location now."""
-    from monitor.watch import watch_command
-
     set_up_logging(30)
     watch_command(load_settings(config_file, bytes(16)), Console(), once=once)
 
@@ -198,8 +198,6 @@ def watch(config_file: Path, once: bool) -> None:  # noqa: FBT001  # click passe
 @told
 def demo(seed: int) -> None:
     """Watch the main job: a simulated town, a real Kafka and Valkey, true "safe" answers. About a minute."""
-    from monitor.demo import demo_command
-
     set_up_logging(30)
     demo_command(seed, Console())
 
@@ -212,8 +210,6 @@ def demo(seed: int) -> None:
 @told
 def audit(visits: Path, config_file: Path, alerts: Path, live: bool) -> None:  # noqa: FBT001  # by name
     """Recount a run from its input, sharing no code with the service; exit 1 if it breaks a promise."""
-    from monitor import audit as recount  # noqa: PLC0415  # numpy's start is for the commands that count
-
     try:
         with Console(stderr=True).status(f"Auditing {alerts}"):
             report = recount.audit(visits, config_file, alerts, every_tick=not live)

@@ -10,7 +10,7 @@ from typing import Final
 from rich.console import Console
 from rich.logging import RichHandler
 
-# At DEBUG, kafka-python prints the keys and values that it sends: personal data. At ERROR it repeats, for each try, what
+# At DEBUG, kafka-python prints the keys and values that it sends: personal data. At ERROR it repeats at each try what
 # this product says once in its own words.
 _LOUD: Final = {"kafka": logging.CRITICAL, "redis": logging.WARNING}
 
