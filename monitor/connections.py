@@ -24,6 +24,20 @@ MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # what this side may send; the topic
 METADATA_MAX_AGE_MS: Final = 10_000
 
 
+class _Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no types
+    """A consumer that finishes each rebalance it has begun.
+
+    kafka-python 3.0.12 begins one also where the topics' metadata changed (partitions were added, or are known only
+    now), and forgets it if a poll's time is up in the middle: such a member sends no heartbeat and is assigned nothing
+    until its end. Asked to rejoin, it goes on with the one under way.
+    """
+
+    def poll(self, *arguments: Any, **settings: Any) -> Any:
+        if self._coordinator.rejoining:
+            self._coordinator.request_rejoin()
+        return super().poll(*arguments, **settings)
+
+
 @dataclass(frozen=True)
 class KafkaConnections:
     """Where Kafka is and how to talk to it. `security` holds kafka-python's settings; its secrets are never shown."""
@@ -40,27 +54,19 @@ class KafkaConnections:
 
     def consumer(self, **settings: Any) -> Any:
         """A consumer that commits nothing by itself and never resets a position by itself."""
-        defaults: dict[str, Any] = {
-            "enable_auto_commit": False,
-            "auto_offset_reset": "none",
-            "allow_auto_create_topics": False,
-            "metrics_enabled": False,
-            "metadata_max_age_ms": METADATA_MAX_AGE_MS,
-            "fetch_max_wait_ms": 250,
-            "retry_backoff_ms": 20,
-        }
         with self.reached():
-            return KafkaConsumer(**self._common(), **(defaults | settings))
+            return KafkaConsumer(**self._consuming(settings))
 
     def member(self, group: str, **settings: Any) -> Any:
         """A consumer in a group, with the cooperative assignor: others keep reading while partitions move."""
-        return self.consumer(
-            group_id=group,
-            partition_assignment_strategy=(CooperativeStickyAssignor,),
-            session_timeout_ms=self.session_timeout_ms,
-            heartbeat_interval_ms=max(100, self.session_timeout_ms // 4),
-            **settings,
-        )
+        membership: dict[str, Any] = {
+            "group_id": group,
+            "partition_assignment_strategy": (CooperativeStickyAssignor,),
+            "session_timeout_ms": self.session_timeout_ms,
+            "heartbeat_interval_ms": max(100, self.session_timeout_ms // 4),
+        }
+        with self.reached():
+            return _Member(**self._consuming(membership | settings))
 
     def producer(self, **settings: Any) -> Any:
         """An idempotent producer that waits for all replicas."""
@@ -84,6 +90,19 @@ class KafkaConnections:
         except (KafkaError, OSError) as error:
             where = ", ".join(self.bootstrap_servers)
             raise UnreachableError(f"Kafka at {where} cannot be used: {error or type(error).__name__}") from error
+
+    def _consuming(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            **self._common(),
+            "enable_auto_commit": False,
+            "auto_offset_reset": "none",
+            "allow_auto_create_topics": False,
+            "metrics_enabled": False,
+            "metadata_max_age_ms": METADATA_MAX_AGE_MS,
+            "fetch_max_wait_ms": 250,
+            "retry_backoff_ms": 20,
+            **settings,
+        }
 
     def _common(self) -> dict[str, Any]:
         return {

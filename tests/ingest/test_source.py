@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any, Protocol
 
 import pytest
@@ -52,6 +53,40 @@ def source(connections: KafkaConnections, name: str, eventually: Eventually) -> 
     eventually(lambda: (made.poll(20), made.waiting == {0, 1})[1])
     yield made
     made.close({})
+
+
+def test_a_member_that_polls_briefly_is_assigned_its_partitions_all_the_same(
+    connections: KafkaConnections, topic: Callable[[str], str], eventually: Eventually
+) -> None:
+    """Each poll is over before a join is: kafka-python forgets joins that it began because of new metadata."""
+    for _ in range(3):
+        name = topic("brief")
+        with closing(connections.admin()) as admin:
+            made = {"num_partitions": 2, "replication_factor": 1, "configs": {}}
+            admin.create_topics({name: made}, wait_for_metadata=True)
+        with closing(_Closer(InputLog(connections, name, name))) as member:
+            eventually(partial(is_assigned, member.source, {0, 1}), 20)
+
+
+def test_partitions_that_are_added_are_assigned_to_a_member_that_polls_briefly(
+    connections: KafkaConnections, topic: Callable[[str], str], eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.connections.METADATA_MAX_AGE_MS", 200)
+    name = topic("added")
+    with closing(connections.admin()) as admin:
+        made = {"num_partitions": 1, "replication_factor": 1, "configs": {}}
+        admin.create_topics({name: made}, wait_for_metadata=True)
+        with closing(_Closer(InputLog(connections, name, name))) as member:
+            for partitions in (1, 2, 3, 4):
+                if partitions > 1:
+                    admin.create_partitions({name: partitions})
+                eventually(partial(is_assigned, member.source, set(range(partitions))), 20)
+
+
+def is_assigned(source: InputLog, partitions: set[int]) -> bool:
+    """Whether these partitions are, after one more brief poll."""
+    source.poll(1)
+    return source.waiting == partitions
 
 
 def fetched(source: InputLog, eventually: Eventually) -> Fetched:
@@ -152,8 +187,10 @@ def test_leaving_hands_the_partitions_to_the_other_member(
 
 
 class _Closer:
+    """Lets `closing` close a member."""
+
     def __init__(self, source: InputLog) -> None:
-        self._source = source
+        self.source = source
 
     def close(self) -> None:
-        self._source.close({})
+        self.source.close({})
