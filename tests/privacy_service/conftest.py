@@ -43,7 +43,6 @@ Q: Final = Fraction(1, 2)
 PEOPLE: Final = 2
 ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 PLACES: Final = ("inn", "mill", "farm")
-WATCHED: Final = (0, 1)
 AT_EPSILON: Final = Fraction(1, 2)
 HASHER: Final = PersonHasher(b"0123456789abcdef")
 
@@ -152,12 +151,12 @@ class Walk:
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
         """Draws 0 to a cap that stands for all beyond it: for every watched location, or for those just reached."""
         if self._reached is None:
-            cells, booked, cap = [Cell(row) for row in WATCHED], self.town.answer_epsilon, self.town.cap
+            cells, unit, cap = self.town.windows, self.town.unit or self.town.answer_epsilon, self.town.cap
         else:
-            cells, booked, cap = self._reached, AT_EPSILON, self.town.cap - self.town.threshold
+            cells, unit, cap = self._reached, AT_EPSILON, self.town.cap - self.town.threshold
             self._reached = None
         assert size == len(cells)
-        q = _power(epsilon, booked)
+        q = _power(epsilon, unit)
         options = [*((draw, (1 - q) * q**draw) for draw in range(cap)), (cap, q**cap)]
         return np.array([self._choose(cell, options) for cell in cells], np.int64)
 
@@ -172,16 +171,20 @@ class Walk:
         return np.array(chosen, np.bool_)
 
 
-def _power(drawn: Fraction, booked: Fraction) -> Fraction:
-    """E^-ε of what is drawn, where that of what is booked is Q."""
-    ratio = drawn / booked
-    assert ratio.denominator == 1, "noise is drawn at another ε than is booked"
+def _power(drawn: Fraction, unit: Fraction) -> Fraction:
+    """e^-ε of what is drawn, where that of a unit is Q."""
+    ratio = drawn / unit
+    assert ratio.denominator == 1, "noise is drawn at an ε that nobody booked"
     return Q ** int(ratio)
 
 
 @dataclass(frozen=True)
 class Town:
-    """A scheme of three locations, two of them watched, and two designated times, with all that is asked of it."""
+    """A scheme of three locations, two of them watched, and two designated times, with all that is asked of it.
+
+    `epsilon` is a watched location's ε_l; `unit` is the ε that a ratio of 1/Q stands for (default: that of an answer).
+    `remembers`: what a tick leaves behind is all that the ledger tells, not only what runs under the present rule.
+    """
 
     window: int
     ahead: int
@@ -190,11 +193,16 @@ class Town:
     times: tuple[int, ...] = (90, 150)
     slots: int = 4
     horizon: int = 2
+    epsilon: Fraction = Fraction(1)
+    watched: tuple[int, ...] = (0, 1)
+    unit: Fraction | None = None
+    until: int = 0
+    remembers: bool = False
 
     @property
     def answer_epsilon(self) -> Fraction:
         """What one noisy answer of a watched location costs."""
-        return Fraction(1, self.answers)
+        return self.epsilon / self.answers
 
     @property
     def cap(self) -> int:
@@ -209,17 +217,22 @@ class Town:
     @cached_property
     def ticks(self) -> range:
         """All ticks that any visit of the first slots can count at."""
-        return range(-1, self.slots - 1 + self.window)
+        return range(-1, max(self.until, self.slots - 1 + self.window))
+
+    @property
+    def windows(self) -> list[Cell]:
+        """The cells of watched locations, in registry order."""
+        return [Cell(row) for row in self.watched]
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """All cells, watched locations first."""
-        return (*(Cell(row) for row in WATCHED), *(Cell(row, time) for time in self.times for row in range(3)))
+        return (*self.windows, *(Cell(row, time) for time in self.times for row in range(3)))
 
     @cached_property
     def scheme(self) -> Scheme:
         """The service's own description of it; one shard."""
-        rule = OverTimeRule(Fraction(1), self.answers, self.threshold, self.window, self.ahead)
+        rule = OverTimeRule(self.epsilon, self.answers, self.threshold, self.window, self.ahead)
         instants = tuple(ORIGIN + time * MINUTE for time in self.times)
         noon = AtTimes("noon", DesignatedTimes(instants), AT_EPSILON, self.threshold, self.horizon * HOUR)
         return Scheme(
@@ -230,7 +243,7 @@ class Town:
             release_delay=30 * SECOND,
             tolerance=SECOND,
             registry=Registry(PLACES, 1),
-            over_time=(OverTime("stations", WATCHED, (rule,) * len(WATCHED)),),
+            over_time=(OverTime("stations", self.watched, (rule,) * len(self.watched)),),
             at_times=(noon,) if self.times else (),
         )
 
@@ -306,14 +319,15 @@ class Town:
         state = self._ledger(states)
         decision = Decider(self.scheme, [0], walk).decide(tick, self._evidence(tick, counts), state)
         state.forget(tick, self.scheme.reach, self.scheme.slots.as_of(tick) - (self.horizon + 1) * HOUR)
-        taken_over = LedgerState()
+        taken_over, remembered = LedgerState(), self._ledger(states)
         for record in decision.records:
             taken_over.fold(record, self.scheme.slots)
+            remembered.fold(record, self.scheme.slots)
         after, folded = self._told(state), self._told(taken_over)
         assert all(folded[cell] == after[cell] for cell in self.at(tick)), "a new owner knows what this one does"
         said = [part for record in decision.records for part in self._seen(record)]
         self._check_truth(counts, said)
-        return tuple(said), after
+        return tuple(said), self._told(remembered) if self.remembers else after
 
     def at(self, tick: int) -> list[Cell]:
         """The cells that a tick says something about."""

@@ -1,0 +1,135 @@
+"""What one person pays where the configuration changes in mid-stream: ε, k, T, W, F, the horizon, what is watched.
+
+A changed service reads its facts anew from the whole input under the new rules, and folds the whole ledger; the ticks
+before the change were decided under the old ones. Ratios are counted in units of ε: one is a ratio of 1/Q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from itertools import permutations, product
+from typing import Any
+
+from monitor.privacy.over_time import Mark
+from monitor.privacy.payments import Holding, total_excess
+
+Q = Fraction(1, 2)
+UNIT = Fraction(1, 6)
+LAST = 6
+SHAPES = [(60 * first + 10, 60 * last + 50) for first in range(4) for last in range(first, 4)]
+Stages = tuple[tuple[int, Any], ...]
+"""By tick from which it holds, the town; in order."""
+
+
+def town_at(stages: Stages, tick: int) -> Any:
+    return next(town for begins, town in reversed(stages) if begins <= tick)
+
+
+@cache
+def worst(stages: Stages, cell: Any, tick: int, pairs: tuple[tuple[int, int], ...], state: Any) -> Fraction:
+    """As `Town.worst`, each tick by the law of its town; a cell that is not asked about says nothing."""
+    if all(one == other for one, other in pairs):
+        return Fraction(1)
+    town, rest = town_at(stages, tick), pairs[1:]
+    if cell not in town.at(tick):
+        return worst(stages, cell, tick + 1, rest, state)
+    ratios = []
+    for count, neighbour in (pairs[0], (None, None)):
+        other = law(town, cell, tick, neighbour, state)
+        for outcome, (chance, after) in law(town, cell, tick, count, state).items():
+            if chance:
+                ratios.append(chance / other[outcome][0] * worst(stages, cell, tick + 1, rest, after))
+    return max(ratios)
+
+
+@cache
+def law(town: Any, cell: Any, tick: int, count: int | None, state: Any) -> dict[Any, tuple[Fraction, Any]]:
+    found = town.law(tick, {cell: count}, {cell: state}, cell)
+    return {outcome: (chance, after[cell]) for outcome, (chance, after) in found.items()}
+
+
+@cache
+def read(town: Any, visit: Any) -> dict[Any, tuple[int, ...]]:
+    found: dict[Any, tuple[int, ...]] = town.read([[visit]])[0]
+    return found
+
+
+def loss(stages: Stages, cell: Any, visit: Any, company: int) -> Fraction:
+    """The worst ratio of a cell without this visit, with that many others always there."""
+    pairs = []
+    for place, tick in enumerate(range(-1, LAST)):
+        counts = read(town_at(stages, tick), visit).get(cell)
+        pairs.append((company + (counts[place] if counts else 0), company))
+    return worst(stages, cell, -1, tuple(pairs), () if cell.time is None else None)
+
+
+def test_one_visit_pays_the_largest_epsilon_at_most_whatever_changes(
+    make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
+) -> None:
+    """
+    Every visit, every change between four sets of rules, at every tick: max(ε_l before, ε_l after), and 1·ε at a time.
+
+        W + A         2  2  4  4  4  4     from the third tick on a visit of slot 1 is in the counts of two ticks more
+        tick         -1  0  1  2  3  4
+        counted          #  #  #
+        answer           z  -  -  -        the mark that ended at tick 1 is lengthened to tick 3
+    """
+    rules = [(1, 0, 1, 1, Fraction(1), 2), (2, 1, 2, 1, Fraction(1), 3), (3, 0, 1, 2, Fraction(1, 2), 1)]
+    rules.append((1, 1, 3, 1, Fraction(1), 2))
+    towns = [
+        make_town(window, ahead, answers, threshold, (90,), 4, horizon, epsilon, (0,), UNIT, LAST, remembers=True)
+        for window, ahead, answers, threshold, epsilon, horizon in rules
+    ]
+    visits = [visit("ann", "inn", *shape, moment) for shape, moment in product(SHAPES, range(8))]
+    reached: dict[Fraction, Fraction] = {}
+    streams = 0
+    for (before, after), change in product(permutations(towns, 2), range(5)):
+        stages = ((-1, before), (change, after))
+        most = max(before.epsilon, after.epsilon)
+        for one, company in product(visits, (0, 1)):
+            streams += 1
+            ratio = loss(stages, cell_of(0), one, company)
+            assert ratio <= Q ** -int(most / UNIT)
+            assert loss(stages, cell_of(0, 90), one, company) <= 1 / Q
+            reached[most] = max(reached.get(most, Fraction(0)), ratio)
+    print(f"{streams} streams with a change in their midst")
+    assert streams == 9_600
+    assert reached == {most: Q ** -int(most / UNIT) for most in reached}
+
+
+def test_a_third_location_makes_marks_that_run_exceed_their_shares_by_what_the_check_adds(
+    make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
+) -> None:
+    """ε/2 was answered at two places; with a third one each may answer at ε/3: 4/3·ε for who was at all of them."""
+    two = make_town(2, 0, 1, 1, (), 4, 2, Fraction(1, 2), (0, 1), UNIT, LAST, remembers=True)
+    three = make_town(2, 0, 1, 1, (), 4, 2, Fraction(1, 3), (0, 1, 2), UNIT, LAST, remembers=True)
+    worst_of_all = Fraction(0)
+    for change, shape, moment in product(range(5), SHAPES, range(8)):
+        ratio = Fraction(1)
+        for row, place in enumerate(("inn", "mill", "farm")):
+            one = visit("ann", place, *shape, moment)
+            ratio *= loss(((-1, two), (change, three)), cell_of(row), one, 0)
+        worst_of_all = max(worst_of_all, ratio)
+    held = (Mark(0, 1, Fraction(1, 2), 3),)
+    excess = total_excess([Holding(Fraction(1, 3), held), Holding(Fraction(1, 3), held)], 1)
+    assert worst_of_all == Q ** -int((1 + excess) / UNIT) == Q ** -int(Fraction(4, 3) / UNIT)
+
+
+def test_a_location_that_is_watched_again_still_holds_what_it_answered_before(
+    make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
+) -> None:
+    """
+    For some ticks it is not watched, and nothing is said of it; its marks are in the ledger all the same.
+
+        watched   x  x  .  x  x  x
+        answer    z  -     -
+    """
+    town = make_town(3, 0, 1, 1, (), 4, 2, Fraction(1), (0, 1), UNIT, LAST, remembers=True)
+    without = make_town(3, 0, 1, 1, (), 4, 2, Fraction(1), (1,), UNIT, LAST, remembers=True)
+    ratios = []
+    for (gone, back), shape, moment in product([(0, 1), (1, 2), (1, 3), (2, 4)], SHAPES, range(8)):
+        stages = ((-1, town), (gone, without), (back, town))
+        ratios.append(loss(stages, cell_of(0), visit("ann", "inn", *shape, moment), 0))
+    assert max(ratios) == Q ** -int(1 / UNIT)
