@@ -11,15 +11,20 @@ from rich.console import Console
 from rich.live import Live
 
 from monitor.clock import Clock, SystemClock
+from monitor.contracts.alerts import HOT_SPOTS
 from monitor.run import stopped_by_signals
+from monitor.scheme import HotSpots, Scheme
 from monitor.service import Settings
-from monitor.times import MILLISECOND
+from monitor.slots import Slots
+from monitor.times import DAY, MILLISECOND
 from monitor.watch.knowledge import Change, Knowledge
 from monitor.watch.subscriber import Published, Subscriber
 from monitor.watch.view import Screen, lines
 from monitor.watch.words import News, NewsLine, Words
 
 _NEWS: Final = 5
+_LOOK_BACK: Final = 7 * DAY
+_TRIED: Final = 3  # designated times about which nothing was published: the service was away
 
 
 def watch_command(settings: Settings, console: Console, *, once: bool) -> None:
@@ -41,6 +46,7 @@ def watch(settings: Settings, console: Console, clock: Clock, stop: threading.Ev
     topic = settings.config.kafka.topics.alerts
     with Subscriber(settings.kafka, topic, settings.scheme.slots.length // MILLISECOND) as subscriber:
         catch_up(subscriber, knowledge)
+        look_back(subscriber, knowledge, settings.scheme)
         if once or not console.is_terminal:
             for line in lines(knowledge, words, clock.now()):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -58,6 +64,29 @@ def catch_up(subscriber: Subscriber, knowledge: Knowledge) -> None:
     while more and knowledge.empty:
         more = subscriber.begin()
         fold(knowledge, subscriber.present())
+
+
+def look_back(subscriber: Subscriber, knowledge: Knowledge, scheme: Scheme) -> None:
+    """Find the hot spots that were drawn last, within a week: which tick published them follows from the clock."""
+    for monitor in scheme.hot_spots:
+        known = (drawn.monitor for drawn in knowledge.hot_spots)
+        if knowledge.tick is not None and monitor.name not in known:
+            _find(subscriber, knowledge, monitor, scheme.slots)
+
+
+def _find(subscriber: Subscriber, knowledge: Knowledge, monitor: HotSpots, slots: Slots) -> None:
+    for tick in final_ticks(monitor, slots, knowledge.tick or 0)[-1 : -1 - _TRIED : -1]:
+        records = subscriber.at(slots.as_of(tick) // MILLISECOND)
+        fold(knowledge, (one for one in records if dict(one.headers).get("ce_type") == HOT_SPOTS.encode()))
+        if any(drawn.monitor == monitor.name for drawn in knowledge.hot_spots):
+            return
+
+
+def final_ticks(monitor: HotSpots, slots: Slots, until: int) -> list[int]:
+    """The ticks up to `until` that publish hot spots of the week before, in order."""
+    end = slots.as_of(until + 1) - monitor.horizon
+    times = monitor.times.between(end - _LOOK_BACK, end)
+    return sorted({slots.last_tick_until(int(time) + monitor.horizon) for time in times})
 
 
 def fold(knowledge: Knowledge, records: Iterable[Published]) -> list[Change]:

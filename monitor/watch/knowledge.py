@@ -15,8 +15,10 @@ from pydantic import ValidationError
 
 from monitor.contracts.alerts import (
     AT_TIMES,
+    HOT_SPOTS,
     OVER_TIME,
     AtTimesSnapshot,
+    HotSpotsSnapshot,
     NoisyCountAlert,
     OverTimeAlert,
     PausedAlert,
@@ -24,6 +26,7 @@ from monitor.contracts.alerts import (
     UnknownAlert,
 )
 from monitor.scheme import Registry
+from monitor.times import parse_instant
 
 Alert = SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert
 Headers = Sequence[tuple[str, bytes | None]]
@@ -54,7 +57,14 @@ class SnapshotChange:
         return {place: noisy.noisy_count for place, noisy in self.now.noisy_counts.items() if place not in known}
 
 
-Change = AlertChange | SnapshotChange
+@dataclass(frozen=True, slots=True)
+class HotSpotsChange:
+    """The hot spots of a later designated time than any before, drawn once."""
+
+    now: HotSpotsSnapshot
+
+
+Change = AlertChange | SnapshotChange | HotSpotsChange
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,7 @@ class Knowledge:
     as_of: str | None = None
     _alerts: dict[tuple[str, str], Alert] = field(default_factory=dict)
     _snapshots: dict[tuple[str, str], dict[int, AtTimesSnapshot]] = field(default_factory=dict)
+    _hot_spots: dict[str, HotSpotsSnapshot] = field(default_factory=dict)
 
     def add(self, headers: Headers, value: bytes | None) -> Change | None:
         """Take in a record; returns what it changes, None if nothing."""
@@ -139,6 +150,8 @@ class Knowledge:
                 return self._add_alert(OverTimeAlert.model_validate_json(value or b"").root)
             if kind == AT_TIMES.encode():
                 return self._add_snapshot(AtTimesSnapshot.model_validate_json(value or b""))
+            if kind == HOT_SPOTS.encode():
+                return self._add_hot_spots(HotSpotsSnapshot.model_validate_json(value or b""))
         except ValidationError:
             self.unreadable += 1
         return None
@@ -162,6 +175,14 @@ class Knowledge:
         self._note(snapshot.tick, snapshot.as_of)
         change = SnapshotChange(before, snapshot)
         return change if change.fresh or before is None or before.status != snapshot.status else None
+
+    def _add_hot_spots(self, snapshot: HotSpotsSnapshot) -> Change | None:
+        before = self._hot_spots.get(snapshot.monitor)
+        if before is not None and parse_instant(before.time) >= parse_instant(snapshot.time):
+            return None
+        self._hot_spots[snapshot.monitor] = snapshot
+        self._note(snapshot.tick, snapshot.as_of)
+        return HotSpotsChange(snapshot)
 
     def _note(self, tick: int, as_of: str) -> None:
         if self.tick is None or tick > self.tick:
@@ -187,6 +208,11 @@ class Knowledge:
             self._alerts.values(),
             key=lambda alert: (alert.monitor, rows.get(alert.location_id, last), alert.location_id),
         )
+
+    @property
+    def hot_spots(self) -> list[HotSpotsSnapshot]:
+        """The latest hot spots of each monitor, by monitor: they stay what is known until the next are drawn."""
+        return [self._hot_spots[monitor] for monitor in sorted(self._hot_spots)]
 
     @property
     def times(self) -> list[AtTime]:

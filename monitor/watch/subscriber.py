@@ -91,10 +91,34 @@ class Subscriber:
         self._back *= _WIDER
         return any(places)
 
+    def at(self, timestamp_ms: int) -> list[Published]:
+        """The records of one tick, by its timestamp, wherever it lies; reading goes on from where it was.
+
+        What is written between two ticks has a later timestamp than the tick before, so an end that is sought one tick
+        further on cuts nothing off; those of the next tick may come along.
+        """
+        with self._connections.reached():
+            first = self._consumer.offsets_for_times(dict.fromkeys(self._places, timestamp_ms))
+            after = self._consumer.offsets_for_times(dict.fromkeys(self._places, timestamp_ms + self._tick_ms + 1))
+            ends = self._consumer.end_offsets(self._places)
+            here = {place: self._consumer.position(place) for place in self._places}
+        until = {place: ends[place] if after.get(place) is None else after[place].offset for place in self._places}
+        self._seek({place: until[place] if first.get(place) is None else first[place].offset for place in self._places})
+        found = list(self._until(until))
+        self._seek(here)
+        return found
+
+    def _seek(self, offsets: dict[TopicPartition, int]) -> None:
+        for place, offset in offsets.items():
+            self._consumer.seek(place, offset)
+
     def present(self) -> Iterator[Published]:
         """All records from here to what is the end now."""
         with self._connections.reached():
             ends = self._consumer.end_offsets(self._places)
+        yield from self._until(ends)
+
+    def _until(self, ends: dict[TopicPartition, int]) -> Iterator[Published]:
         while any(self._position(place) < end for place, end in ends.items()):
             yield from self.poll()
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from monitor.slots import Slots
 from monitor.times import MINUTE, format_duration, parse_instant
 from monitor.watch.knowledge import Knowledge
-from monitor.watch.words import NewsLine, Words, moment
+from monitor.watch.words import NAMED, NewsLine, Words, hot_spots_status, moment
 
 STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_black", "unknown": "magenta"}
 SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown": "?"}
@@ -40,12 +40,14 @@ def headline(knowledge: Knowledge, slots: Slots, now: int) -> Iterator[str]:
 
 
 def lines(knowledge: Knowledge, words: Words, now: int) -> Iterator[str]:
-    """All that is known, a line each: locations over time, then every designated time that is still evaluated."""
+    """All that is known, a line each: locations over time, designated times still evaluated, the latest hot spots."""
     yield from headline(knowledge, words.slots, now)
     for alert in knowledge.alerts:
         yield f"{alert.monitor} {alert.location_id}: {words.alert(alert)}{_older(alert.tick, alert.as_of, knowledge)}"
     for at in knowledge.times:
         yield f"{at.monitor} {moment(at.time)}: {words.at_time(at)}{_older(at.tick, at.any.as_of, knowledge)}"
+    for drawn in knowledge.hot_spots:
+        yield f"{drawn.monitor} {moment(drawn.time)}: {words.hot_spots(drawn)}"
 
 
 def _older(tick: int, as_of: str, knowledge: Knowledge) -> str:
@@ -106,3 +108,7 @@ class Screen:
             status = "noisy_count" if at.noisy_counts else "safe" if at.whole else "unknown"
             known = f"{SYMBOLS[status]} {self._words.at_time(at)}"
             yield _Row(at.monitor, moment(at.time), status, known)
+        for drawn in self._knowledge.hot_spots:
+            status = hot_spots_status(drawn)
+            known = f"{SYMBOLS[status]} {self._words.hot_spots(drawn, NAMED)}"
+            yield _Row(drawn.monitor, moment(drawn.time), status, known)

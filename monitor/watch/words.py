@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
+from monitor.contracts.alerts import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
 from monitor.slots import Slots
 from monitor.times import DAY, format_duration, parse_instant, to_datetime
-from monitor.watch.knowledge import Alert, AlertChange, AtTime, Change, Knowledge
+from monitor.watch.knowledge import Alert, AlertChange, AtTime, Change, HotSpotsChange, Knowledge
+
+NAMED: Final = 5
+"""How many hot spots a line that must stay short names."""
 
 
 def moment(instant: int | str) -> str:
@@ -65,6 +68,18 @@ class Words:
         parts += _unknown(at)
         return ", ".join(parts) + ("; final" if at.final else "")
 
+    def hot_spots(self, snapshot: HotSpotsSnapshot, most: int | None = None) -> str:
+        """The locations with the highest noisy counts at one designated time; the first `most` of them by name."""
+        if snapshot.status == "unknown":
+            return "unknown: it could not be shown in time that every visit had been read"
+        named = [f"{one.location_id} at most {one.noisy_count}" for one in snapshot.hot_spots[:most]]
+        left = len(snapshot.hot_spots) - len(named)
+        return f"{', '.join(named)}{f' and {left} more' if left else ''} ({self.people}; noisy, drawn once)"
+
+    def hot_spots_news(self, snapshot: HotSpotsSnapshot) -> str:
+        """What is new about the hot spots of a monitor."""
+        return f"{moment(snapshot.time)} {snapshot.monitor}: {self.hot_spots(snapshot, NAMED)}"
+
     def alert_news(self, change: AlertChange) -> str:
         """What is new about one location over time."""
         alert = change.now
@@ -96,6 +111,11 @@ def _unknown(at: AtTime) -> list[str]:
     return [f"{count} unknown: not all visits were read in time in shard {shards} of {at.any.shards}"]
 
 
+def hot_spots_status(snapshot: HotSpotsSnapshot) -> str:
+    """The status that hot spots are coloured by: their numbers are noisy counts."""
+    return "noisy_count" if snapshot.status == "complete" else "unknown"
+
+
 class NewsLine(NamedTuple):
     """A line of news, and the status that it is about: what it is coloured by."""
 
@@ -104,7 +124,7 @@ class NewsLine(NamedTuple):
 
 
 class News:
-    """Turns changes into lines of news: one for each location over time, one for each designated time."""
+    """Turns changes into lines of news: one for each location over time, for each designated time, for hot spots."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
@@ -116,6 +136,8 @@ class News:
         for change in changes:
             if isinstance(change, AlertChange):
                 lines.append(NewsLine(self._words.alert_news(change), change.now.status))
+            elif isinstance(change, HotSpotsChange):
+                lines.append(NewsLine(self._words.hot_spots_news(change.now), hot_spots_status(change.now)))
             else:
                 fresh.setdefault((change.now.monitor, change.now.time), {}).update(change.fresh)
         for at in knowledge.times:

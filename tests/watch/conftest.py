@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_record
+from monitor.contracts.alerts import OutputRecord, at_times_record, hot_spots_record, over_time_record
 from monitor.privacy.over_time import Mark, OverTimeRule, step
 from monitor.scheme import Registry
 from monitor.slots import Slots
@@ -63,6 +63,22 @@ def snapshot(
     )
 
 
+def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busiest", after: int = 2) -> OutputRecord:
+    """The busiest locations half an hour into slot `time`, drawn `after` ticks later; None: input not complete."""
+    return hot_spots_record(
+        source="town",
+        monitor=monitor,
+        time=SLOTS.start(time) + HOUR // 2,
+        tick=time + after,
+        as_of=SLOTS.as_of(time + after),
+        registry=REGISTRY.digest,
+        locations=len(REGISTRY.ids),
+        top=8,
+        epsilon=Fraction(1),
+        hot_spots=None if named is None else list(named.items()),
+    )
+
+
 @pytest.fixture
 def slots() -> Slots:
     return SLOTS
@@ -83,3 +99,9 @@ def said() -> Callable[..., OutputRecord]:
 def shown() -> Callable[..., OutputRecord]:
     """`shown(shard, tick, {location: (tick, noisy count)})`: a snapshot."""
     return snapshot
+
+
+@pytest.fixture
+def drawn() -> Callable[..., OutputRecord]:
+    """`drawn(time, {location: noisy count})`: hot spots, two ticks after the slot of their time."""
+    return hot_spots

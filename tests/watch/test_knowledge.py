@@ -8,7 +8,7 @@ import pytest
 
 from monitor.contracts.alerts import OutputRecord, owner_record
 from monitor.scheme import Registry
-from monitor.watch.knowledge import AlertChange, Knowledge, SnapshotChange
+from monitor.watch.knowledge import AlertChange, Change, HotSpotsChange, Knowledge, SnapshotChange
 
 Said = Callable[..., OutputRecord]
 
@@ -18,7 +18,7 @@ def knowledge(registry: Registry) -> Knowledge:
     return Knowledge(registry)
 
 
-def take(knowledge: Knowledge, records: Iterable[OutputRecord]) -> list[AlertChange | SnapshotChange | None]:
+def take(knowledge: Knowledge, records: Iterable[OutputRecord]) -> list[Change | None]:
     return [knowledge.add(record.headers, record.value) for record in records]
 
 
@@ -128,3 +128,36 @@ def test_a_change_names_what_is_new(knowledge: Knowledge, said: Said, shown: Sai
     alerts = [(one.before and one.before.status, one.now.status) for one in changes if isinstance(one, AlertChange)]
     assert alerts == [(None, "safe"), ("safe", "noisy_count")]
     assert [one.fresh for one in changes if isinstance(one, SnapshotChange)] == [{"market": 9}, {"clinic": 8}]
+
+
+def test_hot_spots_stay_known_until_those_of_a_later_time_are_drawn(
+    knowledge: Knowledge, drawn: Said, said: Said
+) -> None:
+    #     slot      2     3     4     5  …  90
+    #     τ         2  3
+    #     drawn                 2     3
+    changes = take(knowledge, [drawn(2, {"market": 9}), drawn(3, {"park": 7, "market": 5})])
+    assert [change.now.time for change in changes if isinstance(change, HotSpotsChange)] == [
+        "2026-01-05T02:30:00Z",
+        "2026-01-05T03:30:00Z",
+    ]
+    take(knowledge, [said("market", 90, 0)])
+    (kept,) = knowledge.hot_spots
+    assert [(one.location_id, one.noisy_count) for one in kept.hot_spots] == [("park", 7), ("market", 5)]
+
+
+def test_hot_spots_that_come_twice_or_late_change_nothing(knowledge: Knowledge, drawn: Said) -> None:
+    take(knowledge, [drawn(3, {"park": 7})])
+    before = knowledge.hot_spots
+    assert take(knowledge, [drawn(3, {"park": 7}), drawn(2, {"market": 9})]) == [None, None]
+    assert knowledge.hot_spots == before
+
+
+def test_the_later_of_two_times_drawn_at_one_tick_counts_and_both_are_news(knowledge: Knowledge, drawn: Said) -> None:
+    assert None not in take(knowledge, [drawn(2, {"market": 9}, after=3), drawn(3, None)])
+    assert [one.status for one in knowledge.hot_spots] == ["unknown"]
+
+
+def test_each_monitor_has_its_own_hot_spots(knowledge: Knowledge, drawn: Said) -> None:
+    take(knowledge, [drawn(3, {"park": 7}, monitor="noon"), drawn(2, {"market": 9}, monitor="morning")])
+    assert [one.monitor for one in knowledge.hot_spots] == ["morning", "noon"]

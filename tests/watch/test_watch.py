@@ -6,6 +6,8 @@ import io
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
@@ -17,12 +19,14 @@ from monitor.clock import SteppedClock
 from monitor.config import load_config, load_registry
 from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import OutputRecord, owner_record
+from monitor.designated import DesignatedTimes
 from monitor.embedded import EmbeddedKafka
 from monitor.errors import TopicError
+from monitor.scheme import HotSpots
 from monitor.service import Settings, settings_of
 from monitor.slots import Slots
-from monitor.times import DAY
-from monitor.watch.command import watch
+from monitor.times import DAY, HOUR
+from monitor.watch.command import final_ticks, watch
 
 CONFIG = Path(__file__).parents[2] / "config" / "demo.yaml"
 
@@ -104,6 +108,75 @@ def test_the_last_answers_are_found_behind_what_was_written_much_later(
     publish([*((said("market", tick, 0), slots.as_of(tick)) for tick in range(30)), (owner, later)])
     told = output(settings, slots, 29, threading.Event(), once=True).getvalue()
     assert "As of Tue 6 Jan 06:00 UTC, tick 29" in told
+
+
+@pytest.fixture
+def busiest(settings: Settings, slots: Slots) -> Settings:
+    """The settings with hot spots each day at 02:30 UTC, drawn at 05:00, the last tick before 05:30."""
+    times = DesignatedTimes.of(("02:30",), "UTC")
+    monitor = HotSpots("busiest", times, Fraction(1), 3, 3 * HOUR)
+    return replace(settings, scheme=replace(settings.scheme, slots=slots, hot_spots=(monitor,)))
+
+
+def last_line(settings: Settings, slots: Slots, tick: int) -> str:
+    return output(settings, slots, tick, threading.Event(), once=True).getvalue().splitlines()[-1]
+
+
+def test_the_hot_spots_drawn_last_are_found_far_behind_the_last_tick(
+    busiest: Settings, publish: Callable[[Published], None], slots: Slots, said: Said, drawn: Said
+) -> None:
+    #     tick   4              27          28
+    #            τ in slot 2                τ in slot 26
+    hourly = [(said("market", tick, 0), slots.as_of(tick)) for tick in range(28)]
+    tonight = (drawn(26, {"park": 4}), slots.as_of(28))
+    publish(sorted([*hourly, (drawn(2, {"market": 9}), slots.as_of(4))], key=lambda one: one[1]))
+    found = "busiest Mon 5 Jan 02:30: market at most 9 (target people; noisy, drawn once)"
+    assert last_line(busiest, slots, 27) == found
+    publish([(said("market", 28, 0), slots.as_of(28)), tonight])
+    assert last_line(busiest, slots, 28).startswith("busiest Tue 6 Jan 02:30: park at most 4")
+
+
+def test_a_time_about_which_nothing_was_published_hides_no_earlier_one(
+    busiest: Settings, publish: Callable[[Published], None], slots: Slots, said: Said, drawn: Said
+) -> None:
+    published = [(drawn(2, {"market": 9}), slots.as_of(4)), (said("market", 60, 0), slots.as_of(60))]
+    publish(published)
+    assert last_line(busiest, slots, 60).startswith("busiest Mon 5 Jan 02:30: market at most 9")
+
+
+def test_looking_back_tells_nothing_else_and_what_comes_is_still_told(
+    busiest: Settings,
+    publish: Callable[[Published], None],
+    slots: Slots,
+    said: Said,
+    drawn: Said,
+    eventually: Eventually,
+) -> None:
+    publish([(said("park", 4, 0), slots.as_of(4)), (drawn(2, {"market": 9}), slots.as_of(4))])
+    publish([(said("market", 27, 0), slots.as_of(27))])
+    stop, file = threading.Event(), io.StringIO()
+    console, clock = Console(file=file, width=200), SteppedClock(slots.as_of(27))
+    thread = threading.Thread(target=watch, args=(busiest, console, clock, stop), kwargs={"once": False})
+    thread.start()
+    try:
+        eventually(lambda: "busiest Mon 5 Jan 02:30: market" in file.getvalue())
+        publish([(drawn(26, {"park": 4}), slots.as_of(28))])
+        news = "2026-01-06T05:00:00Z Tue 6 Jan 02:30 busiest: park at most 4 (target people; noisy, drawn once)\n"
+        eventually(lambda: file.getvalue().endswith(news))
+    finally:
+        stop.set()
+        thread.join(10)
+    assert "park: safe" not in file.getvalue()
+
+
+def test_the_ticks_that_draw_hot_spots_are_those_of_the_release(busiest: Settings, slots: Slots) -> None:
+    (monitor,) = busiest.scheme.hot_spots
+    released = [
+        tick
+        for tick in range(100)
+        if any(monitor.is_final(time, slots.as_of(tick), slots) for time in monitor.live(slots.as_of(tick)))
+    ]
+    assert [tick for tick in final_ticks(monitor, slots, 99) if tick >= 0] == released == [4, 28, 52, 76]
 
 
 def test_once_on_an_empty_topic_says_so(settings: Settings, publish: Callable[[Published], None], slots: Slots) -> None:

@@ -93,6 +93,35 @@ def test_a_designated_time_is_news_once_all_shards_were_heard_of(told: Told, sho
     ]
 
 
+def test_hot_spots_are_news_highest_first_and_the_fifth_is_the_last_that_is_named(told: Told, drawn: Said) -> None:
+    assert told([drawn(2, {"park": 17, "market": 12})]) == [
+        "Mon 5 Jan 02:30 busiest: park at most 17, market at most 12 (target people; noisy, drawn once)"
+    ]
+    (line,) = told([drawn(3, {f"place-{n}": 20 - n for n in range(8)})])
+    assert line.endswith("place-4 at most 16 and 3 more (target people; noisy, drawn once)")
+    assert told([drawn(4, None)]) == [
+        "Mon 5 Jan 04:30 busiest: unknown: it could not be shown in time that every visit had been read"
+    ]
+    assert told([drawn(4, None)]) == []
+
+
+def test_the_latest_hot_spots_are_shown_however_long_ago_and_all_of_them_in_lines(
+    knowledge: Knowledge, words: Words, said: Said, drawn: Said
+) -> None:
+    named = {f"place-{n}": 20 - n for n in range(8)}
+    for record in (drawn(2, named), said("market", 90, 0)):
+        knowledge.add(record.headers, record.value)
+    assert list(lines(knowledge, words, words.slots.as_of(90)))[-1] == (
+        "busiest Mon 5 Jan 02:30: "
+        + ", ".join(f"{place} at most {count}" for place, count in named.items())
+        + " (target people; noisy, drawn once)"
+    )
+    console = Console(width=100, height=24, force_terminal=True)
+    shown = console.render_lines(Screen(knowledge, words, words.slots.as_of(90), []), pad=False)
+    text = [" ".join("".join(segment.text for segment in line).split()) for line in shown]
+    assert text[2].startswith("busiest Mon 5 Jan 02:30 ▲ place-0 at most 20, place-1 at most 19,")
+
+
 def test_another_registry_is_said_to_be_why_nothing_is_known(told: Told, shown: Said) -> None:
     other = Registry(("market",), 2)
     (line,) = told([shown(0, 2, registry=other), shown(1, 2, registry=other)])
