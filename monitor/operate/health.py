@@ -18,7 +18,7 @@ from monitor.errors import UsageError
 
 log = logging.getLogger(__name__)
 
-STALL_SECONDS: Final = 60.0
+STALL_SECONDS: Final = 180.0  # a long ledger is read in one turn
 
 
 class Health:
@@ -41,7 +41,7 @@ class Health:
             self._waiting_for[loop] = waiting_for
 
     def stalled(self) -> list[str]:
-        """The loops that have not turned for a minute."""
+        """The loops that have not turned for three minutes."""
         with self._lock:
             now = self._monotonic()
             return [loop for loop, turned in self._turned.items() if now - turned > STALL_SECONDS]
@@ -86,7 +86,7 @@ class Endpoint:
         if path == "/metrics":
             return cast("Iterable[bytes]", self._metrics(environ, start))
         if path == "/healthz":
-            return _probe(start, dict.fromkeys(self._health.stalled(), "has not turned for a minute"))
+            return _probe(start, dict.fromkeys(self._health.stalled(), "has not turned for three minutes"))
         if path == "/readyz":
             return _probe(start, self._health.waiting())
         start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])

@@ -7,9 +7,10 @@ seen them (runtime, section 4).
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,9 +52,9 @@ class Record:
 
 
 def read_partition(
-    connections: KafkaConnections, topic: str, partition: int, until: int | None = None
+    connections: KafkaConnections, topic: str, partition: int, until: int | None = None, start: int = 0
 ) -> Iterator[tuple[int, Record]]:
-    """Yield (offset, record) from a partition's beginning to `until` (default: its present end), read uncommitted.
+    """Yield (offset, record) of a partition from `start` to `until` (default: its present end), read uncommitted.
 
     Raises:
         UnreachableError: if the brokers fail, or nothing comes for 30 s.
@@ -65,7 +66,7 @@ def read_partition(
             consumer.assign([place])
             first = consumer.beginning_offsets([place])[place]
             end = consumer.end_offsets([place])[place] if until is None else until
-            consumer.seek(place, first)
+            consumer.seek(place, max(first, start))
             heard = time.monotonic()
             while consumer.position(place) < end:
                 # The last offset is a transaction's marker: the position passes it on a poll that brings nothing.
@@ -96,6 +97,20 @@ def _record(found: Any) -> Record:
     return Record(found.key or b"", found.value or b"", tuple(found.headers or ()), found.timestamp)
 
 
+def _apart(work: Callable[[], _T], name: str) -> Future[_T]:
+    """Do work on a thread of its own, which can be given up: kafka-python waits for a commit without a limit."""
+    future: Future[_T] = Future()
+
+    def do() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001  # it is raised where the result is waited for
+            future.set_exception(error)
+
+    threading.Thread(target=do, name=name, daemon=True).start()
+    return future
+
+
 def _tells_of_a_fence(error: KafkaError) -> bool:
     """Once a fenced producer knows, kafka-python raises a plain KafkaError that names the cause in its text."""
     return isinstance(error, _FENCES) or any(fence.__name__ in str(error) for fence in _FENCES)
@@ -121,8 +136,6 @@ class Writer:
             linger_ms=0,
             batch_size=BATCH_BYTES,
         )
-        # kafka-python waits for a commit without a limit: a thread of its own can be given up.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ledger-{partition}")
         try:
             self._run(self._producer.init_transactions)
         except BaseException:
@@ -156,7 +169,7 @@ class Writer:
 
     def _run(self, work: Callable[[], _T]) -> _T:
         try:
-            return self._thread.submit(work).result(SEND_TIMEOUT_SECONDS)
+            return _apart(work, f"ledger-{self._partition}").result(SEND_TIMEOUT_SECONDS)
         except FutureTimeoutError as error:
             raise UnreachableError(
                 f"no word from Kafka on {self._topic}-{self._partition} for {SEND_TIMEOUT_SECONDS:.0f} s"
@@ -168,6 +181,5 @@ class Writer:
 
     def close(self) -> None:
         """Let go of the producer; what is under way is aborted by the broker, or by the next writer."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
         with suppress(KafkaError):
             self._producer.close(timeout=1)

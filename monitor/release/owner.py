@@ -79,11 +79,13 @@ class Owner:
         Reading up to one's own record is reading to the end: a leader that lags can't cut it short. What the record
         carries was read before; should what precedes it say more, another one is appended.
         """
-        terms = self._terms(self._read(None))
+        state = LedgerState()
+        read_to = self._read(state, 0, None)
+        terms = self._terms(state)
         while True:
             offset = self._writer.append([self._owner_record(terms)])
             passing("owner.announced")
-            state = self._read(offset)
+            read_to = self._read(state, read_to, offset)
             known = self._terms(state)
             known = replace(known, input_since=later(known.input_since, terms.input_since))
             if known == terms:
@@ -96,11 +98,13 @@ class Owner:
         log.info("owns ledger partition %d: %d records read", self.partition, state.records)
         return state
 
-    def _read(self, until: int | None) -> LedgerState:
-        state = LedgerState()
-        for _offset, record in read_partition(self._connections, self._place.topic, self.partition, until):
+    def _read(self, state: LedgerState, start: int, until: int | None) -> int:
+        """Fold the records from `start` up to `until` (the present end), and return the offset to go on at."""
+        read_to = start
+        for offset, record in read_partition(self._connections, self._place.topic, self.partition, until, start):
             state.fold(record, self._scheme.slots)
-        return state
+            read_to = offset + 1
+        return read_to
 
     def _terms(self, state: LedgerState) -> Terms:
         """What this owner's record must carry, given what the ledger says."""

@@ -60,7 +60,7 @@ def test_loops_that_turn_are_healthy_and_one_that_stopped_is_not(probed: Probed)
     assert probed.probe("/healthz") == (200, {"ok": True})
     probed.now[0] += STALL_SECONDS + 1
     probed.health.turned("release")
-    assert probed.probe("/healthz") == (503, {"ok": False, "reading": "has not turned for a minute"})
+    assert probed.probe("/healthz") == (503, {"ok": False, "reading": "has not turned for three minutes"})
     probed.health.turned("reading")
     assert probed.probe("/healthz") == (200, {"ok": True})
 

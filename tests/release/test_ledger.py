@@ -44,16 +44,12 @@ def committed(connections: KafkaConnections, topic: str) -> list[str]:
 
 def left_open(writer: Writer, topic: str, *records: Record) -> None:
     """Send within a transaction that is never committed, as a process does that is killed."""
-
-    def send() -> None:
-        producer: Any = writer._producer
-        producer.begin_transaction()
-        sent = [producer.send(topic, key=each.key, value=each.value, partition=0) for each in records]
-        producer.flush()
-        for future in sent:
-            future.get(timeout=10)
-
-    writer._thread.submit(send).result(20)
+    producer: Any = writer._producer
+    producer.begin_transaction()
+    sent = [producer.send(topic, key=each.key, value=each.value, partition=0) for each in records]
+    producer.flush()
+    for future in sent:
+        future.get(timeout=10)
 
 
 def test_what_is_appended_is_read_back_as_it_was(

@@ -17,7 +17,7 @@ from monitor.errors import FencedError, LedgerError
 from monitor.release.decide import Evidence
 from monitor.release.ledger import Record, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
-from monitor.release.state import Terms
+from monitor.release.state import LedgerState, Terms
 from monitor.scheme import Scheme
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 
@@ -114,14 +114,11 @@ def test_an_answer_of_an_aborted_transaction_counts(
         killed.state,
     ).records
 
-    def send() -> None:
-        producer = killed._writer._producer
-        producer.begin_transaction()
-        for record in records:
-            producer.send(place.topic, key=record.key, value=record.value, headers=list(record.headers), partition=0)
-        producer.flush()
-
-    killed._writer._thread.submit(send).result(20)
+    producer = killed._writer._producer
+    producer.begin_transaction()
+    for record in records:
+        producer.send(place.topic, key=record.key, value=record.value, headers=list(record.headers), partition=0)
+    producer.flush()
     owner = take_over(place)
     assert [mark.tick for mark in owner.state.marks_of("stations", "place-1")] == [0]
     assert not owner.may_decide(0)
@@ -296,9 +293,10 @@ def test_what_a_lagging_leader_hid_is_carried_on_all_the_same(
     true_read = Owner._read
     readings: list[int | None] = []
 
-    def lagging(self: Owner, until: int | None) -> Any:
+    def lagging(self: Owner, state: LedgerState, start: int, until: int | None) -> int:
         readings.append(until)
-        return true_read(self, 2 if len(readings) == 1 else until)  # only the ledger's first record, and its marker
+        # only the ledger's first record, and its marker
+        return true_read(self, state, start, 2 if len(readings) == 1 else until)
 
     monkeypatch.setattr(Owner, "_read", lagging)
     for _ in range(2):
