@@ -150,12 +150,13 @@ def _at_times(key: str, monitor: TimedMonitor, clock: ClockSettings | None) -> I
 def _repeats(key: str, monitor: TimedMonitor) -> Iterator[Problem]:
     zone = ZoneInfo(monitor.timezone) if monitor.timezone else None
     once = "each designated time once"
-    for at in sorted({at for at in monitor.daily if monitor.daily.count(at) > 1}):
+    daily = Counter(monitor.daily)
+    for at in sorted(at for at, times in daily.items() if times > 1):
         yield Problem(f"{key}.at", at.isoformat(), once, "Remove the repeat.")
-    for instant in sorted(set(monitor.instants)):
-        if monitor.instants.count(instant) > 1:
+    for instant, times in sorted(Counter(monitor.instants).items()):
+        if times > 1:
             yield Problem(f"{key}.at", format_instant(instant), once, "Remove the repeat.")
-        if zone is not None and to_datetime(instant).astimezone(zone).time() in monitor.daily:
+        if zone is not None and to_datetime(instant).astimezone(zone).time() in daily:
             yield Problem(f"{key}.at", format_instant(instant), once, "Remove it: it is one of the daily times.")
 
 
