@@ -23,7 +23,7 @@ Places = NDArray[np.int64]
 
 _HALF: Final = 0.5
 
-_DENSE: Final = 0.05
+_DENSE: Final = 0.25
 """Items that rise with a greater chance are all drawn."""
 
 _FIRST_WIDTH, _WIDENING = 0.5, 1.5
@@ -32,8 +32,8 @@ _FIRST_WIDTH, _WIDENING = 0.5, 1.5
 _ROOM: Final = 2_000_000
 """Draws at a time: 16 MB."""
 
-_HALVINGS: Final = 80
-"""An interval of the double-exponential's inverse is halved so often: to the last bit of a float."""
+_PRECISION: Final = 1e-16
+"""What the iteration for the inverse of a tail leaves of its first error."""
 
 
 class Law(Protocol):
@@ -122,15 +122,17 @@ class LaplaceSum:
         return np.where(x > 0, half, 1 - half)
 
     def inverse_survival(self, chance: Floats) -> Floats:
-        """By halving, from where the tail is bounded by (a²/(a² - b²)) e^(-x/a)."""
+        """Iterate x = a·(ln(a²/2(a² - b²)P) + ln(1 - (b/a)² e^(-x(1/b - 1/a)))): survival(x) = P, solved for x/a.
+
+        From above it falls to the solution: its slope is between 0 and r/(1 + r), r = b/a, for x ≥ 0.
+        """
         a, b = self.scale, min(self.wide, self.narrow)
-        tail = np.minimum(chance, 1 - chance)
-        low, high = np.zeros_like(tail), a * (math.log(a * a / (a * a - b * b)) - np.log(tail))
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            above = self.survival(middle) > tail
-            low, high = np.where(above, middle, low), np.where(above, high, middle)
-        return np.where(chance < _HALF, high, -high)
+        ratio, tail = b / a, np.minimum(chance, 1 - chance)
+        start = -np.log(2 * (1 - ratio**2) * tail)
+        size = start
+        for _ in range(math.ceil(math.log(_PRECISION) / math.log(ratio / (1 + ratio)))):
+            size = start + np.log1p(-(ratio**2) * np.exp(-size * (1 / ratio - 1)))
+        return np.where(chance < _HALF, a * size, -a * size)
 
 
 @dataclass(frozen=True, slots=True)
