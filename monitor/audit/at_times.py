@@ -60,6 +60,11 @@ class AtTimesCheck:
         self.statuses: Counter[str] = Counter()
         self.safe = 0
 
+    @property
+    def noisy(self) -> int:
+        """How many noisy counts were checked."""
+        return len(self.answers)
+
     def take(self, record: Record) -> None:
         """Judge the next record.
 

@@ -14,14 +14,17 @@ from monitor.audit.at_times import AtTimesCheck
 from monitor.audit.counts import Presence, counted, present
 from monitor.audit.fates import fates_of
 from monitor.audit.findings import FATES, FORM, PAID, TICKS, Findings, Report
+from monitor.audit.hot_spots import HotSpotsCheck
 from monitor.audit.over_time import OverTimeCheck
-from monitor.audit.payments import at_times_charges, most_paid, over_time_charges
+from monitor.audit.payments import at_times_charges, hot_spots_charges, most_paid, over_time_charges
 from monitor.audit.records import Record, read_records
 from monitor.audit.sequence import Sequence
 from monitor.audit.terms import Terms, read_terms
 from monitor.audit.visits import Visits, read_visits
 
-_KINDS: Final = {"over_time", "at_times"}
+_KINDS: Final = {"over_time", "at_times", "hot_spots"}
+
+_Check = OverTimeCheck | AtTimesCheck | HotSpotsCheck
 
 
 @dataclass
@@ -40,8 +43,10 @@ class _Judge:
         """Count what is to be compared with."""
         sequence = Sequence(self.findings, self.every_tick)
         self.presence: dict[str, Presence] = {
-            monitor.name: present(self.visits, self.terms, monitor) for monitor in self.terms.at_times
+            monitor.name: present(self.visits, self.terms, monitor, monitor.threshold)
+            for monitor in self.terms.at_times
         }
+        self.presence |= {monitor.name: present(self.visits, self.terms, monitor) for monitor in self.terms.hot_spots}
         self.over_time = {
             monitor.name: OverTimeCheck(
                 self.terms, monitor, counted(self.visits, self.terms, monitor), sequence, self.findings
@@ -53,21 +58,30 @@ class _Judge:
             for monitor in self.terms.at_times
         }
 
+        self.hot_spots = {
+            monitor.name: HotSpotsCheck(
+                self.terms, monitor, self.presence[monitor.name], self.findings, every_tick=self.every_tick
+            )
+            for monitor in self.terms.hot_spots
+        }
+
     @property
-    def checks(self) -> dict[str, OverTimeCheck | AtTimesCheck]:
+    def checks(self) -> dict[str, _Check]:
         """Every monitor's check."""
-        return {**self.over_time, **self.at_times}
+        return {**self.over_time, **self.at_times, **self.hot_spots}
 
     def take(self, record: Record) -> None:
         """Judge a record; those of kinds for the service itself are passed over."""
         self.records += 1
         if record.kind not in _KINDS:
             return
-        checks: Mapping[str, OverTimeCheck | AtTimesCheck] = (
-            self.over_time if record.kind == "over_time" else self.at_times
-        )
+        kinds: dict[str, Mapping[str, _Check]] = {
+            "over_time": self.over_time,
+            "at_times": self.at_times,
+            "hot_spots": self.hot_spots,
+        }
         try:
-            check = checks.get(record.value["monitor"])
+            check = kinds[record.kind].get(record.value["monitor"])
             if check is None:
                 self.findings.say(FORM, f"{record.ce_id} (line {record.line}): the configuration has no such monitor")
                 return
@@ -108,6 +122,11 @@ class _Judge:
             at_times_charges(self.presence[monitor.name], self.terms, monitor.epsilon, answer, answer.tick + late)
             for monitor in self.terms.at_times
             for answer in self.at_times[monitor.name].answers
+        ]
+        charges += [
+            hot_spots_charges(self.presence[monitor.name], self.terms, monitor.epsilon, drawn, drawn.tick + late)
+            for monitor in self.terms.hot_spots
+            for drawn in self.hot_spots[monitor.name].answers
         ]
         return most_paid(charges)
 
@@ -151,7 +170,7 @@ def _report(judge: _Judge, said: Mapping[str, int] | None) -> Report:
         whole_until=whole_until(judge.visits, judge.terms, last_tick or 0),
         answers={(name, status): n for name, check in checks.items() for status, n in check.statuses.items()},
         safe=sum(check.safe for check in checks.values()),
-        noisy=sum(len(check.answers) for check in checks.values()),
+        noisy=sum(check.noisy for check in checks.values()),
         violations=judge.findings.listed,
         totals=dict(judge.findings.totals),
         paid=judge.paid,
@@ -175,7 +194,7 @@ def first_slot(visits: Visits, terms: Terms, least: int) -> int:
 def whole_until(visits: Visits, terms: Terms, most: int) -> int:
     """The tick at which every accepted visit has left every window and horizon; without any, the one given."""
     windows = [monitor.window for monitor in terms.over_time]
-    horizons = [-(-monitor.horizon // terms.grid.slot) for monitor in terms.at_times]
+    horizons = [-(-monitor.horizon // terms.grid.slot) for monitor in terms.timed]
     if not visits.row.size:
         return most
     return int(np.maximum(visits.last, visits.current).max()) + max([*windows, *horizons])

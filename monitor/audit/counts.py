@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.audit.terms import AtTimesTerms, Grid, OverTimeTerms, Terms
+from monitor.audit.terms import Grid, OverTimeTerms, Terms, TimedTerms
 from monitor.audit.visits import Ints, Visits
 
 
@@ -75,7 +76,7 @@ class Presence:
     """Who is reported to cover each designated time: by (τ, row) a range of `person` and `current`, by report.
 
     `current` is the slot of a person's first report of it. `crowded`: by (τ, shard), the locations that reach the
-    threshold, each with the tick from which on it has.
+    threshold, if there is one, each with the tick from which on it has.
     """
 
     ranges: dict[tuple[int, int], tuple[int, int]]
@@ -93,8 +94,16 @@ class Presence:
         first = self.ranges.get((time, row), (0, 0))[0]
         return self.person[first : first + self.count(time, row, tick)]
 
+    @cached_property
+    def rows(self) -> dict[int, list[int]]:
+        """By τ, the rows of the locations where anyone is reported to be, in registry order."""
+        found: dict[int, list[int]] = {}
+        for time, row in sorted(self.ranges):
+            found.setdefault(time, []).append(row)
+        return found
 
-def present(visits: Visits, terms: Terms, monitor: AtTimesTerms) -> Presence:
+
+def present(visits: Visits, terms: Terms, monitor: TimedTerms, threshold: int | None = None) -> Presence:
     """Who covers which designated time: arrived_at ≤ τ < left_at."""
     time, entry = covering(visits, terms.grid, monitor)
     row, person, current = visits.row[entry], visits.person[entry], visits.current[entry]
@@ -107,13 +116,13 @@ def present(visits: Visits, terms: Terms, monitor: AtTimesTerms) -> Presence:
     places = list(zip(time[starts].tolist(), row[starts].tolist(), starts.tolist(), ends.tolist(), strict=False))
     crowded: dict[tuple[int, int], list[tuple[int, str]]] = {}
     for at, where, start, end in places:
-        if end - start >= monitor.threshold:
-            reached = int(current[start + monitor.threshold - 1])
+        if threshold is not None and end - start >= threshold:
+            reached = int(current[start + threshold - 1])
             crowded.setdefault((at, terms.shard[where]), []).append((reached, terms.locations[where]))
     return Presence({(at, where): (start, end) for at, where, start, end in places}, person, current, crowded)
 
 
-def covering(visits: Visits, grid: Grid, monitor: AtTimesTerms) -> tuple[Ints, Ints]:
+def covering(visits: Visits, grid: Grid, monitor: TimedTerms) -> tuple[Ints, Ints]:
     """Each (τ, entry) of a visit that covers a τ which can still be asked about when it is reported."""
     oldest = grid.origin + visits.current * grid.slot - monitor.horizon
     since = np.maximum(visits.arrived, oldest)
@@ -125,7 +134,7 @@ def covering(visits: Visits, grid: Grid, monitor: AtTimesTerms) -> tuple[Ints, I
     return times[first[entry] + within], entry
 
 
-def designated(visits: Visits, monitor: AtTimesTerms) -> Ints:
+def designated(visits: Visits, monitor: TimedTerms) -> Ints:
     """All designated times that any visit may cover."""
     if not visits.row.size:
         return np.empty(0, np.int64)

@@ -19,7 +19,7 @@ def fates_of(visits: Visits, terms: Terms, last_tick: int) -> dict[str, int]:
     """
     once = np.zeros(visits.row.size, np.bool_)
     still = np.zeros(visits.row.size, np.bool_)
-    for asked, answerable in (_over_time(visits, terms), _at_times(visits, terms)):
+    for asked, answerable in (_over_time(visits, terms), _timed(visits, terms)):
         once |= asked
         still |= answerable
     reported = visits.current <= last_tick
@@ -41,10 +41,10 @@ def _over_time(visits: Visits, terms: Terms) -> tuple[Flags, Flags]:
     return window > 0, (window > 0) & (visits.last >= visits.current - window)
 
 
-def _at_times(visits: Visits, terms: Terms) -> tuple[Flags, Flags]:
+def _timed(visits: Visits, terms: Terms) -> tuple[Flags, Flags]:
     once = np.zeros(visits.row.size, np.bool_)
     still = np.zeros(visits.row.size, np.bool_)
-    for monitor in terms.at_times:
+    for monitor in terms.timed:
         times = designated(visits, monitor)
         end = np.searchsorted(times, visits.left)
         once |= np.searchsorted(times, visits.arrived) < end

@@ -75,6 +75,11 @@ class OverTimeCheck:
         """How many "safe" answers were checked."""
         return self.statuses["safe"]
 
+    @property
+    def noisy(self) -> int:
+        """How many noisy counts were checked."""
+        return len(self.answers)
+
     def take(self, record: Record) -> None:
         """Judge the next record.
 

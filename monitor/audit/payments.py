@@ -1,7 +1,8 @@
 """What one person paid (privacy model, section 6): whom each noisy answer charged, and the most within any period.
 
 A noisy answer charges everyone with a visit in its count. It belongs to a period if such a visit's last slot touches
-the period; one about a designated time τ, if τ lies in it. Periods may begin at any instant.
+the period; one about a designated time τ, if τ lies in it. Periods may begin at any instant. Hot spots charge everyone
+who was anywhere at τ, since ε pays for the noisy counts of all locations, of which the highest are named.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from monitor.audit.at_times import TimedAnswer
 from monitor.audit.counts import Presence, joined
+from monitor.audit.hot_spots import Drawn
 from monitor.audit.over_time import Answer
 from monitor.audit.terms import OverTimeTerms, Terms
 from monitor.audit.visits import Ints, Visits
@@ -47,9 +49,20 @@ def at_times_charges(
     presence: Presence, terms: Terms, epsilon: Fraction, answer: TimedAnswer, reported_until: int
 ) -> Charges:
     """Whom one answer charges: those who were there at τ, reported in a slot up to `reported_until`."""
-    person = presence.people(answer.time, answer.row, reported_until)
+    return _timed_charges(presence.people(answer.time, answer.row, reported_until), terms, epsilon, answer.time)
+
+
+def hot_spots_charges(
+    presence: Presence, terms: Terms, epsilon: Fraction, drawn: Drawn, reported_until: int
+) -> Charges:
+    """Whom one drawing charges, named or not: everyone who was anywhere at τ, once for each location."""
+    people = [presence.people(drawn.time, row, reported_until) for row in presence.rows.get(drawn.time, ())]
+    return _timed_charges(np.concatenate([np.empty(0, np.int64), *people]), terms, epsilon, drawn.time)
+
+
+def _timed_charges(person: Ints, terms: Terms, epsilon: Fraction, time: int) -> Charges:
     ones = np.ones(person.size, np.int64)
-    return Charges(epsilon, person, ones * (answer.time - terms.period + 1), ones * (answer.time + 1))
+    return Charges(epsilon, person, ones * (time - terms.period + 1), ones * (time + 1))
 
 
 def most_paid(charges: Sequence[Charges]) -> Fraction:

@@ -58,8 +58,8 @@ class OverTimeTerms:
 
 
 @dataclass(frozen=True)
-class AtTimesTerms:
-    """A monitor of kind `at_times`; ε for each designated time, T people, the horizon in microseconds."""
+class TimedTerms:
+    """What monitors of designated times have in common; ε for each of them, the horizon in microseconds."""
 
     name: str
     instants: tuple[int, ...]
@@ -67,7 +67,6 @@ class AtTimesTerms:
     zone: ZoneInfo | None
     horizon: int
     epsilon: Fraction
-    threshold: int
 
     def between(self, low: int, high: int) -> list[int]:
         """The designated times τ with low ≤ τ < high, sorted.
@@ -89,6 +88,20 @@ class AtTimesTerms:
 
 
 @dataclass(frozen=True)
+class AtTimesTerms(TimedTerms):
+    """A monitor of kind `at_times`; T people."""
+
+    threshold: int
+
+
+@dataclass(frozen=True)
+class HotSpotsTerms(TimedTerms):
+    """A monitor of kind `hot_spots`; at most `top` locations are named."""
+
+    top: int
+
+
+@dataclass(frozen=True)
 class Terms:
     """All that was promised. Durations in microseconds; `ahead` is F, in slots."""
 
@@ -102,6 +115,12 @@ class Terms:
     locations: tuple[str, ...]
     over_time: tuple[OverTimeTerms, ...]
     at_times: tuple[AtTimesTerms, ...]
+    hot_spots: tuple[HotSpotsTerms, ...]
+
+    @property
+    def timed(self) -> tuple[TimedTerms, ...]:
+        """All monitors of designated times."""
+        return (*self.at_times, *self.hot_spots)
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -172,7 +191,14 @@ def _terms(config: Any, locations: tuple[str, ...]) -> Terms:
         period=duration(privacy["period"]),
         locations=locations,
         over_time=tuple(_over_time(said, grid, ahead) for said in monitors if said["kind"] == "over_time"),
-        at_times=tuple(_at_times(said) for said in monitors if said["kind"] == "at_times"),
+        at_times=tuple(
+            AtTimesTerms(**_timed(said), threshold=int(said["threshold"]))
+            for said in monitors
+            if said["kind"] == "at_times"
+        ),
+        hot_spots=tuple(
+            HotSpotsTerms(**_timed(said), top=int(said["top"])) for said in monitors if said["kind"] == "hot_spots"
+        ),
     )
 
 
@@ -191,18 +217,17 @@ def _over_time(said: Any, grid: Grid, ahead: int) -> OverTimeTerms:
     )
 
 
-def _at_times(said: Any) -> AtTimesTerms:
+def _timed(said: Any) -> dict[str, Any]:
     instants = tuple(text for text in said["at"] if "T" in text.upper())
     daily = tuple(time.fromisoformat(text) for text in said["at"] if text not in instants)
-    return AtTimesTerms(
-        name=said["name"],
-        instants=tuple(instant(text) for text in instants),
-        daily=daily,
-        zone=ZoneInfo(said["timezone"]) if daily else None,
-        horizon=duration(said["reporting_horizon"]),
-        epsilon=epsilon(said["epsilon"]),
-        threshold=int(said["threshold"]),
-    )
+    return {
+        "name": said["name"],
+        "instants": tuple(instant(text) for text in instants),
+        "daily": daily,
+        "zone": ZoneInfo(said["timezone"]) if daily else None,
+        "horizon": duration(said["reporting_horizon"]),
+        "epsilon": epsilon(said["epsilon"]),
+    }
 
 
 def _day(at: int) -> date:

@@ -8,6 +8,7 @@ p4 at shop                 ──                               the same, report
 people, park   1     2     2     1     0     0     0        `walk`: T = 2, ε = 1, one answer a window
 says           safe  3 until tick 5            safe         paused at the ticks 2 to 5
 shop at 02:30  -     1     2     2                          `night`, from tick 2 on: T = 2, ε = 1/2, horizon 3 h
+                                 shop at most 3             `busiest`, where tests ask for it: once, at tick 4
 """
 
 from __future__ import annotations
@@ -111,6 +112,25 @@ def night(tick: int, noisy: dict[str, Any], status: str = "complete") -> dict[st
     return record("night/2026-01-01T02:30:00Z/0", tick, value)
 
 
+def busiest(named: dict[str, int], tick: int, top: int, status: str) -> dict[str, Any]:
+    """What `busiest` says of 02:30."""
+    value = {
+        "monitor": "busiest",
+        "kind": "hot_spots",
+        "time": "2026-01-01T02:30:00Z",
+        "tick": tick,
+        "as_of": as_of(tick),
+        "status": status,
+        "final": True,
+        "registry": hashlib.sha256(b"park\nshop\n").hexdigest(),
+        "locations": 2,
+        "top": top,
+        "epsilon": "1/3",
+        "hot_spots": [{"location_id": location, "noisy_count": count} for location, count in named.items()],
+    }
+    return record("busiest/2026-01-01T02:30:00Z", tick, value)
+
+
 def faultless() -> list[dict[str, Any]]:
     """The records of a run without fault."""
     mark = [{"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 5}]
@@ -145,6 +165,17 @@ class Tiny:
         """Say something else about the park."""
         place = next(n for n, one in enumerate(self.records) if one["headers"]["ce_id"] == f"walk/park/{tick}")
         self.records[place] = walk(tick, status, answers, **more)
+
+    def ask_for_the_busiest(
+        self, named: dict[str, int] | None = None, *, top: int = 1, tick: int = 4, status: str = "complete"
+    ) -> None:
+        """Watch for hot spots too, and say these of them; None: nothing."""
+        self.config += (
+            '  - {name: busiest, kind: hot_spots, at: ["02:30"], timezone: Europe/London, reporting_horizon: 3h, '
+            f'epsilon: "1/3", top: {top}}}\n'
+        )
+        if named is not None:
+            self.records.append(busiest(named, tick, top, status))
 
     def remove(self, *ce_ids: str) -> None:
         """Lose records."""

@@ -22,6 +22,8 @@ MONITORS = """
   - {name: days, kind: over_time, locations: {place-0: 3, place-1: 1}, epsilon: "6", threshold: 9, window: 12h}
   - {name: pairs, kind: over_time, locations: [place-0, place-2], epsilon: "4", threshold: 12, window: 5h, answers_per_window: 2}
   - {name: noons, kind: at_times, at: ["12:00", "20:30"], timezone: Asia/Tokyo, reporting_horizon: 9h, epsilon: "2", threshold: 2}
+  - {name: busiest, kind: hot_spots, at: ["12:00", "2026-03-03T03:30:00Z"], timezone: Asia/Tokyo, reporting_horizon: 7h, epsilon: "1", top: 3}
+  - {name: all, kind: hot_spots, at: ["21:00"], timezone: UTC, reporting_horizon: 90m, epsilon: "1/2", top: 9}
 """  # noqa: E501  # a monitor to a line
 
 
@@ -72,9 +74,17 @@ def test_a_replay_through_real_servers_holds_what_it_promises(files: tuple[Path,
     report = audit(visits, config, alerts, fates=_fates(result.output))
     assert report.ok, report.violations
     assert report.last_tick == report.whole_until
+    assert (report.answers["busiest", "complete"], report.answers["all", "complete"]) == (4, 3)  # one for each time
+    assert _partitions(alerts, "busiest") | _partitions(alerts, "all") == {0, 1}
     assert {status for _name, status in report.answers} == {"safe", "noisy_count", "paused", "complete"}
     assert report.paid > 0
     assert planted_in([alerts], [f"planted-person-{n}" for n in range(40)]) == []
+
+
+def _partitions(alerts: Path, monitor: str) -> set[int]:
+    """Which output partitions hold a monitor's records."""
+    records = map(json.loads, alerts.read_text().splitlines())
+    return {one["partition"] for one in records if one["value"].get("monitor") == monitor}
 
 
 def _fates(printed: str) -> dict[str, int]:
