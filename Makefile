@@ -8,7 +8,7 @@ LOCK   := uv pip compile -q --universal --generate-hashes --no-emit-index-url --
 CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Say which to use: make PYTHON=python3.12 …")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-tools lint types format lock wheel clean
+.PHONY: help demo test soak test-tools lint types format lock wheel clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,10 @@ demo: $(READY)  ## watch the main job: a simulated town, a real Kafka and Valkey
 
 test: $(DEV) lint types  ## run every check: lint, types and all tests, on real servers that the tests start
 	$(BIN)/pytest
+
+soak: $(DEV)  ## run what takes long: wider enumerations, and mutmut over monitor/privacy (hours)
+	$(BIN)/pytest -m soak
+	$(BIN)/python tests/mutants/mutation.py
 
 test-tools:  ## install Debian's Redis and Prometheus, further real servers to test with (needs apt-get and root)
 	deploy/test-tools.sh

@@ -1,0 +1,72 @@
+"""A mutation run of mutmut over monitor/privacy: `python tests/mutants/mutation.py [PATTERN…]` (`make soak`).
+
+Works in build/mutation, on copies of the package and of its tests; mutmut itself is put there as well, on the side, so
+that nothing of it gets into the virtual environment. Patterns name modules (`over_time` is one); without any, all of
+monitor/privacy is mutated. Ends with the list of survivors; docs/mutation.md says why they are none to worry about.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).parents[2]
+PLACE: Final = REPOSITORY / "build" / "mutation"
+TOOL: Final = PLACE / "tool"
+MUTMUT: Final = "mutmut==3.8.1"
+
+# The package's own environment comes first on the path: mutmut brings another pytest.
+_START: Final = f"import sys; sys.path.append({str(TOOL)!r}); from mutmut.__main__ import cli; cli()"
+
+_CONFIG: Final = """\
+[tool.mutmut]
+source_paths = ["monitor"]
+only_mutate = [{modules}]
+pytest_add_cli_args_test_selection = ["tests/privacy"]
+pytest_add_cli_args = ["-x", "-p", "no:cacheprovider", "--deselect", "tests/privacy/test_purity.py"]
+use_git_change_detection = false
+
+[tool.pytest.ini_options]
+addopts = "-m 'not soak' --import-mode=importlib"
+pythonpath = ["."]
+markers = ["soak: takes long"]
+"""
+
+
+def prepare(patterns: list[str]) -> None:
+    """Put the tool, fresh copies and the settings in place."""
+    TOOL.mkdir(parents=True, exist_ok=True)
+    if not (TOOL / "mutmut").exists():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--target", str(TOOL), MUTMUT], check=True)
+    for old in ("monitor", "tests", "mutants"):
+        shutil.rmtree(PLACE / old, ignore_errors=True)
+    without_bytecode = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(REPOSITORY / "monitor", PLACE / "monitor", ignore=without_bytecode)
+    shutil.copytree(REPOSITORY / "tests" / "privacy", PLACE / "tests" / "privacy", ignore=without_bytecode)
+    modules = ", ".join(f'"monitor/privacy/{pattern}.py"' for pattern in patterns or ["*"])
+    (PLACE / "pyproject.toml").write_text(_CONFIG.format(modules=modules), encoding="utf-8")
+
+
+def mutmut(*arguments: str) -> int:
+    """Run mutmut there; its exit code."""
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, "-P", "-c", _START, *arguments], cwd=PLACE, env=environment, check=False
+    ).returncode
+
+
+def main() -> int:
+    """Mutate, test, and list what survived."""
+    prepare(sys.argv[1:])
+    code = mutmut("run")
+    mutmut("results")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
