@@ -139,12 +139,10 @@ class Reader:
         first, end = self._source.bounds(partition)
         reached = [offset for offset in known if offset is not None]
         if reached and max(reached) > end:
-            return self._lost(partition, end)
+            self._lost(partition, end)
+            return end
         if reached and min(reached) < first:
-            offset, since = self._whole_from(partition, first, end)
-            self._windows.restart(partition, offset, since)
-            self._observer.recovery("behind_the_log")
-            return offset
+            return self._behind(partition, first, end)
         if len(reached) < len(known):
             offset, since = self._whole_from(partition, first, end)
             self._windows.begin(partition, offset, since)
@@ -165,14 +163,26 @@ class Reader:
         offset = end if offset is None else offset
         return offset, SINCE_EVER if offset == 0 else since
 
-    def _lost(self, partition: int, end: int) -> int:
-        """Progress lies beyond the log's end: what was there is gone, and with it visits up to F slots ahead of now."""
+    def _behind(self, partition: int, first: int, end: int) -> int:
+        """Records were deleted before they were read: by age, or by somebody.
+
+        Where the log still holds older ones than anyone may ask about, those that are gone are older still.
+        """
+        offset, since = self._whole_from(partition, first, end)
+        if offset == first > 0 and not self._clock.simulated:
+            self._lost(partition, first)
+            return first
+        self._windows.restart(partition, offset, since)
+        self._observer.recovery("behind_the_log")
+        return offset
+
+    def _lost(self, partition: int, offset: int) -> None:
+        """Records are gone unread, and with them visits up to F slots ahead of now; reading goes on at an offset."""
         now = self._clock.now() + self._scheme.tolerance
         since = self._scheme.slots.slot_of(now) + self._scheme.ahead + 1
-        self._windows.restart(partition, end, since)
+        self._windows.restart(partition, offset, since)
         self._observer.recovery("log_lost_records")
-        log.error("input partition %d ends before what was read of it: answers are unknown for a window", partition)
-        return end
+        log.error("records of input partition %d are gone unread: answers are unknown for a window", partition)
 
     def _prepare(self, fetched: Sequence[Fetched]) -> _Batch:
         began = time.perf_counter()
