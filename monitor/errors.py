@@ -30,6 +30,7 @@ MonitorError
     ├── EmbeddedError           an embedded server cannot be had or started
     ├── WindowsError            Redis holds something that is not ours, or cannot answer
     ├── FencedError             another owner has taken over a ledger partition
+    ├── ClockError              this machine's clock and that of Redis differ
     └── ReplayError             a replay cannot go on
 """
 
@@ -211,6 +212,10 @@ class WindowsError(FailedError):
 
 class FencedError(FailedError):
     """Another owner has taken over a ledger partition: this one may not write to it any more."""
+
+
+class ClockError(FailedError):
+    """The clocks of this machine and of Redis differ by more than the tolerance: one of them is wrong."""
 
 
 class ReplayError(FailedError):

@@ -11,12 +11,14 @@ from types import FrameType
 from typing import Final
 
 from monitor.clock import Clock
-from monitor.errors import FailedError, MonitorError, TopicError
+from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.operate.health import Endpoint, Health
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Found, check_marks, look
 from monitor.operate.topics import needs
 from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.times import format_duration, format_instant
+from monitor.windows.facts import Question, Windows
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,24 @@ def prepare(settings: Settings, clock: Clock) -> Found:
     found = look(settings.kafka, scheme, wanted, config.kafka.topics.alerts)
     check_marks(scheme, found.states, config.privacy.epsilon, settings.worst, scheme.slots.slot_of(clock.now()))
     return found
+
+
+def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
+    """See that this machine's clock agrees with the store's: what is whole from when on is reckoned by it.
+
+    Raises:
+        ClockError: they differ by more than `tolerance` (microseconds). Right clocks may yet come.
+    """
+    if clock.simulated:
+        return
+    before = clock.now()
+    told = windows.read({0: Question()})[0].time
+    after = clock.now()
+    if not before - tolerance <= told <= after + tolerance:
+        raise ClockError(
+            f"by this machine's clock it is {format_instant(after)}, by that of Redis {format_instant(told)}: expected "
+            f"clock.tolerance ({format_duration(tolerance)}) between them at most. See that both keep time (NTP)"
+        )
 
 
 def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
@@ -81,6 +101,7 @@ def _run_once(
     windows = redis_windows(settings, found)
     try:
         windows.check()
+        check_clock(windows, clock, settings.scheme.tolerance)
         service = Service(settings, found, windows, clock, secure_noise(), metrics, health)
         try:
             service.start()

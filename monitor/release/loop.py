@@ -107,6 +107,10 @@ class ReleaseLoop:
         began = time.perf_counter()
         passing("tick.closed")
         evidence = self._evidence(tick, owners, stop)
+        if evidence is None:
+            log.error("tick %d has not closed by the store's clock: this machine's runs ahead; nothing is said", tick)
+            self._observer.skipped(self._monitors())
+            return
         passing("tick.read")
         self._clock.wait_until(self._release_time(tick), stop)
         passing("tick.released")
@@ -133,21 +137,27 @@ class ReleaseLoop:
     def _release_time(self, tick: int) -> int:
         return self._scheme.slots.as_of(tick) + self._scheme.release_delay
 
-    def _evidence(self, tick: int, owners: Sequence[Owner], stop: threading.Event) -> Evidence:
-        """Ask for the barrier, and read until the facts hold all of it or the release time has come."""
+    def _evidence(self, tick: int, owners: Sequence[Owner], stop: threading.Event) -> Evidence | None:
+        """Ask for the barrier, and read until the facts hold all of it or the release time has come.
+
+        The store's clock is asked first: a barrier from before as_of would miss what was reported after it. None if by
+        that clock the tick has not closed: then "unknown" would be said too early as well, and stand in the way of
+        those whose clocks are right.
+        """
         questions: dict[int, Question] = {}
         for owner in owners:
             for shard, asked in owner.questions(tick).items():
                 questions[shard] = questions.get(shard, Question()).with_more(asked)
         barrier: Mapping[int, int] | None = None
         readings: dict[int, Reading] = {}
+        early = False
         while questions:
             seen = self._progressed.number
             try:
-                if barrier is None:
-                    barrier = self._input.barrier()
-                    passing("tick.barrier")
-                readings |= self._complete(tick, barrier, questions)
+                barrier = self._barrier(tick, next(iter(questions))) if barrier is None else barrier
+                early = barrier is None
+                if barrier is not None:
+                    readings |= self._complete(tick, barrier, questions)
             except InputChangedError:
                 raise
             except (UnreachableError, WindowsError) as error:
@@ -158,7 +168,16 @@ class ReleaseLoop:
                 break
             if questions:
                 self._progressed.wait(seen, POLL_SECONDS)
-        return Evidence(readings, dict.fromkeys(readings, True))
+        return None if early else Evidence(readings, dict.fromkeys(readings, True))
+
+    def _barrier(self, tick: int, shard: int) -> Mapping[int, int] | None:
+        """What must have been read; None as long as the tick has not closed by the store's clock."""
+        closes = self._scheme.slots.as_of(tick)
+        if not self._clock.simulated and self._windows.read({shard: Question()})[shard].time < closes:
+            return None
+        barrier = self._input.barrier()
+        passing("tick.barrier")
+        return barrier
 
     def _complete(self, tick: int, barrier: Mapping[int, int], questions: Mapping[int, Question]) -> dict[int, Reading]:
         """The readings that hold all that was produced before as_of, and were made before its release (rule 2)."""

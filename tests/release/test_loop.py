@@ -194,9 +194,9 @@ def _short_slots(make_scheme: Make, **kept: Any) -> Scheme:
     return replace(scheme, release_delay=500 * MILLISECOND, tolerance=10 * MILLISECOND)
 
 
-def _begins_now(make_scheme: Make) -> Scheme:
-    """Slot 0 begins at this moment, so what Redis reads now is in time for any tick's release."""
-    return make_scheme(slots=Slots(SystemClock().now(), HOUR))
+def _closed(make_scheme: Make, seconds_ago: int = 0) -> Scheme:
+    """Slot 0 has closed, just now unless told otherwise: what Redis reads now is in time for its release."""
+    return make_scheme(slots=Slots(SystemClock().now() - HOUR - seconds_ago * SECOND, HOUR))
 
 
 class TestWaiting:
@@ -245,7 +245,7 @@ class TestWaiting:
         connections: KafkaConnections,
     ) -> None:
         """Partition 0 is, partition 1 is one record short at the release: unknown, and it is never revised."""
-        scheme = _begins_now(make_scheme)
+        scheme = _closed(make_scheme)
         clock = FrozenClock(scheme.slots.start(0))
         world = make_world(scheme, clock)
         world.loop.sync(1)
@@ -260,7 +260,7 @@ class TestWaiting:
 
     def test_a_partition_without_progress_is_not_read(self, make_world: MakeWorld, make_scheme: Make) -> None:
         """Also where it is empty: nobody has begun to read it, so the windows say nothing about it yet."""
-        scheme = _begins_now(make_scheme)
+        scheme = _closed(make_scheme)
         clock = FrozenClock(scheme.slots.start(0))
         world = make_world(scheme, clock, begin=False)
         world.loop.sync(1)
@@ -313,23 +313,36 @@ class TestWaiting:
         world.loop.tick(tick, world.stop)
         shards = [int(shard) for shard in scheme.registry.shard]
         assert world.statuses() == [("safe", "unknown")[shard] for shard in shards]
-        assert [sorted(asked) for asked in spied.asked[:2]] == [[0, 1], [1]]
+        whole = [sorted(asked) for asked in spied.asked if asked != {0: Question()}]  # which asks for the time alone
+        assert whole[:2] == [[0, 1], [1]]
 
 
 class TestRedisClock:
-    @pytest.mark.parametrize(("early", "status"), [(-1, "unknown"), (1, "safe")])
+    @pytest.mark.parametrize(("seconds_ago", "status"), [(90, "unknown"), (10, "safe")])
     def test_a_reading_that_redis_dates_after_the_release_is_unknown(
-        self, early: int, status: str, make_world: MakeWorld, make_scheme: Make
+        self, seconds_ago: int, status: str, make_world: MakeWorld, make_scheme: Make
     ) -> None:
         """The counts must be read before the next slot's visits come in, by Redis's clock too (rule 2)."""
-        now = SystemClock().now()
-        scheme = make_scheme(slots=Slots(now - HOUR - 30 * SECOND + early * 60 * SECOND, HOUR))
+        scheme = _closed(make_scheme, seconds_ago)
         clock = FrozenClock(scheme.slots.start(0))
         world = make_world(scheme, clock)
         world.loop.sync(1)
         clock.instant = released(scheme, 0)
         world.loop.tick(0, world.stop)
         assert world.statuses() == [status] * 3
+
+    def test_a_tick_that_has_not_closed_by_rediss_clock_is_not_answered(
+        self, make_world: MakeWorld, make_scheme: Make, connections: KafkaConnections
+    ) -> None:
+        """The clock is a minute ahead: "safe" would speak of visits that are yet to be reported."""
+        scheme = _closed(make_scheme, -60)
+        clock = FrozenClock(scheme.slots.start(0))
+        world = make_world(scheme, clock)
+        world.loop.sync(1)
+        clock.instant = released(scheme, 0)
+        world.loop.tick(0, world.stop)
+        assert ended(connections, world.place) == ["owner"]
+        assert world.counted.skips == [["stations"]]
 
     def test_a_simulated_clock_asks_redis_for_no_time(
         self, make_world: MakeWorld, make_scheme: Make, clock: SteppedClock
