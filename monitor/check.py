@@ -16,8 +16,6 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
@@ -26,7 +24,7 @@ from monitor.config.servers import url_password
 from monitor.designated import DesignatedTimes
 from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.odds import false_alarm, over_updates
+from monitor.privacy.odds import false_alarm, mean_noise, over_updates
 from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
 from monitor.times import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration, to_instant
 
@@ -63,8 +61,23 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranking:
+    """How noisy the counts of hot spots are: noise of `mean_noise` people on average, below `below` at all locations.
+
+    The latter with a chance of 1 - `SELDOM` at least.
+    """
+
+    top: int
+    mean_noise: float
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
 class MonitorReport:
-    """What one monitor costs and how its answers behave. `updates`: W, or the most ticks within the horizon."""
+    """What one monitor costs and how its answers behave.
+
+    `updates`: W, or the most ticks within the horizon, or 1 where a time is answered once.
+    """
 
     name: str
     kind: str
@@ -75,6 +88,7 @@ class MonitorReport:
     updates: int
     pause: Pause | None
     odds: tuple[Odds, ...]
+    ranking: Ranking | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +178,12 @@ def _monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorRepo
         shares = Counter(share / monitor.answers_per_window for share in monitor.location_epsilons().values())
         explanation = _over_time_sum(config, monitor, charge)
     else:
-        updates = _rounded_up(monitor.reporting_horizon, config.clock.slot)
+        updates = (
+            1 if isinstance(monitor, HotSpotsMonitor) else _rounded_up(monitor.reporting_horizon, config.clock.slot)
+        )
         pause = None
         shares = Counter({monitor.epsilon: locations})
-        explanation = (
-            f"Any {words(config.privacy.period)} hold at most {charge.amount / monitor.epsilon} designated times, "
-            f"also where clocks change, at {monitor.epsilon} each: {charge.amount}."
-        )
+        explanation = _times_sum(config, monitor, charge)
     threshold = None if isinstance(monitor, HotSpotsMonitor) else monitor.threshold
     odds = () if threshold is None else tuple(_odds(threshold, updates, shares))
     return MonitorReport(
@@ -183,7 +196,13 @@ def _monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorRepo
         updates=updates,
         pause=pause,
         odds=odds,
+        ranking=_ranking(monitor, locations) if isinstance(monitor, HotSpotsMonitor) else None,
     )
+
+
+def _ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
+    below = threshold_for(monitor.epsilon, locations)
+    return Ranking(monitor.top, mean_noise(monitor.epsilon), below)
 
 
 def _charge(config: Config, monitor: AnyMonitor) -> Charge:
@@ -212,6 +231,16 @@ def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> 
         f"these hold at most k·⌊N/(W + A)⌋ + min(k, N mod (W + A)) = {k}·{ticks // reach} + {min(k, ticks % reach)} "
         f"noisy answers, at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
     )
+
+
+def _times_sum(config: Config, monitor: TimedMonitor, charge: Charge) -> str:
+    text = (
+        f"Any {words(config.privacy.period)} hold at most {charge.amount / monitor.epsilon} designated times, "
+        f"also where clocks change, at {monitor.epsilon} each: {charge.amount}."
+    )
+    if isinstance(monitor, HotSpotsMonitor):
+        text += " That is for the counts of all locations together, and everyone who was somewhere pays it."
+    return text
 
 
 def _odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[Odds]:
@@ -260,86 +289,6 @@ def _bad_ids(registry: Sequence[Location]) -> Iterator[str]:
         )
 
 
-def render(report: Report, console: Console) -> None:
-    """Print a report for people."""
-    count = len(report.monitors)
-    say = _Printer(console)
-    say(f"{report.service}: the configuration is valid; {report.locations} locations, {count} monitors.")
-    _render_payments(report, say)
-    pauses = [(monitor.name, monitor.pause) for monitor in report.monitors if monitor.pause is not None]
-    if pauses:
-        say.heading("How long a pause lasts")
-    for name, pause in pauses:
-        say(f"  {name}: {_pause_words(pause)}")
-    say.heading("How often an alarm is false")
-    console.print(_odds_table(report))
-    for monitor in report.monitors:
-        if monitor.kind == "at_times":
-            false = f"{monitor.odds[0].over_updates * report.locations:.2g} of {report.locations} locations"
-            say(f"  {monitor.name}: if all are empty, {false} have a false alarm at each designated time, on average.")
-    if report.warnings:
-        say.heading("Warnings")
-    for warning in report.warnings:
-        say(f"  {warning}")
-
-
-def _render_payments(report: Report, say: _Printer) -> None:
-    total, stated = format_epsilon(report.total), format_epsilon(report.stated)
-    say.heading("What one person pays")
-    say(f"At most {total} within any {words(report.period)}; privacy.epsilon states {stated}.")
-    say(f"All that is published is at most {_factor(report.total)} times as likely as without some of their visits.")
-    say(ASSUMPTION)
-    for monitor in report.monitors:
-        say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {monitor.explanation}")
-    terms = " + ".join(format_epsilon(monitor.charge.amount) for monitor in report.monitors)
-    say(f"  Sum: {terms}{f' = {total}' if len(report.monitors) > 1 else ''} ≤ {stated}.")
-
-
-@dataclass(frozen=True, slots=True)
-class _Printer:
-    """Prints texts as they are: an id in brackets is no markup."""
-
-    console: Console
-
-    def __call__(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False)
-
-    def heading(self, text: str) -> None:
-        self.console.print(f"\n{text}", markup=False, highlight=False, style="bold")
-
-
-def _odds_table(report: Report) -> Table:
-    table = Table("monitor", "ε of an answer", "locations", "threshold", "people there", "per update", "over")
-    for monitor in report.monitors:
-        for odds in monitor.odds:
-            table.add_row(
-                monitor.name,
-                format_epsilon(odds.epsilon),
-                str(odds.locations),
-                str(monitor.threshold),
-                str(odds.people),
-                percent(odds.per_update),
-                f"{monitor.updates} updates: {percent(odds.over_updates)}",
-            )
-    return table
-
-
-def _pause_words(pause: Pause) -> str:
-    length = f"W + A = {pause.ticks} ticks ({words(pause.duration)})"
-    if pause.answers == 1:
-        return (
-            f"after a noisy answer the location says nothing new; the next answer comes {length} later at the earliest."
-        )
-    last = pause.ticks - pause.answers + 1
-    if last <= 1:
-        return f"none: its {pause.answers} noisy answers in any {length} are as many as there are ticks."
-    after = words(pause.duration // pause.ticks * last)
-    return (
-        f"up to {pause.answers} noisy answers in any {length}. If they come one right after the other, the next answer "
-        f"comes {last} ticks ({after}) after the last of them."
-    )
-
-
 def words(duration: int) -> str:
     """A duration in plain words: `14 days 1 hour`."""
     parts = []
@@ -362,15 +311,6 @@ def percent(chance: float) -> str:
     if percent < 1e-4:  # noqa: PLR2004 - one in a million
         return "< 0.0001 %"
     return f"{percent:.{1 - math.floor(math.log10(percent))}f}".rstrip("0").rstrip(".") + " %"
-
-
-def _factor(epsilon: Fraction) -> str:
-    """e^ε, in words that can be pictured as long as there are any."""
-    exponent = float(epsilon)
-    if exponent > 20:  # noqa: PLR2004 - beyond half a billion, digits say nothing
-        return f"e^{exponent:g}"
-    factor = math.exp(exponent)
-    return f"e^{exponent:g} = {factor:,.0f}" if factor >= 10 else f"e^{exponent:g} = {factor:.2f}"  # noqa: PLR2004 - as above
 
 
 def _ahead(config: Config) -> int:

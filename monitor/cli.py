@@ -17,7 +17,7 @@ from rich.console import Console
 from monitor import __version__
 from monitor import audit as recount
 from monitor.check import check as check_config
-from monitor.check import render
+from monitor.check_text import render
 from monitor.clock import SystemClock
 from monitor.config import Config, load_config, load_registry, person_key, require_files
 from monitor.contracts import schemas

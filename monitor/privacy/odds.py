@@ -14,6 +14,14 @@ def false_alarm(epsilon: Fraction, threshold: int, count: int) -> float:
     return math.exp(-float(epsilon * max(threshold - count, 0)))
 
 
+def mean_noise(epsilon: Fraction) -> float:
+    """By how many people a noisy count exceeds its count on average: 1/(e^ε - 1)."""
+    try:
+        return 1 / math.expm1(float(epsilon))
+    except OverflowError:
+        return 0.0
+
+
 def over_updates(p: float, updates: int) -> float:
     """The chance of at least one false alarm in `updates` independent updates of chance p each: 1 - (1 - p)^n."""
     if p >= 1 and updates > 0:

@@ -18,9 +18,9 @@ from monitor.check import (
     check,
     most_designated_times,
     period_slots,
-    render,
     threshold_for,
 )
+from monitor.check_text import render
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
 from monitor.privacy.odds import false_alarm, over_updates
@@ -90,33 +90,34 @@ def test_single_instants_are_counted_wherever_they_are(evening: Callable[..., At
 
 def test_the_payments_are_those_of_the_model_written_by_hand() -> None:
     """Period 14 days: H = 337, W = 336, A = 2, N = 674 = 1·338 + 336 ticks, for k = 1 and 2; 15 evenings."""
-    hubs, clinics, evenings = charges(city())
+    hubs, clinics, evenings, busiest = charges(city())
     assert hubs.amount == Fraction(2) * (1 * 1 + 1)
     assert clinics.amount == Fraction(1, 2) * (2 * 1 + 2)
     assert evenings.amount == 15 * Fraction(1, 4)
+    assert busiest.amount == 15 * Fraction(1, 3)  # for each time once, however many locations are named
 
 
 def test_a_report_sums_all_monitors_and_writes_the_sum_out() -> None:
     config = city()
     report = check(config, registry(config))
-    assert report.total == Fraction(39, 4)
+    assert report.total == Fraction(59, 4)
     text = text_of(report)
-    assert "At most 39/4 within any 14 days; privacy.epsilon states 10." in text
-    assert "Sum: 4 + 2 + 15/4 = 39/4 ≤ 10." in text
-    assert "e^9.75 = 17,154 times" in text
+    assert "At most 59/4 within any 14 days; privacy.epsilon states 15." in text
+    assert "Sum: 4 + 2 + 15/4 + 5 = 59/4 ≤ 15." in text
+    assert "e^14.75 = 2,545,913 times" in text
     assert "one place at a time" in text
     assert "N = H + W + A - 1 = 674" in " ".join(text.split())
 
 
 def test_more_than_is_stated_is_refused_with_the_sum() -> None:
     config = city(PRIVACY__EPSILON="9")
-    with pytest.raises(OverspentError, match=r"4 \+ 2 \+ 15/4 = 39/4") as caught:
+    with pytest.raises(OverspentError, match=r"4 \+ 2 \+ 15/4 \+ 5 = 59/4") as caught:
         check(config, registry(config))
     assert caught.value.exit_code == EXIT_USAGE
 
 
 def test_exactly_what_is_stated_is_not_refused() -> None:
-    config = city(PRIVACY__EPSILON="39/4")
+    config = city(PRIVACY__EPSILON="59/4")
     assert check(config, registry(config)).total == config.privacy.epsilon
 
 
@@ -132,7 +133,7 @@ def test_a_pause_lasts_a_window_and_what_visits_may_be_ahead() -> None:
     # tick     t     t + 1 …                       t + W + A
     # answer   z     paused, W + A - 1 ticks       next
     config = city()
-    hubs, clinics, evenings = check(config, registry(config)).monitors
+    hubs, clinics, evenings, _busiest = check(config, registry(config)).monitors
     assert hubs.pause is not None
     assert (hubs.pause.ticks, hubs.pause.duration) == (336 + 2, 14 * DAY + 2 * HOUR)
     assert clinics.pause is not None
@@ -146,7 +147,7 @@ def test_a_pause_lasts_a_window_and_what_visits_may_be_ahead() -> None:
 
 def test_false_alarms_are_told_for_each_distinct_epsilon_of_an_answer() -> None:
     config = city()
-    hubs, clinics, evenings = check(config, registry(config)).monitors
+    hubs, clinics, evenings, _busiest = check(config, registry(config)).monitors
     assert [(odds.epsilon, odds.locations, odds.people) for odds in hubs.odds] == [
         (Fraction(6, 5), 1, 0),
         (Fraction(6, 5), 1, 59),
@@ -223,7 +224,7 @@ def test_the_report_for_programs_is_exact_json() -> None:
     config = city()
     tree = json.loads(check(config, registry(config)).to_json())
     assert (tree["service"], tree["locations"], tree["period"]) == ("city", 200, "14d")
-    assert (tree["stated"], tree["total"], tree["warnings"]) == ("10", "39/4", [])
+    assert (tree["stated"], tree["total"], tree["warnings"]) == ("15", "59/4", [])
     hubs = tree["monitors"][0]
     assert (hubs["name"], hubs["epsilon"], hubs["charge"]["amount"]) == ("hubs", "2", "4")
     assert hubs["pause"] == {"ticks": 338, "duration": "14d2h", "answers": 1}
@@ -231,9 +232,47 @@ def test_the_report_for_programs_is_exact_json() -> None:
     assert "one place at a time" in tree["assumption"]
 
 
+def test_hot_spots_have_no_false_alarms_and_say_what_is_certain_and_how_noisy_they_are() -> None:
+    """E[noise] = q/(1 - q) = 1/(e^ε - 1), with q = e^-ε; one of 200 reaches m with a chance of 1 - (1 - q^m)^200."""
+    config = city()
+    report = check(config, registry(config))
+    busiest = report.monitors[3]
+    assert (busiest.threshold, busiest.odds, busiest.pause, busiest.updates) == (None, (), None, 1)
+    assert busiest.ranking is not None
+    q = math.exp(-1 / 3)
+    assert busiest.ranking.mean_noise == pytest.approx(sum(n * (1 - q) * q**n for n in range(1_000)))
+    assert 1 - (1 - q**busiest.ranking.below) ** 200 < 0.05 <= 1 - (1 - q ** (busiest.ranking.below - 1)) ** 200
+    text = " ".join(text_of(report).split())
+    assert "at 1/3 each: 5. That is for the counts of all locations together" in text
+    assert (
+        "busiest: 5 of 200 locations are named, each with a number of people that it certainly did not exceed; none is "
+        "called safe. Noise adds 2.5 people to a count on average, and fewer than 25 to each of all with a chance of "
+        "95.0 %."
+    ) in text
+    ranking = json.loads(report.to_json())["monitors"][3]["ranking"]
+    assert (ranking["top"], ranking["below"]) == (5, 25)
+
+
+def test_nothing_is_said_of_false_alarms_where_there_can_be_none() -> None:
+    hot = {
+        "name": "busiest",
+        "kind": "hot_spots",
+        "at": ["18:00"],
+        "timezone": "UTC",
+        "reporting_horizon": "2d",
+        "epsilon": "1/100",
+        "top": 500,
+    }
+    config = city(MONITORS=json.dumps([hot]))
+    text = " ".join(text_of(check(config, registry(config))).split())
+    assert "How often an alarm is false" not in text
+    assert "busiest: 200 of 200 locations are named" in text
+    assert "Noise adds 100 people to a count on average" in text  # 1/(e^0.01 - 1) = 99.5
+
+
 @pytest.mark.parametrize(
     ("name", "line"),
-    [("demo.yaml", "40 locations, 2 monitors"), ("city.yaml", "200 locations, 3 monitors")],
+    [("demo.yaml", "40 locations, 2 monitors"), ("city.yaml", "200 locations, 4 monitors")],
 )
 def test_examples_watch_what_they_say(name: str, line: str) -> None:
     config = load_config(EXAMPLES / name, {})

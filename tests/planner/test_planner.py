@@ -314,7 +314,7 @@ def test_beside_a_configuration_the_present_choice_comes_first_with_what_check_s
     assert list(found) == ["hubs", "clinics", "evening"]
     for listed in found.values():
         assert listed[0].change == PRESENT
-        assert listed[0].outcome.pays == Fraction(39, 4)
+        assert listed[0].outcome.pays == Fraction(59, 4)
     assert found["hubs"][0].outcome.unmet == ()
     assert found["evening"][0].outcome.unmet == ("--false-alarm-every 365d",)
 
@@ -324,8 +324,8 @@ def test_neighbours_of_a_configuration_are_marked_by_what_they_miss() -> None:
     found = {choice.change: choice.outcome for choice in choices(config, Targets(FalseAlarms(YEAR)))["hubs"]}
     assert found["T = 46"].unmet == ()  # the smallest that meets the target at the smallest share, 1/5
     assert found["T = 46"].false_alarms_a_year == pytest.approx(8760 * math.exp(-46 / 5))
-    assert found["ε = 4"].pays == Fraction(55, 4)
-    assert found["ε = 4"].unmet == ("--pays-at-most 10 --in 14d",)
+    assert found["ε = 4"].pays == Fraction(75, 4)
+    assert found["ε = 4"].unmet == ("--pays-at-most 15 --in 14d",)
     assert found["k = 2"].unmet == ("--false-alarm-every 365d",)
 
 
