@@ -1,0 +1,78 @@
+"""A tiny TCP forwarder: what a service address or a virtual IP is to clients, turned to another server by the test."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urlsplit
+
+BLOCK: Final = 65_536
+
+
+def address_of(url: str) -> tuple[str, int]:
+    """Host and port of a URL."""
+    parts = urlsplit(url)
+    return parts.hostname or "127.0.0.1", parts.port or 6379
+
+
+class Forwarder:
+    """Listens on a free loopback port, and forwards each connection to where it is turned to at that time."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self._target = target
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, name="forwarder", daemon=True).start()
+
+    def turn(self, target: tuple[str, int]) -> None:
+        """Lead elsewhere from now on, and cut what is open."""
+        self._target = target
+        self.cut()
+
+    def cut(self) -> None:
+        """Cut every open connection."""
+        with self._lock:
+            cut, self._open = self._open, set()
+        for one in cut:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def close(self) -> None:
+        """Listen no more."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(self._target, timeout=2)
+            except OSError:
+                client.close()
+                continue
+            server.settimeout(None)
+            with self._lock:
+                self._open |= {client, server}
+            for pair in ((client, server), (server, client)):
+                threading.Thread(target=self._pump, args=pair, name="forwarder", daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(BLOCK):
+                sink.sendall(data)
+        for one in (source, sink):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        with self._lock:
+            self._open -= {source, sink}

@@ -1,0 +1,110 @@
+"""Instances of the service as processes of their own, to be killed, stopped and continued."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+ARMED: Final = Path(__file__).with_name("armed.py")
+POLL_SECONDS: Final = 0.03
+
+_T = TypeVar("_T")
+
+
+def until(condition: Callable[[], _T], seconds: float, what: str) -> _T:
+    """The condition's first true value.
+
+    Raises:
+        AssertionError: it is not true within the time.
+    """
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds:g} s; last: {value!r}")
+        time.sleep(POLL_SECONDS)
+    return value
+
+
+class Instance:
+    """One process that runs the service. `log` is where its output goes."""
+
+    def __init__(self, config: Path, log: Path, arguments: tuple[str, ...]) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, str(ARMED), "--config", str(config), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._process.poll()
+
+    @property
+    def text(self) -> str:
+        """What it has said so far."""
+        return self.log.read_text(errors="replace")
+
+    def wait(self, seconds: float) -> int:
+        """The exit code, once it has ended.
+
+        Raises:
+            AssertionError: it does not end in time.
+        """
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"the process did not end within {seconds:g} s:\n{self.text[-2_000:]}") from None
+
+    def kill(self) -> None:
+        """SIGKILL, whatever state it is in."""
+        self._process.kill()
+        self._process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def is_stopped(self) -> bool:
+        """Whether it is stopped, by itself or from outside."""
+        if self._process.poll() is not None:
+            return False
+        state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "T"
+
+    def terminate(self, seconds: float = 45.0) -> int:
+        """SIGTERM, and the exit code."""
+        self._process.send_signal(signal.SIGTERM)
+        return self.wait(seconds)
+
+    def page(self, path: str = "/metrics") -> str:
+        """A page of its endpoint, also of a failing probe; empty before it listens."""
+        port = re.search(r"metrics and health on port (\d+)", self.text)
+        if port is None or self.code is not None:
+            return ""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}{path}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        if self._process.poll() is None:
+            os.kill(self._process.pid, signal.SIGCONT)
+            self.kill()

@@ -1,0 +1,264 @@
+"""A town on real servers and the real clock, in slots of two seconds: its configuration, topics, traffic, instances.
+
+`edges` watches six places with an ε at which a draw is above zero with a chance below 10^-17, so that a place is safe
+exactly if fewer than T people were there: a lost visit shows. `murmur` watches two with so little ε that draws vary:
+a second draw shows. `moments` asks about all places each four seconds. W = 6, F = 1: a pause lasts 8 ticks.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from kafka.errors import KafkaError
+
+from monitor.check import check
+from monitor.clock import SystemClock
+from monitor.config import load_config, load_registry
+from monitor.errors import MonitorError
+from monitor.operate.setup import Beginning, Made, set_up
+from monitor.operate.topics import needs
+from monitor.service import Settings, settings_of
+from monitor.times import MINUTE, SECOND, format_instant
+from tests.faults.processes import Instance, until
+from tests.faults.traffic import Traffic
+
+KEY: Final = "0123456789abcdef0123456789abcdef"
+SLOT: Final = 2 * SECOND
+ORIGIN: Final = "2026-01-01T00:00:00+00:00"
+PLACES: Final = (*(f"edge-{n}" for n in range(6)), "murmur-0", "murmur-1", "yard-0", "yard-1", "void")
+TIMES_EVERY: Final = 4 * SECOND
+MINUTES: Final = 30
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a town's servers are laid out, and what it changes of the usual configuration."""
+
+    inputs: int = 3
+    queues: int = 2
+    replication: int | None = None
+    cluster: bool = False
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+def monitors(now: int) -> list[dict[str, Any]]:
+    """What is watched, designated times from `now` on."""
+    times = [format_instant(at) for at in range(now, now + MINUTES * MINUTE, TIMES_EVERY)]
+    return [
+        {
+            "name": "edges",
+            "kind": "over_time",
+            "locations": [place for place in PLACES if place.startswith(("edge", "void"))],
+            "epsilon": "280",
+            "threshold": 4,
+            "window": "12s",
+        },
+        {
+            "name": "murmur",
+            "kind": "over_time",
+            "locations": ["murmur-0", "murmur-1"],
+            "epsilon": "2",
+            "threshold": 5,
+            "window": "8s",
+            "answers_per_window": 2,
+        },
+        {
+            "name": "moments",
+            "kind": "at_times",
+            "at": times,
+            "reporting_horizon": "6s",
+            "epsilon": "40",
+            "threshold": 2,
+        },
+    ]
+
+
+def configuration(name: str, kafka: str, redis: str, shape: Shape) -> dict[str, Any]:
+    """The configuration of a town, with designated times from about now on."""
+    now = time.time_ns() // 1_000 // (TIMES_EVERY) * TIMES_EVERY
+    return {
+        "service": {"name": name, "shards": 4},
+        "clock": {"slot": "2s", "origin": ORIGIN, "release_delay": "900ms", "tolerance": "100ms"},
+        "locations": {"file": "locations.csv"},
+        "visits": {"default_stay": "1s", "accept_ahead": "2s", "person_key_file": "person.key"},
+        "privacy": {"epsilon": "100000", "period": "30s"},
+        "monitors": monitors(now),
+        "kafka": {
+            "bootstrap_servers": kafka.split(","),
+            "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
+            "partitions": {"visits": shape.inputs, "alerts": shape.queues},
+            **({"replication_factor": shape.replication} if shape.replication else {}),
+        },
+        "redis": {"url": redis, **({"cluster": True} if shape.cluster else {})},
+        "metrics": {"port": 0},
+        **shape.changes,
+    }
+
+
+class Town:
+    """The files of a town, its topics, its traffic, and every instance that was started."""
+
+    def __init__(self, folder: Path, name: str, servers: tuple[str, str], shape: Shape, seed: int) -> None:
+        self.folder, self.name, self.shape, self.seed = folder, name, shape, seed
+        folder.mkdir(exist_ok=True)
+        (folder / "locations.csv").write_text("location_id\n" + "\n".join(PLACES) + "\n")
+        (folder / "person.key").write_text(KEY)
+        self.tree = configuration(name, *servers, shape)
+        self.config = folder / "town.yaml"
+        self.settings = self.configured(self.tree)
+        worst = check(self.settings.config, load_registry(self.settings.config.locations.file)).total
+        # Exactly what a person may pay at most, so that the recount of what was paid can bite.
+        self.tree["privacy"]["epsilon"] = _exact(worst)
+        self.settings = self.configured(self.tree)
+        self.topics = self.settings.config.kafka.topics
+        self.instances: list[Instance] = []
+        self.traffic = Traffic(self.settings.kafka, self.topics.visits, PLACES[:-1], seed)
+
+    def configured(self, tree: dict[str, Any], config: Path | None = None) -> Settings:
+        """Write a configuration, the town's own unless told otherwise, and read it."""
+        config = config or self.config
+        config.write_text(yaml.safe_dump(tree))
+        loaded = load_config(config, {})
+        return settings_of(loaded, load_registry(loaded.locations.file), KEY.encode())
+
+    def create(self, beginning: Beginning = Beginning.UNSAID) -> Made:
+        """Do what `topics --create` does."""
+        config, scheme = self.settings.config, self.settings.scheme
+        wanted = needs(scheme, config.kafka, simulated=False)
+        groups = (self.settings.input_group, self.settings.release_group)
+        return set_up(
+            self.settings.kafka,
+            scheme,
+            wanted,
+            groups,
+            beginning,
+            SystemClock().now(),
+            self.shape.replication,
+        )
+
+    def start(self, *arguments: str, config: Path | None = None) -> Instance:
+        """Start an instance; its arguments are those of armed.py."""
+        log = self.folder / f"instance-{len(self.instances)}.log"
+        self.instances.append(Instance(config or self.config, log, arguments))
+        return self.instances[-1]
+
+    def now(self) -> int:
+        """The slot of this moment."""
+        return self.settings.scheme.slots.slot_of(time.time_ns() // 1_000)
+
+    @contextmanager
+    def admin(self) -> Iterator[Any]:
+        """An admin client."""
+        with closing(self.settings.kafka.admin()) as client:
+            yield client
+
+    def end(self) -> None:
+        """Leave no process and no thread behind."""
+        for instance in self.instances:
+            instance.end()
+        if self.traffic._thread.is_alive():
+            self.traffic.stop()
+
+
+def _exact(total: Fraction) -> str:
+    return str(total)
+
+
+class Subscriber:
+    """An ordinary subscriber that reads uncommitted and remembers everything: what it saw, the public saw.
+
+    `said` holds the distinct bytes by ce_id, `values` the answers in the order in which they came.
+    """
+
+    def __init__(self, town: Town, partitions: int) -> None:
+        self._town, self._partitions = town, partitions
+        self._stop = threading.Event()
+        self.said: dict[str, set[bytes]] = {}
+        self.values: list[dict[str, Any]] = []
+        self._thread = threading.Thread(target=self._run, name="subscriber", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._read()
+            except (KafkaError, MonitorError, OSError):
+                self._stop.wait(0.3)
+
+    def _read(self) -> None:
+        from kafka import TopicPartition  # noqa: PLC0415  # its import warns, and only conftest says that it may
+
+        topic = self._town.topics.alerts
+        places = [TopicPartition(topic, partition) for partition in range(self._partitions)]
+        consumer = self._town.settings.kafka.consumer(isolation_level="read_uncommitted", auto_offset_reset="earliest")
+        try:
+            consumer.assign(places)
+            consumer.seek_to_beginning(*places)
+            while not self._stop.is_set():
+                for records in consumer.poll(timeout_ms=100).values():
+                    for record in records:
+                        self._note(record)
+        finally:
+            consumer.close(autocommit=False)
+
+    def _note(self, record: Any) -> None:
+        headers = dict(record.headers)
+        ce_id = headers["ce_id"].decode()
+        written = json.dumps([record.key.decode(), record.value.decode(), sorted(map(str, record.headers))]).encode()
+        known = self.said.setdefault(ce_id, set())
+        if written not in known:
+            known.add(written)
+            value = json.loads(record.value)
+            if "tick" in value:
+                self.values.append(value)
+
+    @property
+    def last_tick(self) -> int:
+        """The latest tick that was answered."""
+        return max((value["tick"] for value in list(self.values)), default=-1)
+
+    def wait_tick(self, above: int, seconds: float = 30.0) -> int:
+        """Wait for an answer about a tick above a given one."""
+        return until(lambda: tick if (tick := self.last_tick) > above else 0, seconds, f"an answer above tick {above}")
+
+    def wait_new(self, seconds: float = 30.0) -> int:
+        """Wait for an answer about a tick that closes from now on."""
+        return self.wait_tick(self._town.now(), seconds)
+
+    def wait_whole(self, seconds: float = 40.0) -> int:
+        """Wait until a tick that closes from now on has no answer that is unknown."""
+        since = self._town.now()
+
+        def whole() -> int:
+            ticks: dict[int, set[str]] = {}
+            for value in list(self.values):
+                if value["tick"] > since:
+                    ticks.setdefault(value["tick"], set()).add(value["status"])
+            return next((tick for tick, said in sorted(ticks.items()) if "unknown" not in said and said), 0)
+
+        return until(whole, seconds, f"answers above tick {since} without any unknown")
+
+    def statuses(self, monitor: str, since: int = 0) -> dict[tuple[str, int], str]:
+        """By (location, tick) what an over_time monitor said."""
+        return {
+            (value["location_id"], value["tick"]): value["status"]
+            for value in list(self.values)
+            if value["monitor"] == monitor and value["tick"] >= since
+        }
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._stop.set()
+        self._thread.join(20)
+
+
+Wait = Callable[[], Any]
