@@ -79,6 +79,19 @@ def test_a_replay_through_real_servers_holds_what_it_promises(files: tuple[Path,
     assert {status for _name, status in report.answers} == {"safe", "noisy_count", "paused", "complete"}
     assert report.paid > 0
     assert planted_in([alerts], [f"planted-person-{n}" for n in range(40)]) == []
+    told = CliRunner().invoke(main, ["watch", "--config", str(config), "--once"]).output.splitlines()
+    # as_of of the last tick is 22:00; those of 03:00 were drawn at 10:00, in the other partition
+    assert [line for line in told if "drawn once" in line] == [
+        f"all Wed 4 Mar 21:00: {_named(alerts, 'all')} (target people; noisy, drawn once)",
+        f"busiest Wed 4 Mar 03:00: {_named(alerts, 'busiest')} (target people; noisy, drawn once)",
+    ]
+
+
+def _named(alerts: Path, monitor: str) -> str:
+    """The hot spots that a monitor published last."""
+    records = map(json.loads, alerts.read_text().splitlines())
+    last = [one["value"]["hot_spots"] for one in records if one["value"].get("monitor") == monitor][-1]
+    return ", ".join(f"{one['location_id']} at most {one['noisy_count']}" for one in last)
 
 
 def _partitions(alerts: Path, monitor: str) -> set[int]:
