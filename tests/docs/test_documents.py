@@ -94,7 +94,7 @@ def test_every_sample_in_json_is_one(document: Any) -> None:
 
 
 def test_nothing_of_one_machine_is_in_a_document(document: Any) -> None:
-    assert not re.search(r"/work/|/tmp/|/home/|/root/|127\.0\.0\.1", document.text)
+    assert not re.search(r"/(?:work|tmp|home|root)/|127\.0\.0\.1", document.text)
 
 
 def test_every_decision_says_why_and_what_else_in_one_page(named: dict[str, Any]) -> None:
