@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -154,14 +155,32 @@ class Reader:
         """Where to begin without progress, and the slot from which the facts are whole then.
 
         A visit may be reported F slots before its last slot, so reading begins F slots before the first slot that
-        anyone may still ask about. The log's own beginning holds everything.
+        anyone may still ask about. The log's own beginning holds everything; a log that begins later has nothing of
+        before to show that it was kept long enough: under a shorter window it may not have been.
         """
         if self._clock.simulated:
             return first, SINCE_EVER
         since = self._scheme.slots.slot_of(self._clock.now()) - self._scheme.lookback
         offset = self._source.offset_at(partition, self._scheme.slots.start(since - self._scheme.ahead))
         offset = end if offset is None else offset
-        return offset, SINCE_EVER if offset == 0 else since
+        # Asked for after the offset, so that what expired meanwhile can't look kept.
+        first, end = self._source.bounds(partition)
+        if offset > first:
+            return offset, since
+        return first, SINCE_EVER if first == 0 else self._whole_after(partition, first, end, since)
+
+    def _whole_after(self, partition: int, first: int, end: int, since: int) -> int:
+        """The slot from which facts are whole where records below the log's first one are gone.
+
+        They were stamped no later than it, so their visits lie at most F slots ahead of its slot.
+        """
+        slots, ahead = self._scheme.slots, self._scheme.ahead
+        now = slots.slot_of(self._clock.now() + self._scheme.tolerance)
+        if first == end:
+            return now + 1 + ahead
+        beyond = range(since - ahead + 1, now + 1)
+        passed = bisect_left(beyond, 1, key=lambda at: self._source.offset_at(partition, slots.start(at)) != first)
+        return beyond.start + passed + ahead
 
     def _behind(self, partition: int, first: int, end: int) -> int:
         """Records were deleted before they were read: by age, or by somebody.

@@ -14,7 +14,7 @@ from monitor.ingest.reader import Reader
 from monitor.release.loop import ReleaseLoop
 from monitor.signals import Signal
 from monitor.times import HOUR, SECOND
-from monitor.windows.facts import Question
+from monitor.windows.facts import SINCE_EVER, Question
 from monitor.windows.memory import MemoryWindows
 
 
@@ -26,13 +26,18 @@ class PublicClock(SteppedClock):
 
 @dataclass
 class Log:
-    """An input partition with a record at the beginning of every slot from `first` on: its offset is slot - first."""
+    """An input partition with a record at the beginning of each of these slots, of which `gone` have expired."""
 
     origin: int
-    first: int
+    slots: range
+    gone: int = 0
 
-    def offset_at(self, partition: int, instant: int) -> int:  # noqa: ARG002  # there is one
-        return max(0, -((self.origin - instant) // HOUR) - self.first)
+    def offset_at(self, partition: int, instant: int) -> int | None:  # noqa: ARG002  # there is one
+        later = [offset for offset, slot in enumerate(self.slots) if self.origin + slot * HOUR >= instant]
+        return max(later[0], self.gone) if later and self.gone < len(self.slots) else None
+
+    def bounds(self, partition: int) -> tuple[int, int]:  # noqa: ARG002  # as above
+        return self.gone, len(self.slots)
 
 
 @pytest.mark.parametrize(("window", "ahead"), list(product((1, 2, 3), (0, 1, 2))))
@@ -48,12 +53,42 @@ def test_facts_that_are_read_again_hold_every_visit_from_since_on(
     scheme = make_town(window, ahead, 1, 1).scheme
     for slot in range(20, 24):
         clock = PublicClock(scheme.slots.start(slot))
-        log = Log(scheme.slots.origin, first=-5)
+        log = Log(scheme.slots.origin, range(-5, slot + 1))
         reader = cast("Any", Reader)(scheme, log, None, None, None, None, clock)
-        offset, since = reader._whole_from(0, 0, 1_000)
-        earliest_report = since - ahead
-        assert offset <= earliest_report - log.first
+        offset, since = reader._whole_from(0, *log.bounds(0))
+        assert log.slots[offset] <= since - ahead
         assert since <= slot - window  # whole for the tick that closes next
+
+
+@pytest.mark.parametrize(("window", "ahead"), list(product((1, 2, 3, 12), (0, 1, 2))))
+def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
+    window: int, ahead: int, make_town: Callable[..., Any]
+) -> None:
+    """
+    The window was lengthened, and with it the topic's retention: what had expired before is gone all the same.
+
+        slot      … 15 16 17 18 19 20      F = 1
+        log         .  .  .  x  x  x       "." has expired, in slot 18 at the latest: its visits end in slot 19 at most
+        since                      ^
+    """
+    scheme = make_town(window, ahead, 1, 1).scheme
+    slot = 20
+    for first in (-5, 15):
+        slots = range(first, slot + 1)
+        for gone in range(len(slots) + 1):
+            log = Log(scheme.slots.origin, slots, gone)
+            clock = PublicClock(scheme.slots.start(slot) + 1)
+            reader = cast("Any", Reader)(scheme, log, None, None, None, None, clock)
+            offset, since = reader._whole_from(0, *log.bounds(0))
+            unread = [at + ahead for at in slots[:offset]]
+            assert all(last < since for last in unread)
+            kept = slots[gone] if gone < len(slots) else slot
+            if kept < slot - scheme.lookback - ahead:
+                assert since == slot - scheme.lookback  # one record of before shows that nothing is missing
+            elif gone == 0:
+                assert since == SINCE_EVER
+            else:
+                assert since == kept + ahead + 1
 
 
 @pytest.mark.parametrize(
