@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -12,6 +13,16 @@ from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from tests.faults.oracles import Verdict, settle
 from tests.faults.processes import Instance
 from tests.faults.town import Shape, Subscriber, Town
+
+HERE: Final = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let kafka-python's sockets be: it leaves those of a broker that died to the garbage collector."""
+    for item in items:
+        if item.path.parent == HERE:
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
 
 
 class Scene:

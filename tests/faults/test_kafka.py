@@ -1,0 +1,132 @@
+"""What befalls Kafka: the ledger is never cut, never answered twice, and no visit that was acknowledged is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from tests.faults.conftest import MakeScene, Scene
+from tests.faults.oracles import judge
+from tests.faults.processes import Instance, until
+
+Fault = Callable[[EmbeddedKafka, Scene], None]
+
+
+def restarted(kafka: EmbeddedKafka, _scene: Scene) -> None:
+    """Killed and started again with what it had on its disk."""
+    kafka.kill()
+    kafka.restart()
+
+
+def paused(kafka: EmbeddedKafka, _scene: Scene) -> None:
+    """Connections stay open, and nothing is answered for two slots."""
+    kafka.pause()
+    try:
+        time.sleep(4)  # how long it hangs is the fault itself; there is nothing to wait for
+    finally:
+        kafka.resume()
+
+
+def input_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
+    """Visits go to partitions that the readers have not heard of yet."""
+    with scene.town.admin() as admin:
+        admin.create_partitions({scene.town.topics.visits: 5})
+
+
+def output_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
+    """Shards stay where they were: Q is pinned by the ledger's first record."""
+    with scene.town.admin() as admin:
+        admin.create_partitions({scene.town.topics.alerts: 4})
+    scene.subscriber.wait_new()
+
+
+def open_transaction(_kafka: EmbeddedKafka, scene: Scene) -> None:
+    """Acknowledged visits lie behind an open transaction, where readers can't see them: unknown, until it ends."""
+    town = scene.town
+    with closing(town.settings.kafka.producer(transactional_id=f"{town.name}-open")) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        for partition in range(town.shape.inputs):
+            producer.send(town.topics.visits, value=b"never committed", partition=partition).get(timeout=10)
+        since = town.now() + 1
+        scene.subscriber.wait_tick(since + 1)
+        said = {value["status"] for value in list(scene.subscriber.values) if value["tick"] > since}
+        assert said <= {"unknown", "paused"}
+        producer.abort_transaction()
+
+
+def ledger_refuses(_kafka: EmbeddedKafka, scene: Scene) -> None:
+    """The topic takes no record for a while, which leaves a producer poisoned: each is made anew, then one passes."""
+    resize(scene, scene.town.topics.alerts, 100)
+    last = scene.subscriber.last_tick
+    until(lambda: "taken over anew" in running(scene).text.rpartition("runs:")[2], 30, "a tick was refused")
+    assert scene.subscriber.last_tick <= last + 2
+    resize(scene, scene.town.topics.alerts, 1_048_588)
+
+
+def dead_letters_are_refused(_kafka: EmbeddedKafka, scene: Scene) -> None:
+    """Progress may not pass a bad visit that is no dead letter yet."""
+    resize(scene, scene.town.topics.dead_letters, 50)
+    until(lambda: "reading pauses" in running(scene).text, 30, "a dead letter was refused")
+    resize(scene, scene.town.topics.dead_letters, 1_048_588)
+
+
+FAULTS: dict[str, Fault] = {
+    made.__name__: made
+    for made in (
+        restarted,
+        paused,
+        input_partitions_added,
+        output_partitions_added,
+        open_transaction,
+        ledger_refuses,
+        dead_letters_are_refused,
+    )
+}
+
+
+def resize(scene: Scene, topic: str, max_message_bytes: int) -> None:
+    """Change the size of what a topic takes."""
+    with scene.town.admin() as admin:
+        settings = {"max.message.bytes": str(max_message_bytes)}
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=settings)])
+
+
+def running(scene: Scene) -> Instance:
+    return next(instance for instance in scene.town.instances if instance.code is None)
+
+
+@pytest.fixture(scope="module")
+def broker(kafka: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
+    """A Kafka of this module's own, to be broken."""
+    with EmbeddedKafka() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def scene(broker: EmbeddedKafka, store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
+    """One service that runs through all of it without being started anew."""
+    made = make_module_scene(broker.bootstrap_servers, store.url)
+    made.start()
+    made.subscriber.wait_whole()
+    return made
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_kafka(fault: str, scene: Scene, broker: EmbeddedKafka) -> None:
+    """The service goes on by itself, until all is known again; nothing said on the way is false."""
+    FAULTS[fault](broker, scene)
+    scene.subscriber.wait_whole(90)
+    assert judge(scene.town).broken == []
+
+
+def test_after_all_that_befell_kafka_every_promise_holds(scene: Scene) -> None:
+    verdict = scene.settle(running(scene))
+    assert verdict.broken == []
+    assert verdict.count("safe") > 0
+    assert verdict.report.noisy > 0

@@ -1,0 +1,178 @@
+"""What befalls Redis: facts are read again from the input, answers are unknown meanwhile, and nothing false is said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+import redis
+
+from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from tests.faults.conftest import MakeScene, Scene
+from tests.faults.forwarder import Forwarder, address_of
+from tests.faults.oracles import judge
+from tests.faults.processes import Instance, until
+from tests.faults.town import Shape
+
+Fault = Callable[[EmbeddedValkey, Scene], None]
+
+NOWHERE = ("127.0.0.1", 1)
+
+
+@contextmanager
+def connected(url: str) -> Iterator[redis.Redis]:
+    with closing(redis.Redis.from_url(url)) as client:
+        yield client
+
+
+def restarted(store: EmbeddedValkey, _scene: Scene) -> None:
+    """Killed and started empty."""
+    store.kill()
+    store.restart()
+
+
+def flushed(store: EmbeddedValkey, _scene: Scene) -> None:
+    with connected(store.url) as client:
+        client.flushall()
+
+
+def flushed_twice(store: EmbeddedValkey, scene: Scene) -> None:
+    """Flushed again while what was lost is being read again."""
+    flushed(store, scene)
+    scene.subscriber.wait_new()
+    flushed(store, scene)
+
+
+def scripts_flushed(store: EmbeddedValkey, _scene: Scene) -> None:
+    with connected(store.url) as client:
+        client.script_flush()
+
+
+def out_of_memory(store: EmbeddedValkey, scene: Scene) -> None:
+    """No room for a slot or two, then room again."""
+    with connected(store.url) as client:
+        client.config_set("maxmemory", "1")
+        scene.subscriber.wait_new()
+        client.config_set("maxmemory", "0")
+
+
+def read_only(store: EmbeddedValkey, scene: Scene) -> None:
+    """A replica of a primary that is not there, then a primary again."""
+    with connected(store.url) as client:
+        client.config_set("replica-serve-stale-data", "yes")
+        client.replicaof("127.0.0.1", "1")
+        scene.subscriber.wait_new()
+        client.replicaof("NO", "ONE")
+
+
+def half_deleted(store: EmbeddedValkey, _scene: Scene) -> None:
+    """Every second key is gone, progress of some shards among them: what an operator's slip leaves."""
+    with connected(store.url) as client:
+        metas = sorted(client.scan_iter(match="*:meta", count=1_000))
+        client.delete(*metas[::2])
+
+
+def paused(store: EmbeddedValkey, scene: Scene) -> None:
+    """Connections stay open, and nothing is answered for two slots."""
+    store.pause()
+    try:
+        time.sleep(4)  # how long it hangs is the fault itself; there is nothing to wait for
+    finally:
+        store.resume()
+
+
+FAULTS: dict[str, Fault] = {
+    made.__name__: made
+    for made in (
+        restarted,
+        flushed,
+        flushed_twice,
+        scripts_flushed,
+        out_of_memory,
+        read_only,
+        half_deleted,
+        paused,
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def broken_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
+    with EmbeddedValkey() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def scene(kafka: EmbeddedKafka, broken_store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
+    """One service that runs through all of it without being started anew."""
+    made = make_module_scene(kafka.bootstrap_servers, broken_store.url)
+    made.start()
+    made.subscriber.wait_whole()
+    return made
+
+
+def running(scene: Scene) -> Instance:
+    return next(instance for instance in scene.town.instances if instance.code is None)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_redis_is(fault: str, scene: Scene, broken_store: EmbeddedValkey) -> None:
+    """The service goes on by itself, until all is known again; nothing said on the way is false."""
+    FAULTS[fault](broken_store, scene)
+    scene.subscriber.wait_whole(60)
+    assert judge(scene.town).broken == []
+
+
+def test_after_all_that_befell_redis_every_promise_holds(scene: Scene) -> None:
+    verdict = scene.settle(running(scene))
+    assert verdict.broken == []
+    assert verdict.count("safe") > 0
+    assert verdict.report.noisy > 0
+
+
+def test_facts_that_redis_kept_over_a_kill_are_not_read_again(
+    kafka: EmbeddedKafka, lasting_store: EmbeddedValkey, make_scene: MakeScene
+) -> None:
+    """With an append-only file that is written at once, progress and facts are those of before."""
+    scene = make_scene(kafka.bootstrap_servers, lasting_store.url, Shape(inputs=1, queues=1))
+    instance = scene.start()
+    scene.subscriber.wait_whole()
+    lasting_store.kill()
+    lasting_store.restart()
+    scene.subscriber.wait_whole()
+    assert 'recoveries_total{cause="no_progress"} 1.0' in instance.page()
+    verdict = scene.settle(instance)
+    assert verdict.broken == []
+
+
+def test_a_replica_that_lags_is_promoted(
+    kafka: EmbeddedKafka, fragile_store: EmbeddedValkey, make_scene: MakeScene
+) -> None:
+    """It holds less than was written: progress tells, and the rest is read again before anything is called safe.
+
+    primary  ├── facts ───────┤ killed
+    replica  ├── facts ┤ cut off  ├── promoted, some seconds behind
+    """
+    link = Forwarder(address_of(fragile_store.url))
+    replica_of = ("--replicaof", f"127.0.0.1 {link.port}")
+    with EmbeddedValkey(ValkeySettings(arguments=replica_of)) as replica:
+        forwarder = Forwarder(address_of(fragile_store.url))
+        scene = make_scene(kafka.bootstrap_servers, f"redis://127.0.0.1:{forwarder.port}/0")
+        instance = scene.start()
+        with connected(replica.url) as client:
+            until(lambda: client.info("replication")["master_link_status"] == "up", 20, "the replica follows")
+            scene.subscriber.wait_whole()
+            link.turn(NOWHERE)
+            scene.subscriber.wait_new()
+            scene.subscriber.wait_new()
+            fragile_store.kill()
+            client.replicaof("NO", "ONE")
+        forwarder.turn(address_of(replica.url))
+        scene.subscriber.wait_whole(60)
+        assert 'recoveries_total{cause="windows_behind"}' in instance.page()
+        verdict = scene.settle(instance)
+        forwarder.close()
+        link.close()
+    assert verdict.broken == []
