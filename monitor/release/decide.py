@@ -164,8 +164,7 @@ class Decider:
         return Record(key, value, tuple(headers), as_of // 1_000)
 
     def _lost_tick(self, state: LedgerState) -> int | None:
-        terms = state.terms
-        return None if terms is None or terms.lost_at is None else self._scheme.slots.slot_of(terms.lost_at)
+        return None if state.lost_at is None else self._scheme.slots.slot_of(state.lost_at)
 
     def _at_time(
         self,
@@ -275,8 +274,7 @@ class Decider:
         """Whether everyone who was reported to be somewhere at τ before as_of is known to be in the shard's facts."""
         if not evidence.complete.get(shard, False):
             return False
-        terms = state.terms
-        if terms is not None and terms.lost_at is not None and time < terms.lost_at:
+        if state.lost_at is not None and time < state.lost_at:
             return False
         reading = evidence.readings[shard]
         return max(reading.since, _input_since(state)) <= self._scheme.slots.slot_of(time) and time > reading.dropped

@@ -102,6 +102,8 @@ class Owner:
         """Fold the records from `start` up to `until` (the present end), and return the offset to go on at."""
         read_to = start
         for offset, record in read_partition(self._connections, self._place.topic, self.partition, until, start):
+            if state.records == 0 and offset > 0:
+                state.expired_until = record.timestamp_ms * 1_000
             state.fold(record, self._scheme.slots)
             read_to = offset + 1
         return read_to

@@ -54,7 +54,8 @@ class LedgerState:
 
     `marks` keeps every mark that was read, also such as have run out: a longer window may hold what they charged once
     more. `noisy`: by monitor and designated time, (tick, noisy count) by location. `drawn`: the monitors and designated
-    times whose hot spots were drawn, which is done once.
+    times whose hot spots were drawn, which is done once. `expired_until`: the instant of the first records that are
+    still there, if earlier ones have expired; who reads them sets it to the first one's.
     """
 
     terms: Terms | None = None
@@ -63,7 +64,17 @@ class LedgerState:
     noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
     drawn: set[tuple[str, int]] = field(default_factory=set)
     last_records: dict[str, Record] = field(default_factory=dict)
+    expired_until: int | None = None
     records: int = 0
+
+    @property
+    def lost_at(self) -> int | None:
+        """Until when answers may have been given that nobody can read any more: all counts as spent then (rule 5).
+
+        An earlier ledger was lost, or records have expired: they told nothing that still ran, but a longer window or
+        horizon than theirs may hold what they charged once more.
+        """
+        return later(None if self.terms is None else self.terms.lost_at, self.expired_until)
 
     def marks_of(self, monitor: str, location: str) -> tuple[Mark, ...]:
         """A location's marks, by tick."""
@@ -106,6 +117,8 @@ class LedgerState:
     def _fold_answer(self, entry: _Answer, record: Record, slots: Slots) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:
             _check_grid(entry, record, slots)
+            if self.last_tick is None and self.expired_until is not None:
+                self.expired_until = later(self.expired_until, slots.as_of(entry.tick))
             self.last_tick = entry.tick
             self.last_records.clear()
         if entry.tick == self.last_tick:

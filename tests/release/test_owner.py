@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kafka import TopicPartition
 
 from monitor.clock import SteppedClock
 from monitor.connections import KafkaConnections
@@ -210,6 +211,35 @@ def test_when_a_ledger_was_lost_is_carried_from_owner_to_owner(
         assert terms is not None
         assert terms.lost_at == lost_at
     assert [value["lost_at"] for value in owner_values(ledger(connections, place))] == ["2026-01-01T03:00:00Z"] * 2
+
+
+def test_answers_that_expired_under_a_shorter_window_count_as_spent_under_a_longer_one(
+    connections: KafkaConnections,
+    admin: Any,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    clock: SteppedClock,
+    make_scheme: Make,
+) -> None:
+    """
+    With W = 2 the answer of tick 0 had run out; then its records expired; with W = 9 its visits are counted again.
+
+        tick    0  1  2  3  4  5  6  7  …  14
+        W = 2   z  p  p  s  s                     records of ticks 0 to 3 expire
+        W = 9                  p  p  p     p      until the first one that is left, of tick 4, is W + A ticks old
+    """
+    place, short, long = make_ledger(), make_scheme(window=2, places=1), make_scheme(window=9, places=1)
+    at(clock, short, 0)
+    owner = take_over(place, scheme=short)
+    for tick in range(5):
+        decide(owner, tick, people=2 if tick == 0 else 0)
+    owners = [offset for offset, record in read_partition(connections, place.topic, 0) if record.key == b"owner"]
+    admin.delete_records({TopicPartition(place.topic, 0): owners[-1]})
+    assert kinds(ledger(connections, place)) == ["owner", "4"]
+    at(clock, long, 5)
+    owner = take_over(place, scheme=long)
+    said = [json.loads(decide(owner, tick)[-1].value)["status"] for tick in range(5, 18)]
+    assert said == [*["paused"] * 10, "safe", "safe", "safe"]
 
 
 def test_another_input_topic_sets_input_since_and_later_owners_keep_it(
