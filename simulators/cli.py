@@ -1,7 +1,8 @@
-"""The commands: `python -m simulators city` and `convert`."""
+"""The commands of `python -m simulators`."""
 
 from __future__ import annotations
 
+import os
 import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,10 +17,13 @@ from monitor.town import Town, places
 from simulators.city import default_places, write_city, write_registry
 from simulators.convert import RFC3339, Columns, Conversion, Shape, read_locations
 from simulators.convert import write_registry as write_converted_registry
+from simulators.experiments.command import FIGURES, Options, run_experiments
+from simulators.experiments.data import DEFAULT_FOLDER
 from simulators.load import Load, measure
 from simulators.progress import progress
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 NEW: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
@@ -37,6 +41,8 @@ A load: everyone's visits:
 Recorded check-ins:
   python -m simulators convert --visits checkins.csv.gz --locations places.csv.gz \\
       --out visits.csv.gz --registry locations.csv
+The figures of the paper, beside its values:
+  python -m simulators experiments all --out figures
 """
 
 
@@ -229,4 +235,34 @@ def load(visits: int, per_record: int, people: int, locations: int, watched: int
     click.echo(
         f"{measured.visits:,} visits in {measured.seconds:.2f} s: {measured.rate:,.0f} visits/s ({fates}); "
         f"{measured.redis_bytes:,} bytes in Valkey"
+    )
+
+
+@cli.command()
+@click.argument("figures", nargs=-1, required=True, type=click.Choice([*FIGURES, "all"]), metavar="figure1…7|all")
+@click.option("--out", type=FOLDER, default="figures", show_default=True, help="Where CSV files and plots go.")
+@click.option("--data", type=FOLDER, default=DEFAULT_FOLDER, help="The data.  [default: ../shared/data]")
+@click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help="Of each top-k point.")
+@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
+@click.option("--processes", type=click.IntRange(1), help="At a time.  [default: one to a processor]")
+@click.option("--service", is_flag=True, help="Ask the running service too (figure6, figure7): real Kafka and Valkey.")
+@click.option("--document", type=NEW, help="Write all tables as Markdown too.")
+def experiments(figures: tuple[str, ...], processes: int | None, document: Path | None, **options: Any) -> None:
+    """Make the figures of "Asymmetric Differential Privacy" anew, as CSV and plots, beside the paper's values.
+
+    Data that is missing is said and left out. Large deviations are given with their reasons in --document.
+    """
+    wanted = tuple(figure for figure in FIGURES if figure in figures or "all" in figures)
+    run_experiments(
+        Options(
+            wanted,
+            options["out"],
+            options["data"],
+            options["iterations"],
+            options["seed"],
+            processes or os.cpu_count() or 1,
+            options["service"],
+            document,
+        ),
+        Console(stderr=True),
     )

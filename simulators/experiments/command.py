@@ -1,0 +1,212 @@
+"""`python -m simulators experiments`: which figures, on which data, written where."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+
+from monitor.errors import SelectionError, UsageError
+from monitor.operate.progress import progress
+from simulators.experiments.datasets import CATALOGUES, PLACES, Catalogue, Place, missing
+from simulators.experiments.location_figures import (
+    figure_1,
+    figure_4,
+    figure_5,
+    figure_5_points,
+    figures_6_and_7,
+    from_histogram,
+    recorded,
+)
+from simulators.experiments.on_service import service_points
+from simulators.experiments.paper import NOISY_MAX_KS
+from simulators.experiments.plots import draw, draw_maps, require_matplotlib, save
+from simulators.experiments.points import Figure, Point, write_points
+from simulators.experiments.report import Made, service_lines, write_document
+from simulators.experiments.top_k import Job, jobs, run_all
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+FIGURES: Final[tuple[Figure, ...]] = ("figure1", "figure2", "figure3", "figure4", "figure5", "figure6", "figure7")
+TOP_K_FIGURES: Final[tuple[Figure, ...]] = ("figure2", "figure3")
+BY_SERVICE_FIGURES: Final = frozenset({"figure6", "figure7"})
+PICTURED: Final = ("figure2", "figure6")
+"""Figures that a document shows."""
+
+_FEWEST_ITEMS: Final = max(NOISY_MAX_KS) + 1
+_SERVICE_RUNS: Final = 20
+_DOCUMENT_DOTS_PER_INCH: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to make and how. `document` is a Markdown file to write too; `by_service` asks the running service too."""
+
+    figures: tuple[Figure, ...]
+    out: Path
+    data: Path
+    iterations: int
+    seed: int
+    processes: int
+    by_service: bool = False
+    document: Path | None = None
+
+
+@dataclass(slots=True)
+class Results:
+    """What was made: points and plots by figure, and what was left out and why."""
+
+    points: dict[Figure, list[Point]] = field(default_factory=dict)
+    plots: dict[Figure, Canvas] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+
+    def add(self, figure: Figure, points: Iterator[Point]) -> None:
+        """Keep more points of a figure."""
+        self.points.setdefault(figure, []).extend(points)
+
+
+def run_experiments(options: Options, console: Console) -> Results:
+    """Make the figures and write them; progress goes to the console.
+
+    Raises:
+        UsageError: data that is there cannot be used, no wanted figure has any, or plots cannot be drawn.
+        SelectionError: a file has fewer items than a figure asks for.
+        EmbeddedError, FailedError: the service could not be asked.
+    """
+    began = time.monotonic()
+    require_matplotlib()
+    if options.by_service and not BY_SERVICE_FIGURES.intersection(options.figures):
+        raise UsageError("--service asks the running service for figure6 and figure7: name one of them, or all")
+    options.out.mkdir(parents=True, exist_ok=True)
+    results = Results()
+    _top_k(options, results, console)
+    _locations(options, results, console)
+    for line in results.skipped:
+        console.print(line, highlight=False, soft_wrap=True)
+    if not results.points:
+        raise UsageError(f"no data for {', '.join(options.figures)}: --data is {options.data}, see above what it lacks")
+    _write(options, results, time.monotonic() - began, console)
+    return results
+
+
+def _lacks(what: str, files: tuple[str, ...], options: Options, results: Results) -> bool:
+    """Whether files are missing; that is then said."""
+    lacking = missing(options.data, files)
+    if lacking:
+        results.skipped.append(f"{what} is skipped: {' and '.join(lacking)} not in {options.data.name}")
+    return bool(lacking)
+
+
+def _top_k(options: Options, results: Results, console: Console) -> None:
+    wanted = [figure for figure in options.figures if figure in TOP_K_FIGURES]
+    if not wanted:
+        return
+    todo: list[Job] = []
+    for catalogue in CATALOGUES:
+        if not _lacks(catalogue.title, (catalogue.file,), options, results):
+            todo += _jobs(catalogue, wanted, options)
+    found: dict[int, tuple[Point, Point]] = {}
+    with progress("Top-k", len(todo), "points", console) as steps:
+        for place, points in run_all(todo, options.processes):
+            found[place] = points
+            steps.advance()
+    for place in sorted(found):
+        results.add(todo[place].setting.figure, iter(found[place]))
+
+
+def _jobs(catalogue: Catalogue, wanted: Sequence[Figure], options: Options) -> Iterator[Job]:
+    items = catalogue.read(options.data)
+    if items.seen.size < _FEWEST_ITEMS:
+        raise SelectionError(
+            f"{options.data / catalogue.file} has {items.seen.size} items with a count above 0: expected at least "
+            f"{_FEWEST_ITEMS}, as k goes up to {_FEWEST_ITEMS - 1}."
+        )
+    for figure in wanted:
+        yield from jobs(figure, catalogue, items, options.iterations, options.seed)
+
+
+def _locations(options: Options, results: Results, console: Console) -> None:
+    wanted = [figure for figure in options.figures if figure not in TOP_K_FIGURES]
+    if not wanted:
+        return
+    there = [place for place in PLACES if not _lacks(place.title, (place.visits, place.locations), options, results)]
+    with progress("Locations", 1 + len(there), "datasets", console) as steps:
+        _without_data(wanted, options, results)
+        steps.advance()
+        for place in there:
+            _at_place(place, wanted, options, results)
+            steps.advance()
+    if options.by_service:
+        for place in there:
+            _by_service(place, options, results, console)
+
+
+def _without_data(wanted: Sequence[Figure], options: Options, results: Results) -> None:
+    if "figure4" in wanted:
+        results.add("figure4", figure_4(options.iterations, options.seed))
+    for figure in wanted:
+        for shown in from_histogram() if figure in BY_SERVICE_FIGURES else ():
+            results.add(figure, figures_6_and_7(figure, shown, options.iterations, options.seed))
+
+
+def _at_place(place: Place, wanted: Sequence[Figure], options: Options, results: Results) -> None:
+    movements = place.read(options.data)
+    if "figure1" in wanted:
+        results.add("figure1", figure_1(place, movements, options.iterations, options.seed))
+    if "figure5" in wanted and place.compared:
+        maps = figure_5(movements, options.seed)
+        results.add("figure5", figure_5_points(place, maps))
+        results.plots["figure5"] = draw_maps(place, movements, maps)
+    for figure in wanted:
+        if figure in BY_SERVICE_FIGURES:
+            shown = recorded(place, movements)
+            results.add(figure, figures_6_and_7(figure, shown, options.iterations, options.seed))
+
+
+def _by_service(place: Place, options: Options, results: Results, console: Console) -> None:
+    for point in service_points(place, place.read(options.data), _SERVICE_RUNS, options.seed, console):
+        if point.setting.figure in options.figures:
+            results.add(point.setting.figure, iter((point,)))
+
+
+def _write(options: Options, results: Results, seconds: float, console: Console) -> None:
+    for figure, points in results.points.items():
+        write_points(options.out / f"{figure}.csv", points)
+        canvas = (
+            results.plots.setdefault(figure, draw(figure, points)) if figure != "figure5" else results.plots[figure]
+        )
+        save(canvas, options.out / f"{figure}.png")
+        console.print(f"{figure}: {len(points):,} points in {options.out / figure}.csv and .png", highlight=False)
+    points = [point for figure in FIGURES for point in results.points.get(figure, ())]
+    for line in service_lines(points):
+        console.print(line, highlight=False, soft_wrap=True)
+    if options.document is not None:
+        pictures = _pictures(options.document, results)
+        made = Made(_command(options), options.iterations, options.seed, seconds, tuple(results.skipped), pictures)
+        write_document(options.document, points, made)
+        console.print(f"all tables in {options.document}", highlight=False)
+    console.print(f"{len(points):,} points in {seconds:,.0f} s", highlight=False)
+
+
+def _pictures(document: Path, results: Results) -> tuple[tuple[str, str], ...]:
+    """Small plots in the folder `pictures` beside the document."""
+    folder = document.parent / "pictures"
+    folder.mkdir(parents=True, exist_ok=True)
+    made: list[tuple[str, str]] = []
+    for figure, canvas in results.plots.items():
+        if figure in PICTURED:
+            name = f"experiments-{figure}.png"
+            save(canvas, folder / name, _DOCUMENT_DOTS_PER_INCH)
+            made.append((figure, f"pictures/{name}"))
+    return tuple(made)
+
+
+def _command(options: Options) -> str:
+    named = "all" if options.figures == FIGURES else " ".join(options.figures)
+    service = " --service" if options.by_service else ""
+    return f"python -m simulators experiments {named}{service} --iterations {options.iterations} --seed {options.seed}"

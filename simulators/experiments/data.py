@@ -1,0 +1,145 @@
+"""The data that experiments run on, read from a folder; what is not there is missing, and said to be."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.errors import UsageError
+from simulators.continuous_noise import Floats, Places
+
+DEFAULT_FOLDER: Final = Path(__file__).parents[3] / "shared" / "data"
+"""Beside the checkout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """How many records hold each item; shape (largest id + 1,), 0 for ids never seen."""
+
+    counts: NDArray[np.int64]
+
+    @property
+    def noisy_max(self) -> NDArray[np.int64]:
+        """What the authors' noisy max asks: ids 0 to the largest - 1."""
+        return self.counts[:-1]
+
+    @property
+    def sparse_vector(self) -> NDArray[np.int64]:
+        """What the authors' sparse vector asks: ids 1 to the largest."""
+        return self.counts[1:]
+
+    @property
+    def seen(self) -> NDArray[np.int64]:
+        """The items that occur."""
+        return self.counts[self.counts > 0]
+
+    def last_twice(self, records: int) -> Items:
+        """Estimate what a reader counts that takes the last item of each record twice.
+
+        Records list items in ascending order, so the last is the largest. Which it is has been lost with the records;
+        were items independent, item i would be the last of n·p_i·Π_{j>i} (1 - p_j) records, p_i = count_i/n.
+        """
+        shares = self.counts / records
+        none_above = np.append(np.cumprod((1 - shares)[:0:-1])[::-1], 1.0)
+        return Items(self.counts + np.rint(records * shares * none_above).astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Movements:
+    """Who was where: the distinct places (0 to locations - 1) of person i are places[starts[i]:starts[i + 1]]."""
+
+    starts: Places
+    places: Places
+    locations: int
+    location_ids: tuple[str, ...]
+    coordinates: Floats
+    """Latitude and longitude; shape (locations, 2)."""
+
+    @property
+    def people(self) -> int:
+        """How many were seen anywhere."""
+        return self.starts.size - 1
+
+
+def read_items(path: Path, largest_id: int = 0) -> Items:
+    """Read counts of items (`item,count`, gzipped or not); ids up to `largest_id` at least are public.
+
+    Raises:
+        UsageError: the file cannot be read, or a row has no whole id and count of 0 or more.
+    """
+    found: dict[int, int] = {}
+    for number, row in _rows(path, ("item", "count")):
+        item, count = _whole(path, number, "item", row["item"]), _whole(path, number, "count", row["count"])
+        found[item] = found.get(item, 0) + count
+    if not found:
+        raise UsageError(f"{path} has no item: expected rows of item,count")
+    counts = np.zeros(max(*found, largest_id) + 1, np.int64)
+    counts[list(found)] = list(found.values())
+    return Items(counts)
+
+
+def read_movements(visits: Path, locations: Path) -> Movements:
+    """Read points (`person_id,location_id`, times are not used) and the public places (`location_id,lat,lon`).
+
+    Raises:
+        UsageError: a file cannot be read, or a visit is at no place of the list.
+    """
+    places: dict[str, int] = {}
+    coordinates: list[tuple[float, float]] = []
+    for number, row in _rows(locations, ("location_id", "lat", "lon")):
+        places[row["location_id"]] = len(places)
+        coordinates.append((_real(locations, number, row["lat"]), _real(locations, number, row["lon"])))
+    visited: dict[str, set[int]] = {}
+    for number, row in _rows(visits, ("person_id", "location_id")):
+        place = places.get(row["location_id"])
+        if place is None:
+            raise UsageError(
+                f"{visits}, line {number}: location_id is {row['location_id']!r}: expected one of {locations}"
+            )
+        visited.setdefault(row["person_id"], set()).add(place)
+    if not visited:
+        raise UsageError(f"{visits} has no visit: expected rows of person_id,location_id")
+    return _movements(list(visited.values()), tuple(places), np.array(coordinates))
+
+
+def _movements(visited: Sequence[Iterable[int]], location_ids: tuple[str, ...], coordinates: Floats) -> Movements:
+    rows = [np.array(sorted(places), np.int64) for places in visited]
+    starts = np.concatenate([[0], np.cumsum([row.size for row in rows])]).astype(np.int64)
+    return Movements(starts, np.concatenate(rows), len(location_ids), location_ids, coordinates)
+
+
+def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """The rows with their lines' numbers, which have all of the columns."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            lacking = [name for name in columns if name not in (reader.fieldnames or ())]
+            if lacking:
+                raise UsageError(f"{path} has no column {lacking[0]!r}: expected a header with {','.join(columns)}")
+            for row in reader:
+                if any(row[name] is None for name in columns):
+                    raise UsageError(f"{path}, line {reader.line_num}: expected {','.join(columns)}; the row is cut")
+                yield reader.line_num, row
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+
+
+def _whole(path: Path, line: int, column: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"{path}, line {line}: {column} is {text!r}: expected a whole number, 0 or more")
+    return int(text)
+
+
+def _real(path: Path, line: int, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise UsageError(f"{path}, line {line}: a coordinate is {text!r}: expected degrees") from error

@@ -1,0 +1,223 @@
+"""Figures 6 and 7 by the running service: Algorithm 4 on a real Kafka and Valkey, replayed on a stepped clock.
+
+Each designated time is a run of the experiment of its own: people in a new random order in five batches, each at one
+place, reported batch by batch in consecutive slots. A monitor for each ε and T answers for all places after each batch.
+As in Algorithm 4 a place that was answered with a noisy count is not asked again.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import numpy as np
+from rich.console import Console
+
+from monitor.config import load_config, load_registry
+from monitor.contracts.ledger import AtTimesEntry, read_record
+from monitor.errors import FailedError
+from monitor.operate.progress import progress
+from monitor.release.ledger import Record
+from monitor.replay.driver import Plan, plan, replay
+from monitor.replay.embedded import embedded_settings
+from monitor.service import Settings
+from monitor.times import HOUR, MINUTE, format_instant, parse_instant
+from simulators.continuous_noise import Places
+from simulators.experiments.data import Movements
+from simulators.experiments.datasets import PEOPLE_FLOW, Place
+from simulators.experiments.location_figures import EXPECTED, ratio_setting
+from simulators.experiments.monitoring import OnePlaceEach, accumulated
+from simulators.experiments.paper import EPSILONS, THRESHOLD, THRESHOLDS, UPDATES, paper_value
+from simulators.experiments.points import Point
+from simulators.files import REGISTRY_HEADER, VISITS_HEADER
+
+BY_SERVICE: Final = "by the running service"
+
+_ORIGIN: Final = parse_instant("2026-01-05T00:00:00Z")
+_APART: Final = 8 * HOUR
+_EPSILON_TEXTS: Final = {0.5: "1/2", 1.0: "1", 2.0: "2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One designated time: its instant, and where each update's people are; shape (updates, batch)."""
+
+    time: int
+    picked: Places
+
+
+@dataclass(slots=True)
+class Tally:
+    """Of one monitor after one update, over all runs: safe places asked, alarms among them, and what was expected."""
+
+    asked: int = 0
+    alarms: int = 0
+    expected: float = 0.0
+    variance: float = 0.0
+
+    def add(self, chances: np.ndarray[tuple[int], np.dtype[np.float64]], alarms: int) -> None:
+        """Take in one run: the chances of the safe places that were asked, and how many gave an alarm."""
+        self.asked += chances.size
+        self.alarms += alarms
+        self.expected += float(chances.sum())
+        self.variance += float((chances * (1 - chances)).sum())
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Reads the answers as they are published, and compares them with who was where."""
+
+    runs: Sequence[Run]
+    places: dict[str, int]
+    tallies: dict[tuple[float, int, int], Tally] = field(default_factory=dict)
+    unknown: int = 0
+    _noisy: dict[tuple[str, int, int], dict[int, int]] = field(default_factory=dict)
+
+    def see(self, tick: int, records: Sequence[Record]) -> None:
+        """Take in what was published at a tick."""
+        for record in records:
+            entry = read_record(record.key, record.value, record.headers)
+            if not isinstance(entry, AtTimesEntry):
+                continue
+            self.unknown += entry.status != "complete"
+            noisy = self._noisy.setdefault((entry.monitor, entry.time, tick), {})
+            noisy.update({self.places[name]: at for name, (at, _count) in entry.noisy_counts.items()})
+
+    def count(self, first_tick_of: Callable[[int], int]) -> None:
+        """Fill the tallies, once all was seen; `first_tick_of` gives the tick of a time's first update."""
+        counts = {run.time: accumulated(run.picked, len(self.places)) for run in self.runs}
+        for (name, time, tick), noisy in self._noisy.items():
+            update = tick - first_tick_of(time) + 1
+            if 1 <= update <= UPDATES:
+                self._compare(_MONITORS[name], counts[time][update - 1], noisy, tick, update)
+
+    def _compare(self, asked: tuple[float, int], now: Places, noisy: dict[int, int], tick: int, update: int) -> None:
+        epsilon, threshold = asked
+        said_at = np.full(now.size, tick + 1)
+        said_at[list(noisy)] = list(noisy.values())
+        safe = (said_at >= tick) & (now < threshold)
+        tally = self.tallies.setdefault((epsilon, threshold, update), Tally())
+        tally.add(np.exp(-epsilon * (threshold - now[safe])), int(np.count_nonzero(said_at[safe] == tick)))
+
+
+_MONITORS: Final = {
+    f"e{round(10 * epsilon)}t{threshold}": (epsilon, threshold) for epsilon, threshold in product(EPSILONS, THRESHOLDS)
+}
+
+
+def service_points(place: Place, movements: Movements, runs: int, seed: int, console: Console) -> Iterator[Point]:
+    """Replay `runs` designated times and yield the points of Figures 6 and 7.
+
+    Raises:
+        EmbeddedError: the servers cannot be had.
+        FailedError: an answer was "unknown", or the replay cannot go on.
+    """
+    rng = np.random.default_rng((seed, 8, *place.title.encode()))
+    population = OnePlaceEach(movements)
+    made = [Run(_ORIGIN + (number + 1) * _APART, population.picked(rng)) for number in range(runs)]
+    watcher = Watcher(made, {name: row for row, name in enumerate(movements.location_ids)})
+    with TemporaryDirectory(prefix="location-monitor-experiments-") as folder:
+        config = _write(Path(folder), movements, made)
+        read = load_config(config, {})
+        with embedded_settings(read, load_registry(read.locations.file), _saying(console)) as settings:
+            planned = plan(Path(folder) / "visits.csv", settings.scheme, None, lambda: None)
+            try:
+                _replay(settings, planned, watcher, place.title, console)
+            finally:
+                planned.lines.close()
+            # as_of of a time's first update is an hour after it.
+            watcher.count(lambda time: settings.scheme.slots.last_tick_until(time + HOUR))
+    if watcher.unknown:
+        raise FailedError(f"{place.title}: {watcher.unknown} answers were unknown; run it again on a machine less busy")
+    yield from _points(place, watcher)
+
+
+def _saying(console: Console) -> Callable[[str], None]:
+    return lambda text: console.print(text, highlight=False, soft_wrap=True)
+
+
+def _replay(settings: Settings, planned: Plan, watcher: Watcher, title: str, console: Console) -> None:
+    total = max(0, planned.last_tick - planned.first_tick + 1)
+    with progress(f"{title}, by the service", total, "ticks", console) as steps:
+
+        def seen(tick: int, records: tuple[Record, ...]) -> None:
+            watcher.see(tick, records)
+            steps.advance()
+
+        replay(settings, planned, seen)
+
+
+def _points(place: Place, watcher: Watcher) -> Iterator[Point]:
+    for (epsilon, threshold, update), tally in sorted(watcher.tallies.items()):
+        for figure in ("figure6", "figure7"):
+            if (figure == "figure6" and threshold != THRESHOLD) or (figure == "figure7" and update != UPDATES):
+                continue
+            setting = ratio_setting(figure, place.title, epsilon, threshold, update)
+            paper = paper_value(setting, PEOPLE_FLOW) if place.compared else None
+            asked = max(tally.asked, 1)
+            yield Point(setting, BY_SERVICE, paper, tally.alarms / asked, math.sqrt(tally.variance) / asked)
+            yield Point(setting, BY_SERVICE + EXPECTED, None, tally.expected / asked)
+
+
+def _write(folder: Path, movements: Movements, runs: Sequence[Run]) -> Path:
+    """Write registry, visits and configuration; returns the configuration's path."""
+    with (folder / "locations.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(REGISTRY_HEADER)
+        writer.writerows((name, "", "", "") for name in movements.location_ids)
+    with (folder / "visits.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(VISITS_HEADER)
+        for run in runs:
+            writer.writerows(_visits(run, movements.location_ids))
+    config = folder / "config.yaml"
+    config.write_text(json.dumps(_config([run.time for run in runs])), encoding="utf-8")  # JSON is YAML
+    return config
+
+
+def _visits(run: Run, location_ids: Sequence[str]) -> Iterator[tuple[str, str, str, str, str]]:
+    arrived, left = format_instant(run.time - MINUTE), format_instant(run.time + MINUTE)
+    number = 0
+    for update, batch in enumerate(run.picked):
+        reported = format_instant(run.time + update * HOUR + 10 * MINUTE)
+        for place in batch:
+            number += 1
+            yield f"person-{number}", location_ids[place], arrived, left, reported
+
+
+def _config(times: Sequence[int]) -> dict[str, object]:
+    return {
+        "service": {"name": "experiments", "shards": 4},
+        "clock": {"slot": "1h", "origin": format_instant(_ORIGIN), "release_delay": "30s"},
+        "locations": {"file": "locations.csv"},
+        "visits": {"default_stay": "1m", "accept_ahead": "0s"},
+        # An experiment on recorded, public data: one person pays what all monitors at all times cost.
+        "privacy": {
+            "epsilon": str(math.ceil(sum(epsilon for epsilon, _ in _MONITORS.values()) * len(times))),
+            "period": "365d",
+        },
+        "monitors": [
+            {
+                "name": name,
+                "kind": "at_times",
+                "at": [format_instant(time) for time in times],
+                "reporting_horizon": f"{UPDATES}h",
+                "epsilon": _EPSILON_TEXTS[epsilon],
+                "threshold": threshold,
+            }
+            for name, (epsilon, threshold) in _MONITORS.items()
+        ],
+        "kafka": {
+            "bootstrap_servers": ["localhost:9092"],
+            "topics": {"visits": "visits", "alerts": "alerts", "dead_letters": "dead-letters"},
+            "partitions": {"visits": 1, "alerts": 1},
+        },
+        "redis": {"url": "redis://localhost:6379/0"},
+    }

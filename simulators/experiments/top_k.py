@@ -1,0 +1,139 @@
+"""Figures 2 and 3: top-k queries, in several processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulators.baselines import GENERAL, MONOTONE, FreeGapNoisyMax, FreeGapSparseVector
+from simulators.experiments.data import Items
+from simulators.experiments.datasets import Catalogue
+from simulators.experiments.paper import (
+    NOISY_MAX_KS,
+    SPARSE_VECTOR_KS,
+    TOP_K,
+    TOP_K_EPSILON,
+    TOP_K_EPSILONS,
+    paper_value,
+)
+from simulators.experiments.points import ACCURACY, SQUARED_ERROR, Figure, Point, Setting, mean_and_error
+from simulators.paper_algorithms import NoisyMax, SparseVector
+from simulators.top_k import TopKAlgorithm, scores_of
+
+ASYMMETRIC: Final = "asymmetric"
+FREE_GAP: Final = "free-gap"
+
+AS_CODED: Final = "as coded"
+AS_PRINTED: Final = "as printed"
+SEEN: Final = "as coded, seen items only"
+MONOTONE_SCALE: Final = "scale for monotone counts"
+
+_FEWER: Final = 10
+"""What the paper did not run is run so many times less often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One algorithm at one setting, `iterations` times, from a seed of its own."""
+
+    setting: Setting
+    paper_dataset: str
+    variant: str
+    algorithm: TopKAlgorithm
+    iterations: int
+    seed: tuple[int, ...]
+
+    @property
+    def weight(self) -> float:
+        """About how long it takes: long ones first keep all processors busy to the end."""
+        return self.iterations * self.algorithm.counts.size * self.algorithm.k / (self.setting.epsilon or 1)
+
+    def run(self) -> tuple[Point, Point]:
+        """Accuracy and mean squared error. Raises as the algorithm."""
+        scores = scores_of(self.algorithm, self.iterations, np.random.default_rng(self.seed))
+        return self._point(ACCURACY, scores.accuracy), self._point(SQUARED_ERROR, scores.squared_error)
+
+    def _point(self, measure: str, values: NDArray[np.float64]) -> Point:
+        setting = replace(self.setting, measure=measure)
+        # What the paper did not run has nothing to stand beside.
+        paper = None if self.variant == MONOTONE_SCALE else paper_value(setting, self.paper_dataset)
+        return Point(setting, self.variant, paper, *mean_and_error(values))
+
+
+def jobs(figure: Figure, catalogue: Catalogue, items: Items, iterations: int, seed: int) -> list[Job]:
+    """Everything that a figure shows of one dataset."""
+    ks = NOISY_MAX_KS if figure == "figure2" else SPARSE_VECTOR_KS
+    settings = [("epsilon", epsilon, TOP_K) for epsilon in TOP_K_EPSILONS] + [("k", TOP_K_EPSILON, k) for k in ks]
+    found: list[Job] = []
+    for panel, epsilon, k in settings:
+        make = _noisy_max if figure == "figure2" else _sparse_vector
+        for name, variant, algorithm in make(items, epsilon, k):
+            if variant == SEEN and panel != "epsilon":
+                continue
+            setting = Setting(figure, catalogue.title, "", name, epsilon, k, panel=panel)
+            own = (seed, int(figure[-1]), round(1000 * epsilon), k, *(name + variant + catalogue.title).encode())
+            # The paper has the others, and runs them 10,000 times.
+            times = max(1, iterations // _FEWER) if variant in {SEEN, MONOTONE_SCALE} else iterations
+            found.append(Job(setting, catalogue.paper_dataset, variant, algorithm, times, own))
+    return found
+
+
+def _noisy_max(items: Items, epsilon: float, k: int) -> Iterator[tuple[str, str, TopKAlgorithm]]:
+    counts = items.noisy_max
+    yield ASYMMETRIC, AS_PRINTED, NoisyMax(counts, epsilon, k, debiased=False)
+    yield ASYMMETRIC, AS_CODED, NoisyMax(counts, epsilon, k, debiased=True)
+    yield ASYMMETRIC, SEEN, NoisyMax(items.seen, epsilon, k, debiased=True)
+    yield FREE_GAP, AS_CODED, FreeGapNoisyMax(counts, epsilon, k, GENERAL)
+    yield FREE_GAP, SEEN, FreeGapNoisyMax(items.seen, epsilon, k, GENERAL)
+    yield FREE_GAP, MONOTONE_SCALE, FreeGapNoisyMax(counts, epsilon, k, MONOTONE)
+
+
+def _sparse_vector(items: Items, epsilon: float, k: int) -> Iterator[tuple[str, str, TopKAlgorithm]]:
+    counts = items.sparse_vector
+    yield ASYMMETRIC, AS_PRINTED, SparseVector(counts, epsilon, k, "as printed")
+    yield ASYMMETRIC, AS_CODED, SparseVector(counts, epsilon, k, "as coded")
+    yield ASYMMETRIC, SEEN, SparseVector(items.seen, epsilon, k, "as coded")
+    yield FREE_GAP, AS_CODED, FreeGapSparseVector(counts, epsilon, k, GENERAL)
+    yield FREE_GAP, SEEN, FreeGapSparseVector(items.seen, epsilon, k, GENERAL)
+    yield FREE_GAP, MONOTONE_SCALE, FreeGapSparseVector(counts, epsilon, k, MONOTONE)
+
+
+def run_all(wanted: Sequence[Job], processes: int) -> Iterator[tuple[int, tuple[Point, Point]]]:
+    """Yield each job's place in `wanted` and its points, as they are done. The points don't depend on `processes`.
+
+    Raises what the algorithms raise.
+    """
+    order = sorted(range(len(wanted)), key=lambda place: -wanted[place].weight)
+    if processes == 1:
+        for place in order:
+            yield place, wanted[place].run()
+        return
+    # Not by fork: the progress bar has a thread.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, context, initializer=_end_with_parent) as pool:
+        running = {pool.submit(wanted[place].run): place for place in order}
+        try:
+            for done in as_completed(running):
+                yield running[done], done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """A pool's process outlives a parent that was killed: it waits for work that nobody gives."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from monitor.errors import EXIT_USAGE
+from simulators.experiments.command import FIGURES
+from simulators.experiments.datasets import CATALOGUES, PLACES
+
+Experiments = Callable[..., Result]
+
+HEADER = "figure,dataset,measure,algorithm,epsilon,k,threshold,update,variant,paper,ours,standard_error"  # the contract
+PNG = b"\x89PNG"
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_all_writes_each_figure_as_csv_and_plot_and_the_tables(experiments: Experiments, tmp_path: Path) -> None:
+    document = tmp_path / "docs.md"
+    result = experiments("all", "--document", document)
+    assert result.exit_code == 0, result.output
+    for figure in FIGURES:
+        with (tmp_path / f"figures/{figure}.csv").open(encoding="utf-8") as file:
+            assert file.readline() == f"{HEADER}\n"
+        assert (tmp_path / f"figures/{figure}.png").read_bytes().startswith(PNG)
+        assert {row["figure"] for row in rows(tmp_path / f"figures/{figure}.csv")} == {figure}
+    text = document.read_text(encoding="utf-8")
+    assert all(f"Figure {figure[-1]}:" in text for figure in FIGURES)
+    assert "last items twice (estimated)" in text
+    assert "Kosarak (ESTIMATED counts)" in text
+    assert (tmp_path / "pictures/experiments-figure2.png").read_bytes().startswith(PNG)
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_every_point_of_the_paper_stands_beside_ours(experiments: Experiments, tmp_path: Path) -> None:
+    """Of each of its datasets that is there: 36 points of Figure 2, 40 of Figure 3, 15 of Figure 6, 12 of Figure 7."""
+    assert experiments("figure2", "figure3", "figure6", "figure7").exit_code == 0
+    wanted = {"figure2": 36, "figure3": 40, "figure6": 15, "figure7": 12}
+    for figure, number in wanted.items():
+        variant = "as coded" if figure in {"figure2", "figure3"} else "one place per person, short tail"
+        found = [row for row in rows(tmp_path / f"figures/{figure}.csv") if row["variant"] == variant and row["paper"]]
+        datasets = {row["dataset"] for row in found}
+        for dataset in datasets:
+            assert sum(row["dataset"] == dataset for row in found) == number
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_the_same_seed_gives_the_same_bytes_in_one_process_and_in_two(experiments: Experiments, tmp_path: Path) -> None:
+    written = []
+    for number in (1, 2):
+        assert experiments("figure2", "figure7", "--processes", number).exit_code == 0
+        written.append([(tmp_path / f"figures/{name}.csv").read_bytes() for name in ("figure2", "figure7")])
+    assert written[0] == written[1]
+    assert experiments("figure2", "figure7", "--seed", 8).exit_code == 0
+    assert (tmp_path / "figures/figure2.csv").read_bytes() != written[0][0]
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_missing_data_is_said_and_left_out(experiments: Experiments, data: Path, tmp_path: Path) -> None:
+    (data / PLACES[1].visits).unlink()
+    result = experiments("figure6", "figure2")
+    assert result.exit_code == 0, result.output
+    assert "BMS-POS is skipped: topk_bms_pos_counts.csv.gz not in data" in result.output
+    assert f"{PLACES[1].title} is skipped: {PLACES[1].visits} not in data" in result.output
+    assert {row["dataset"] for row in rows(tmp_path / "figures/figure6.csv")} == {
+        "People Flow, from Figure 1's histogram",
+        PLACES[0].title,
+    }
+
+
+def test_without_any_data_for_what_is_asked_nothing_is_written(experiments: Experiments, tmp_path: Path) -> None:
+    result = experiments("figure2", "--data", tmp_path / "elsewhere")
+    assert result.exit_code == EXIT_USAGE
+    assert "no data for figure2: --data is" in result.output
+    assert not list((tmp_path / "figures").glob("figure*"))
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_figure_4_and_the_histogram_need_no_data(experiments: Experiments, tmp_path: Path) -> None:
+    result = experiments("all", "--data", tmp_path / "elsewhere")
+    assert result.exit_code == 0, result.output
+    assert {path.stem for path in (tmp_path / "figures").glob("*.csv")} == {"figure4", "figure6", "figure7"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["item,number", "1,2"], "has no column 'count': expected a header with item,count"),
+        (["item,count", "1,-2"], "line 2: count is '-2': expected a whole number, 0 or more"),
+        (["item,count", "1,2", "x,2"], "line 3: item is 'x': expected a whole number, 0 or more"),
+        (["item,count", "1"], "line 2: expected item,count; the row is cut"),
+        (["item,count"], "has no item: expected rows of item,count"),
+        (["item,count", "1,2", "2,3"], "has 2 items with a count above 0: expected at least 501, as k goes up to 500"),
+    ],
+)
+def test_counts_that_cannot_be_used_are_named_before_anything_runs(
+    experiments: Experiments, data: Path, lines: list[str], said: str
+) -> None:
+    path = data / CATALOGUES[0].file
+    path.write_bytes(gzip.compress("\n".join([*lines, ""]).encode()))
+    result = experiments("figure2")
+    assert result.exit_code == EXIT_USAGE
+    assert said in result.output
+    assert path.name in result.output
+
+
+def test_a_file_that_is_cut_is_named(experiments: Experiments, data: Path) -> None:
+    path = data / CATALOGUES[0].file
+    path.write_bytes(path.read_bytes()[:-20])
+    result = experiments("figure2")
+    assert result.exit_code == EXIT_USAGE
+    assert f"{path.name} cannot be read" in result.output
+
+
+def test_a_visit_at_no_place_of_the_list_is_named(experiments: Experiments, data: Path) -> None:
+    path = data / PLACES[0].visits
+    path.write_bytes(gzip.compress(b"person_id,location_id\n1,3\n1,400\n"))
+    result = experiments("figure1")
+    assert result.exit_code == EXIT_USAGE
+    assert "line 3: location_id is '400'" in result.output
+
+
+@pytest.mark.parametrize("arguments", [["figure8"], [], ["figure2", "--iterations", "0"], ["figure2", "--service"]])
+def test_wrong_usage_exits_with_2(experiments: Experiments, arguments: list[str]) -> None:
+    result = experiments(*arguments)
+    assert result.exit_code == EXIT_USAGE
+    assert result.output
+
+
+def test_without_matplotlib_the_extra_is_named(experiments: Experiments, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = experiments("figure4")
+    assert result.exit_code == EXIT_USAGE
+    assert "pip install 'location-monitor[experiments]'" in result.output
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_figure_4_is_the_formula_within_its_error(experiments: Experiments, tmp_path: Path) -> None:
+    """e^(-ε(T - f)) for both noises; each of 90 points off by 5 standard errors with a chance below 10^-5 (seeded)."""
+    assert experiments("figure4", "--iterations", 20_000).exit_code == 0
+    found = rows(tmp_path / "figures/figure4.csv")
+    assert len(found) == 2 * 3 * (5 + 10)
+    for row in found:
+        gap = int(row["threshold"]) - int(row["measure"].split()[-1])
+        chance = math.exp(-float(row["epsilon"]) * gap)
+        assert float(row["paper"]) == pytest.approx(chance, rel=1e-5)
+        assert abs(float(row["ours"]) - chance) < 5 * float(row["standard_error"]) + 5 / 20_000

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from simulators.experiments.data import Movements
+from simulators.experiments.datasets import Place
+from simulators.experiments.location_figures import EXPECTED
+from simulators.experiments.on_service import BY_SERVICE, Tally, service_points
+
+PLACE = Place("made up", "", "", compared=False)
+
+
+@pytest.fixture
+def movements() -> Movements:
+    """Fifty people who were at place 0 alone, and 40 empty places."""
+    return Movements(
+        np.arange(51), np.zeros(50, np.int64), 41, tuple(f"place-{n}" for n in range(41)), np.zeros((41, 2))
+    )
+
+
+@pytest.mark.servers
+def test_the_service_gives_false_alarms_as_often_as_the_formula_says(movements: Movements) -> None:
+    """Real Kafka and Valkey; a share is off by 6 errors and two alarms with a chance below 10^-5."""
+    points = list(service_points(PLACE, movements, 2, 3, Console(file=io.StringIO())))
+    shares = {point.setting: point for point in points if point.variant == BY_SERVICE}
+    expected = {point.setting: point.ours for point in points if point.variant == BY_SERVICE + EXPECTED}
+    assert len(shares) == 3 * 5 + 3 * 4
+    assert shares.keys() == expected.keys()
+    for setting, point in shares.items():
+        assert abs(point.ours - expected[setting]) < 6 * (point.standard_error or 0) + 2 / 80
+    often = max(shares.values(), key=lambda point: point.ours)  # e^-1 at each of 80 empty places
+    assert (often.setting.epsilon, often.setting.threshold) == (0.5, 2)
+
+
+def test_a_tally_adds_chances_and_variances() -> None:
+    tally = Tally()
+    tally.add(np.array([0.5, 0.25]), 1)
+    tally.add(np.array([0.5]), 0)
+    assert (tally.asked, tally.alarms, tally.expected) == (3, 1, 1.25)
+    assert tally.variance == pytest.approx(0.25 + 0.1875 + 0.25)
