@@ -151,6 +151,7 @@ class ReleaseLoop:
         barrier: Mapping[int, int] | None = None
         readings: dict[int, Reading] = {}
         early = False
+        warned: set[str] = set()
         while questions:
             seen = self._progressed.number
             try:
@@ -161,7 +162,9 @@ class ReleaseLoop:
             except InputChangedError:
                 raise
             except (UnreachableError, WindowsError) as error:
-                log.warning("tick %d: %s", tick, error)
+                if type(error).__name__ not in warned:  # it is tried again many times a second, until the release
+                    log.warning("tick %d: %s", tick, error)
+                warned.add(type(error).__name__)
             # What is complete stays so: a shard that lags must not have the others read again after the release.
             questions = {shard: asked for shard, asked in questions.items() if shard not in readings}
             if stop.is_set() or (not self._clock.simulated and self._clock.now() >= self._release_time(tick)):
