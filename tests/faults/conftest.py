@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import logging
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +25,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.parent == HERE:
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Collect such sockets after each test, where their warnings are let be, and not at the end of the session."""
+    gc.collect()
 
 
 class Scene:
@@ -49,6 +57,16 @@ class Scene:
 
 
 MakeScene = Callable[..., Scene]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet() -> Iterator[None]:
+    """Have kafka-python not log: each of its records of a failure holds the socket, for as long as pytest keeps it."""
+    logger = logging.getLogger("kafka")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    yield
+    logger.setLevel(before)
 
 
 @pytest.fixture(scope="session")
