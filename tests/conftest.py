@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 import uuid
 import warnings
@@ -127,6 +128,9 @@ def eventually() -> Eventually:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make all warnings errors but this one, which no change of ours could avoid."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what it puts in the background so, and a test's own processes would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("filterwarnings", f"ignore:{_KAFKA_PYTHON}:DeprecationWarning")
 
 
