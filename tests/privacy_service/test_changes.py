@@ -6,14 +6,21 @@ before the change were decided under the old ones. Ratios are counted in units o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payments import Holding, total_excess
+from monitor.release.decide import Decider
+from monitor.release.state import LedgerState
 
 Q = Fraction(1, 2)
 UNIT = Fraction(1, 6)
@@ -133,3 +140,32 @@ def test_a_location_that_is_watched_again_still_holds_what_it_answered_before(
         stages = ((-1, town), (gone, without), (back, town))
         ratios.append(loss(stages, cell_of(0), visit("ann", "inn", *shape, moment), 0))
     assert max(ratios) == Q ** -int(1 / UNIT)
+
+
+@dataclass
+class NoNoise:
+    """Draws 0."""
+
+    secure: bool = True
+
+    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002  # it is 0 at any
+        return np.zeros(size, np.int64)
+
+    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:  # noqa: ARG002  # as above
+        return np.equal(gaps, 0)
+
+
+def test_answers_that_expired_count_as_spent(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
+    """
+    A ledger whose records below tick 4's have expired, under a longer window: W + A = 10.
+
+        tick    4  5  6  …  14  15
+        answer     p  p     p   s       what tick 4 or an earlier one answered may be in the counts up to tick 14
+    """
+    town = make_town(9, 0, 1, 2, times=(), until=20)
+    state = LedgerState(expired_until=town.scheme.slots.as_of(4))
+    decider, said = Decider(town.scheme, [0], NoNoise()), []
+    for tick in range(5, 17):
+        records = decider.decide(tick, town._evidence(tick, {cell_of(0): 0}), state).records
+        said.append(json.loads(records[0].value)["status"])
+    assert said == [*["paused"] * 10, "safe", "safe"]
