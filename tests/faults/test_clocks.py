@@ -31,7 +31,12 @@ def verdict_of(scene: Scene, instance: Instance) -> list[str]:
     return verdict.broken
 
 
-@pytest.mark.parametrize("place", ["tick.released", "ledger.sent", "reader.accepted"])
+SOAK = pytest.mark.soak
+
+
+@pytest.mark.parametrize(
+    "place", [pytest.param("tick.released", marks=SOAK), "ledger.sent", pytest.param("reader.accepted", marks=SOAK)]
+)
 def test_an_instance_stops_beyond_its_session_and_wakes_when_another_has_taken_over(place: str, scene: Scene) -> None:
     """It holds counts, answers or visits of long ago; what it does with them when it wakes is refused, or no harm.
 
@@ -65,7 +70,10 @@ def test_two_owners_at_once_hold_answers_to_the_same_tick_and_one_is_fenced(scen
     assert verdict_of(scene, other) == []
 
 
-@pytest.mark.parametrize("offset", [-HOUR, -6 * SECOND, 6 * SECOND, HOUR])
+@pytest.mark.parametrize(
+    "offset",
+    [-HOUR, pytest.param(-6 * SECOND, marks=SOAK), 6 * SECOND, pytest.param(HOUR, marks=SOAK)],
+)
 def test_one_instance_has_a_wrong_clock_from_its_start(offset: int, scene: Scene) -> None:
     """Whatever it owns: nothing false is said about any tick, and an instance with a right clock carries on."""
     wrong = scene.start("--clock", str(clock(scene, "clock", offset)))
@@ -78,7 +86,7 @@ def test_one_instance_has_a_wrong_clock_from_its_start(offset: int, scene: Scene
     assert verdict_of(scene, right) == []
 
 
-@pytest.mark.parametrize("step", [-HOUR, HOUR])
+@pytest.mark.parametrize("step", [pytest.param(-HOUR, marks=SOAK), HOUR])
 def test_the_clock_of_a_running_instance_steps_and_comes_back(step: int, scene: Scene) -> None:
     """It says nothing meanwhile, and goes on when its clock is right again."""
     path = clock(scene, "clock", 0)

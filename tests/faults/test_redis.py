@@ -10,6 +10,9 @@ import pytest
 import redis
 
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.operate.preflight import look
+from monitor.operate.topics import needs
+from monitor.service import redis_windows
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import Forwarder, address_of
 from tests.faults.oracles import judge
@@ -83,6 +86,27 @@ def paused(store: EmbeddedValkey, scene: Scene) -> None:
         store.resume()
 
 
+def holding_a_key_of_another_type(store: EmbeddedValkey, scene: Scene) -> None:
+    """A data command fails while its transaction goes on: progress may not follow; deleting the keys mends it."""
+    with connected(store.url) as client:
+        key = min(client.scan_iter(match="*:w:*", count=1_000))
+        client.delete(key)
+        client.set(key, "not ours")
+        until(lambda: "holds what is not ours" in running(scene).text, 40, "it is noticed")
+        scene.subscriber.wait_new()
+        tag = key.partition(b"}")[0].decode()
+        client.delete(*client.scan_iter(match=f"{tag}*", count=1_000))
+
+
+def trimmed_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
+    """Facts of the present are cut off, by somebody who takes them for old: unknown until a window has passed."""
+    town = scene.town
+    wanted = needs(town.settings.scheme, town.settings.config.kafka, simulated=False)
+    found = look(town.settings.kafka, town.settings.scheme, wanted, town.topics.alerts)
+    with closing(redis_windows(town.settings, found)) as windows:
+        windows.tidy(range(4), town.now() + 2, [], [])
+
+
 FAULTS: dict[str, Fault] = {
     made.__name__: made
     for made in (
@@ -94,6 +118,8 @@ FAULTS: dict[str, Fault] = {
         read_only,
         half_deleted,
         paused,
+        holding_a_key_of_another_type,
+        trimmed_by_a_fast_clock,
     )
 }
 
