@@ -203,7 +203,8 @@ def chances_of(epsilon: float, starts: list[int]) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize(
-    "epsilon", [Fraction(1, 3), Fraction(1, 2), ONE, Fraction(2), Fraction(1, 100), Fraction(1, 10**6)]
+    "epsilon",
+    [Fraction(*ratio) for ratio in ((1, 3), (1, 2), (1, 1), (2, 1), (3, 1), (1, 100), (1, 10**6), (1, 10**12))],
 )
 def test_a_million_draws_follow_the_law_and_no_other(epsilon: Fraction) -> None:
     """Seeded; for a random seed the first assertion would fail with chance 10^-9. 2 % more ε are told apart."""
@@ -221,6 +222,13 @@ def test_the_low_digits_of_small_epsilons_follow_the_law() -> None:
     chances /= chances.sum()
     observed = np.bincount(np.minimum(drawn & 7, 6), minlength=7)
     assert chi_square_chance(observed, np.append(chances[:6], chances[6:].sum())) > 1e-9
+
+
+@pytest.mark.parametrize(("epsilon", "least", "most"), [(5, 6_238, 7_238), (8, 215, 456), (16, 0, 9), (1000, 0, 0)])
+def test_at_a_large_epsilon_few_draws_are_not_zero(epsilon: int, least: int, most: int) -> None:
+    """Of a million draws e^-ε are above zero: 6738, 335, 0.11 and none expected. Fails with a chance below 10^-8."""
+    above = OneSidedNoise(SystemEntropy()).geometric(Fraction(epsilon), 10**6) > 0
+    assert least <= np.count_nonzero(above) <= most
 
 
 def test_at_epsilon_50_every_draw_is_zero() -> None:

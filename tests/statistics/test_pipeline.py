@@ -1,0 +1,133 @@
+"""D and its P-neighbour D' through the whole pipeline, and what an outsider can tell apart.
+
+At every location are the same people: `a` in each slot, and in D also `b`, whose visits D' lacks. With T = 2 the counts
+are 2 and 1 where b counts. Each location is one sample. From the counts of each outcome (all ticks of one location) the
+loss log(P_D/P_D') is bounded by Clopper-Pearson. The true loss of the worst outcome is what is stated, so a bound from
+above can't stay below it: what is asserted is that no outcome is *shown* to cost more than stated (false alarm of a
+correct service: at most 10^-6 for each test), and that the worst one is shown to cost nearly that, so that a service
+that leaks a little more would be caught; mutants are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable
+from fractions import Fraction
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+
+from monitor.privacy.over_time import OverTimeRule
+from monitor.privacy.payments import most_answers
+from tests.statistics.bounds import Loss, losses, worst
+from tests.statistics.pipeline import Halved, Published, Shape, Stay, publish
+
+SAMPLES = 20_000
+FEWER = 5_000  # for mutants: what leaks ε more is seen at once
+LEVEL = 1e-6
+EPSILON = Fraction(1)
+
+ALWAYS = tuple(Stay("a", slot, slot) for slot in range(6))
+
+
+class Case(NamedTuple):
+    """A rule, how many ticks are published, b's visits and over how many slots, and how many ticks count them."""
+
+    rule: OverTimeRule
+    ticks: int
+    removed: tuple[Stay, ...]
+    slots: int
+    counting: int
+
+
+#   tick             0 1 2 3
+#   b counts at      x x x          one visit in slot 1, reported in its first seconds: W + A = 3 ticks
+ONE_VISIT = Case(OverTimeRule(EPSILON, 1, 2, 2, 0), 4, (Stay("b", 1, 1),), 1, 3)
+
+#   tick             0 1 2 3
+#   b counts at      x x x          one visit in slot 2, reported a slot ahead; two answers a window, ε/2 each
+AHEAD = Case(OverTimeRule(EPSILON, 2, 2, 1, 1), 4, (Stay("b", 2, 1),), 1, 3)
+
+#   tick             0 1 2 3
+#   b counts at      x x x x        one visit in each of H = 3 slots: N = H + W + A - 1 = 4 ticks, 2 answers
+RETURNS = Case(OverTimeRule(EPSILON, 1, 2, 1, 0), 4, tuple(Stay("b", slot, slot) for slot in (1, 2, 3)), 3, 4)
+
+CASES = {"one visit": ONE_VISIT, "reported ahead": AHEAD, "keeps coming": RETURNS}
+
+
+class ShortPause(OverTimeRule):
+    """A rule that pauses one tick too few (privacy model, rule 2)."""
+
+    @property
+    def reach(self) -> int:
+        return self.window + self.ahead
+
+
+@cache
+def both(case: Case, samples: int, noise: Halved | None = None) -> tuple[Published, Published]:
+    """What is published of D, and of D'."""
+    shape = Shape(case.rule, case.ticks)
+    return publish(shape, ALWAYS + case.removed, samples, noise), publish(shape, ALWAYS, samples, noise)
+
+
+def merged(words: Counter[Hashable], ticks: int) -> Counter[Hashable]:
+    """The same words up to a tick, all noisy counts one letter: n. What is computed from answers costs nothing more."""
+    told: Counter[Hashable] = Counter()
+    for word, times in words.items():
+        told["".join("n" if letter.isdigit() else letter for letter in str(word)[:ticks])] += times
+    return told
+
+
+def shown(case: Case, published: Published, neighbour: Published) -> Loss:
+    """The highest loss that is shown at a window, by whole words and by merged ones."""
+    #   at each tick: safe, paused, unknown, or one of three classes of a noisy count
+    exact = losses(published.windows, neighbour.windows, 6**case.ticks, LEVEL / 2)
+    ticks = case.counting
+    coarse = losses(merged(published.windows, ticks), merged(neighbour.windows, ticks), 4**ticks, LEVEL / 2)
+    return worst((*exact, *coarse))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_published_tells_a_person_by_no_more_than_stated(name: str) -> None:
+    """One visit costs ε at most, those of H slots what `most_answers` says; fails by chance once in 10^6 runs."""
+    case = CASES[name]
+    rule = case.rule
+    stated = float(rule.answer_epsilon * most_answers(rule.answers, rule.window, rule.ahead, case.slots))
+    published, neighbour = both(case, SAMPLES)
+    assert published.windows.total() == neighbour.windows.total() == SAMPLES
+    highest = shown(case, published, neighbour)
+    print(f"{name}: stated {stated:g}, {highest}")
+    assert stated - 0.25 < highest.at_least <= stated < highest.at_most < stated + 0.25
+
+
+def test_a_designated_time_tells_a_person_by_no_more_than_epsilon() -> None:
+    """Person b is in the counts of every tick, or (told late) of the last alone; fails by chance once in 10^6 runs."""
+    published, neighbour = both(ONE_VISIT, SAMPLES)
+    late = publish(Shape(ONE_VISIT.rule, ONE_VISIT.ticks), (*ALWAYS, Stay("b", 1, 4)), SAMPLES, watched=False)
+    for found in (published, late):
+        highest = worst(losses(found.noon, neighbour.noon, 1 + 3 * 3, LEVEL / 2))
+        print(f"designated time: {highest}")
+        assert 0.75 < highest.at_least <= 1 < highest.at_most < 1.25
+
+
+def test_halved_noise_is_caught() -> None:
+    """Its loss is 2·ε; by both statistics, on a quarter of the samples."""
+    published, neighbour = both(ONE_VISIT, FEWER, Halved())
+    assert shown(ONE_VISIT, published, neighbour).at_least > 1.2
+    assert worst(losses(published.noon, neighbour.noon, 10, LEVEL)).at_least > 1.2
+
+
+def test_a_pause_of_one_tick_too_few_is_caught() -> None:
+    """The one visit is in two noisy answers: 2·ε."""
+    case = ONE_VISIT._replace(rule=ShortPause(EPSILON, 1, 2, 2, 0))
+    assert shown(case, *both(case, FEWER)).at_least > 1.2
+
+
+def test_the_other_direction_is_not_protected() -> None:
+    """Policy: not having been there is no secret. "safe" of D' is impossible under D, so its loss has no bound."""
+    published, neighbour = both(ONE_VISIT, SAMPLES)
+    highest = shown(ONE_VISIT, neighbour, published)
+    assert highest.at_least > 1.2
+    assert highest.at_most == math.inf

@@ -1,0 +1,245 @@
+"""Replays through the whole service on a real Kafka and Valkey, and what its output topic tells.
+
+A town of 1,600 watched locations is replayed twice: as D, and as D', which lacks person b, once at each of the pairs.
+Locations draw apart, so each is one sample.
+
+    pairs   T = 2, W = 2, ε = 1    a in slots 0 and 1, b in slot 0 of D alone     the loss, from outside
+    law     T = 4, W = 1, ε = 1    f people in every slot, f = 0 … 5              answers against the law
+    noon    T = 4, ε = 1/2, all locations at 01:30, three ticks                   answers against the law
+
+Every test states its chance of failing a service that is right; halved noise is caught by each.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from monitor.config import load_config, load_registry
+from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.release.ledger import read_partition
+from monitor.replay import driver
+from monitor.service import Settings, settings_of
+from monitor.times import HOUR, MINUTE, format_instant, parse_instant
+from tests.statistics.bounds import Loss, fits, losses, worst
+from tests.statistics.pipeline import Halved, letter
+
+ORIGIN = parse_instant("2026-01-01T00:00:00Z")
+PAIRS = [f"pair-{n}" for n in range(1_000)]
+LAW = {f"law-{people}-{n}": people for people in range(6) for n in range(100)}
+SLOTS = 8
+THRESHOLD = 4
+EVALUATIONS = SLOTS // 2  # a location of `law` is paused for one tick at most: W + A = 2
+LEVEL = 1e-6
+
+Replay = Callable[..., "Seen"]
+
+
+@dataclass
+class Seen:
+    """What the output topic said: by location its word of `pairs`, its evaluations by `law`, and its answer at noon."""
+
+    pairs: dict[str, str] = field(default_factory=dict)
+    law: dict[str, list[int | None]] = field(default_factory=dict)
+    noon: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, value: Mapping[str, Any]) -> None:
+        """Take in one record; of `law` the noisy count, None for "safe", and nothing while paused."""
+        if value.get("monitor") == "noon":
+            assert value["status"] == "complete"
+            for location, answer in value["noisy_counts"].items():
+                self.noon.setdefault(location, (answer["tick"], answer["noisy_count"]))
+        elif value.get("monitor") == "pairs" and value["tick"] < 2:
+            location = value["location_id"]
+            self.pairs[location] = self.pairs.get(location, "") + letter(
+                value["status"], value.get("noisy_count", 0), value["threshold"]
+            )
+        elif value.get("monitor") == "law" and value["tick"] < SLOTS:
+            assert value["status"] != "unknown"
+            if value["status"] != "paused":
+                self.law.setdefault(value["location_id"], []).append(value.get("noisy_count"))
+
+
+def lines(*, with_b: bool) -> Iterator[list[str]]:
+    """The replay file: everyone for forty minutes of a slot, from minute 10 on, reported when they leave."""
+    for slot in range(SLOTS):
+        arrived = ORIGIN + slot * HOUR + 10 * MINUTE
+        times = [format_instant(arrived), format_instant(arrived + 40 * MINUTE)]
+        for location, people in LAW.items():
+            yield from ([f"p-{n}-{location}", location, *times] for n in range(people))
+        for location in PAIRS if slot < 2 else ():
+            yield [f"a-{location}", location, *times]
+            if slot == 0 and with_b:
+                yield [f"b-{location}", location, *times]
+
+
+@pytest.fixture(scope="module")
+def replayed(kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path_factory: pytest.TempPathFactory) -> Replay:
+    """Replays the town: `replayed(with_b=True)`, with the service's noise or `halved`; each is done once."""
+
+    @cache
+    def replay(*, with_b: bool, halved: bool = False) -> Seen:
+        folder = tmp_path_factory.mktemp("town")
+        settings = _settings(folder, kafka, valkey)
+        with (folder / "visits.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["person_id", "location_id", "arrived_at", "left_at"], *lines(with_b=with_b)])
+        until = ORIGIN + SLOTS * HOUR
+        planned = driver.plan(folder / "visits.csv", settings.scheme, until, lambda: None)
+        with pytest.MonkeyPatch.context() as patch, closing(planned.lines):
+            if halved:
+                patch.setattr(driver, "secure_noise", Halved)
+            driver.replay(settings, planned, lambda _tick, _records: None)
+        seen = Seen()
+        for _offset, record in read_partition(settings.kafka, settings.config.kafka.topics.alerts, 0):
+            seen.add(json.loads(record.value))
+        return seen
+
+    return replay
+
+
+def _settings(folder: Path, kafka: EmbeddedKafka, valkey: EmbeddedValkey) -> Settings:
+    name = f"statistics-{folder.name}-{id(folder)}"
+    tree = {
+        "service": {"name": name, "shards": 4},
+        "clock": {"slot": "1h", "origin": "2026-01-01T00:00:00+00:00", "release_delay": "30s"},
+        "locations": {"file": "locations.csv"},
+        "visits": {"default_stay": "15m", "accept_ahead": "0s", "person_key_file": "person.key"},
+        "privacy": {"epsilon": "1000000", "period": "1d"},
+        "monitors": [
+            _over_time("pairs", PAIRS, threshold=2, window="2h"),
+            _over_time("law", list(LAW), threshold=THRESHOLD, window="1h"),
+            {
+                "name": "noon",
+                "kind": "at_times",
+                "at": ["2026-01-01T01:30:00Z"],
+                "timezone": "UTC",
+                "reporting_horizon": "3h",
+                "epsilon": "1/2",
+                "threshold": THRESHOLD,
+            },
+        ],
+        "kafka": {
+            "bootstrap_servers": [kafka.bootstrap_servers],
+            "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
+            "partitions": {"visits": 2, "alerts": 1},
+        },
+        "redis": {"url": valkey.url},
+    }
+    (folder / "locations.csv").write_text("\n".join(["location_id", *PAIRS, *LAW]) + "\n")
+    (folder / "service.yaml").write_text(yaml.safe_dump(tree))
+    config = load_config(folder / "service.yaml", {})
+    return settings_of(config, load_registry(config.locations.file), b"0123456789abcdef0123456789abcdef")
+
+
+def _over_time(name: str, locations: list[str], threshold: int, window: str) -> dict[str, Any]:
+    """A monitor whose locations each have ε = 1."""
+    shared = {"name": name, "kind": "over_time", "locations": locations, "epsilon": str(len(locations))}
+    return {**shared, "threshold": threshold, "window": window}
+
+
+def loss(found: Seen, neighbour: Seen) -> Loss:
+    """The highest loss that is shown at the pairs, by whole words and by words without the size of noisy counts."""
+    words, others = Counter(found.pairs.values()), Counter(neighbour.pairs.values())
+    assert words.total() == others.total() == len(PAIRS)
+    exact = losses(_hashable(words), _hashable(others), 6**2, LEVEL / 2)
+    return worst((*exact, *losses(_merged(words), _merged(others), 4**2, LEVEL / 2)))
+
+
+def _hashable(words: Counter[str]) -> Counter[Hashable]:
+    return Counter(dict(words))
+
+
+def _merged(words: Counter[str]) -> Counter[Hashable]:
+    told: Counter[Hashable] = Counter()
+    for word, times in words.items():
+        told[word.translate(str.maketrans("012", "nnn"))] += times
+    return told
+
+
+def law_of(people: int, threshold: int, epsilon: float, classes: int) -> dict[int | None, float]:
+    """The chances of one evaluation: None ("safe"), and each noisy count; the last one holds all above it."""
+    least = max(people, threshold)
+    reached = math.exp(-epsilon * (least - people))
+    law: dict[int | None, float] = {None: 1 - reached}
+    for beyond in range(classes - 1):
+        law[least + beyond] = reached * math.exp(-epsilon * beyond) * -math.expm1(-epsilon)
+    law[least + classes - 1] = reached * math.exp(-epsilon * (classes - 1))
+    return law
+
+
+def misfits(*seen: Seen) -> list[str]:
+    """What the law does not give: each class of answers at each count is right but for a chance of `LEVEL` together."""
+    found: dict[tuple[str, int], Counter[Hashable]] = {}
+    wanted: dict[tuple[str, int], dict[Hashable, float]] = {}
+    for people in range(6):
+        law = law_of(people, THRESHOLD, 1.0, 4)
+        wanted["law", people] = {z: chance for z, chance in law.items()}  # noqa: C416  # dict() can't widen its keys
+        top = max(z for z in law if z is not None)
+        found["law", people] = Counter(
+            z if z is None else min(z, top)
+            for one in seen
+            for location, answers in one.law.items()
+            if LAW[location] == people
+            for z in answers[:EVALUATIONS]
+        )
+        wanted["noon", people], found["noon", people] = _noon(people, seen)
+    share = LEVEL / sum(len(law) for law in wanted.values())
+    return [
+        f"{place}: {outcome}: {hits[outcome]} of {hits.total()}, expected a share of {wanted[place].get(outcome, 0)}"
+        for place, hits in found.items()
+        for outcome in wanted[place].keys() | hits.keys()
+        if not fits(hits[outcome], hits.total(), wanted[place].get(outcome, 0.0), share)
+    ]
+
+
+def _noon(people: int, seen: tuple[Seen, ...]) -> tuple[dict[Hashable, float], Counter[Hashable]]:
+    """The same for the designated time: (tick, noisy count) of the first alarm, at tick 1, 2 or 3, None without one."""
+    law = law_of(people, THRESHOLD, 0.5, 3)
+    safe, top = law[None], max(z for z in law if z is not None)
+    wanted: dict[Hashable, float] = {
+        (tick, z): safe ** (tick - 1) * chance for tick in (1, 2, 3) for z, chance in law.items() if z is not None
+    }
+    wanted[None] = safe**3
+    places = [location for location, count in LAW.items() if count == people] + (PAIRS if people == 1 else [])
+    answers = (one.noon.get(place) for one in seen for place in places)
+    return wanted, Counter(None if at is None else (at[0], min(at[1], top)) for at in answers)
+
+
+def test_the_running_service_tells_a_person_by_no_more_than_epsilon(replayed: Replay) -> None:
+    """From the output topics of D and D' alone; fails by chance once in 10^6 runs."""
+    highest = loss(replayed(with_b=True), replayed(with_b=False))
+    print(f"stated 1, {highest}")
+    assert 0.6 < highest.at_least <= 1 < highest.at_most < 1.4
+
+
+def test_published_answers_follow_the_law_of_the_mechanism(replayed: Replay) -> None:
+    """
+    Each location's first evaluations are independent draws of one law, as many of each as there are at least.
+
+    At f < T a share of e^(-ε(T - f)) are false alarms; beyond max(f, T) noisy counts are geometric. Exact binomial
+    bounds for each class of answers; fails by chance once in 10^6 runs.
+    """
+    both = replayed(with_b=True), replayed(with_b=False)
+    assert all(len(answers) >= EVALUATIONS for one in both for answers in one.law.values())
+    assert [len(one.law) for one in both] == [len(LAW)] * 2
+    assert misfits(*both) == []
+
+
+def test_halved_noise_of_the_running_service_is_caught(replayed: Replay) -> None:
+    """By the loss that is shown, and by the law."""
+    found, neighbour = replayed(with_b=True, halved=True), replayed(with_b=False, halved=True)
+    highest = loss(found, neighbour)
+    print(f"halved: {highest}; {len(misfits(found, neighbour))} classes of answers off the law")
+    assert highest.at_least > 1.2
+    assert len(misfits(found, neighbour)) > 10
