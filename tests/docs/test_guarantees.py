@@ -1,0 +1,84 @@
+"""The page of guarantees: every promise is stated whole, and every test that it names exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_TEST = re.compile(r"`(tests/[\w/]+\.py)((?:::\w+)+)`")
+_PROMISE = re.compile(r"^### (\d+)\. (.+)$", re.MULTILINE)
+_PARTS = re.compile(r"^\*\*(Promise|Assumes|Tests)\.\*\*", re.MULTILINE)
+
+
+def _found_in(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            yield from _found_in(node.body, f"{prefix}::{node.name}")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            yield f"{prefix}::{node.name}"
+
+
+@cache
+def _collected(file: Path) -> frozenset[str]:
+    """What pytest would collect of a file, as "::Class::test", without parameters."""
+    if not file.is_file():
+        return frozenset()
+    return frozenset(_found_in(ast.parse(file.read_text(encoding="utf-8")).body))
+
+
+@pytest.fixture
+def promises(named: dict[str, Any]) -> dict[str, str]:
+    """The promises' titles, each with the text below it."""
+    _, *parts = re.split(r"^(?=##)", named["docs/guarantees.md"].text, flags=re.MULTILINE)
+    return {found[2]: part for part in parts if (found := _PROMISE.match(part))}
+
+
+@pytest.mark.parametrize("page", ["guarantees", "theorems"])
+def test_every_test_that_a_page_names_exists(named: dict[str, Any], root: Path, page: str) -> None:
+    text = named[f"docs/{page}.md"].text
+    found = _TEST.findall(text)
+    assert len(found) == text.count("`tests/") - len(re.findall(r"`tests/[\w/]+\.py`", text)), "one of them is misspelt"
+    assert not [f"{file}{test}" for file, test in found if test not in _collected(root / file)]
+
+
+def test_a_promise_has_its_statement_its_assumptions_and_a_test(promises: dict[str, str]) -> None:
+    assert len(promises) > 30
+    for title, text in promises.items():
+        assert _PARTS.findall(text) == ["Promise", "Assumes", "Tests"], title
+        assert _TEST.search(text.partition("**Tests.**")[2]), title
+
+
+def test_promises_are_numbered_and_name_each_test_once(promises: dict[str, str], named: dict[str, Any]) -> None:
+    numbers = [int(number) for number, _ in _PROMISE.findall(named["docs/guarantees.md"].text)]
+    assert numbers == list(range(1, len(promises) + 1))
+    for title, text in promises.items():
+        tests = _TEST.findall(text)
+        assert len(tests) == len(set(tests)), title
+
+
+def test_assumptions_are_those_that_the_page_explains(promises: dict[str, str], named: dict[str, Any]) -> None:
+    """A promise lists their names, or says in words what it rests on."""
+    explained = {row[0] for row in named["docs/guarantees.md"].rows("Guarantees")}
+    used = set()
+    for title, text in promises.items():
+        found = re.search(r"\*\*Assumes\.\*\* (.+?)\n\n", text, re.DOTALL)
+        assert found, title
+        words = {word.strip() for word in found[1].rstrip(".").split(",")}
+        used |= words & explained
+        assert words <= explained or " " in found[1] or found[1] == "nothing.", title
+    assert used == explained
+
+
+def test_a_test_that_is_gone_would_be_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "test_x.py"
+    file.write_text(
+        "class TestA:\n    def test_b(self): ...\n\ndef test_c(): ...\ndef helper(): ...\n", encoding="utf-8"
+    )
+    assert _collected(file) == {"::TestA::test_b", "::test_c"}
+    assert not _collected(tmp_path / "test_y.py")

@@ -1,0 +1,144 @@
+"""The page of the paper's theorems is whole, what it names exists; and the counterexamples that have no other place."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import re
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulators.top_k import ranked_thresholds
+
+_TABLES = {"Definitions": ("Definition", 15), "Theorems": ("Theorem", 15), "Algorithms": ("Algorithm", 4)}
+_NAME = re.compile(r"`((?:monitor|simulators)(?:\.\w+)+)`")
+_TEST = re.compile(r"`tests/[\w/]+\.py(?:::\w+)+`")
+_PICTURES = ("with-and-without", "geometric", "pause", "one-place", "false-alarms")
+
+
+def found(name: str) -> object:
+    """What a dotted name leads to: the longest module in it, then attributes. Raises if it leads nowhere."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        module = ".".join(parts[:end])
+        if _is_module(module):
+            thing: object = importlib.import_module(module)
+            for part in parts[end:]:
+                thing = getattr(thing, part)
+            return thing
+    raise ModuleNotFoundError(name)
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def test_every_definition_theorem_and_algorithm_of_the_paper_is_there(named: dict[str, Any]) -> None:
+    for heading, (kind, most) in _TABLES.items():
+        rows = list(named["docs/theorems.md"].rows(heading))
+        assert [row[0] for row in rows] == [f"{kind} {number}" for number in range(1, most + 1)]
+
+
+def test_each_has_a_place_and_a_test_but_what_the_code_does_not_use(named: dict[str, Any]) -> None:
+    background = set()
+    for heading in _TABLES:
+        for name, says, here, test in named["docs/theorems.md"].rows(heading):
+            assert len(says) > 20, name
+            if test == "background":
+                background.add(name)
+            else:
+                assert _NAME.search(here) or here.startswith("as for"), name
+                assert _TEST.fullmatch(test), name
+    assert background == {"Theorem 2", "Theorem 3"}
+
+
+def test_each_care_has_a_counterexample(named: dict[str, Any]) -> None:
+    rows = list(named["docs/theorems.md"].rows("Where the paper must be read with care"))
+    assert len(rows) > 10
+    assert all(len(row) == 4 and _TEST.fullmatch(row[3]) for row in rows)
+
+
+def test_every_module_function_and_class_that_the_page_names_exists(named: dict[str, Any]) -> None:
+    names = _NAME.findall(named["docs/theorems.md"].text)
+    assert len(names) > 30
+    assert all(found(name) is not None for name in names)
+
+
+def test_a_name_that_leads_nowhere_would_be_noticed() -> None:
+    with pytest.raises(AttributeError):
+        found("monitor.privacy.noisy_max.no_such_thing")
+    with pytest.raises(AttributeError):
+        found("monitor.privacy.no_such_module.select")
+
+
+@pytest.mark.parametrize("name", _PICTURES)
+def test_a_picture_of_the_theory_has_a_title_and_a_description(root: Any, named: dict[str, Any], name: str) -> None:
+    text = (root / f"docs/pictures/theory-{name}.svg").read_text(encoding="utf-8")
+    assert re.search(r"<title id=\"title\">.+</title>", text)
+    assert re.search(r"<desc id=\"desc\">.+</desc>", text)
+    assert 'aria-labelledby="title desc"' in text
+    assert f"pictures/theory-{name}.svg" in named["docs/theory.md"].text
+
+
+def test_the_chances_that_the_theory_page_shows_are_those_of_the_laws(named: dict[str, Any], root: Any) -> None:
+    page = named["docs/theory.md"]
+    rows = list(page.rows("ε: how much likelier with her than without"))
+    for epsilon, ratio, belief in rows:
+        likelier = math.exp(float(epsilon))
+        assert float(ratio) == float(f"{likelier:.3g}")
+        assert int(belief.removesuffix(" %")) == round(100 * likelier / (likelier + 9))
+    alarms = {T: 1 - (1 - math.exp(-T)) ** (14 * 24) for T in (5, 6, 8, 10)}
+    drawn = (root / "docs/pictures/theory-false-alarms.svg").read_text(encoding="utf-8")
+    for threshold, chance in alarms.items():
+        assert f"T = {threshold}: {100 * chance:.3g} %" in drawn
+    compared = (root / "docs/pictures/theory-with-and-without.svg").read_text(encoding="utf-8")
+    for there in (7, 6):
+        assert f"{100 * (1 - math.exp(there - 10)):.1f} %" in compared
+        for z in (10, 11, 12, 13):
+            assert f"{100 * (1 - math.exp(-1)) * math.exp(there - z):.2f} %" in compared
+
+
+def test_theorem_8_is_met_and_without_delta_nothing_is_certain() -> None:
+    """At i steps from "no" the most that (ε, δ)-DP allows is p_i = e^ε p_(i-1) + δ, p_0 = 0: the sum of Theorem 8.
+
+    Both outputs obey both directions along the way, so the bound is met; e^ε = 2 here, exactly.
+    """
+    for delta in (Fraction(0), Fraction(1, 100)):
+        chances = [Fraction(0)]
+        for _ in range(5):
+            chances.append(2 * chances[-1] + delta)
+        assert chances == [delta * sum(2**i for i in range(k)) for k in range(6)]
+        for low, high in pairwise(chances):
+            for one, other in ((low, high), (1 - low, 1 - high)):
+                assert one <= 2 * other + delta
+                assert other <= 2 * one + delta
+
+
+def test_a_threshold_taken_from_the_counts_leaks_without_bound() -> None:
+    """Counts 2, 2 and, without one person, 2, 1; k = 1, ε = 1. The threshold is the count at rank 1, plus k/ε = 1.
+
+    counts   threshold   P[the first is "below"]
+    2, 2     3           1 - 1/e
+    2, 1     2           0, as noise only adds
+    """
+    chances = []
+    for counts in ((2.0, 2.0), (2.0, 1.0)):
+        (threshold,) = ranked_thresholds(np.array(counts), 1, 1, np.random.default_rng(1)) + 1
+        chances.append(-math.expm1(-max(threshold - counts[0], 0.0)))
+    assert chances == [pytest.approx(1 - 1 / math.e), 0.0]
+
+
+def test_the_two_sided_density_as_printed_is_none() -> None:
+    """For ε/Δ = 1 exp(|λ|)/2 has more than all the chance between -1 and 1 already; with the minus it has 1 - 1/e."""
+    steps = np.linspace(-1, 1, 20_001)
+    printed, meant = (np.exp(sign * np.abs(steps)) / 2 for sign in (1, -1))
+    assert np.trapezoid(printed, steps) > 1.7
+    assert np.trapezoid(meant, steps) == pytest.approx(1 - 1 / math.e)
