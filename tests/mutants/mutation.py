@@ -1,8 +1,9 @@
 """A mutation run of mutmut over monitor/privacy: `python tests/mutants/mutation.py [PATTERN…]` (`make soak`).
 
 Works in build/mutation, on copies of the package and of its tests; mutmut itself is put there as well, on the side, so
-that nothing of it gets into the virtual environment. Patterns name modules (`over_time` is one); without any, all of
-monitor/privacy is mutated. Ends with the list of survivors; docs/mutation.md says why they are none to worry about.
+that nothing of it gets into the virtual environment. Patterns name modules (`over_time` is one), which only their own
+tests then have to catch; without any, all of monitor/privacy is mutated. Ends with the list of survivors, of which
+docs/mutation.md says why they are none to worry about.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CONFIG: Final = """\
 [tool.mutmut]
 source_paths = ["monitor"]
 only_mutate = [{modules}]
-pytest_add_cli_args_test_selection = ["tests/privacy"]
+pytest_add_cli_args_test_selection = [{tests}]
 pytest_add_cli_args = ["-x", "-p", "no:cacheprovider", "--deselect", "tests/privacy/test_purity.py"]
 use_git_change_detection = false
 
@@ -49,7 +50,14 @@ def prepare(patterns: list[str]) -> None:
     shutil.copytree(REPOSITORY / "monitor", PLACE / "monitor", ignore=without_bytecode)
     shutil.copytree(REPOSITORY / "tests" / "privacy", PLACE / "tests" / "privacy", ignore=without_bytecode)
     modules = ", ".join(f'"monitor/privacy/{pattern}.py"' for pattern in patterns or ["*"])
-    (PLACE / "pyproject.toml").write_text(_CONFIG.format(modules=modules), encoding="utf-8")
+    tests = ", ".join(f'"{test}"' for test in _tests(patterns))
+    (PLACE / "pyproject.toml").write_text(_CONFIG.format(modules=modules, tests=tests), encoding="utf-8")
+
+
+def _tests(patterns: list[str]) -> list[str]:
+    """The tests that run: those of the modules that are named, or all."""
+    found = [path for pattern in patterns for path in sorted((PLACE / "tests" / "privacy").glob(f"test_{pattern}*.py"))]
+    return [path.relative_to(PLACE).as_posix() for path in found] or ["tests/privacy"]
 
 
 def mutmut(*arguments: str) -> int:

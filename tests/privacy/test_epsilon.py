@@ -22,6 +22,8 @@ from monitor.privacy.epsilon import SMALLEST, format_epsilon, parse_epsilon
         ("6/4", Fraction(3, 2), "3/2"),
         (Fraction(2, 6), Fraction(1, 3), "1/3"),
         ("0.000000000001", SMALLEST, "1/1000000000000"),
+        (10**12, Fraction(10**12), "1000000000000"),
+        ("0." + "5" + "0" * 37, Fraction(1, 2), "1/2"),
     ],
 )
 def test_epsilon_is_read_exactly_and_written_reduced(

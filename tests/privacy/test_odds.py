@@ -25,6 +25,6 @@ def test_small_chances_are_not_lost_in_rounding() -> None:
 def test_the_ends() -> None:
     """At the threshold an alarm is certain (and true); without an update there is none; a vast ε gives 0."""
     assert false_alarm(Fraction(1), 5, 5) == false_alarm(Fraction(1), 5, 9) == 1.0
-    assert over_updates(1.0, 3) == 1.0
+    assert over_updates(1.0, 3) == over_updates(1.0, 1) == 1.0
     assert over_updates(1.0, 0) == over_updates(0.3, 0) == over_updates(0.0, 9) == 0.0
     assert false_alarm(Fraction(10**12), 10**6, 0) == 0.0
