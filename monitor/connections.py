@@ -5,16 +5,18 @@ kafka-python ships no types, so its clients are `Any` here; each user wraps what
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.errors import KafkaError
+from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
+from kafka.net.compat import KafkaNetClient
 
 from monitor.errors import UnreachableError
+from monitor.tls import tls_reason
 
 BOOTSTRAP_TIMEOUT_MS: Final = 5_000
 REQUEST_TIMEOUT_MS: Final = 10_000
@@ -22,6 +24,9 @@ MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # what this side may send; the topic
 
 # How soon partitions that were added are seen and shared out; the barrier does not rely on it.
 METADATA_MAX_AGE_MS: Final = 10_000
+
+_CUT: Final = "socket disconnected"
+_LOGIN: Final = "see kafka.username, its password and kafka.sasl_mechanism"
 
 
 class _Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no types
@@ -38,6 +43,25 @@ class _Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no typ
         return super().poll(*arguments, **settings)
 
 
+class _Net(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships no types
+    """A client's network side that keeps why its connections came to nothing: kafka-python only logs that."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.reasons: list[BaseException] = []
+        self._connect = self._manager.get_connection
+        self._manager.get_connection = self._noting
+
+    def _noting(self, *arguments: Any, **named: Any) -> Any:
+        connection = self._connect(*arguments, **named)
+        connection.init_future.add_errback(self.reasons.append)
+        return connection
+
+    def settle(self) -> None:
+        """The client is made: from now on it raises what goes wrong by itself."""
+        self._manager.get_connection = self._connect
+
+
 @dataclass(frozen=True)
 class KafkaConnections:
     """Where Kafka is and how to talk to it. `security` holds kafka-python's settings; its secrets are never shown."""
@@ -49,13 +73,11 @@ class KafkaConnections:
 
     def admin(self) -> Any:
         """An admin client. Raises UnreachableError if no broker answers."""
-        with self.reached():
-            return KafkaAdminClient(**self._common(), retry_backoff_ms=20)
+        return self._made(KafkaAdminClient, self._common() | {"retry_backoff_ms": 20})
 
     def consumer(self, **settings: Any) -> Any:
         """A consumer that commits nothing by itself and never resets a position by itself."""
-        with self.reached():
-            return KafkaConsumer(**self._consuming(settings))
+        return self._made(KafkaConsumer, self._consuming(settings))
 
     def member(self, group: str, **settings: Any) -> Any:
         """A consumer in a group, with the cooperative assignor: others keep reading while partitions move."""
@@ -65,8 +87,7 @@ class KafkaConnections:
             "session_timeout_ms": self.session_timeout_ms,
             "heartbeat_interval_ms": max(100, self.session_timeout_ms // 4),
         }
-        with self.reached():
-            return _Member(**self._consuming(membership | settings))
+        return self._made(_Member, self._consuming(membership | settings))
 
     def producer(self, **settings: Any) -> Any:
         """An idempotent producer that waits for all replicas."""
@@ -79,8 +100,7 @@ class KafkaConnections:
             "max_block_ms": REQUEST_TIMEOUT_MS,
             "delivery_timeout_ms": 3 * REQUEST_TIMEOUT_MS,
         }
-        with self.reached():
-            return KafkaProducer(**self._common(), **(defaults | settings))
+        return self._made(KafkaProducer, self._common() | defaults | settings)
 
     @contextmanager
     def reached(self) -> Iterator[None]:
@@ -88,8 +108,46 @@ class KafkaConnections:
         try:
             yield
         except (KafkaError, OSError) as error:
-            where = ", ".join(self.bootstrap_servers)
-            raise UnreachableError(f"Kafka at {where} cannot be used: {error or type(error).__name__}") from error
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, *reasons: BaseException) -> UnreachableError:
+        """The clearest of some reasons in plain words, with the setting to look at."""
+        told = next(filter(None, map(_plainly, reasons)), None)
+        if told is None and any(_CUT in str(reason) for reason in reasons):
+            told = self._cut()
+        where = ", ".join(self.bootstrap_servers)
+        return UnreachableError(
+            f"Kafka at {where} cannot be used: {told or str(reasons[0]) or type(reasons[0]).__name__}"
+        )
+
+    def _cut(self) -> str:
+        """A broker that refuses a login says so and hangs up; kafka-python often sees only the latter."""
+        protocol = (
+            f"see that kafka.security_protocol ({self.security.get('security_protocol', 'PLAINTEXT')}) is the port's"
+        )
+        if "sasl_mechanism" not in self.security:
+            return f"it hangs up: {protocol}"
+        return f"it hangs up during the login: {_LOGIN}; {protocol}"
+
+    def _made(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
+        """Make a client. One that can't be made leaves a thread and sockets behind, unless its network is closed."""
+        nets: list[_Net] = []
+
+        def net(**given: Any) -> _Net:
+            nets.append(_Net(**given))
+            return nets[-1]
+
+        try:
+            client = kind(**settings, kafka_client=net)
+        except BaseException as error:
+            for started in nets:
+                started.close()
+            if not isinstance(error, KafkaError | OSError):
+                raise
+            raise self._unreachable(*(reason for started in nets for reason in started.reasons), error) from error
+        for started in nets:
+            started.settle()
+        return client
 
     def _consuming(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -113,3 +171,14 @@ class KafkaConnections:
             "reconnect_backoff_max_ms": 1_000,
             **self.security,
         }
+
+
+def _plainly(error: BaseException) -> str | None:
+    """What an error tells of trust and rights; None where it tells of something else."""
+    if isinstance(error, SaslAuthenticationFailedError):
+        return f"it refused the login: {_LOGIN}"
+    if isinstance(error, UnsupportedSaslMechanismError):
+        return "it does not take this kafka.sasl_mechanism"
+    if isinstance(error, AuthorizationError):
+        return f"its user lacks a right ({error}): grant those that docs/operations.md lists"
+    return tls_reason(str(error), "kafka")

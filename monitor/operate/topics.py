@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import msgspec
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import for_code
 
 from monitor.connections import KafkaConnections
-from monitor.errors import TopicError, UnreachableError
+from monitor.errors import TopicError
 from monitor.release.ledger import BATCH_BYTES
 from monitor.scheme import Scheme
 from monitor.times import DAY, MILLISECOND, format_duration
@@ -125,13 +126,13 @@ def _message_bytes(scheme: Scheme) -> Setting:
 
 
 def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
-    """The topics of these names that exist, with all their settings. Raises UnreachableError for a passing failure."""
+    """The topics of these names that exist, with all their settings. Raises KafkaError if the brokers don't tell."""
     described = {found["name"]: found for found in admin.describe_topics(list(names))}
     there = [name for name in names if described.get(name, {"error_code": 3})["error_code"] == 0]
     for name in names:
         code = described.get(name, {"error_code": 3})["error_code"]
         if code not in (0, 3):
-            raise UnreachableError(f"topic {name} cannot be described: Kafka's error code {code}")
+            raise for_code(code)(f"topic {name}")
     if not there:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in there]

@@ -23,7 +23,8 @@ from monitor.windows.facts import Question, Reading, Windows
 log = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 0.02
-BACKOFF_SECONDS: Final = 0.5
+FIRST_BACKOFF_SECONDS: Final = 0.5
+LONGEST_BACKOFF_SECONDS: Final = 8.0
 TIDY_PER_LOOKBACK: Final = 24
 TURN: Final = 10 * SECOND
 
@@ -167,11 +168,18 @@ class ReleaseLoop:
                 warned.add(type(error).__name__)
             # What is complete stays so: a shard that lags must not have the others read again after the release.
             questions = {shard: asked for shard, asked in questions.items() if shard not in readings}
-            if stop.is_set() or (not self._clock.simulated and self._clock.now() >= self._release_time(tick)):
+            if self._over(tick, stop, early=early):
                 break
             if questions:
                 self._progressed.wait(seen, POLL_SECONDS)
         return None if early else Evidence(readings, dict.fromkeys(readings, True))
+
+    def _over(self, tick: int, stop: threading.Event, *, early: bool) -> bool:
+        """Whether to read no longer: told to stop, the release has come, or a clock that ran ahead was set right."""
+        if stop.is_set() or self._clock.simulated:
+            return stop.is_set()
+        now = self._clock.now()
+        return now >= self._release_time(tick) or (early and now < self._scheme.slots.start(tick))
 
     def _barrier(self, tick: int, shard: int) -> Mapping[int, int] | None:
         """What must have been read; None as long as the tick has not closed by the store's clock."""
@@ -252,6 +260,7 @@ def run_release(
     Raises:
         InputChangedError, LedgerError: everything must be looked at anew.
     """
+    pause = FIRST_BACKOFF_SECONDS
     while not stop.is_set():
         wake.clear()
         if stop.is_set():  # it was set before `wake`, so clearing `wake` can't have hidden it
@@ -261,11 +270,14 @@ def run_release(
         except (UnreachableError, FencedError) as error:
             log.warning("a ledger partition cannot be taken over yet: %s", error)
             alive(f"taking over: {error}")
-            stop.wait(BACKOFF_SECONDS)
+            stop.wait(pause)
+            pause = min(2 * pause, LONGEST_BACKOFF_SECONDS)
             continue
+        pause = FIRST_BACKOFF_SECONDS
         tick = scheme.slots.slot_of(clock.now())
         closes = scheme.slots.as_of(tick) + scheme.tolerance
-        while not wake.is_set():
+        # A clock that is set back ends the wait for what is an hour ahead now: another tick closes next.
+        while not wake.is_set() and scheme.slots.slot_of(clock.now()) >= tick:
             alive("")
             if clock.wait_until(min(closes, clock.now() + TURN), wake) and clock.now() >= closes:
                 loop.tick(tick, stop)

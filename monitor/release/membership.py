@@ -15,7 +15,8 @@ from monitor.errors import UnreachableError
 log = logging.getLogger(__name__)
 
 POLL_MS: Final = 250
-BACKOFF_SECONDS: Final = 1.0
+FIRST_BACKOFF_SECONDS: Final = 1.0
+LONGEST_BACKOFF_SECONDS: Final = 8.0
 
 
 class _Ownership(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
@@ -66,13 +67,17 @@ class Membership:
         return self._ownership.owned
 
     def _run(self) -> None:
+        pause = FIRST_BACKOFF_SECONDS
         while not self._stop.is_set():
             try:
                 with self._connections.reached():
                     self._consumer.poll(timeout_ms=POLL_MS)
             except UnreachableError as error:
                 log.warning("the release group cannot be reached: %s", error)
-                self._stop.wait(BACKOFF_SECONDS)
+                self._stop.wait(pause)
+                pause = min(2 * pause, LONGEST_BACKOFF_SECONDS)
+                continue
+            pause = FIRST_BACKOFF_SECONDS
 
     def close(self) -> None:
         """Leave the group, so that others take over at once."""

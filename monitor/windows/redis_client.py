@@ -30,6 +30,7 @@ from redis.exceptions import TimeoutError as SlowError
 from redis.retry import Retry
 
 from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.tls import tls_reason
 
 Client = Redis | RedisCluster
 """A connection pool to one server, or to the nodes of a cluster."""
@@ -70,6 +71,7 @@ _KINDS: Final[dict[type[Exception], str]] = {  # redis-py takes the code off the
     AuthenticationError: "WRONGPASS",
     NoPermissionError: "NOPERM",
 }
+_COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
 _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
 
 
@@ -146,9 +148,12 @@ def failure(error: Exception, place: str) -> FailedError:
     if isinstance(error, SlowError):
         return UnreachableError(f"{place} did not answer within {_ANSWER_SECONDS:g} s")
     if isinstance(error, LostError | OSError):
-        return UnreachableError(f"{place} cannot be reached, or the connection was lost")
+        reason = tls_reason(str(error), "redis") or "the connection was refused or lost"
+        return UnreachableError(f"{place} cannot be reached: {reason}")
     if isinstance(error, ResponseError):
-        return WindowsError(f"{place} refused a command ({code or type(error).__name__}): see that its user may run it")
+        command = _COMMAND.search(str(error))
+        named = f"the command {command[1]}" if command else "a command"
+        return WindowsError(f"{place} refused {named} ({code or type(error).__name__}): see that its user may run it")
     return UnreachableError(f"{place} failed ({type(error).__name__})")
 
 
