@@ -1,0 +1,60 @@
+"""The town that strange records are sent to, and the seeds that they grow from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from monitor.config import load_config, load_registry
+from monitor.service import Settings, settings_of
+from tests.fuzz.records import WATCHED, Seeds, make_seeds
+
+MONITORS: list[dict[str, Any]] = [
+    {"name": "days", "kind": "over_time", "locations": list(WATCHED), "epsilon": "3", "threshold": 50, "window": "6h"},
+    {
+        "name": "morning",
+        "kind": "at_times",
+        "at": ["2026-01-01T10:30:00Z"],
+        "timezone": "UTC",
+        "reporting_horizon": "4h",
+        "epsilon": "1",
+        "threshold": 50,
+    },
+]
+
+
+@pytest.fixture(scope="session")
+def seeds() -> Seeds:
+    """A thousand items, envelopes and records."""
+    return make_seeds(1_000)
+
+
+@pytest.fixture
+def make_settings(tmp_path: Path) -> Callable[[str, str, str], Settings]:
+    """Settings under a name: `make_settings(name, kafka, redis_url)`; nothing is connected to."""
+
+    def made(name: str, kafka: str, redis_url: str) -> Settings:
+        tree = {
+            "service": {"name": name, "shards": 4},
+            "clock": {"slot": "1h", "origin": "2026-01-01T00:00:00+00:00", "release_delay": "30s"},
+            "locations": {"file": "locations.csv"},
+            "visits": {"default_stay": "15m", "accept_ahead": "1h", "person_key_file": "person.key"},
+            "privacy": {"epsilon": "1000", "period": "1d"},
+            "monitors": MONITORS,
+            "kafka": {
+                "bootstrap_servers": [kafka],
+                "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
+                "partitions": {"visits": 2, "alerts": 1},
+            },
+            "redis": {"url": redis_url},
+        }
+        (tmp_path / "locations.csv").write_text("\n".join(["location_id", *WATCHED, "mill"]) + "\n")
+        (tmp_path / "service.yaml").write_text(yaml.safe_dump(tree))
+        config = load_config(tmp_path / "service.yaml", {})
+        return settings_of(config, load_registry(config.locations.file), b"0123456789abcdef0123456789abcdef")
+
+    return made

@@ -1,0 +1,272 @@
+"""Records that nobody would write: made by hypothesis, mixed with good visits, then flipped, cut and spliced in bulk.
+
+Each record says what it must keep: a visit that is still there, word for word, when another JSON parser than the
+service's opens the record (`Made.expected`).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final, NamedTuple, NoReturn
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+WATCHED: Final = ("inn", "bath", "駅")
+SLOT: Final = 10
+"""The slot in which all is reported, of one hour from 2026-01-01T00:00Z."""
+
+_ARRIVALS: Final = (
+    "2026-01-01T10:00:00Z",
+    "2026-01-01T09:59:59.999999Z",
+    "2026-01-01T19:10:00+09:00",
+    "2026-01-01T10:59:59Z",
+)
+_DEPARTURES: Final = ("2026-01-01T10:59:59Z", "2026-01-01T11:00:00Z", "2031-01-01T00:00:00-03:30", None)
+_SNIPPETS: Final = (
+    *(
+        b'"',
+        b"\\",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"\n",
+        b"\x00",
+        b"\xff",
+        b"\xc2\x85",
+        b"\xed\xa0\x80",
+        b"\xf0\x9f",
+    ),
+    *(
+        b"\\u0000",
+        b"\\ud800",
+        b"\\udc00\\ud800",
+        b"NaN",
+        b"-Infinity",
+        b"1e999",
+        b"-0",
+        b"null",
+        b'"visits":[],',
+        b"\xef\xbb\xbf",
+    ),
+    *(
+        b'"person_id":"x",',
+        b'"left_at":null,',
+        b"T24:00:00Z",
+        b"0000-00-00",
+        b"9" * 40,
+        b"[" * 220 + b"]" * 220 + b",",
+        b'{"visits":[{}]}',
+    ),
+)
+
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+_KEYS = st.sampled_from(["person_id", "location_id", "arrived_at", "left_at", "visits", "batch_id", "app", ""])
+_TEXTS = st.one_of(
+    st.text(max_size=6),
+    st.sampled_from(["p", "inn", "attic", "\x7f", "\x85", "é" * 129, "a" * 257, "2026-01-01", "24:00"]),
+    st.sampled_from([*_ARRIVALS, "2026-01-01T13:00:00Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59.9999999Z"]),
+    st.datetimes(timezones=st.timezones()).map(lambda when: when.isoformat()),
+)
+_SCALARS = st.one_of(_TEXTS, st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False))
+_JSON = st.recursive(
+    _SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_KEYS, inner, max_size=4)),
+    max_leaves=8,
+)
+_ITEMS = st.one_of(
+    _JSON,
+    st.fixed_dictionaries(
+        {"person_id": _TEXTS, "location_id": _TEXTS, "arrived_at": _TEXTS}, optional={"left_at": _SCALARS}
+    ),
+    st.dictionaries(_KEYS, _SCALARS, max_size=5),
+)
+_ENVELOPES = st.dictionaries(st.one_of(_KEYS, st.text(max_size=3)), _JSON, max_size=3)
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """What hypothesis made: items of a batch, envelopes of one, and whole records."""
+
+    items: list[Any]
+    envelopes: list[dict[str, Any]]
+    values: list[Any]
+
+
+def make_seeds(count: int) -> Seeds:
+    """So many of each, the same in every run."""
+    seeds = Seeds([], [], [])
+
+    @settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(_ITEMS, _ENVELOPES, _JSON)
+    def gather(item: Any, envelope: dict[str, Any], value: Any) -> None:
+        seeds.items.append(item)
+        seeds.envelopes.append(envelope)
+        seeds.values.append(value)
+
+    gather()
+    return seeds
+
+
+class Expected(NamedTuple):
+    """How many fates a record has, and which of its planted visits are still there: (location, person)."""
+
+    fates: int
+    kept: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A record's value, the good visits that were planted in it, and whether it was left as it was made."""
+
+    value: bytes | None
+    planted: list[dict[str, Any]]
+    untouched: bool
+
+    def expected(self) -> Expected:
+        """What must become of it, by Python's own parser of JSON."""
+        visits = _opened(self.value)
+        if visits is None:
+            assert not (self.untouched and self.planted)
+            return Expected(1, [])
+        kept = [visit for visit in self.planted if visit in visits]
+        assert not self.untouched or len(kept) == len(self.planted)
+        return Expected(len(visits), [(visit["location_id"], visit["person_id"]) for visit in kept])
+
+
+def _refuse(_constant: str) -> NoReturn:
+    raise ValueError
+
+
+def _encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, unless a lone surrogate is in it, be it under a key that is told twice."""
+    json.dumps(pairs, ensure_ascii=False).encode()
+    return dict(pairs)
+
+
+def _opened(value: bytes | None) -> list[Any] | None:
+    """What should be visits; None for what is no record: no strict JSON, no object, no list of visits."""
+    text = value or b""
+    hook = _encodable if b"\\u" in text else None
+    try:
+        record = json.loads(text.decode(), parse_constant=_refuse, object_pairs_hook=hook)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or _too_deep(text):
+        return None
+    visits = record.get("visits", [record])
+    return visits if isinstance(visits, list) else None
+
+
+def _too_deep(text: bytes) -> bool:
+    """Whether brackets outside strings nest beyond 200."""
+    if text.count(b"[") + text.count(b"{") <= 200:
+        return False
+    brackets = re.findall(rb"[\[\]{}]", _STRING.sub(b"", text))
+    return max(accumulate(1 if bracket in b"[{" else -1 for bracket in brackets)) > 200
+
+
+class Maker:
+    """Makes records without end, from seeds and a seed of its own."""
+
+    def __init__(self, seeds: Seeds, seed: int) -> None:
+        self._seeds = seeds
+        self._draw = random.Random(seed)
+        self._people = 0
+        self._before = b"{}"
+        self._shapes: list[Callable[[], Made]] = [
+            *[self._good] * 3,
+            *[self._mixed] * 5,
+            *[self._changed] * 10,
+            *[self._strange] * 2,
+        ]
+
+    def records(self, count: int) -> Iterator[Made]:
+        """So many more."""
+        for _ in range(count):
+            yield self._draw.choice(self._shapes)()
+
+    def _visit(self) -> dict[str, Any]:
+        draw = self._draw
+        self._people += 1
+        visit: dict[str, Any] = {
+            "person_id": f"good-{self._people}",
+            "location_id": draw.choice(WATCHED),
+            "arrived_at": draw.choice(_ARRIVALS),
+        }
+        if draw.random() < 0.8:
+            visit["left_at"] = draw.choice(_DEPARTURES)
+        if draw.random() < 0.1:
+            visit["app"] = draw.choice(self._seeds.values)
+        return visit
+
+    def _text(self, value: Any) -> bytes:
+        draw = self._draw
+        return json.dumps(
+            value,
+            ensure_ascii=draw.random() < 0.5,
+            separators=draw.choice([(",", ":"), (", ", ": "), (" ,\n", "\t: ")]),
+        ).encode()
+
+    def _good(self) -> Made:
+        visits = [self._visit() for _ in range(self._draw.choice([1, 1, 2, 5]))]
+        record = visits[0] if len(visits) == 1 else {"batch_id": "b", "visits": visits}
+        return Made(self._text(record), visits, untouched=True)
+
+    def _mixed(self) -> Made:
+        """Good visits among strange ones, in a strange envelope."""
+        draw, seeds = self._draw, self._seeds
+        good = [self._visit() for _ in range(draw.choice([0, 1, 1, 2]))]
+        items = [*good, *(draw.choice(seeds.items) for _ in range(draw.choice([1, 1, 2, 4])))]
+        draw.shuffle(items)
+        return Made(self._text({**draw.choice(seeds.envelopes), "visits": items}), good, untouched=True)
+
+    def _changed(self) -> Made:
+        """A good or mixed record with a few bytes flipped, put in, cut out, or another record's end."""
+        made = self._good() if self._draw.random() < 0.6 else self._mixed()
+        value = made.value or b""
+        for _ in range(self._draw.choice([1, 1, 1, 2, 6])):
+            value = self._change(value)
+        self._before = made.value or b""
+        return Made(value, made.planted, untouched=False)
+
+    def _change(self, value: bytes) -> bytes:
+        draw = self._draw
+        at = draw.randrange(len(value) + 1)
+        match draw.randrange(6):
+            case 0:
+                return value[:at] + bytes([draw.randrange(256)]) + value[at + 1 :]
+            case 1:
+                flipped = bytes([value[at] ^ 1 << draw.randrange(8)]) if at < len(value) else b""
+                return value[:at] + flipped + value[at + 1 :]
+            case 2:
+                return value[:at] + draw.choice(_SNIPPETS) + value[at:]
+            case 3:
+                return value[:at] + value[at + draw.randrange(1, 12) :]
+            case 4:
+                return value[:at] + self._before[draw.randrange(len(self._before) + 1) :]
+            case _:
+                return value[:at] + value[max(0, at - draw.randrange(40)) :]
+
+    def _strange(self) -> Made:
+        draw = self._draw
+        value = draw.choice(
+            [None, b"", draw.randbytes(draw.randrange(40)), self._text(draw.choice(self._seeds.values))]
+        )
+        return Made(value, [], untouched=True)

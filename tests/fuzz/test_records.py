@@ -1,0 +1,123 @@
+"""Generated records through decoding and acceptance: no crash, no good visit lost, one fate each.
+
+A million were read for the release; `make soak` reads them again, with a seed that is drawn and printed (FUZZ_SEED).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from monitor.ingest.accept import Accepted, accept
+from monitor.ingest.columns import Columns
+from monitor.ingest.decode import decode, decode_records
+from monitor.service import Settings
+from tests.fuzz.records import SLOT, Expected, Maker, Seeds
+
+BATCH = 2_000
+SAMPLED = 40  # one in so many records is read by the contract too
+DEFAULT, SOAK = 120_000, 1_000_000
+
+
+def fuzz(town: Settings, maker: Maker, count: int) -> Counter[str]:
+    """Send so many records through, a batch at a time, check each batch, and count what became of them."""
+    scheme, totals = town.scheme, Counter[str]()
+    records = maker.records(count)
+    while batch := list(islice(records, BATCH)):
+        values = [made.value for made in batch]
+        columns = decode_records(values, scheme.default_stay)
+        accepted = accept(scheme, town.hasher, columns, np.full(len(values), SLOT, np.int64))
+        totals["records"] += len(batch)
+        totals["untouched"] += sum(made.untouched for made in batch)
+        expected = [made.expected() for made in batch]
+        totals += check_fates(expected, values, columns, accepted)
+        totals["kept"] += check_kept(town, expected, accepted)
+        totals["sampled"] += check_contract(values, columns, scheme.default_stay)
+    return totals
+
+
+def check_fates(
+    expected: Sequence[Expected], values: Sequence[bytes | None], columns: Columns, accepted: Accepted
+) -> Counter[str]:
+    """Every item of every record is a visit or one dead letter, and what cannot be opened is one dead letter."""
+    fates = np.array([one.fates for one in expected])
+    refused = np.array([refusal.record for refusal in columns.refused], np.int64)
+    found = np.bincount(columns.record, minlength=fates.size) + np.bincount(refused, minlength=fates.size)
+    wrong = np.flatnonzero(found != fates)
+    assert wrong.size == 0, f"{values[wrong[0]]!r}: {found[wrong[0]]} fates, expected {fates[wrong[0]]}"
+    assert sum(accepted.fates.values()) == fates.sum()
+    places = {(refusal.record, refusal.index) for refusal in accepted.refused}
+    assert len(places) == len(accepted.refused) == accepted.fates["dead_letter"]
+    return Counter(accepted.fates)
+
+
+def check_kept(town: Settings, expected: Sequence[Expected], accepted: Accepted) -> int:
+    """All planted visits that are still there are among the facts, whatever their siblings are."""
+    ids = town.scheme.registry.ids
+    facts = {
+        (ids[row], person)
+        for added in accepted.facts.values()
+        for row, (persons, _slots) in added.seen.items()
+        for person in persons
+    }
+    kept = [(location, person) for one in expected for location, person in one.kept]
+    lost = [(location, person) for location, person in kept if (location, town.hasher(person)) not in facts]
+    assert not lost, f"{lost[0]} and {len(lost) - 1} others were lost"
+    return len(kept)
+
+
+def check_contract(values: Sequence[bytes | None], columns: Columns, default_stay: int) -> int:
+    """The bulk path says of a sample what the contract says of each record."""
+    places = range(0, len(values), SAMPLED)
+    rows: dict[int, list[tuple[int, str, str, int, int]]] = {place: [] for place in places}
+    for n, record in enumerate(columns.record.tolist()):
+        if record in rows:
+            visit = (columns.persons[n], columns.locations[n], int(columns.arrived[n]), int(columns.left[n]))
+            rows[record].append((int(columns.index[n]), *visit))
+    refused: dict[int, list[object]] = {place: [] for place in places}
+    for refusal in columns.refused:
+        if refusal.record in refused:
+            refused[refusal.record].append((refusal.index, refusal.fault))
+    for place in places:
+        decoded = decode(values[place])
+        read = [
+            (
+                index,
+                v.person_id,
+                v.location_id,
+                v.arrived_at,
+                v.arrived_at + default_stay if v.left_at is None else v.left_at,
+            )
+            for index, v in decoded.visits
+        ]
+        assert (rows[place], refused[place]) == (read, decoded.faults), values[place]
+    return len(places)
+
+
+@pytest.fixture
+def town(make_settings: Callable[[str, str, str], Settings]) -> Settings:
+    return make_settings("town", "localhost:9092", "redis://localhost:6379/0")
+
+
+def test_no_record_harms_another_and_every_visit_has_one_fate(town: Settings, seeds: Seeds) -> None:
+    """A hundred and twenty thousand records, the same in every run."""
+    totals = fuzz(town, Maker(seeds, 1), DEFAULT)
+    print(dict(totals))
+    assert totals["records"] == DEFAULT
+    assert min(totals["applied"], totals["dead_letter"], totals["kept"]) > DEFAULT // 2
+    assert totals["not_watched"] + totals["expired"] > 0
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+def test_a_million_records(town: Settings, seeds: Seeds) -> None:
+    """Others in every run: the seed is printed, and FUZZ_SEED repeats it."""
+    seed = int(os.environ.get("FUZZ_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"FUZZ_SEED={seed}")
+    print(dict(fuzz(town, Maker(seeds, seed), SOAK)))

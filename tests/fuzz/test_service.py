@@ -1,0 +1,137 @@
+"""Generated records through the running service, on a real Kafka and Valkey."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import pytest
+from kafka import TopicPartition
+
+from monitor.clock import SteppedClock
+from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.ingest.accept import Accepted, accept
+from monitor.ingest.decode import decode_records
+from monitor.operate.metrics import PREFIX
+from monitor.replay.driver import Replay, prepare_empty
+from monitor.service import Settings
+from monitor.windows.facts import Question
+from tests.fuzz.records import SLOT, WATCHED, Made, Maker, Seeds
+
+RECORDS = 4_000
+PARTITIONS = 2
+
+Place = tuple[int, int]
+
+
+def produce(settings: Settings, records: list[Made]) -> dict[Place, Made]:
+    """Send all in a slot's first minute, in turns to each partition; where each one lies."""
+    stamp = settings.scheme.slots.start(SLOT) // 1_000
+    topic = settings.config.kafka.topics.visits
+    with closing(settings.kafka.producer(linger_ms=5)) as producer:
+        sent = [
+            producer.send(topic, key=b"k", value=made.value, partition=n % PARTITIONS, timestamp_ms=stamp)
+            for n, made in enumerate(records)
+        ]
+        producer.flush(timeout=30)
+        places = [(future.get(timeout=1).partition, future.get(timeout=1).offset) for future in sent]
+    return dict(zip(places, records, strict=True))
+
+
+def dead_letters(settings: Settings) -> Counter[tuple[str, ...]]:
+    """(partition, offset, index, reason) of each record of the dead-letter topic."""
+    found: Counter[tuple[str, ...]] = Counter()
+    topic = settings.config.kafka.topics.dead_letters
+    with closing(settings.kafka.consumer()) as consumer:
+        places = [TopicPartition(topic, partition) for partition in consumer.partitions_for_topic(topic)]
+        consumer.assign(places)
+        consumer.seek_to_beginning(*places)
+        ends = consumer.end_offsets(places)
+        while any(consumer.position(place) < ends[place] for place in places):
+            for records in consumer.poll(timeout_ms=200).values():
+                for record in records:
+                    headers = {name: value.decode() for name, value in record.headers}
+                    found[tuple(headers[name] for name in ("partition", "offset", "index", "reason"))] += 1
+    return found
+
+
+def expected_letters(placed: dict[Place, Made], accepted: Accepted) -> Counter[tuple[str, ...]]:
+    """The same as one pass over the records in memory says, a whole record's index being -."""
+    places = list(placed)
+    return Counter(
+        (
+            *map(str, places[refusal.record]),
+            "-" if refusal.index is None else str(refusal.index),
+            refusal.reason.value,
+        )
+        for refusal in accepted.refused
+    )
+
+
+def counts(run: Replay, settings: Settings) -> dict[str, int]:
+    """Distinct people of the window that ends with the slot, at each watched location, as the store counts them."""
+    registry, first = settings.scheme.registry, SLOT - settings.scheme.widest_window + 1
+    found = {}
+    for location in WATCHED:
+        row = registry.rows[location]
+        shard = int(registry.shard[row])
+        found[location] = run.windows.read({shard: Question(((row, first),))})[shard].counts[row, first]
+    return found
+
+
+def people(settings: Settings, accepted: Accepted) -> dict[str, int]:
+    """The same as one pass over the records in memory says."""
+    found: dict[str, set[Any]] = {location: set() for location in WATCHED}
+    for facts in accepted.facts.values():
+        for row, (persons, slots) in facts.seen.items():
+            kept = (person for person, slot in zip(persons, slots, strict=True) if slot > SLOT - 6)
+            found[settings.scheme.registry.ids[row]].update(kept)
+    return {location: len(persons) for location, persons in found.items()}
+
+
+def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
+    make_settings: Callable[[str, str, str], Settings],
+    kafka: EmbeddedKafka,
+    valkey: EmbeddedValkey,
+    topic: Callable[[str], str],
+    seeds: Seeds,
+) -> None:
+    """Fates add up, each dead letter is in its topic once and where it says, and all planted people are counted."""
+    settings = make_settings(topic("fuzz"), kafka.bootstrap_servers, valkey.url)
+    records = list(Maker(seeds, 2).records(RECORDS))
+    clock = SteppedClock(settings.scheme.slots.start(SLOT))
+    found = prepare_empty(settings, clock)
+    placed = produce(settings, records)
+    with Replay(settings, found, clock) as run:
+        answers = run.tick(SLOT)
+        fates = run.summary(1, 0.0).visits
+        value = run.metrics.registry.get_sample_value
+        counted, read = counts(run, settings), value(f"{PREFIX}_records_total")
+    columns = decode_records([made.value for made in placed.values()], settings.scheme.default_stay)
+    accepted = accept(settings.scheme, settings.hasher, columns, np.full(RECORDS, SLOT, np.int64))
+    expected = [made.expected() for made in records]
+    kept = Counter(location for one in expected for location, _person in one.kept)
+    letters = dead_letters(settings)
+    print(f"{RECORDS} records: {fates}; {letters.total()} dead letters; counted {counted}, planted {dict(kept)}")
+    assert read == RECORDS
+    assert sum(fates.values()) == sum(one.fates for one in expected)
+    assert fates == accepted.fates
+    assert letters == expected_letters(placed, accepted)
+    assert letters.total() == fates["dead_letter"]
+    assert counted == people(settings, accepted)
+    assert all(counted[location] >= kept[location] > 0 for location in WATCHED)
+    assert b'"unknown"' not in b"".join(record.value for record in answers)
+
+
+def test_the_generator_makes_what_it_says(seeds: Seeds) -> None:
+    """Of each twenty records three are good ones, five mixed and ten changed; most of what is changed is no JSON."""
+    made = list(Maker(seeds, 3).records(2_000))
+    changed = [one for one in made if not one.untouched]
+    assert 900 < len(changed) < 1_100
+    opened = [one for one in changed if one.expected().kept]
+    assert len(changed) // 20 < len(opened) < len(changed) // 2
+    with pytest.raises(AssertionError):
+        Made(b"{", [{"person_id": "good"}], untouched=True).expected()
