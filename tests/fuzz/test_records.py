@@ -1,6 +1,6 @@
 """Generated records through decoding and acceptance: no crash, no good visit lost, one fate each.
 
-A million were read for the release; `make soak` reads them again, with a seed that is drawn and printed (FUZZ_SEED).
+`make soak` sends a million others, from a seed that is drawn and printed; FUZZ_SEED repeats it.
 """
 
 from __future__ import annotations
