@@ -18,7 +18,7 @@ class Clock(Protocol):
         """The present instant, in microseconds since the epoch."""
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
-        """Wait until an instant, or until woken; True if the instant has come."""
+        """Wait until an instant, or until woken; True if the instant has come, False also if the clock was set back."""
 
 
 class SystemClock:
@@ -31,10 +31,12 @@ class SystemClock:
         return time.time_ns() // 1_000
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
-        """Wait in short turns, so that a clock that is stepped meanwhile is noticed."""
-        while (left := instant - self.now()) > 0:
-            if wake.wait(min(left / SECOND, 1.0)):
+        """Wait in short turns, so that a clock that is stepped meanwhile is noticed; one that is set back ends it."""
+        began = now = self.now()
+        while now < instant:
+            if now < began or wake.wait(min((instant - now) / SECOND, 1.0)):
                 return False
+            now = self.now()
         return True
 
 

@@ -113,10 +113,9 @@ class ReleaseLoop:
             self._observer.skipped(self._monitors())
             return
         passing("tick.read")
-        self._clock.wait_until(self._release_time(tick), stop)
-        passing("tick.released")
-        if stop.is_set():
+        if not self._clock.wait_until(self._release_time(tick), stop):
             return
+        passing("tick.released")
         if not self._clock.simulated and self._clock.now() >= self._scheme.slots.as_of(tick + 1):
             if owners:
                 self._observer.skipped(self._monitors())
