@@ -35,8 +35,9 @@ def brokers(kafka: EmbeddedKafka) -> Iterator[list[EmbeddedKafka]]:
         yield [first, *(stack.enter_context(EmbeddedKafka(settings)) for settings in joining)]
 
 
+@pytest.mark.parametrize("places", [(2,), pytest.param((2, 1, 2), marks=pytest.mark.soak)], ids=["one", "in turn"])
 def test_a_broker_is_taken_away_others_lead_and_it_comes_back(
-    brokers: list[EmbeddedKafka], store: EmbeddedValkey, make_scene: MakeScene
+    places: tuple[int, ...], brokers: list[EmbeddedKafka], store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:
     """What it led is led by another that has all that was acknowledged: of the input, the ledger, both groups.
 
@@ -47,7 +48,7 @@ def test_a_broker_is_taken_away_others_lead_and_it_comes_back(
     scene = make_scene(servers, store.url, Shape(inputs=6, queues=3, replication=3))
     instance = scene.start()
     scene.subscriber.wait_whole(60)
-    for taken in (brokers[2], brokers[1]):
+    for taken in (brokers[place] for place in places):
         node = brokers.index(taken) + 1
         until(lambda: leaders(scene.town), 20, "leaders are known")
         taken.kill()
