@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ PICTURED: Final = ("figure2", "figure6")
 
 _FEWEST_ITEMS: Final = max(NOISY_MAX_KS) + 1
 _SERVICE_RUNS: Final = 20
-_DOCUMENT_DOTS_PER_INCH: Final = 60
+_DOCUMENT_DOTS_PER_INCH: Final = 70
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,15 @@ def _write(options: Options, results: Results, seconds: float, console: Console)
         console.print(line, highlight=False, soft_wrap=True)
     if options.document is not None:
         pictures = _pictures(options.document, results)
-        made = Made(_command(options), options.iterations, options.seed, seconds, tuple(results.skipped), pictures)
+        made = Made(
+            _command(options),
+            options.iterations,
+            options.seed,
+            seconds,
+            _processor_seconds(),
+            tuple(results.skipped),
+            pictures,
+        )
         write_document(options.document, points, made)
         console.print(f"all tables in {options.document}", highlight=False)
     console.print(f"{len(points):,} points in {seconds:,.0f} s", highlight=False)
@@ -210,3 +219,9 @@ def _command(options: Options) -> str:
     named = "all" if options.figures == FIGURES else " ".join(options.figures)
     service = " --service" if options.by_service else ""
     return f"python -m simulators experiments {named}{service} --iterations {options.iterations} --seed {options.seed}"
+
+
+def _processor_seconds() -> float:
+    """Of this process and of those that it started and that ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

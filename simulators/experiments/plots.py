@@ -35,6 +35,7 @@ _LINEAR_BELOW: Final = {"figure1": 1.0, "figure4": 1e-4, "figure6": 1e-4, "figur
 """Below this a logarithmic axis that has to show 0 is linear."""
 
 _MARKS: Final = (".", "x", "+", "1", "2", "|")
+_PALETTE: Final = 256
 _DEVIATION_LIMIT: Final = 3.0
 _DEVIATION_TICKS: Final = (-100, -10, -3, 3, 10, 100)
 
@@ -84,9 +85,12 @@ def draw_maps(place: Place, movements: Movements, maps: Sequence[Map]) -> Canvas
 
 
 def save(canvas: Canvas, path: Path, dots_per_inch: int = 110) -> None:
-    """Write a plot as PNG, without the date and version that would make the same plot other bytes."""
-    written = io.BytesIO()
-    canvas.savefig(written, format="png", dpi=dots_per_inch, metadata={"Software": None})
+    """Write a plot as PNG with a palette; the same plot gives the same bytes."""
+    from PIL import Image  # noqa: PLC0415  # comes with matplotlib
+
+    drawn, written = io.BytesIO(), io.BytesIO()
+    canvas.savefig(drawn, format="png", dpi=dots_per_inch)
+    Image.open(drawn).convert("RGB").quantize(_PALETTE).save(written, "PNG", optimize=True)
     path.write_bytes(written.getvalue())
 
 

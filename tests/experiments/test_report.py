@@ -54,9 +54,9 @@ def test_the_document_lists_large_deviations_alone() -> None:
     near = Point(Setting("figure6", HISTOGRAM, "ratio", update=1), "near", Paper(1.0, 0.1), 1.1)
     far = Point(Setting("figure6", HISTOGRAM, "ratio", update=2), "far", Paper(1.0, 0.1), 2.0)
     other = Point(Setting("figure6", GOWALLA, "ratio", update=2), "other", None, 2.0)
-    text = document([near, far, other], Made("run it", 5, 7, 1.0, ("BMS-POS is skipped",)))
+    text = document([near, far, other], Made("run it", 5, 7, 1.0, 2.0, ("BMS-POS is skipped",)))
     table, listed = text.split("## Deviations beyond 3 errors")
     assert all(name in table for name in ("near", "far", "other", "run it", "BMS-POS is skipped"))
-    assert "1 of 2 compared points." in listed
+    assert "1 of 2 compared points," in listed
     assert "far" in listed
     assert "near" not in listed
