@@ -93,7 +93,7 @@ def _how(made: Made) -> Iterator[str]:
     yield made.command
     yield "```"
     yield ""
-    yield f"Each top-k point has {made.iterations:,} iterations, a tenth of that where the paper has no such variant; seed"
+    yield f"Each top-k point has {made.iterations:,} iterations, a tenth of that where the paper has none; seed"
     yield f"{made.seed}, {made.seconds:,.0f} s on the clock, {made.processor_seconds:,.0f} s of processor time."
     yield from (f"{line}." for line in made.skipped)
     yield ""
@@ -180,8 +180,8 @@ def _reasons(points: Sequence[Point]) -> Iterator[str]:
     yield f"## Deviations beyond {LARGE:g} errors"
     yield ""
     alike = [point for point in points if _is_as_the_paper_ran_it(point)]
-    yield f"{len(large)} of {compared} compared points, most on purpose: other variants, other data. Of the top-k points"
-    yield "on the data that comes closest, in the variant that the paper shows, it is"
+    yield f"{len(large)} of {compared} compared points, most on purpose: other variants, other data. Of the top-k"
+    yield "points on the data that comes closest, in the variant that the paper shows, it is"
     yield f"{sum(map(_is_large, alike))} of {len(alike)}."
     yield ""
     yield "| figure | dataset | algorithm | variant | measure | points | largest | ours − paper there | reason |"
