@@ -108,9 +108,9 @@ class KafkaConnections:
         try:
             yield
         except (KafkaError, OSError) as error:
-            raise self._unreachable(error) from error
+            raise self.unreachable(error) from error
 
-    def _unreachable(self, *reasons: BaseException) -> UnreachableError:
+    def unreachable(self, *reasons: BaseException) -> UnreachableError:
         """The clearest of some reasons in plain words, with the setting to look at."""
         told = next(filter(None, map(_plainly, reasons)), None)
         if told is None and any(_CUT in str(reason) for reason in reasons):
@@ -144,7 +144,7 @@ class KafkaConnections:
                 started.close()
             if not isinstance(error, KafkaError | OSError):
                 raise
-            raise self._unreachable(*(reason for started in nets for reason in started.reasons), error) from error
+            raise self.unreachable(*(reason for started in nets for reason in started.reasons), error) from error
         for started in nets:
             started.settle()
         return client

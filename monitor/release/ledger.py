@@ -127,6 +127,7 @@ class Writer:
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, topic_id: str, partition: int) -> None:
+        self._connections = connections
         self._topic = topic
         self._partition = partition
         self._producer = connections.producer(
@@ -177,7 +178,8 @@ class Writer:
         except KafkaError as error:
             if _tells_of_a_fence(error):
                 raise FencedError(f"another owner writes to {self._topic}-{self._partition} now") from error
-            raise UnreachableError(f"{self._topic}-{self._partition} cannot be appended to: {error}") from error
+            why = self._connections.unreachable(error)
+            raise UnreachableError(f"{self._topic}-{self._partition} cannot be appended to: {why}") from error
 
     def close(self) -> None:
         """Let go of the producer; what is under way is aborted by the broker, or by the next writer."""
