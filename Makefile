@@ -8,10 +8,10 @@ LOCK   := uv pip compile -q --universal --generate-hashes --no-emit-index-url --
 CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Say which to use: make PYTHON=python3.12 …")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak test-tools lint types format lock wheel clean
+.PHONY: help demo test soak audit-dependencies test-tools lint types format lock wheel clean
 
 help:  ## explain each target
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## watch the main job: a simulated town, a real Kafka and Valkey, true "safe" answers (Python alone is needed)
 	@$(BIN)/location-monitor demo
@@ -22,6 +22,9 @@ test: $(DEV) lint types  ## run every check: lint, types and all tests, on real 
 soak: $(DEV)  ## run what takes long: wider enumerations, and mutmut over monitor/privacy (hours)
 	$(BIN)/pytest -m soak
 	$(BIN)/python tests/mutants/mutation.py
+
+audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network; says so if there is none)
+	@$(BIN)/python tests/security/audit_dependencies.py
 
 test-tools:  ## install Debian's Redis and Prometheus, further real servers to test with (needs apt-get and root)
 	deploy/test-tools.sh

@@ -1,0 +1,275 @@
+"""The service over TLS with users of few rights: it works with what is documented, and says what is amiss where not."""
+
+from __future__ import annotations
+
+import gc
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.config import load_config, load_registry
+from monitor.connections import KafkaConnections
+from monitor.embedded import EmbeddedKafka
+from monitor.errors import UnreachableError
+from monitor.release.ledger import read_partition
+from monitor.service import kafka_connections, redis_address, settings_of
+
+# Lines a second in the long run: pauses between tries grow to 30 s (the service) or 8 s (its two groups).
+_LINES_A_SECOND = 2
+_LINES_AT_START = 30
+
+
+def _by_password(papers: Any, folder: Path, server: EmbeddedKafka, **other: Any) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": [server.secure_bootstrap_servers],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "username": "city",
+        "password_file": str(folder / "kafka.password"),
+        "ca_file": papers.authority,
+        **other,
+    }
+
+
+def _by_certificate(papers: Any, server: EmbeddedKafka, who: str | None) -> dict[str, Any]:
+    certificate, key = (None, None) if who is None else papers.of(who)
+    return {
+        "bootstrap_servers": [server.secure_bootstrap_servers],
+        "security_protocol": "SSL",
+        "ca_file": papers.authority,
+        "certificate_file": certificate,
+        "key_file": key,
+    }
+
+
+def _redis(papers: Any, folder: Path, server: Any, **other: Any) -> dict[str, Any]:
+    named = {"url": server.url, "username": "city", "password_file": str(folder / "redis.password")}
+    return named | {"ca_file": papers.authority} | other
+
+
+def _answers(server: EmbeddedKafka) -> list[bytes]:
+    plain = KafkaConnections((server.bootstrap_servers,))
+    return [record.key for _offset, record in read_partition(plain, "safety-alerts", 0) if b'"safe"' in record.value]
+
+
+def _no_secrets(run: Any, secrets: tuple[str, ...]) -> bool:
+    return not any(secret in place for secret in secrets for place in (run.text, run.arguments))
+
+
+def test_the_service_publishes_over_tls_with_the_documented_rights_alone(
+    guarded_city: EmbeddedKafka,
+    guarded_redis: Any,
+    papers: Any,
+    configure: Callable[..., Path],
+    started: Callable[..., Any],
+    secrets: tuple[str, ...],
+    eventually: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    """SCRAM over TLS to Kafka, a user of the access list over TLS to Redis; the password comes by the environment."""
+    kafka = _by_password(papers, tmp_path, guarded_city, password_file=None)
+    config = configure(tmp_path, kafka, _redis(papers, tmp_path, guarded_redis))
+    with closing(KafkaConnections((guarded_city.bootstrap_servers,)).producer()) as producer:
+        producer.send("visits", value=b"no visit").get(timeout=10)
+    run = started(
+        "run", "--config", str(config), "--verbose", environ={"LOCATION_MONITOR__KAFKA__PASSWORD": secrets[0]}
+    )
+    assert eventually(lambda: _answers(guarded_city), deadline_seconds=60)
+    plain = KafkaConnections((guarded_city.bootstrap_servers,))
+    assert [letter.value for _offset, letter in read_partition(plain, "dead-letters", 0)] == [b"no visit"]
+    assert _no_secrets(run, secrets)
+    assert run.stop() == 0
+
+
+def test_a_client_certificate_lets_the_service_in(
+    mutual_kafka: EmbeddedKafka,
+    guarded_redis: Any,
+    papers: Any,
+    configure: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    """Mutual TLS: topics are made, written and read as the service does it, with its own settings."""
+    config = load_config(
+        configure(tmp_path, _by_certificate(papers, mutual_kafka, "client"), _redis(papers, tmp_path, guarded_redis)),
+        {},
+    )
+    connections = kafka_connections(config)
+    with closing(connections.admin()) as admin:
+        admin.create_topics({"mutual": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    with closing(connections.producer()) as producer:
+        producer.send("mutual", value=b"seen").get(timeout=10)
+    assert [record.value for _offset, record in read_partition(connections, "mutual", 0)] == [b"seen"]
+
+
+_UNTRUSTED = r"its certificate is not trusted \(.*{}"
+_KAFKA = r"Kafka at 127\.0\.0\.1:\d+ cannot be used: "
+_REDIS = r"Redis at 127\.0\.0\.1:\d+"
+_SAID = {
+    "kafka: authority of others": _KAFKA + _UNTRUSTED.format("unable to get local issuer certificate"),
+    "kafka: another name": r"Kafka at localhost:\d+ cannot be used: " + _UNTRUSTED.format("Hostname mismatch"),
+    "kafka: wrong password": _KAFKA + r"it (refused the login|hangs up during the login): see kafka\.username",
+    "kafka: wrong mechanism": _KAFKA + r".*sasl_mechanism",
+    "kafka: no TLS": _KAFKA + r"it hangs up: see that kafka\.security_protocol \(PLAINTEXT\)",
+    "kafka: TLS where there is none": _KAFKA + "it does not answer with TLS",
+    "kafka: no certificate": _KAFKA + r"it broke TLS off \(certificate required\)",
+    "kafka: certificate of others": _KAFKA + r"it broke TLS off \(.*(certificate|ca)",
+    "kafka: topic not granted": _KAFKA + r"its user lacks a right \(.*TopicAuthorizationFailedError.*visits",
+    "kafka: input group not granted": _KAFKA + r"its user lacks a right \(.*GroupAuthorizationFailedError",
+    "kafka: release group not granted": _KAFKA + r"its user lacks a right \(.*GroupAuthorizationFailedError",
+    "kafka: ledger not granted": _KAFKA + r"its user lacks a right \(.*TransactionalIdAuthorizationFailedError",
+    "redis: authority of others": _REDIS + " cannot be reached: " + _UNTRUSTED.format("certificate"),
+    "redis: another name": r"Redis at localhost:\d+ cannot be reached: " + _UNTRUSTED.format("Hostname mismatch"),
+    "redis: wrong password": _REDIS + ": it wants a user and a password, or refused these",
+    "redis: TLS where there is none": _REDIS + " did not answer within 5 s",  # Redis waits for the rest of a command
+    "redis: command not granted": _REDIS + r" refused the command eval \(NOPERM\)",
+}
+
+
+@pytest.fixture(scope="module")
+def refused(
+    guarded_city: EmbeddedKafka,
+    mutual_kafka: EmbeddedKafka,
+    guarded_redis: Any,
+    papers: Any,
+    configure: Callable[..., Path],
+    started: Callable[..., Any],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Mapping[str, Any]]:
+    """A service for each thing that may be amiss, all started at once: most of the time they wait to try again."""
+    folder = tmp_path_factory.mktemp("refused")
+    (folder / "wrong").write_text("planted-and-wrong", encoding="utf-8")
+    port = guarded_city.secure_bootstrap_servers.rpartition(":")[2]
+
+    def kafka(**other: Any) -> dict[str, Any]:
+        return _by_password(papers, folder, guarded_city, **other)
+
+    def stored(**other: Any) -> dict[str, Any]:
+        return _redis(papers, folder, guarded_redis, **other)
+
+    def lacking(user: str) -> dict[str, Any]:
+        return kafka(username=user, sasl_mechanism="PLAIN")
+
+    plain = {"bootstrap_servers": [guarded_city.secure_bootstrap_servers]}
+    amiss: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+        "kafka: authority of others": (kafka(ca_file=papers.stranger), stored()),
+        "kafka: another name": (kafka(bootstrap_servers=[f"localhost:{port}"]), stored()),
+        "kafka: wrong password": (kafka(password_file=str(folder / "wrong")), stored()),
+        "kafka: wrong mechanism": (kafka(sasl_mechanism="SCRAM-SHA-256"), stored()),
+        "kafka: no TLS": (plain, stored()),
+        "kafka: TLS where there is none": (kafka(bootstrap_servers=[guarded_city.bootstrap_servers]), stored()),
+        "kafka: no certificate": (_by_certificate(papers, mutual_kafka, None), stored()),
+        "kafka: certificate of others": (_by_certificate(papers, mutual_kafka, "impostor"), stored()),
+        "kafka: topic not granted": (lacking("topicless"), stored()),
+        "kafka: input group not granted": (lacking("groupless"), stored()),
+        "kafka: release group not granted": (lacking("releaseless"), stored()),
+        "kafka: ledger not granted": (lacking("ledgerless"), stored()),
+        "redis: authority of others": (kafka(), stored(ca_file=papers.stranger)),
+        "redis: another name": (kafka(), stored(url=f"rediss://localhost:{guarded_redis.port}/0")),
+        "redis: wrong password": (kafka(), stored(password_file=str(folder / "wrong"))),
+        "redis: TLS where there is none": (kafka(), stored(url=guarded_redis.operator.replace("redis:", "rediss:"))),
+        "redis: command not granted": (kafka(), stored(username="mute")),
+    }
+    assert set(amiss) == set(_SAID)
+    runs: dict[str, Any] = {}
+    for number, (what, (kafka_settings, redis_settings)) in enumerate(amiss.items()):
+        place = folder / str(number)
+        config = configure(place, kafka_settings, redis_settings)
+        for name in ("kafka.password", "redis.password"):
+            (folder / name).write_bytes((place / name).read_bytes())
+        runs[what] = started("run", "--config", str(config), "--verbose")
+    yield runs
+    for run in runs.values():
+        run.process.terminate()
+
+
+@pytest.mark.parametrize("what", _SAID)
+def test_what_is_amiss_is_said_in_one_line_without_secrets_and_without_flooding_the_log(
+    what: str,
+    refused: Mapping[str, Any],
+    secrets: tuple[str, ...],
+    eventually: Callable[..., Any],
+) -> None:
+    """It names the server and the reason; it is tried again and again, ever more rarely."""
+    run, said = refused[what], re.compile(_SAID[what])
+    eventually(lambda: len(said.findall(run.text)) >= 3, deadline_seconds=90)
+    assert run.process.poll() is None
+    assert len(run.text.splitlines()) <= _LINES_AT_START + _LINES_A_SECOND * run.seconds, run.text
+    assert "Traceback" not in run.text
+    assert _no_secrets(run, (*secrets, "planted-and-wrong"))
+
+
+def test_other_commands_end_with_one_line_that_says_what_is_amiss(
+    guarded_city: EmbeddedKafka,
+    guarded_redis: Any,
+    papers: Any,
+    configure: Callable[..., Path],
+    started: Callable[..., Any],
+    secrets: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    kafka = _by_password(papers, tmp_path, guarded_city, ca_file=papers.stranger)
+    config = configure(tmp_path, kafka, _redis(papers, tmp_path, guarded_redis))
+    run = started("topics", "--config", str(config))
+    assert run.process.wait(60) == 1
+    assert re.fullmatch(r"location-monitor: Kafka at \S+ cannot be used: its certificate is not trusted.*\n", run.text)
+    assert not any(secret in run.text for secret in secrets)
+
+
+def test_check_and_the_texts_of_settings_show_no_secret(
+    papers: Any,
+    configure: Callable[..., Path],
+    started: Callable[..., Any],
+    secrets: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    """Passwords by URL, file and environment, and the key of person ids."""
+    kafka_secret, redis_secret, key = secrets
+    kafka = {
+        "bootstrap_servers": ["localhost:9"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "username": "city",
+    }
+    config = configure(tmp_path, kafka, {"url": "rediss://localhost:9/0"})
+    environ = {
+        "LOCATION_MONITOR__KAFKA__PASSWORD": kafka_secret,
+        "LOCATION_MONITOR__REDIS__URL": f"rediss://city:{redis_secret}@localhost:9/0",
+    }
+    loaded = load_config(config, environ)
+    settings = settings_of(loaded, load_registry(loaded.locations.file), key.encode())
+    shown = [f"{thing!r} {thing}" for thing in (loaded, settings, settings.kafka, redis_address(loaded))]
+    for words in (("check",), ("check", "--json"), ("topics",)):
+        run = started(*words, "--config", str(config), environ=environ)
+        run.process.wait(60)
+        shown.append(run.text)
+    assert not [text for text in shown for secret in secrets if secret in text]
+
+
+def test_no_key_of_person_ids_no_start(
+    configure: Callable[..., Path], started: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Exit 2 before any connection is made: nothing listens at these addresses."""
+    config = configure(tmp_path, {"bootstrap_servers": ["localhost:9"]}, {"url": "redis://localhost:9/0"})
+    (tmp_path / "person.key").unlink()
+    run = started("run", "--config", str(config))
+    assert run.process.wait(60) == 2
+    assert "visits.person_key_file" in run.text
+    assert "Make one:" in run.text
+
+
+def test_a_client_that_could_not_be_made_leaves_no_thread_behind() -> None:
+    """kafka-python would leave one, with its sockets, at each try: a day without brokers would use all of them up."""
+    away = KafkaConnections(("127.0.0.1:9",))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the socket of a refused connection is left to the collector
+        before = threading.active_count()
+        with pytest.raises(UnreachableError, match="ECONNREFUSED"):
+            away.admin()
+        gc.collect()
+    assert threading.active_count() <= before
