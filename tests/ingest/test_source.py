@@ -50,7 +50,7 @@ def put(connections: KafkaConnections, name: str) -> Iterator[Callable[..., None
 def source(connections: KafkaConnections, name: str, eventually: Eventually) -> Iterator[InputLog]:
     """A member that was assigned both partitions and told nothing yet."""
     made = InputLog(connections, name, name)
-    eventually(lambda: (made.poll(20), made.waiting == {0, 1})[1])
+    eventually(lambda: (made.poll(250), made.waiting == {0, 1})[1])
     yield made
     made.close({})
 
@@ -183,9 +183,9 @@ def test_leaving_hands_the_partitions_to_the_other_member(
 ) -> None:
     other = InputLog(connections, name, name)
     with closing(_Closer(other)):
-        eventually(lambda: (source.poll(20), other.poll(20), len(source.waiting) == len(other.waiting) == 1)[2], 30)
+        eventually(lambda: (source.poll(250), other.poll(250), len(source.waiting) == len(other.waiting) == 1)[2], 30)
         other.close({})
-        eventually(lambda: (source.poll(20), len(source.waiting) == 2)[1], 30)
+        eventually(lambda: (source.poll(250), len(source.waiting) == 2)[1], 30)
 
 
 class _Closer:
