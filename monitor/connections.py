@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 from kafka.net.compat import KafkaNetClient
 
@@ -29,18 +30,39 @@ _CUT: Final = "socket disconnected"
 _LOGIN: Final = "see kafka.username, its password and kafka.sasl_mechanism"
 
 
-class _Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no types
-    """A consumer that finishes each rebalance it has begun.
+class _Coordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python ships no types
+    """A member's side of the group's protocol that finishes each rebalance it has begun, however short its polls are.
 
-    kafka-python 3.0.12 begins one also where the topics' metadata changed (partitions were added, or are known only
-    now), and forgets it if a poll's time is up in the middle: such a member sends no heartbeat and is assigned nothing
-    until its end. Asked to rejoin, it goes on with the one under way.
+    kafka-python 3.0.12 leaves two unfinished, and such a member sends no heartbeat and is assigned nothing: one that
+    new metadata began (partitions were added, or are known only now) is forgotten if the poll's time is up in its
+    middle; and one that ends between two polls is thrown away and begun anew, again and again.
     """
 
-    def poll(self, *arguments: Any, **settings: Any) -> Any:
-        if self._coordinator.rejoining:
-            self._coordinator.request_rejoin()
-        return super().poll(*arguments, **settings)
+    _synced: tuple[Any, bytes] | None = None
+
+    def need_rejoin(self) -> bool:
+        """Whether there is a rebalance to begin or to go on with."""
+        return bool(self.rejoining or super().need_rejoin())
+
+    async def _on_join_prepare_async(self, *arguments: Any, **settings: Any) -> None:
+        self._synced = None
+        await super()._on_join_prepare_async(*arguments, **settings)
+
+    async def _do_join_and_sync_async(self) -> bytes:
+        """What the rebalance under way has assigned: as kept from an attempt whose end no poll saw, or asked for."""
+        if self._synced is not None and self.rebalance_in_progress() and self._synced[0] is self._generation:
+            return self._synced[1]
+        assigned: bytes = await super()._do_join_and_sync_async()
+        self._synced = self._generation, assigned
+        return assigned
+
+
+class _Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no types
+    """A consumer in a group, with a coordinator that loses no rebalance; kafka-python takes none but its own."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._coordinator.__class__ = _Coordinator
 
 
 class _Net(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships no types

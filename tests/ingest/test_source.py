@@ -55,7 +55,6 @@ def source(connections: KafkaConnections, name: str, eventually: Eventually) -> 
     made.close({})
 
 
-@pytest.mark.soak  # kafka-python still loses one join in a few where polls last 1 ms; the service's last 200
 def test_a_member_that_polls_briefly_is_assigned_its_partitions_all_the_same(
     connections: KafkaConnections, topic: Callable[[str], str], eventually: Eventually
 ) -> None:
@@ -69,7 +68,6 @@ def test_a_member_that_polls_briefly_is_assigned_its_partitions_all_the_same(
             eventually(partial(is_assigned, member.source, {0, 1}), 20)
 
 
-@pytest.mark.soak  # kafka-python still loses one join in a few where polls last 1 ms; the service's last 200
 def test_partitions_that_are_added_are_assigned_to_a_member_that_polls_briefly(
     connections: KafkaConnections, topic: Callable[[str], str], eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +81,25 @@ def test_partitions_that_are_added_are_assigned_to_a_member_that_polls_briefly(
                 if partitions > 1:
                     admin.create_partitions({name: partitions})
                 eventually(partial(is_assigned, member.source, set(range(partitions))), 20)
+
+
+def test_partitions_move_among_members_that_poll_briefly(
+    connections: KafkaConnections, name: str, eventually: Eventually
+) -> None:
+    """One, two, three and again two members share two partitions; no rebalance is lost on the way."""
+
+    def settled(members: list[InputLog], *shares: int) -> bool:
+        for member in members:
+            member.poll(1)
+        return sorted(len(member.waiting) for member in members) == list(shares)
+
+    first, second, third = (InputLog(connections, name, name) for _ in range(3))
+    with closing(_Closer(first)), closing(_Closer(second)):
+        eventually(partial(settled, [first], 2), 20)
+        eventually(partial(settled, [first, second], 1, 1), 30)
+        with closing(_Closer(third)):
+            eventually(partial(settled, [first, second, third], 0, 1, 1), 30)
+        eventually(partial(settled, [first, second], 1, 1), 30)
 
 
 def is_assigned(source: InputLog, partitions: set[int]) -> bool:
