@@ -177,7 +177,7 @@ class Service:
         topics = self._settings.config.kafka.topics
         input_id, ledger_id = self._found.topics[topics.visits].topic_id, self._found.topics[topics.alerts].topic_id
         mark = fingerprint(self._settings.scheme, self._settings.hasher.key_digest, input_id)
-        place = LedgerPlace(topics.alerts, ledger_id, input_id, mark)
+        place = LedgerPlace(topics.alerts, ledger_id, input_id, mark, self._clock.now())
 
         def take_over(partition: int) -> Owner:
             return Owner(self._settings.kafka, place, partition, self._settings.scheme, self._noise, self._clock)

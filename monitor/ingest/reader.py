@@ -25,7 +25,7 @@ from monitor.ingest.decode import Columns, Refusal, decode_records
 from monitor.ingest.source import Fetched, InputLog
 from monitor.scheme import Scheme
 from monitor.signals import Signal
-from monitor.windows.facts import SINCE_EVER, Span, Windows
+from monitor.windows.facts import SINCE_EVER, Question, Span, Windows
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ class Reader:
         """
         if self._clock.simulated:
             return first, SINCE_EVER
-        since = self._scheme.slots.slot_of(self._clock.now()) - self._scheme.lookback
+        since = self._scheme.slots.slot_of(self._now()) - self._scheme.lookback
         offset = self._source.offset_at(partition, self._scheme.slots.start(since - self._scheme.ahead))
         offset = end if offset is None else offset
         # Asked for after the offset, so that what expired meanwhile can't look kept.
@@ -175,7 +175,7 @@ class Reader:
         They were stamped no later than it, so their visits lie at most F slots ahead of its slot.
         """
         slots, ahead = self._scheme.slots, self._scheme.ahead
-        now = slots.slot_of(self._clock.now() + self._scheme.tolerance)
+        now = slots.slot_of(self._now() + self._scheme.tolerance)
         if first == end:
             return now + 1 + ahead
         beyond = range(since - ahead + 1, now + 1)
@@ -197,11 +197,21 @@ class Reader:
 
     def _lost(self, partition: int, offset: int) -> None:
         """Records are gone unread, and with them visits up to F slots ahead of now; reading goes on at an offset."""
-        now = self._clock.now() + self._scheme.tolerance
+        now = self._now() + self._scheme.tolerance
         since = self._scheme.slots.slot_of(now) + self._scheme.ahead + 1
         self._windows.restart(partition, offset, since)
         self._observer.recovery("log_lost_records")
         log.error("records of input partition %d are gone unread: answers are unknown for a window", partition)
+
+    def _now(self) -> int:
+        """The present by the store's clock, as answers are held to it.
+
+        By this machine's, if it is slow, records that are gone would seem older than they may be.
+        """
+        if self._clock.simulated:
+            return self._clock.now()
+        asked = self._windows.read({shard: Question() for shard in range(self._scheme.registry.shards)})
+        return max(reading.time for reading in asked.values())
 
     def _prepare(self, fetched: Sequence[Fetched]) -> _Batch:
         began = time.perf_counter()

@@ -26,12 +26,17 @@ OWNER_RECORDS_PER_REACH: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LedgerPlace:
-    """Where the ledger is: topic, its id, and the id of the input topic that the facts are read from."""
+    """Where the ledger is: topic, its id, and the id of the input topic that the facts are read from.
+
+    `looked_at`: an instant at which that input topic was there, by a clock that agreed with the servers' then. What
+    another topic held was produced before: an owner's own clock may have been set back by the time it takes over.
+    """
 
     topic: str
     topic_id: str
     input_topic_id: str
     fingerprint: str
+    looked_at: int
 
 
 class Owner:
@@ -119,8 +124,8 @@ class Owner:
         known.require_service(self._scheme.name, self._place.topic)
         since = known.input_since
         if known.input_topic_id not in ("", self._place.input_topic_id):
-            now = self._clock.now() + self._scheme.tolerance
-            since = self._scheme.slots.slot_of(now) + self._scheme.ahead + 1
+            produced_before = self._place.looked_at + self._scheme.tolerance
+            since = self._scheme.slots.slot_of(produced_before) + self._scheme.ahead + 1
         return replace(
             known,
             input_topic_id=self._place.input_topic_id,

@@ -55,7 +55,7 @@ def published(
         ledger = kafka_settings.topics.alerts
         with closing(connections.admin()) as admin:
             topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
-        place = LedgerPlace(ledger, topic_id, "input", "fingerprint")
+        place = LedgerPlace(ledger, topic_id, "input", "fingerprint", scheme.slots.start(tick))
         clock = SteppedClock(scheme.slots.start(tick))
         for partition in range(queues):
             with closing(Owner(connections, place, partition, scheme, OneSidedNoise(SystemEntropy()), clock)) as owner:

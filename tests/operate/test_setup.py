@@ -104,7 +104,7 @@ def test_ledger_lost_pauses_every_location_from_then_on(
     clock = SteppedClock(now)
     said: dict[int, set[str]] = {}
     for partition in (0, 1):
-        place = LedgerPlace(ledger, topic_id, "input", "fingerprint")
+        place = LedgerPlace(ledger, topic_id, "input", "fingerprint", now)
         with closing(Owner(connections, place, partition, scheme, OneSidedNoise(SystemEntropy()), clock)) as owner:
             for tick in (10, 35, 36):
                 answers = owner.decide(tick, Evidence({}, {})).answers

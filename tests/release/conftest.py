@@ -160,6 +160,6 @@ def make_ledger(
             open_writer(name, topic_id, partition).append(
                 [Record(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
             )
-        return LedgerPlace(name, topic_id, "input-1", "fingerprint-1")
+        return LedgerPlace(name, topic_id, "input-1", "fingerprint-1", ORIGIN)
 
     return make

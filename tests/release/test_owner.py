@@ -132,7 +132,7 @@ def test_an_uninitialised_ledger_is_refused(
 ) -> None:
     """Without its first record nobody knows what was spent; nothing is appended."""
     name, topic_id = make_topic("ledger")
-    place = LedgerPlace(name, topic_id, "input-1", "f")
+    place = LedgerPlace(name, topic_id, "input-1", "f", 0)
     with pytest.raises(LedgerError, match=f"partition 0 of {name} has no first record.*topics --create"):
         take_over(place)
     assert ledger(connections, place) == []
@@ -245,8 +245,9 @@ def test_answers_that_expired_under_a_shorter_window_count_as_spent_under_a_long
 def test_another_input_topic_sets_input_since_and_later_owners_keep_it(
     connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
 ) -> None:
-    """
-    The input was made anew in slot 7, F = 1: visits of slots up to 8 may be lost, so the facts are whole from slot 9.
+    """Whole from when on is reckoned from when the input was looked at, whenever, and by which clock, it is taken over.
+
+    It was seen to be another in slot 7, F = 1: visits of slots up to 8 may be lost, so the facts are whole from slot 9.
 
         slot      6  7  8  9
                   .  .  .  #
@@ -254,8 +255,9 @@ def test_another_input_topic_sets_input_since_and_later_owners_keep_it(
     scheme = make_scheme(ahead=1)
     place = make_ledger()
     assert take_over(place, scheme=scheme).state.terms == Terms("town", 1, None, "input-1", None, "fingerprint-1")
-    at(clock, scheme, 7)
-    moved = replace(place, input_topic_id="input-2", fingerprint="fingerprint-2")
+    seen = scheme.slots.start(7)
+    moved = replace(place, input_topic_id="input-2", fingerprint="fingerprint-2", looked_at=seen)
+    at(clock, scheme, 5)
     expected = Terms("town", 1, None, "input-2", 9, "fingerprint-2")
     assert take_over(moved, scheme=scheme).state.terms == expected
     at(clock, scheme, 20)
