@@ -25,6 +25,7 @@ PEOPLE = 2
 TICKS = 6
 QS = (Fraction(1, 2), Fraction(9, 10))
 SHAPES = list(product((1, 2, 3), (0, 1), (1, 2, 3), (1, 2, 3)))  # W, F, k, T
+H_SLOTS = (1, 2, 3, 4)
 
 
 def rule_of(window: int, ahead: int, answers: int, threshold: int) -> OverTimeRule:
@@ -88,6 +89,11 @@ def visit_ranges(reach: int, ticks: int) -> list[range]:
     return [range(first, last) for first in range(ticks) for last in range(first + 1, min(first + reach, ticks) + 1)]
 
 
+def coming(rule: OverTimeRule, slots: int) -> range:
+    """The ticks whose counts hold the visits of somebody who comes in each of `slots` slots: N = H + W + A - 1."""
+    return range(1, slots + rule.reach)
+
+
 @pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("q", QS)
 def test_one_visit_costs_exactly_its_locations_epsilon_at_worst(
@@ -104,21 +110,28 @@ def test_one_visit_costs_exactly_its_locations_epsilon_at_worst(
     assert enumerated > 80_000
 
 
-@pytest.mark.parametrize(
-    ("window", "ahead", "answers", "threshold"), [shape for shape in SHAPES if shape[2] <= shape[0] + 1]
-)
-@pytest.mark.parametrize("slots", [1, 2, 3, 4])
+@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
+@pytest.mark.parametrize("slots", H_SLOTS)
 def test_a_person_who_keeps_coming_pays_exactly_what_the_formula_says(
     slots: int, window: int, ahead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
-    """H slots of visits are in the counts of N = H + W + A - 1 ticks; the formula's number of answers is met."""
+    """
+    H slots of visits are in the counts of N = H + W + A - 1 ticks; for k ≤ W + A the formula's answers are met.
+
+        W = 1, F = 0, k = 3, H = 1: three answers a window are allowed, but the visit is in the counts of two ticks
+
+            tick      0  1  2
+            counted      x  x
+            answer    .  z  z      2/3·ε_l, where the formula states ε_l
+    """
     q = Fraction(1, 2)
     rule = rule_of(window, ahead, answers, threshold)
     mechanism = mechanism_of(rule, one_sided(q, cap_of(threshold)), cap_of(threshold))
-    counted = range(1, slots + rule.reach)
+    counted = coming(rule, slots)
     worst = worst_ratio(mechanism, (), streams(counted, counted.stop + 1))
     most = most_answers(answers, window, ahead, slots)
-    assert worst == q**-most
+    assert worst == q ** -min(most, len(counted))
+    assert (most <= len(counted)) == (answers <= rule.reach)
     assert over_time_payment(rule.epsilon, answers, window, ahead, slots) == most * rule.answer_epsilon
 
 
