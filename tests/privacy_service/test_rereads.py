@@ -12,6 +12,7 @@ import pytest
 from monitor.clock import SteppedClock
 from monitor.ingest.reader import Reader
 from monitor.release.loop import ReleaseLoop
+from monitor.scheme import Scheme
 from monitor.signals import Signal
 from monitor.times import HOUR, SECOND
 from monitor.windows.facts import SINCE_EVER, Question
@@ -40,6 +41,12 @@ class Log:
         return self.gone, len(self.slots)
 
 
+def reader_of(scheme: Scheme, log: Log, now: int) -> Any:
+    """A reader whose own clock is half a day slow: what counts is the store's, which says `now`."""
+    windows = MemoryWindows(scheme, PublicClock(now))
+    return cast("Any", Reader)(scheme, log, windows, None, None, None, PublicClock(now - 12 * HOUR))
+
+
 @pytest.mark.parametrize(("window", "ahead"), list(product((1, 2, 3), (0, 1, 2))))
 def test_facts_that_are_read_again_hold_every_visit_from_since_on(
     window: int, ahead: int, make_town: Callable[..., Any]
@@ -52,9 +59,8 @@ def test_facts_that_are_read_again_hold_every_visit_from_since_on(
     """
     scheme = make_town(window, ahead, 1, 1).scheme
     for slot in range(20, 24):
-        clock = PublicClock(scheme.slots.start(slot))
         log = Log(scheme.slots.origin, range(-5, slot + 1))
-        reader = cast("Any", Reader)(scheme, log, None, None, None, None, clock)
+        reader = reader_of(scheme, log, scheme.slots.start(slot))
         offset, since = reader._whole_from(0, *log.bounds(0))
         assert log.slots[offset] <= since - ahead
         assert since <= slot - window  # whole for the tick that closes next
@@ -77,8 +83,7 @@ def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
         slots = range(first, slot + 1)
         for gone in range(len(slots) + 1):
             log = Log(scheme.slots.origin, slots, gone)
-            clock = PublicClock(scheme.slots.start(slot) + 1)
-            reader = cast("Any", Reader)(scheme, log, None, None, None, None, clock)
+            reader = reader_of(scheme, log, scheme.slots.start(slot) + 1)
             offset, since = reader._whole_from(0, *log.bounds(0))
             unread = [at + ahead for at in slots[:offset]]
             assert all(last < since for last in unread)
