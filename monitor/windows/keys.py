@@ -3,6 +3,7 @@
     {name:fingerprint:shard}:meta         hash: p<partition> (progress), since, trimmed, dropped
     {name:fingerprint:shard}:w:<row>      sorted set: by person (keyed hash, 16 bytes), the last slot seen at the row
     {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes)
+    {name:fingerprint:0}:rights           nothing: a script tries here whether its user may run each command
 
 What is in braces is the hash tag: a shard's keys lie in one slot of Redis Cluster, so that they share transactions.
 """
@@ -41,6 +42,11 @@ class Keys:
     def meta(self, shard: int) -> str:
         """The hash that tells how far a shard's facts reach."""
         return f"{self.tag(shard)}:meta"
+
+    @property
+    def rights(self) -> str:
+        """Where commands are tried; nothing is left there."""
+        return f"{self.tag(0)}:rights"
 
     def window(self, shard: int, row: int) -> str:
         """The sorted set of who was last seen when at a watched row."""

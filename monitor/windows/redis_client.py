@@ -72,6 +72,7 @@ _KINDS: Final[dict[type[Exception], str]] = {  # redis-py takes the code off the
     NoPermissionError: "NOPERM",
 }
 _COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
+_KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
 _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
 
 
@@ -150,6 +151,8 @@ def failure(error: Exception, place: str) -> FailedError:
     if isinstance(error, LostError | OSError):
         reason = tls_reason(str(error), "redis") or "the connection was refused or lost"
         return UnreachableError(f"{place} cannot be reached: {reason}")
+    if _KEY.search(str(error)):
+        return WindowsError(f"{place} refused a key (NOPERM): see that its user may use all keys of this service")
     if isinstance(error, ResponseError):
         command = _COMMAND.search(str(error))
         named = f"the command {command[1]}" if command else "a command"

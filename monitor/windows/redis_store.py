@@ -144,14 +144,20 @@ class RedisWindows:
             return next(iter(found), None) is None
 
     def check(self) -> None:
-        """See that the store is there and evicts nothing.
+        """See that the store is there, evicts nothing, and lets this user run every command that is needed.
+
+        A state that passes (a replica, no memory) is left to whoever writes: counting may go on in it.
 
         Raises:
             EvictionError: if a server's `maxmemory-policy` is other than `noeviction`.
+            WindowsError: if a command, or these keys, are not granted.
         """
         with self._plainly():
             self._client.ping()
             policies = _eviction_policies(self._client)
+            told = self._execute([_eval("rights", [self._keys.rights])], transaction=False)[0]
+        if isinstance(told, Exception) and not passes(told):
+            raise failure(told, where(self._client))
         for place, policy in policies.items():
             if policy != "noeviction":
                 raise EvictionError(
@@ -218,7 +224,9 @@ class RedisWindows:
         if passes(error):
             raise failure(error, where(self._client))
         with self._plainly():
-            self._execute([_eval("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False)
+            dropped = self._execute([_eval("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False)[0]
+        if isinstance(dropped, Exception):
+            raise failure(dropped, where(self._client))
         if error_code(error) != "WRONGTYPE":
             raise failure(error, where(self._client))
         tag = self._keys.tag(shard)

@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- Run every command that the other scripts and the transactions use, so that one which this user may not run is told
+-- at start, and not when it is needed first, which for some is after a fault.
+--
+-- KEYS[1]  a key that nobody else uses, in a shard's slot; there is nothing under it afterwards, whatever is refused
+--
+-- Returns 1, or the error of the first command that is refused. Redis 7 does not say which one that was.
+
+local key = KEYS[1]
+local commands = {
+  {'TIME'}, {'TYPE', key},
+  {'HGET', key, 'f'}, {'HGETALL', key}, {'HKEYS', key}, {'HDEL', key, 'f'},
+  {'ZCOUNT', key, 0, '+inf'}, {'ZREMRANGEBYSCORE', key, '-inf', 0}, {'ZADD', key, 'XX', 0, 'm'},
+  {'SMEMBERS', key}, {'EXPIRE', key, 1}, {'UNLINK', key},
+  {'HSET', key, 'f', 0}, {'UNLINK', key}, {'HSETNX', key, 'f', 0}, {'UNLINK', key}, {'SADD', key, 'm'}, {'UNLINK', key},
+}
+for _, command in ipairs(commands) do
+  local reply = redis.pcall(unpack(command))
+  local refusal = type(reply) == 'table' and reply.err
+  if refusal and (string.find(refusal, 'permissions', 1, true) or string.find(refusal, "can't run", 1, true)) then
+    return redis.error_reply("NOPERM no permissions to run the '" .. string.lower(command[1]) .. "' command")
+  elseif refusal then
+    return redis.error_reply(refusal)
+  end
+end
+return 1
