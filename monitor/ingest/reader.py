@@ -302,8 +302,13 @@ def _lowest(progress: Sequence[Mapping[int, int]], partition: int) -> int:
 
 
 def run_reader(reader: Reader, stop: threading.Event, alive: Callable[[str], None]) -> None:
-    """Turn the reader until told to stop, with growing pauses while a server is away."""
+    """Turn the reader until told to stop, with growing pauses while a server is away.
+
+    Reading may go well between two failures of writing: trouble that comes back before as long as the next pause would
+    be is taken for the same trouble, or a batch that nobody takes would be tried, and told of, many times a second.
+    """
     pause = FIRST_BACKOFF_SECONDS
+    calm_at = time.monotonic()
     try:
         while not stop.is_set():
             try:
@@ -313,8 +318,10 @@ def run_reader(reader: Reader, stop: threading.Event, alive: Callable[[str], Non
                 alive(f"reading: {error}")
                 stop.wait(pause)
                 pause = min(2 * pause, LONGEST_BACKOFF_SECONDS)
+                calm_at = time.monotonic() + pause
                 continue
-            pause = FIRST_BACKOFF_SECONDS
+            if time.monotonic() >= calm_at:
+                pause = FIRST_BACKOFF_SECONDS
             alive("")
     finally:
         reader.close()
