@@ -6,15 +6,19 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.clock import SteppedClock
+from monitor.errors import UnreachableError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.release.decide import Decider
+from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import Owner
 from monitor.release.state import LedgerState
+from monitor.signals import Signal
 
 
 @dataclass
@@ -68,3 +72,43 @@ def test_an_owner_never_decides_what_the_ledger_holds(make_town: Callable[..., A
     for record in records:
         owner.state.fold(record, town.scheme.slots)
     assert [owner.may_decide(tick) for tick in (1, 2, 3)] == [False, False, True]
+
+
+@dataclass
+class Unacknowledged:
+    """A ledger that keeps what is appended, and acknowledges all but the first."""
+
+    kept: list[Any] = field(default_factory=list)
+    closed: bool = False
+
+    def append(self, records: Any) -> int:
+        self.kept += records
+        if len(self.kept) == len(records):
+            raise UnreachableError("no broker answers")
+        return len(self.kept) - 1
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_tick_whose_append_fails_is_not_decided_again(make_town: Callable[..., Any]) -> None:
+    """
+    Its answers may be in the ledger: the owner is let go, and the next one finds out by reading (rule 4).
+
+        draw      0        5
+        append    kept, ?  -
+    """
+    town = make_town(2, 0, 1, 2, times=())
+    owner, ledger, noise = object.__new__(Owner), Unacknowledged(), Given([0, 5])
+    owner.partition, owner.state, owner.first_tick = 0, LedgerState(), 0
+    owner._scheme, owner._writer = town.scheme, cast("Any", ledger)
+    owner._decider = Decider(town.scheme, [0], noise)
+    loop = cast("Any", ReleaseLoop)(town.scheme, None, None, None, None, None, SteppedClock(0), Signal())
+    loop._owners[0] = owner
+    assert loop._decided(owner, 2, town._evidence(2, {})) is None
+    assert (loop.owners, ledger.closed) == ({}, True)
+    told: dict[bytes, set[Any]] = {}
+    for record in ledger.kept:
+        told.setdefault(dict(record.headers)["ce_id"], set()).add(record)
+    assert [len(records) for records in told.values()] == [1, 1]
+    assert noise.draws == [5]

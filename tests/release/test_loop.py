@@ -17,7 +17,7 @@ from monitor.contracts.alerts import TYPE_PREFIX
 from monitor.embedded import EmbeddedValkey
 from monitor.errors import InputChangedError, UnreachableError
 from monitor.release.barrier import InputTopic
-from monitor.release.ledger import read_partition
+from monitor.release.ledger import Record, read_partition
 from monitor.release.loop import ReleaseLoop, run_release
 from monitor.release.membership import Membership
 from monitor.release.owner import LedgerPlace, Owner
@@ -441,6 +441,39 @@ class TestOwnership:
         assert [json.loads(record.value)["tick"] for record in first.loop.last_records] == [1, 1, 1]
         told = [kind for kind in ended(connections, first.place) if kind != "owner"]
         assert told == ["over_time"] * 9, "tick 0, its bytes again by the takeover, tick 1"
+
+    def test_an_append_whose_outcome_is_not_known_is_taken_over_and_never_drawn_again(
+        self, make_world: MakeWorld, make_scheme: Make, clock: SteppedClock, connections: KafkaConnections, noise: Any
+    ) -> None:
+        """
+        The answers of tick 0 are in the ledger, their acknowledgement is lost; the next draw would be another answer.
+
+            draw      0          9
+            append    sent, ?    -     taken over anew: the same bytes once more (rule 4)
+        """
+        scheme = make_scheme(places=1)
+        world = make_world(scheme, clock)
+        noise.script = [0, 9, 9]
+        world.loop.sync(1)
+        writer = world.loop.owners[0]._writer
+        append = writer.append
+
+        def unacknowledged(records: Sequence[Record]) -> int:
+            append(records)
+            writer.append = append  # type: ignore[method-assign]  # once
+            raise UnreachableError("no broker answers")
+
+        writer.append = unacknowledged  # type: ignore[method-assign]  # as above
+        clock.move_to(released(scheme, 0))
+        world.loop.tick(0, world.stop)
+        world.loop.sync(1)
+        world.loop.tick(0, world.stop)
+        told: dict[bytes, set[Record]] = {}
+        for _, record in read_partition(connections, world.place.topic, 0):
+            told.setdefault(dict(record.headers)["ce_id"], set()).add(record)
+        assert {len(records) for records in told.values()} == {1}
+        assert ended(connections, world.place) == ["owner", "over_time", "owner", "over_time"]
+        assert len(noise.drawn) == 1
 
     def test_an_input_that_was_made_anew_ends_the_loop(
         self, make_world: MakeWorld, make_scheme: Make, clock: SteppedClock, admin: Any, eventually: Eventually
