@@ -268,11 +268,23 @@ def test_a_gaps_tie_is_extended_until_it_is_decided(offset: int) -> None:
     assert OneSidedNoise(entropy).reaches(ONE, np.array([3])).tolist() == [offset <= 0]
 
 
+def test_larger_gaps_leave_what_is_known_of_smaller_ones() -> None:
+    """The cuts of gaps are kept, and more are added as larger gaps come: each decides by its own all the same."""
+    for offset in (-1, 1):
+        gaps = (2, 5, 3, 9, 5, 40)
+        parts = [(floor_exp(Fraction(gap, 7), 16) + offset).to_bytes(2, "little") for gap in gaps]
+        noise = OneSidedNoise(Scripted(*parts))
+        reached = [noise.reaches(Fraction(1, 7), np.array([gap])).item() for gap in gaps]
+        assert reached == [offset < 0] * len(gaps)
+
+
 def test_a_gap_of_zero_is_always_reached_and_none_is_no_question() -> None:
     """Whatever the bits; and no bits are drawn for no gaps."""
     noise = OneSidedNoise(Scripted(ALL_FIRST_BITS))
     assert noise.reaches(ONE, np.zeros(65536, dtype=np.int64)).all()
-    assert noise.reaches(ONE, np.zeros(0, dtype=np.int64)).size == 0
+    nothing = noise.reaches(ONE, np.zeros(0, dtype=np.int64))
+    assert nothing.tolist() == []
+    assert nothing.dtype == np.dtype(np.bool_)  # it chooses rows: a float array of none would be refused
     assert noise.geometric(ONE, 0).size == 0
 
 
