@@ -159,6 +159,8 @@ def test_two_sided_noise_on_a_grid_rounds_to_the_nearest() -> None:
     """And moves by the difference of two draws."""
     rule = AsymmetricLaplace(ONE, ONE, Fraction(1, 2), "not monotone")
     assert rule.release(Fraction(7, 10), Fixed([3, 1], ONE / 2)) == Fraction(1, 2) + 1
+    assert rule.release(Fraction(78, 100), Fixed([0, 0], ONE / 2)) == 1
+    assert rule.release(Fraction(3, 4), Fixed([0, 0], ONE / 2)) == 1
 
 
 @pytest.mark.parametrize(("direction", "counts"), [("decreasing", range(7)), ("increasing", range(3, 12))])
@@ -223,6 +225,9 @@ def test_counts_that_are_none_are_refused_without_being_said() -> None:
         rule.release([], noise)
     with pytest.raises(CountsError, match="one axis"):
         rule.release(np.array([[1]]), noise)
+    with pytest.raises(CountsError, match="above 2\\^53"):
+        rule.release([2**53 + 1], noise)
+    assert rule.release([2**53], noise).size == 1
 
 
 def test_other_parameters_that_are_none_are_refused() -> None:
@@ -239,5 +244,7 @@ def test_other_parameters_that_are_none_are_refused() -> None:
         AsymmetricLaplace(ONE, ONE, ONE).release(as_fraction(0.5), OneSidedNoise(SeededEntropy(1)))
     with pytest.raises(CountsError, match="threshold is 0"):
         OneSidedDecision(ONE, 0)
-    with pytest.raises(PrivacyError, match="q is 1"):
-        most_certain(ONE, 1)
+    assert OneSidedDecision(ONE, 1).decide([1], OneSidedNoise(SeededEntropy(1))).tolist() == [False]
+    for q in (ONE, Fraction(0)):
+        with pytest.raises(PrivacyError, match=f"q is {q}"):
+            most_certain(q, 1)

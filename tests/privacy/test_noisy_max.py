@@ -167,6 +167,13 @@ def test_ties_go_by_the_public_order() -> None:
     assert real(NoisyMaxRule(ONE, 3))((0, 2, 1), (0, 0, 1)) == ((1, 2), (2, 2), (0, 0))
 
 
+def test_ties_among_many_are_in_the_public_order_too() -> None:
+    """Sorting that is not stable shows it only beyond a handful of items."""
+    counts = tuple(place % 3 for place in range(3_000))
+    chosen = real(NoisyMaxRule(ONE, 1_500))(counts, [0] * 3_000)
+    assert [place for place, _ in chosen] == [*range(2, 3_000, 3), *range(1, 1_500, 3)]
+
+
 def test_hot_spots_are_algorithm_1_where_nobody_is_in_two_counts() -> None:
     """The service's k hot spots at ε, and `select` with one membership: the same from the same noise."""
     counts = np.array([3, 0, 5, 5, 1], dtype=np.int64)

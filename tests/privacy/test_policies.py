@@ -95,9 +95,28 @@ def test_the_policy_graph_and_its_minimum_step() -> None:
     assert chain.graph == {"a": {"b"}, "b": {"c"}, "c": frozenset()}
     assert [chain.minimum_step("a", goal) for goal in "abc"] == [0, 1, 2]
     assert chain.minimum_step("c", "a") is None
+    circle = Policy(frozenset("abc"), frozenset({("a", "b"), ("b", "a")}))
+    assert circle.minimum_step("a", "c") is None
     records = RecordPolicy.uniform(chain, 2)
     assert records.minimum_step((("a", "a"), ("b", "c")), (("b", "c"), ("c", "c"))) == 2 + 1
     assert records.minimum_step((("c", "a"),), (("a", "a"),)) is None
+
+
+def test_a_policy_covers_itself_and_what_has_fewer_pairs() -> None:
+    """Attribute by attribute; more pairs in one do not make up for fewer in another."""
+    symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
+    mixed = RecordPolicy((VISITED, Policy.symmetric((0, 1))))
+    assert TWO_PLACES.covers(TWO_PLACES)
+    assert symmetric.covers(mixed)
+    assert mixed.covers(TWO_PLACES)
+    assert not mixed.covers(symmetric)
+    assert not TWO_PLACES.covers(mixed)
+
+
+def test_a_query_answers_with_as_many_numbers_for_every_dataset() -> None:
+    """Else some of its changes would be left out of the sensitivity."""
+    with pytest.raises(ValueError, match="shorter"):
+        sum_sensitivity(TWO_PLACES, lambda record: [1] * (1 + record.count(1)))
 
 
 def test_steps_from_k_visitors_to_none_are_k() -> None:
