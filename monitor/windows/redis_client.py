@@ -72,6 +72,7 @@ _KINDS: Final[dict[type[Exception], str]] = {  # redis-py takes the code off the
     NoPermissionError: "NOPERM",
 }
 _COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
+_NO_MULTI: Final = "EXEC without MULTI"  # what redis-py passes on where MULTI was refused
 _KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
 _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
 
@@ -143,6 +144,11 @@ def error_code(error: Exception) -> str:
 
 def failure(error: Exception, place: str) -> FailedError:
     """What an error of redis-py means: its own text may hold a whole command, so none of it is passed on."""
+    while isinstance(error, RedisClusterException) and isinstance(of := error.__cause__ or error.__context__, REFUSALS):
+        error = of
+    refused = _refused(error)
+    if refused is not None:
+        return WindowsError(f"{place} refused {refused} (NOPERM): see that its user may use it")
     code = error_code(error)
     if code in _PASSING:
         return UnreachableError(f"{place}: {_PASSING[code]}")
@@ -151,13 +157,18 @@ def failure(error: Exception, place: str) -> FailedError:
     if isinstance(error, LostError | OSError):
         reason = tls_reason(str(error), "redis") or "the connection was refused or lost"
         return UnreachableError(f"{place} cannot be reached: {reason}")
-    if _KEY.search(str(error)):
-        return WindowsError(f"{place} refused a key (NOPERM): see that its user may use all keys of this service")
     if isinstance(error, ResponseError):
-        command = _COMMAND.search(str(error))
-        named = f"the command {command[1]}" if command else "a command"
-        return WindowsError(f"{place} refused {named} ({code or type(error).__name__}): see that its user may run it")
+        return WindowsError(f"{place} refused a command ({code or type(error).__name__}): see that its user may use it")
     return UnreachableError(f"{place} failed ({type(error).__name__})")
+
+
+def _refused(error: Exception) -> str | None:
+    """What the server's user has no right to, if that is what an error tells of."""
+    text = str(error)
+    if _KEY.search(text):
+        return "a key of this service"
+    command = "multi" if _NO_MULTI in text else (found := _COMMAND.search(text)) and found[1]
+    return f"the command {command}" if command else None
 
 
 def passes(error: Exception) -> bool:

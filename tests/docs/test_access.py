@@ -1,31 +1,27 @@
-"""The access list that the operations page gives suffices, on real servers."""
+"""The access list that the operations page gives suffices, and no command of it can be spared, on real servers."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
 
 from monitor.compile import compile_scheme
 from monitor.config import load_config, load_registry
 from monitor.embedded import EmbeddedValkey
+from monitor.errors import UnreachableError, WindowsError
 from monitor.scheme import Scheme
 from monitor.windows.facts import Question, ShardFacts, Span
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
+from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, redis_rules
 
-USER, SECRET = "location-monitor", "open sesame"
-
-
-def _rules(named: dict[str, Any]) -> list[str]:
-    line = re.search(r"^user location-monitor (.+)$", named["docs/operations.md"].text, re.MULTILINE)
-    assert line is not None
-    return [rule.replace("PASSWORD", SECRET) for rule in shlex.split(line[1].replace(">", "'>'"))]
+USER = "location-monitor"
 
 
 def _more_for_a_cluster(named: dict[str, Any]) -> list[str]:
@@ -48,7 +44,7 @@ def _user(url: str, rules: list[str]) -> Iterator[redis.Redis]:
 
 def _use(url: str, scheme: Scheme, *, cluster: bool) -> None:
     """Everything that the service asks of its store."""
-    client = redis_client(RedisAddress(url, USER, SECRET, None, cluster))
+    client = redis_client(RedisAddress(url, USER, REDIS_SECRET, None, cluster))
     windows = RedisWindows(scheme, "0123456789abcdef", client)
     row = int(scheme.watched_rows[0])
     shard = int(scheme.registry.shard[row])
@@ -78,8 +74,12 @@ def _refused(client: redis.Redis) -> set[str]:
     return {str(entry["object"]) for entry in client.acl_log()} - {"client|setinfo"}
 
 
-def test_the_access_list_suffices_on_one_server(named: dict[str, Any], root: Path, any_redis: str) -> None:
-    with _user(any_redis, _rules(named)) as client:
+def _refusal(command: str) -> str:
+    return rf"refused the command {re.escape(command)} \(NOPERM\): see that its user may use it"
+
+
+def test_the_access_list_suffices_on_one_server(root: Path, any_redis: str) -> None:
+    with _user(any_redis, redis_rules()) as client:
         _use(any_redis, _scheme(root), cluster=False)
         assert _refused(client) == set()
 
@@ -87,6 +87,49 @@ def test_the_access_list_suffices_on_one_server(named: dict[str, Any], root: Pat
 def test_with_what_is_added_it_suffices_on_a_cluster(
     named: dict[str, Any], root: Path, valkey_cluster: EmbeddedValkey
 ) -> None:
-    with _user(valkey_cluster.url, [*_rules(named), *_more_for_a_cluster(named)]) as client:
+    with _user(valkey_cluster.url, [*redis_rules(), *_more_for_a_cluster(named)]) as client:
         _use(valkey_cluster.url, _scheme(root), cluster=True)
         assert _refused(client) == set()
+
+
+def test_no_command_of_the_access_list_can_be_spared_and_each_is_named_where_it_lacks(
+    root: Path, any_redis: str
+) -> None:
+    """One at a time; and all but those for transactions and `replay` are missed before anything is done."""
+    scheme, late = _scheme(root), {"multi", "exec", "scan"}
+    assert len(REDIS_COMMANDS) > 15
+    for command in REDIS_COMMANDS:
+        with _user(any_redis, [*redis_rules(), f"-{command}"]) as client:
+            with pytest.raises(
+                WindowsError, match=rf"refused the command {command} \(NOPERM\): see that its user may use it"
+            ):
+                _use(any_redis, scheme, cluster=False)
+            assert command in late or not client.keys(), command
+
+
+def test_keys_that_are_not_granted_are_said_to_be(root: Path, any_redis: str) -> None:
+    with (
+        _user(any_redis, [*redis_rules(), "resetkeys", "~{town:*"]),
+        pytest.raises(WindowsError, match=r"refused a key of this service \(NOPERM\): see that its user may use it"),
+    ):
+        _use(any_redis, _scheme(root), cluster=False)
+
+
+@pytest.mark.parametrize("command", ["command", "cluster|slots"])
+def test_what_is_added_for_a_cluster_is_needed_there(
+    named: dict[str, Any], root: Path, valkey_cluster: EmbeddedValkey, command: str
+) -> None:
+    """`asking` is for keys that move to another node; this cluster has one."""
+    more = _more_for_a_cluster(named)
+    assert f"+{command}" in more
+    rules = [rule for rule in more if rule != f"+{command}"]
+    with (
+        _user(valkey_cluster.url, [*redis_rules(), *rules]),
+        pytest.raises(WindowsError, match=_refusal(command)),
+    ):
+        _use(valkey_cluster.url, _scheme(root), cluster=True)
+
+
+def test_a_cluster_that_refuses_the_password_says_so(valkey_cluster: EmbeddedValkey) -> None:
+    with _user(valkey_cluster.url, redis_rules()), pytest.raises(UnreachableError, match="it wants a user and a passw"):
+        redis_client(RedisAddress(valkey_cluster.url, USER, "wrong", None, cluster=True))

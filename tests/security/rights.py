@@ -1,0 +1,85 @@
+"""The rights that the operations page gives to the service's users, read from that page."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
+
+TOPICS: Final = {"input": "visits", "output": "safety-alerts", "dead letters": "dead-letters"}
+REDIS_SECRET: Final = "planted-for-redis"  # noqa: S105  # it is planted to be looked for
+
+_PAGE: Final = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
+_ROW: Final = re.compile(r"^\| (.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Right:
+    """One operation on one resource, as a row of the page names it; `create` if it is for `topics --create` alone."""
+
+    kind: str
+    name: str
+    operation: str
+    create: bool
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.operation}"
+
+    @property
+    def lacked_by(self) -> str:
+        """A user who has all others."""
+        return re.sub(r"\W+", "-", f"without {self.kind} {self.name} {self.operation}")
+
+    def resource(self, service: str, ledger_id: str) -> str:
+        """What Kafka calls the resource."""
+        if self.kind == "topic":
+            return topics_of(service)[self.name]
+        if self.kind == "group":
+            return self.name.replace("<name>", service)
+        return "*" if "any" in self.name else ledger_id
+
+    def acl(self, user: str, service: str, ledger_id: str) -> ACL:
+        """The entry of Kafka's access list that grants it."""
+        word = re.sub(r"(?<!^)(?=[A-Z])", "_", self.operation).upper()
+        kind = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}.get(self.kind, ResourceType.TRANSACTIONAL_ID)
+        prefixed = "prefix" in self.name
+        pattern = ACLResourcePatternType.PREFIXED if prefixed else ACLResourcePatternType.LITERAL
+        name = ResourcePattern(kind, self.resource(service, ledger_id), pattern)
+        return ACL(f"User:{user}", "*", ACLOperation[word], ACLPermissionType.ALLOW, name)
+
+
+def topics_of(service: str) -> dict[str, str]:
+    """A service's topics: those of the city have plain names."""
+    return {what: name if service == "city" else f"{service}.{name}" for what, name in TOPICS.items()}
+
+
+def _kafka_rights() -> tuple[Right, ...]:
+    section = _PAGE.partition("### Access")[2].partition("\nEveryone else")[0]
+    rights = []
+    for resource, operations, purpose in _ROW.findall(section):
+        if resource in {"resource", "---"}:
+            continue
+        words = resource.replace("`", "").replace(",", "")
+        kind = "transactional id" if words.startswith("transactional id") else words.partition(" ")[0]
+        name = words.removeprefix(f"{kind} ")
+        rights += [Right(kind, name, operation, "--create" in purpose) for operation in operations.split(", ")]
+    return tuple(rights)
+
+
+ALL_KAFKA_RIGHTS: Final = _kafka_rights()
+KAFKA_RIGHTS: Final = tuple(right for right in ALL_KAFKA_RIGHTS if not right.create)
+"""What `run` needs, one operation each."""
+
+
+def redis_rules() -> list[str]:
+    """The access list of the page, word by word, with a password."""
+    line = re.search(r"^user location-monitor (.+)$", _PAGE, re.MULTILINE)
+    assert line is not None
+    return [rule.replace("PASSWORD", REDIS_SECRET) for rule in shlex.split(line[1].replace(">", "'>'"))]
+
+
+REDIS_COMMANDS: Final = tuple(rule[1:] for rule in redis_rules() if rule.startswith("+"))
