@@ -30,7 +30,7 @@ from monitor.planner.command import Shown, plan_command
 from monitor.replay.command import replay_command
 from monitor.run import run as run_service
 from monitor.run import stopped_by_signals
-from monitor.service import Settings, settings_of
+from monitor.service import Settings, kafka_connections, settings_of
 from monitor.times import parse_instant
 from monitor.watch import watch_command
 
@@ -203,21 +203,39 @@ def demo(seed: int) -> None:
 
 
 @main.command()
-@click.argument("visits", type=EXISTING)
+@click.argument("visits", type=EXISTING, required=False)
 @_config_option
-@click.option("--alerts", type=EXISTING, required=True, help="The output topic, as replay writes it.")
+@click.option("--alerts", type=EXISTING, help="With VISITS: the output topic, as replay writes it.")
 @click.option("--live", is_flag=True, help="Of a service that ran by the clock: ticks may have been skipped.")
 @told
-def audit(visits: Path, config_file: Path, alerts: Path, live: bool) -> None:  # noqa: FBT001  # by name
-    """Recount a run from its input, sharing no code with the service; exit 1 if it breaks a promise."""
+def audit(visits: Path | None, config_file: Path, alerts: Path | None, live: bool) -> None:  # noqa: FBT001  # by name
+    """Recount a run from its input, sharing no code with the service; exit 1 if it breaks a promise.
+
+    Without files the topics of the configuration are read: of a service that runs, or ran, by the clock.
+    """
+    if (visits is None) != (alerts is None):
+        raise UsageError("VISITS and --alerts go together; without both of them the topics are read")
     try:
-        with Console(stderr=True).status(f"Auditing {alerts}"):
-            report = recount.audit(visits, config_file, alerts, every_tick=not live)
+        with Console(stderr=True).status("Auditing"):
+            if visits is None or alerts is None:
+                report = _audit_topics(config_file)
+            else:
+                report = recount.audit(visits, config_file, alerts, every_tick=not live)
     except recount.AuditError as error:
         raise UsageError(str(error)) from error
     recount.render(report, Console())
     if not report.ok:
         sys.exit(EXIT_FAILED)
+
+
+def _audit_topics(config_file: Path) -> recount.Report:
+    config = load_config(config_file, os.environ)
+    kafka = kafka_connections(config)
+    with kafka.reached():
+        topics = config.kafka.topics
+        report, source, output = recount.audit_topics(config_file, kafka.consumer, topics.visits, topics.alerts)
+    recount.render_kept(source, output, Console())
+    return report
 
 
 def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:

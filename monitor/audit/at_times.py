@@ -42,18 +42,27 @@ class _Said:
 class AtTimesCheck:
     """Judges the snapshots of one monitor, in order of tick.
 
+    Where the output is not `whole`, a time's first snapshot is taken at its word for what was noisy before.
     `answers` are the noisy counts, each once; `statuses` the snapshots by status; `safe` the locations that complete
     snapshots called safe.
     """
 
     def __init__(
-        self, terms: Terms, monitor: AtTimesTerms, presence: Presence, sequence: Sequence, findings: Findings
+        self,
+        terms: Terms,
+        monitor: AtTimesTerms,
+        presence: Presence,
+        sequence: Sequence,
+        findings: Findings,
+        *,
+        whole: bool = True,
     ) -> None:
         self._terms = terms
         self._monitor = monitor
         self._presence = presence
         self._sequence = sequence
         self._findings = findings
+        self._whole = whole
         self._noisy: dict[tuple[int, int], dict[str, tuple[int, int]]] = {}
         self._live: tuple[int, frozenset[int]] = (0, frozenset())
         self.answers: list[TimedAnswer] = []
@@ -130,7 +139,8 @@ class AtTimesCheck:
 
     def _changes(self, said: _Said, noisy: dict[str, tuple[int, int]]) -> None:
         """Compare with the noisy counts so far: each is drawn once, at a complete tick, and stays."""
-        known = self._noisy.setdefault((said.time, said.shard), {})
+        before = {location: told for location, told in noisy.items() if told[0] < said.tick}
+        known = self._noisy.setdefault((said.time, said.shard), {} if self._whole else before)
         if noisy == known:
             return
         for location in known.keys() - noisy.keys():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -17,9 +17,11 @@ from monitor.audit.findings import FATES, FORM, PAID, TICKS, Findings, Report
 from monitor.audit.hot_spots import HotSpotsCheck
 from monitor.audit.over_time import OverTimeCheck
 from monitor.audit.payments import at_times_charges, hot_spots_charges, most_paid, over_time_charges
-from monitor.audit.records import Record, read_records
+from monitor.audit.records import Record, Told, each_once, read_file
 from monitor.audit.sequence import Sequence
 from monitor.audit.terms import Terms, read_terms
+from monitor.audit.text import instant
+from monitor.audit.topics import Kept, OpenConsumer, Topic, read_input, read_output
 from monitor.audit.visits import Visits, read_visits
 
 _KINDS: Final = {"over_time", "at_times", "hot_spots"}
@@ -34,6 +36,7 @@ class _Judge:
     terms: Terms
     visits: Visits
     every_tick: bool
+    whole: bool = True
     findings: Findings = field(default_factory=Findings)
     records: int = 0
     ticks: set[int] = field(default_factory=set)
@@ -49,12 +52,19 @@ class _Judge:
         self.presence |= {monitor.name: present(self.visits, self.terms, monitor) for monitor in self.terms.hot_spots}
         self.over_time = {
             monitor.name: OverTimeCheck(
-                self.terms, monitor, counted(self.visits, self.terms, monitor), sequence, self.findings
+                self.terms,
+                monitor,
+                counted(self.visits, self.terms, monitor),
+                sequence,
+                self.findings,
+                whole=self.whole,
             )
             for monitor in self.terms.over_time
         }
         self.at_times = {
-            monitor.name: AtTimesCheck(self.terms, monitor, self.presence[monitor.name], sequence, self.findings)
+            monitor.name: AtTimesCheck(
+                self.terms, monitor, self.presence[monitor.name], sequence, self.findings, whole=self.whole
+            )
             for monitor in self.terms.at_times
         }
 
@@ -71,9 +81,10 @@ class _Judge:
         return {**self.over_time, **self.at_times, **self.hot_spots}
 
     def take(self, record: Record) -> None:
-        """Judge a record; those of kinds for the service itself are passed over."""
+        """Judge a record; of those for the service itself it matters only whether a ledger was lost."""
         self.records += 1
         if record.kind not in _KINDS:
+            self._note_loss(record)
             return
         kinds: dict[str, Mapping[str, _Check]] = {
             "over_time": self.over_time,
@@ -83,13 +94,19 @@ class _Judge:
         try:
             check = kinds[record.kind].get(record.value["monitor"])
             if check is None:
-                self.findings.say(FORM, f"{record.ce_id} (line {record.line}): the configuration has no such monitor")
+                self.findings.say(FORM, f"{record.ce_id} ({record.place}): the configuration has no such monitor")
                 return
             self.ticks.add(int(record.value["tick"]))
             check.take(record)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            text = f"{record.ce_id} (line {record.line}): not as the interface says: {error!r}"
+            text = f"{record.ce_id} ({record.place}): not as the interface says: {error!r}"
             self.findings.say(FORM, text)
+
+    def _note_loss(self, record: Record) -> None:
+        lost_at = record.value.get("lost_at") if isinstance(record.value, dict) else None
+        if isinstance(lost_at, str):
+            for check in self.over_time.values():
+                check.lost_tick = self.terms.grid.slot_of(instant(lost_at))
 
     def finish(self) -> None:
         """Check what can be said only at the end."""
@@ -147,14 +164,36 @@ def audit(
         AuditError: one of the files cannot be read.
     """
     terms = read_terms(config)
-    judge = _Judge(terms, read_visits(visits, terms), every_tick)
-    for record in read_records(alerts, judge.findings):
+    return _report(_Judge(terms, read_visits(visits, terms), every_tick), read_file(alerts), fates)
+
+
+def audit_topics(config: Path, open_consumer: OpenConsumer, visits: str, alerts: str) -> tuple[Report, Kept, Kept]:
+    """Recount a run by the clock from its topics, as far back as they go: the report, and what the two still hold.
+
+    What has expired from the input lowers the counts that the answers are compared with, so that nothing is found wrong
+    that was right; what has expired from the output is taken from the first records that are left.
+
+    Args:
+        config: the configuration; what came from the environment must be written in it.
+        open_consumer: opens a kafka-python consumer without a group.
+        visits: the input topic.
+        alerts: the output topic.
+
+    Raises:
+        AuditError: the configuration or a topic cannot be read.
+    """
+    terms = read_terms(config)
+    output = Topic(open_consumer, alerts, committed=False)
+    source = Topic(open_consumer, visits, committed=True)  # opened later, so that it holds all that was answered about
+    judge = _Judge(terms, read_input(source, terms), every_tick=False, whole=not output.kept.expired)
+    return _report(judge, read_output(output), None), source.kept, output.kept
+
+
+def _report(judge: _Judge, records: Iterator[Told], said: Mapping[str, int] | None) -> Report:
+    """Judge all records, and say what was found."""
+    for record in each_once(records, judge.findings):
         judge.take(record)
     judge.finish()
-    return _report(judge, fates)
-
-
-def _report(judge: _Judge, said: Mapping[str, int] | None) -> Report:
     checks = judge.checks
     last_tick = max(judge.ticks, default=None)
     recounted = {} if last_tick is None else fates_of(judge.visits, judge.terms, last_tick)

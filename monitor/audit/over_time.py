@@ -54,18 +54,27 @@ class _Said:
 class OverTimeCheck:
     """Judges the records of one monitor, in order of tick.
 
-    `answers` are the noisy ones, `statuses` all by status.
+    `answers` are the noisy ones, `statuses` all by status. Where the output is not `whole`, a location's first record
+    is taken at its word for what was answered before. `lost_tick`: in which slot an earlier ledger was lost, if any.
     """
 
     def __init__(
-        self, terms: Terms, monitor: OverTimeTerms, counts: dict[str, Steps], sequence: Sequence, findings: Findings
+        self,
+        terms: Terms,
+        monitor: OverTimeTerms,
+        counts: dict[str, Steps],
+        sequence: Sequence,
+        findings: Findings,
+        *,
+        whole: bool = True,
     ) -> None:
         self._terms = terms
         self._monitor = monitor
         self._counts = counts
         self._sequence = sequence
         self._findings = findings
-        self._marks: dict[str, list[Mark]] = {location: [] for location in monitor.shares}
+        self._marks: dict[str, list[Mark]] = {location: [] for location in monitor.shares} if whole else {}
+        self.lost_tick: int | None = None
         self._cost = {location: share / monitor.answers for location, share in monitor.shares.items()}
         self.answers: list[Answer] = []
         self.statuses: Counter[str] = Counter()
@@ -133,10 +142,22 @@ class OverTimeCheck:
         if not math.isclose(said.value["p_value"], _chance(cost, noisy - threshold + 1), rel_tol=P_VALUE_RELATIVE):
             yield "p_value is not e^(-ε(z - T + 1))"
 
+    def _all_is_spent(self, said: _Said) -> bool:
+        """Whether it must pause because an earlier ledger was lost: all counted as spent then."""
+        if self.lost_tick is None or said.tick >= self.lost_tick + self._monitor.reach or said.status != "paused":
+            return False
+        self._marks[said.location] = _marks(said.value["answers"])
+        return True
+
     def _unaffordable(self, said: _Said) -> Iterator[str]:
         """What is wrong with the marks, the pause and the ε spent."""
         share, cost = self._monitor.shares[said.location], self._cost[said.location]
-        running = [mark for mark in self._marks[said.location] if mark.until >= said.tick]
+        if self._all_is_spent(said):
+            return
+        known = self._marks.get(said.location)
+        if known is None:
+            known = [mark for mark in _marks(said.value["answers"]) if mark.tick < said.tick]
+        running = [mark for mark in known if mark.until >= said.tick]
         spent = sum((mark.epsilon for mark in running), Fraction(0))
         affordable = spent + cost <= share
         if said.status == "paused" and affordable:

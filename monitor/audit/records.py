@@ -1,4 +1,4 @@
-"""What was published: the OUT file (interface, section 2), record by record, each ce_id once."""
+"""What was published, record by record, each ce_id once; and how the OUT file (interface, section 2) is read."""
 
 from __future__ import annotations
 
@@ -7,18 +7,28 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from monitor.audit.findings import BYTES, FORM, Findings
 from monitor.audit.terms import Terms
 from monitor.audit.text import AuditError, is_utc, utc
 
 
+class Told(NamedTuple):
+    """A record as it was read: where, its parts, and all its bytes."""
+
+    place: str
+    key: str
+    headers: dict[str, str]
+    value: Any
+    written: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of the output topic; `kind` is the last part of its ce_type."""
+    """One record of the output topic: where it was read; `kind` is the last part of its ce_type."""
 
-    line: int
+    place: str
     kind: str
     ce_id: str
     key: str
@@ -26,35 +36,47 @@ class Record:
     value: Any
 
 
-def read_records(path: Path, findings: Findings) -> Iterator[Record]:
+def each_once(records: Iterator[Told], findings: Findings) -> Iterator[Record]:
     """Yield every record but repeats; a repeat whose bytes differ is a violation, and is not judged further.
+
+    Raises:
+        AuditError: one is no record of the output topic.
+    """
+    digests: dict[str, bytes] = {}
+    for told in records:
+        try:
+            kind, ce_id = str(told.headers["ce_type"]).rpartition(".")[2], str(told.headers["ce_id"])
+        except (KeyError, TypeError) as error:
+            raise AuditError(f"{told.place}: expected a record of the output topic: {error!r}") from error
+        digest = hashlib.blake2b(told.written, digest_size=16).digest()
+        known = digests.setdefault(ce_id, digest)
+        if known is digest:
+            yield Record(told.place, kind, ce_id, told.key, told.headers, told.value)
+        elif known != digest:
+            findings.say(BYTES, f"{told.place}: {ce_id} was published before with other bytes")
+
+
+def read_file(path: Path) -> Iterator[Told]:
+    """Yield the records of an OUT file.
 
     Raises:
         AuditError: the file cannot be read, or a line of it is no record.
     """
-    digests: dict[str, bytes] = {}
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
-                record, digest = _record(path, number, line)
-                known = digests.setdefault(record.ce_id, digest)
-                if known is digest:
-                    yield record
-                elif known != digest:
-                    findings.say(BYTES, f"line {number}: {record.ce_id} was published before with other bytes")
+                yield _told(path, number, line)
     except (OSError, UnicodeDecodeError) as error:
         raise AuditError(f"{path} cannot be read: {error}") from error
 
 
-def _record(path: Path, number: int, line: str) -> tuple[Record, bytes]:
+def _told(path: Path, number: int, line: str) -> Told:
     try:
         said = json.loads(line)
         key, headers, value = said["key"], said["headers"], said["value"]
-        kind, ce_id = str(headers["ce_type"]).rpartition(".")[2], str(headers["ce_id"])
     except (ValueError, KeyError, TypeError) as error:
         raise AuditError(f"{path}, line {number}: expected a record of the output topic: {error!r}") from error
-    written = json.dumps([key, headers, value]).encode()
-    return Record(number, kind, ce_id, key, headers, value), hashlib.blake2b(written, digest_size=16).digest()
+    return Told(f"line {number}", key, headers, value, json.dumps([key, headers, value]).encode())
 
 
 def check_envelope(record: Record, terms: Terms, key: str, tick: int, findings: Findings) -> None:
@@ -74,7 +96,7 @@ def check_envelope(record: Record, terms: Terms, key: str, tick: int, findings: 
     if not is_utc(record.value.get("as_of"), as_of):
         wrong.append("as_of")
     for name in wrong:
-        findings.say(FORM, f"{record.ce_id} (line {record.line}): {name} is not that of tick {tick}, {utc(as_of)}")
+        findings.say(FORM, f"{record.ce_id} ({record.place}): {name} is not that of tick {tick}, {utc(as_of)}")
 
 
 def check_said(record: Record, expected: dict[str, object], findings: Findings) -> None:
@@ -82,4 +104,4 @@ def check_said(record: Record, expected: dict[str, object], findings: Findings) 
     for name, value in expected.items():
         said = record.value.get(name)
         if said != value:
-            findings.say(FORM, f"{record.ce_id} (line {record.line}): {name} is {said!r}, expected {value!r}")
+            findings.say(FORM, f"{record.ce_id} ({record.place}): {name} is {said!r}, expected {value!r}")

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.audit.findings import LISTED, ORACLES, Report
+from monitor.audit.topics import Kept
 
 
 def render(report: Report, console: Console) -> None:
@@ -29,6 +30,15 @@ def render(report: Report, console: Console) -> None:
         f"The most that one person paid within any period: ε = {report.paid} of {report.may_pay}", highlight=False
     )
     console.print("[green]Nothing wrong was found.[/]" if report.ok else "[red]The run breaks its promises.[/]")
+
+
+def render_kept(visits: Kept, alerts: Kept, console: Console) -> None:
+    """Print what was read from the topics, and what can't be recounted because it has expired."""
+    for name, kept in (("input", visits), ("output", alerts)):
+        text = f"The {name} topic holds {kept.records:,} records in {kept.partitions} partitions."
+        console.print(text + (" Earlier ones have expired." if kept.expired else ""), highlight=False)
+    if visits.expired:
+        console.print("Answers whose people are no longer in the input pass unchecked.", highlight=False)
 
 
 def _table(report: Report) -> Table:

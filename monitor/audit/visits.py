@@ -49,7 +49,9 @@ class Visits:
         return order[first:end]
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
+    """A visit as it was reported: ids, and instants."""
+
     person: str
     location: str
     arrived: int
@@ -66,7 +68,7 @@ def read_visits(path: Path, terms: Terms) -> Visits:
     limit = csv.field_size_limit(_FIELD_BYTES)  # of the whole process, so it is put back
     try:
         with _opened(path) as file:
-            return _judged(_lines(csv.reader(file), terms), terms)
+            return judged(_lines(csv.reader(file), terms), terms)
     except (OSError, EOFError, csv.Error, StopIteration, ValueError) as error:
         raise AuditError(f"{path}: not a replay file that can be read: {error}") from error
     finally:
@@ -79,7 +81,7 @@ def _opened(path: Path) -> IO[str]:
     return path.open(encoding="utf-8", errors="surrogateescape", newline="")
 
 
-def _lines(rows: Iterator[list[str]], terms: Terms) -> Iterator[_Line | None]:
+def _lines(rows: Iterator[list[str]], terms: Terms) -> Iterator[Line | None]:
     """Each line's visit; None for a line that is none."""
     header = next(rows, [])
     missing = {"person_id", "location_id", "arrived_at"} - set(header)
@@ -93,34 +95,51 @@ def _lines(rows: Iterator[list[str]], terms: Terms) -> Iterator[_Line | None]:
             yield None
 
 
-def _line(fields: dict[str, str], terms: Terms) -> _Line:
-    arrived = instant(fields["arrived_at"])
-    left = instant(fields["left_at"]) if fields.get("left_at") else arrived + terms.default_stay
-    reported = instant(fields["reported_at"]) if fields.get("reported_at") else left
-    if left < arrived or not (is_id(fields["person_id"]) and is_id(fields["location_id"])):
+def _line(fields: dict[str, str], terms: Terms) -> Line:
+    reported = instant(fields["reported_at"]) if fields.get("reported_at") else None
+    left = fields.get("left_at") or None
+    return line(fields["person_id"], fields["location_id"], fields["arrived_at"], left, reported, terms)
+
+
+def line(person: str, location: str, arrived: str, left: str | None, reported: int | None, terms: Terms) -> Line:
+    """A visit, if it is one; without `reported`, reported when it ended.
+
+    Raises:
+        ValueError: it is none.
+    """
+    arrived_at = instant(arrived)
+    left_at = arrived_at + terms.default_stay if left is None else instant(left)
+    if left_at < arrived_at or not (is_id(person) and is_id(location)):
         raise ValueError("expected valid ids, and left_at at or after arrived_at")
-    return _Line(fields["person_id"], fields["location_id"], arrived, left, reported)
+    return Line(person, location, arrived_at, left_at, left_at if reported is None else reported)
 
 
-def _judged(lines: Iterator[_Line | None], terms: Terms) -> Visits:
-    """A line that is no visit is reported just before the next one that is, or with the last."""
+def judged(lines: Iterator[Line | int | None], terms: Terms) -> Visits:
+    """Judge each visit by itself; what is none comes as when it was reported, or as None: just before the next visit.
+
+    Raises:
+        ValueError: there is no visit among them.
+    """
     people: dict[str, int] = {}
     taken: list[tuple[int, int, int, int, int]] = []
     dead: list[int] = []
     grid, waiting, current = terms.grid, 0, None
-    for line in lines:
-        if line is None:
+    for one in lines:
+        if one is None:
             waiting += 1
             continue
-        current = grid.slot_of(line.reported)
+        if isinstance(one, int):
+            dead.append(grid.slot_of(one))
+            continue
+        current = grid.slot_of(one.reported)
         dead += [current] * waiting
         waiting = 0
-        row = terms.rows.get(line.location)
-        if row is None or grid.slot_of(line.arrived) > current + terms.ahead:
+        row = terms.rows.get(one.location)
+        if row is None or grid.slot_of(one.arrived) > current + terms.ahead:
             dead.append(current)
             continue
-        left = min(line.left, grid.start(current + terms.ahead + 1))
-        taken.append((people.setdefault(line.person, len(people)), row, current, line.arrived, left))
+        left = min(one.left, grid.start(current + terms.ahead + 1))
+        taken.append((people.setdefault(one.person, len(people)), row, current, one.arrived, left))
     if current is None:
         raise ValueError("none of its lines is a visit")
     dead += [current] * waiting

@@ -18,7 +18,7 @@ from monitor.cli import main
 
 Tiny = Any  # the fixture of conftest.py
 
-ALLOWED = {"numpy", "yaml", "rich"}
+ALLOWED = {"numpy", "yaml", "rich", "kafka"}
 
 
 def imports(path: Path) -> set[str]:

@@ -1,0 +1,191 @@
+"""The audit off a real Kafka's topics: what they hold, what has expired of them, and the reading of input records."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from kafka import TopicPartition
+
+from monitor.audit.terms import read_terms
+from monitor.audit.text import AuditError
+from monitor.audit.topics import Topic, opened, read_output
+from monitor.cli import main
+from monitor.connections import KafkaConnections
+from monitor.embedded import EmbeddedKafka
+from monitor.ingest.decode import decode_records
+from tests.fuzz.records import Maker, make_seeds
+
+Tiny = Any  # the fixture of conftest.py
+
+LONGEST = str(2**63 - 1)
+
+
+@dataclass
+class Live:
+    """The tiny run on Kafka: its visits in two partitions, its output in one."""
+
+    tiny: Tiny
+    kafka: KafkaConnections
+    visits: str
+    alerts: str
+
+    def create(self) -> None:
+        configs = dict.fromkeys(("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"), LONGEST)
+        made = {"replication_factor": 1, "configs": configs | {"retention.ms": "-1"}}
+        with closing(self.kafka.admin()) as admin:
+            topics = {self.visits: made | {"num_partitions": 2}, self.alerts: made | {"num_partitions": 1}}
+            admin.create_topics(topics, wait_for_metadata=True)
+
+    def produce(self) -> None:
+        """Put what the tiny run holds now on its topics: one bare visit, the others one to a batch."""
+        with closing(self.kafka.producer()) as producer:
+            for number, row in enumerate(csv.DictReader(self.tiny.lines)):
+                reported = row.pop("reported_at") or row["left_at"]
+                record: Any = row if number == 0 else {"batch_id": str(number), "visits": [row]}
+                self._send(producer, self.visits, json.dumps(record).encode(), reported, number % 2)
+            for one in self.tiny.records:
+                value = json.dumps(one["value"]).encode()
+                headers = [(name, text.encode()) for name, text in one["headers"].items()]
+                self._send(producer, self.alerts, value, one["headers"]["ce_time"], 0, one["key"].encode(), headers)
+            producer.flush()
+
+    def _send(self, producer: Any, topic: str, value: bytes, time: str, partition: int, *rest: Any) -> None:
+        key, headers = rest or (None, [])
+        stamp = int(datetime.fromisoformat(time).timestamp() * 1_000)
+        producer.send(topic, value=value, key=key, headers=headers, partition=partition, timestamp_ms=stamp)
+
+    def forget(self, topic: str, below: int) -> None:
+        with closing(self.kafka.admin()) as admin:
+            admin.delete_records({TopicPartition(topic, 0): below})
+
+    def audit(self) -> tuple[int, str]:
+        """The command's exit code, and what it says."""
+        (self.tiny.folder / "person.key").write_text("a secret of thirty-two characters")
+        self.tiny.config = self.tiny.config.replace(
+            "accept_ahead: 1h}", "accept_ahead: 1h, person_key_file: person.key}"
+        )
+        self.tiny.config += (
+            f"kafka: {{bootstrap_servers: ['{self.kafka.bootstrap_servers[0]}'], "
+            f"topics: {{visits: {self.visits}, alerts: {self.alerts}, dead_letters: none}}}}\n"
+            "redis: {url: 'redis://localhost:6379/0'}\n"
+        )
+        config = self.tiny.write()[1]
+        result = CliRunner().invoke(main, ["audit", "--config", str(config)])
+        return result.exit_code, result.output
+
+
+@pytest.fixture
+def live(tiny: Tiny, kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Live:
+    made = Live(tiny, KafkaConnections((kafka.bootstrap_servers,)), topic("visits"), topic("alerts"))
+    made.create()
+    return made
+
+
+def test_without_files_the_topics_are_read_and_a_run_without_fault_exits_0(live: Live) -> None:
+    live.produce()
+    code, text = live.audit()
+    assert code == 0, text
+    assert "The input topic holds 4 records in 2 partitions." in text
+    assert "The output topic holds 10 records in 1 partitions." in text
+    assert "Nothing wrong was found." in text
+    assert "ε = 1 of 2" in text
+
+
+def test_a_safe_that_is_false_by_one_exits_1_and_says_where(live: Live) -> None:
+    live.tiny.lines += ["p5,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,"] * 2  # one person counts once
+    live.tiny.lines += ["p6,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,"]
+    live.produce()
+    code, text = live.audit()
+    assert code == 1
+    assert "walk/park, tick 6: said safe, and there were 2 people or more" in text
+
+
+def test_bytes_that_differ_are_found_where_json_is_the_same(live: Live) -> None:
+    live.produce()
+    again = live.tiny.records[0]
+    with closing(live.kafka.producer()) as producer:
+        headers = [(name, text.encode()) for name, text in again["headers"].items()]
+        value = json.dumps(again["value"], indent=1).encode()
+        live._send(producer, live.alerts, value, again["headers"]["ce_time"], 0, again["key"].encode(), headers)
+    code, text = live.audit()
+    assert code == 1
+    assert "partition 0, offset 10: walk/park/0 was published before with other bytes" in text
+
+
+def test_of_an_output_whose_beginning_expired_the_first_records_are_taken_at_their_word(live: Live) -> None:
+    """What was published before tick 3 is gone, and with it the noisy count of tick 1; later records still tell of it.
+
+    tick     0     1     2 │   3     4     5     6
+    says  safe     3       │ paused until 5   safe
+    """
+    live.produce()
+    live.forget(live.alerts, 4)
+    code, text = live.audit()
+    assert code == 0, text
+    assert "The output topic holds 6 records in 1 partitions. Earlier ones have expired." in text
+
+
+def test_an_input_that_expired_accuses_nobody_and_is_told(live: Live) -> None:
+    live.produce()
+    live.forget(live.visits, 1)
+    code, text = live.audit()
+    assert code == 0, text
+    assert "Answers whose people are no longer in the input pass unchecked." in text
+
+
+def test_a_pause_after_a_lost_ledger_is_as_it_must_be(live: Live) -> None:
+    """All counts as spent at 00:30, in slot 0: paused until W + A = 5 ticks after it."""
+    headers = {"ce_id": "owner/0/1", "ce_type": "org.location-monitor.owner", "ce_time": "2026-01-01T00:30:00Z"}
+    lost = {"key": "owner/0", "headers": headers, "value": {"lost_at": "2026-01-01T00:30:00Z"}}
+    live.tiny.remove("walk/park/0", "walk/park/1")
+    for tick in range(2, 5):
+        live.tiny.walk(tick, "paused", [], resumes_at="2026-01-01T06:00:00Z")
+    live.tiny.walk(5, "safe", [])
+    live.tiny.records.insert(0, lost)
+    live.produce()
+    code, text = live.audit()
+    assert code == 0, text
+    live.tiny.walk(5, "paused", [], resumes_at="2026-01-01T07:00:00Z")
+    assert not live.tiny.audit(every_tick=False).ok
+
+
+def test_files_come_both_or_not_at_all(tiny: Tiny) -> None:
+    visits, config, _alerts = tiny.write()
+    result = CliRunner().invoke(main, ["audit", str(visits), "--config", str(config)])
+    assert result.exit_code == 2
+    assert "VISITS and --alerts go together" in result.output
+
+
+def test_a_topic_that_is_not_there_or_holds_something_else_is_said(live: Live) -> None:
+    with pytest.raises(AuditError, match="there is no topic nowhere"):
+        Topic(live.kafka.consumer, "nowhere", committed=False)
+    with closing(live.kafka.producer()) as producer:
+        producer.send(live.alerts, value=b"{", partition=0).get(10)
+    with pytest.raises(AuditError, match="partition 0, offset 0: expected a record of the output topic"):
+        list(read_output(Topic(live.kafka.consumer, live.alerts, committed=False)))
+
+
+def test_input_records_are_opened_as_the_service_opens_them(tiny: Tiny) -> None:
+    """Twenty thousand generated records, good, strange, flipped and cut: the same visits, as many dead letters."""
+    terms = read_terms(tiny.write()[1])
+    values = [made.value for made in Maker(make_seeds(1_000), 3).records(20_000)]
+    columns = decode_records(values, terms.default_stay)
+    theirs: list[list[tuple[str, str, int, int]]] = [[] for _ in values]
+    for n, record in enumerate(columns.record.tolist()):
+        visit = columns.persons[n], columns.locations[n], int(columns.arrived[n]), int(columns.left[n])
+        theirs[record].append(visit)
+    refused = np.bincount([refusal.record for refusal in columns.refused], minlength=len(values))
+    for place, value in enumerate(values):
+        ours = list(opened(value, 7, terms))
+        visits = [(one.person, one.location, one.arrived, one.left) for one in ours if not isinstance(one, int)]
+        assert visits == theirs[place], value
+        assert len(ours) - len(visits) == refused[place], value
