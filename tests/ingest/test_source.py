@@ -14,6 +14,9 @@ from monitor.embedded import EmbeddedKafka
 from monitor.errors import UnreachableError
 from monitor.ingest.source import Fetched, InputLog
 
+CODECS = ["gzip", "snappy", "lz4", "zstd"]
+"""All that Kafka knows."""
+
 
 class Eventually(Protocol):
     """The type of the fixture `eventually`."""
@@ -130,6 +133,44 @@ def test_what_is_fetched_carries_values_timestamps_and_offsets(
     assert fetched(source, eventually) == Fetched(0, 1, 3, [b"b", b"c"], [6, 7], [1, 2])
     assert source.reading == {0: 3}
     assert source.waiting == {1}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_batches_are_read_however_their_producer_compressed_them(
+    codec: str, connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
+) -> None:
+    """One that could not be decompressed would be tried again for ever, and nothing behind it be read."""
+    values = [b"small", b"many blocks " * 30_000, b"last"]
+    with closing(connections.producer(compression_type=codec, linger_ms=200)) as producer:
+        sent = [producer.send(name, value=value, partition=0) for value in values]
+        assert [future.get(timeout=10).offset for future in sent] == [0, 1, 2]
+    source.go_on(0, 0)
+    read: list[bytes | None] = []
+    eventually(lambda: read.extend(v for some in source.poll(100) for v in some.values) or len(read) >= len(values))
+    assert read == values
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_batches_are_read_that_the_broker_compressed(
+    codec: str, connections: KafkaConnections, topic: Callable[[str], str], eventually: Eventually
+) -> None:
+    """By the topic's compression.type: in the forms that Java writes, which other libraries than ours wrote."""
+    name = topic("compressed")
+    values = [b"small", b"many blocks " * 30_000, b"last"]
+    with closing(connections.admin()) as admin:
+        made = {"num_partitions": 1, "replication_factor": 1, "configs": {"compression.type": codec}}
+        admin.create_topics({name: made}, wait_for_metadata=True)
+    with closing(connections.producer()) as producer:
+        for value in values:
+            producer.send(name, value=value, partition=0).get(timeout=10)
+    with closing(_Closer(InputLog(connections, name, name))) as member:
+        eventually(partial(is_assigned, member.source, {0}), 20)
+        member.source.go_on(0, 0)
+        read: list[bytes | None] = []
+        eventually(
+            lambda: read.extend(v for some in member.source.poll(100) for v in some.values) or len(read) >= len(values)
+        )
+        assert read == values
 
 
 def test_a_parked_partition_is_read_again_from_where_it_is_told(

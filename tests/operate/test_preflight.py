@@ -164,6 +164,24 @@ class TestLook:
         with pytest.raises(LedgerError, match=r"service\.shards is 3.*keep the number of shards"):
             looked(replace(scheme, registry=moved))
 
+    @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+    def test_a_ledger_is_read_whose_topic_compresses_it(
+        self,
+        codec: str,
+        looked: Callable[[Scheme], Found],
+        scheme: Scheme,
+        kafka_settings: KafkaSettings,
+        published: Callable[..., None],
+        altered: Callable[..., None],
+        create: Create,
+    ) -> None:
+        """The broker writes every batch anew in the topic's own compression.type, whatever we sent."""
+        create()
+        altered(kafka_settings.topics.alerts, compression_type=codec)
+        published(10)
+        marked = {key for state in looked(scheme).states for key in state.marks}
+        assert marked == {("stations", "place-0"), ("stations", "place-1")}
+
     def test_one_ledger_partition_takes_any_number_of_shards(
         self,
         looked: Callable[[Scheme], Found],
