@@ -39,7 +39,7 @@ class Scene:
     def __init__(self, town: Town) -> None:
         self.town = town
         town.create()
-        self.subscriber = Subscriber(town, town.shape.queues)
+        self.subscriber = Subscriber(town)
         town.traffic.start()
 
     def start(self, *arguments: str) -> Instance:

@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final, TypeVar
 
 ARMED: Final = Path(__file__).with_name("armed.py")
 POLL_SECONDS: Final = 0.03
+ENDPOINTS: Final = ("/metrics", "/healthz", "/readyz")
 
 _T = TypeVar("_T")
 
@@ -34,10 +37,14 @@ def until(condition: Callable[[], _T], seconds: float, what: str) -> _T:
 
 
 class Instance:
-    """One process that runs the service. `log` is where its output goes."""
+    """One process that runs the service. `log` is where its output goes.
+
+    `pages` keeps what its endpoints told each time before it was stopped, killed or told to end.
+    """
 
     def __init__(self, config: Path, log: Path, arguments: tuple[str, ...]) -> None:
         self.log = log
+        self.pages = log.with_suffix(".pages")
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, str(ARMED), "--config", str(config), *arguments],
@@ -69,11 +76,13 @@ class Instance:
 
     def kill(self) -> None:
         """SIGKILL, whatever state it is in."""
+        self.keep_pages()
         self._process.kill()
         self._process.wait()
 
     def pause(self) -> None:
         """SIGSTOP."""
+        self.keep_pages()
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -89,22 +98,32 @@ class Instance:
 
     def terminate(self, seconds: float = 45.0) -> int:
         """SIGTERM, and the exit code."""
+        self.keep_pages()
         self._process.send_signal(signal.SIGTERM)
         return self.wait(seconds)
 
+    def keep_pages(self) -> None:
+        """Note what all of its endpoints tell now, while it can tell."""
+        with self.pages.open("a") as file:
+            file.writelines(self.page(path) + "\n" for path in ENDPOINTS)
+
     def page(self, path: str = "/metrics") -> str:
-        """A page of its endpoint, also of a failing probe; empty before it listens."""
+        """A page of its endpoint, also of a failing probe; empty before it listens, and while it is stopped."""
         port = re.search(r"metrics and health on port (\d+)", self.text)
-        if port is None or self.code is not None:
+        if port is None or self.code is not None or self.is_stopped():
             return ""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}{path}", timeout=5) as answer:
                 return str(answer.read().decode())
-        except OSError:
+        except urllib.error.HTTPError as failing:
+            with failing:
+                return failing.read().decode()
+        except (OSError, HTTPException):
             return ""
 
     def end(self) -> None:
         """Leave nothing behind."""
         if self._process.poll() is None:
             os.kill(self._process.pid, signal.SIGCONT)
-            self.kill()
+            self._process.kill()
+            self._process.wait()

@@ -2,7 +2,8 @@
 
 `edges` watches six places with an ε at which a draw is above zero with a chance below 10^-17, so that a place is safe
 exactly if fewer than T people were there: a lost visit shows. `murmur` watches two with so little ε that draws vary:
-a second draw shows. `moments` asks about all places each four seconds. W = 6, F = 1: a pause lasts 8 ticks.
+a second draw shows. `moments` asks about all places each four seconds, and `crowds` which three were the fullest
+then. W = 6, F = 1: a pause lasts 8 ticks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -18,17 +19,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from monitor.check import check
 from monitor.clock import SystemClock
 from monitor.config import load_config, load_registry
-from monitor.errors import MonitorError
 from monitor.operate.setup import Beginning, Made, set_up
 from monitor.operate.topics import needs
 from monitor.service import Settings, settings_of
 from monitor.times import MINUTE, SECOND, format_instant
 from tests.faults.processes import Instance, until
+from tests.faults.reading import plain_consumer
 from tests.faults.traffic import Traffic
 
 KEY: Final = "0123456789abcdef0123456789abcdef"
@@ -79,6 +81,7 @@ def monitors(now: int) -> list[dict[str, Any]]:
             "epsilon": "40",
             "threshold": 2,
         },
+        {"name": "crowds", "kind": "hot_spots", "at": times, "reporting_horizon": "10s", "epsilon": "40", "top": 3},
     ]
 
 
@@ -121,6 +124,7 @@ class Town:
         self.settings = self.configured(self.tree)
         self.topics = self.settings.config.kafka.topics
         self.instances: list[Instance] = []
+        self.subscriber: Subscriber | None = None
         self.traffic = Traffic(self.settings.kafka, self.topics.visits, PLACES[:-1], seed)
 
     def configured(self, tree: dict[str, Any], config: Path | None = None) -> Settings:
@@ -155,6 +159,17 @@ class Town:
         """The slot of this moment."""
         return self.settings.scheme.slots.slot_of(time.time_ns() // 1_000)
 
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The brokers, for clients of the test's own."""
+        return self.settings.kafka.bootstrap_servers
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """The next offset of each partition of a topic."""
+        with closing(plain_consumer(self.servers, "read_uncommitted")) as consumer:
+            places = [TopicPartition(topic, partition) for partition in consumer.partitions_for_topic(topic) or ()]
+            return {place.partition: end for place, end in consumer.end_offsets(places).items()}
+
     @contextmanager
     def admin(self) -> Iterator[Any]:
         """An admin client."""
@@ -165,7 +180,7 @@ class Town:
         """Leave no process and no thread behind."""
         for instance in self.instances:
             instance.end()
-        if self.traffic._thread.is_alive():
+        if self.traffic.flows:
             self.traffic.stop()
 
 
@@ -176,14 +191,16 @@ def _exact(total: Fraction) -> str:
 class Subscriber:
     """An ordinary subscriber that reads uncommitted and remembers everything: what it saw, the public saw.
 
-    `said` holds the distinct bytes by ce_id, `values` the answers in the order in which they came.
+    It reads all partitions, also such as are added. `said` holds the distinct bytes by ce_id, `values` the answers in
+    the order in which they came.
     """
 
-    def __init__(self, town: Town, partitions: int) -> None:
-        self._town, self._partitions = town, partitions
+    def __init__(self, town: Town) -> None:
+        self._town = town
         self._stop = threading.Event()
         self.said: dict[str, set[bytes]] = {}
         self.values: list[dict[str, Any]] = []
+        town.subscriber = self
         self._thread = threading.Thread(target=self._run, name="subscriber", daemon=True)
         self._thread.start()
 
@@ -191,18 +208,13 @@ class Subscriber:
         while not self._stop.is_set():
             try:
                 self._read()
-            except (KafkaError, MonitorError, OSError):
+            except (KafkaError, OSError):
                 self._stop.wait(0.3)
 
     def _read(self) -> None:
-        from kafka import TopicPartition  # noqa: PLC0415  # its import warns, and only conftest says that it may
-
-        topic = self._town.topics.alerts
-        places = [TopicPartition(topic, partition) for partition in range(self._partitions)]
-        consumer = self._town.settings.kafka.consumer(isolation_level="read_uncommitted", auto_offset_reset="earliest")
+        consumer = plain_consumer(self._town.servers, "read_uncommitted")
         try:
-            consumer.assign(places)
-            consumer.seek_to_beginning(*places)
+            consumer.subscribe([self._town.topics.alerts])
             while not self._stop.is_set():
                 for records in consumer.poll(timeout_ms=100).values():
                     for record in records:
@@ -247,6 +259,11 @@ class Subscriber:
 
         return until(whole, seconds, f"answers above tick {since} without any unknown")
 
+    def is_whole(self) -> bool:
+        """Whether a tick that has closed lately has no answer that is unknown."""
+        lately = [value for value in list(self.values) if value["tick"] >= self._town.now() - 2]
+        return bool(lately) and all(value["status"] != "unknown" for value in lately)
+
     def statuses(self, monitor: str, since: int = 0) -> dict[tuple[str, int], str]:
         """By (location, tick) what an over_time monitor said."""
         return {
@@ -259,6 +276,3 @@ class Subscriber:
         """Read no more."""
         self._stop.set()
         self._thread.join(20)
-
-
-Wait = Callable[[], Any]

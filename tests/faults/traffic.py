@@ -1,12 +1,14 @@
 """Visits, produced without pause to the real input topic, and remembered with what Kafka acknowledged.
 
 Each location has phases of a few people, so that windows hold one less, as many as, or one more than the threshold:
-there a single lost visit is a false "safe". Some reports come late, some people stay on for a while, some visits come
-twice, and some are bad, each with a marker of its own.
+there a single lost visit is a false "safe". Some reports come late, some too late, some people stay on for a while or
+say that they will come, within what may be said ahead and beyond it; some visits come twice. In between come bad
+records of every kind.
 """
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import itertools
 import json
@@ -21,15 +23,20 @@ from kafka.errors import KafkaError
 
 from monitor.connections import KafkaConnections
 from monitor.times import MILLISECOND, SECOND, format_instant
+from tests.faults.bad_records import bad_records
 
 TURN_SECONDS: Final = 0.05
 PHASE: Final = 7 * SECOND
 CROWDS: Final = (0, 1, 2, 2, 3)
 
+# Beyond F of a town is what lies two slots of two seconds ahead.
+PLANNED: Final = (2 * SECOND, 4 * SECOND, 6 * SECOND, 8 * SECOND)
+LATE: Final = (5 * SECOND, 9 * SECOND, 13 * SECOND, 60 * SECOND)
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A good visit; instants in microseconds."""
+    """A visit that is valid by itself; instants in microseconds."""
 
     person: str
     location: str
@@ -49,12 +56,22 @@ class Acknowledged:
 @dataclass(frozen=True, slots=True)
 class _Report:
     visits: tuple[Visit, ...]
-    bad: tuple[str, ...]
-    value: bytes
+    letters: frozenset[tuple[str, str]]
+    key: bytes
+    value: bytes | None
+
+
+def fingerprint(key: bytes | None, value: bytes | None) -> bytes:
+    """What a record is known by."""
+    return hashlib.sha256(repr((key, hashlib.sha256(value or b"").digest(), value is None)).encode()).digest()
 
 
 class Traffic:
-    """A thread that produces until stopped. `acknowledged` and `bad` (markers) grow as Kafka acknowledges."""
+    """A thread that produces until stopped, and remembers what Kafka acknowledges.
+
+    `sent` holds by fingerprint (index, reason) of the dead letters that a record must become; visits that are too far
+    ahead are not among them, for that depends on the broker's timestamp. `renewed` is when another topic came.
+    """
 
     def __init__(self, connections: KafkaConnections, topic: str, locations: tuple[str, ...], seed: int) -> None:
         self._connections, self._topic, self._locations = connections, topic, locations
@@ -64,34 +81,46 @@ class Traffic:
         self._due: list[tuple[int, int, _Report]] = []
         self._order = itertools.count()
         self._number = 0
+        self._bad = bad_records(self._prefix)
         self._failed = threading.Event()
         self._producer: Any = None
         self._stop = threading.Event()
-        self.quiet = threading.Event()
-        self.acknowledged: list[Acknowledged] = []
-        self.bad: set[str] = set()
+        self._acknowledged: list[Acknowledged] = []
+        self._sent: dict[bytes, frozenset[tuple[str, str]]] = {}
+        self.renewed = 0
         self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
 
     @property
     def planted(self) -> str:
-        """What every person id begins with."""
+        """What every person id begins with, and every key."""
         return self._prefix
+
+    @property
+    def flows(self) -> bool:
+        """Whether it has begun, and not ended."""
+        return self._thread.is_alive()
 
     def start(self) -> None:
         """Begin to produce."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Produce no more, and wait until the outcome of everything is known."""
+        """Report one last person everywhere, produce no more, and wait until the outcome of everything is known."""
         self._stop.set()
         self._thread.join(90)
         if self._thread.is_alive():
             raise AssertionError("the traffic did not end")
 
     def known(self) -> list[Acknowledged]:
-        """What is acknowledged so far."""
+        """The visits that are acknowledged so far."""
         with self._lock:
-            return list(self.acknowledged)
+            return list(self._acknowledged)
+
+    @property
+    def sent(self) -> dict[bytes, frozenset[tuple[str, str]]]:
+        """The records that are acknowledged so far, since the topic was last made anew."""
+        with self._lock:
+            return dict(self._sent)
 
     def _run(self) -> None:
         phases: dict[str, int] = {}
@@ -102,10 +131,18 @@ class Traffic:
                     phases[location] = now + self._random.randint(PHASE // 2, PHASE)
                     self._plan(location, now, phases[location])
             self._send_due(now)
+        self._end()
         self._close()
 
+    def _end(self) -> None:
+        """Someone is in every window, and at a designated time, when all is looked at."""
+        now = time.time_ns() // 1_000
+        for location in self._locations:
+            self._number += 1
+            self._send(self._report(Visit(f"{self._prefix}-{self._number}", location, now - 5 * SECOND, now + SECOND)))
+
     def _plan(self, location: str, now: int, end: int) -> None:
-        """One phase: a few new people, each reported once or twice between now and its end."""
+        """One phase: a few new people, each reported once or twice between now and its end, and a bad record."""
         chance = self._random
         for _ in range(chance.choice(CROWDS)):
             self._number += 1
@@ -113,31 +150,40 @@ class Traffic:
             stay = chance.choice((SECOND, 3 * SECOND, 6 * SECOND))
             ahead = chance.choice((0, 0, 0, 3 * SECOND, 30 * SECOND))
             visit = Visit(f"{self._prefix}-{self._number}", location, seen - stay, seen + ahead)
-            for delay in chance.choice(((0,), (0,), (5 * SECOND,), (0, 2 * SECOND))):
-                heapq.heappush(self._due, (seen + delay, next(self._order), self._report(visit)))
+            for delay in chance.choice(((0,), (0,), (0,), (chance.choice(LATE),), (0, 2 * SECOND))):
+                self._put(seen + delay, self._report(visit))
+        self._number += 1
+        seen = chance.randint(now, end)
+        planned = seen + chance.choice(PLANNED)
+        visit = Visit(f"{self._prefix}-{self._number}", location, planned, planned + chance.choice((SECOND, PHASE)))
+        self._put(seen, _Report((visit,), frozenset(), visit.person.encode(), json.dumps(_shown(visit)).encode()))
+        bad = next(self._bad)
+        self._put(chance.randint(now, end), _Report((), bad.letters, bad.key, bad.value))
+
+    def _put(self, due: int, report: _Report) -> None:
+        heapq.heappush(self._due, (due, next(self._order), report))
 
     def _report(self, visit: Visit) -> _Report:
-        times = {"arrived_at": format_instant(visit.arrived), "left_at": format_instant(visit.left)}
-        good = {"person_id": visit.person, "location_id": visit.location, **times}
+        good = _shown(visit)
         self._number += 1
-        marker = f"{self._prefix}-bad-{self._number}-"
+        marker = f"{self._prefix}-bad-sibling-{self._number}"
+        key = visit.person.encode()
         match self._random.randrange(12):
             case 0:
                 value = json.dumps({"visits": [good, {**good, "person_id": marker, "location_id": "nowhere"}]})
-                return _Report((visit,), (marker,), value.encode())
+                return _Report((visit,), frozenset({("1", "unknown_location")}), key, value.encode())
             case 1:
                 bad = {"person_id": marker, "location_id": visit.location, "arrived_at": "2999-01-01T00:00:00Z"}
-                return _Report((visit,), (marker,), json.dumps({"visits": [bad, good]}).encode())
-            case 2:
-                return _Report((), (marker,), b'{"person_id": "' + marker.encode() + b"\xff")
+                value = json.dumps({"batch_id": 5, "visits": [bad, good, marker]})
+                letters = frozenset({("0", "too_far_ahead"), ("2", "not_a_visit")})
+                return _Report((visit,), letters, key, value.encode())
             case _:
-                return _Report((visit,), (), json.dumps(good).encode())
+                return _Report((visit,), frozenset(), key, json.dumps(good).encode())
 
     def _send_due(self, now: int) -> None:
         while self._due and self._due[0][0] <= now:
             _, _, report = heapq.heappop(self._due)
-            if not self.quiet.is_set():
-                self._send(report)
+            self._send(report)
 
     def _send(self, report: _Report) -> None:
         """Send, and remember once acknowledged; a producer that failed once is made anew."""
@@ -147,7 +193,7 @@ class Traffic:
                 self._failed.clear()
             if self._producer is None:
                 self._producer = self._connections.producer(delivery_timeout_ms=20_000, metadata_max_age_ms=1_000)
-            future = self._producer.send(self._topic, value=report.value)
+            future = self._producer.send(self._topic, key=report.key, value=report.value)
         except Exception:  # noqa: BLE001  # servers are away on purpose: whatever fails here was not acknowledged
             self._failed.set()
             return
@@ -161,8 +207,9 @@ class Traffic:
             now = time.time_ns() // 1_000
             stamped = metadata.timestamp * MILLISECOND if (metadata.timestamp or -1) > 0 else sent
             with self._lock:
-                self.acknowledged += [Acknowledged(visit, stamped, now) for visit in report.visits]
-                self.bad.update(report.bad)
+                self._acknowledged += [Acknowledged(visit, stamped, now) for visit in report.visits]
+                if sent >= self.renewed:
+                    self._sent[fingerprint(report.key, report.value)] = report.letters
 
         return told
 
@@ -171,6 +218,9 @@ class Traffic:
 
     def renew(self) -> None:
         """Forget what was known of the topic: another one has its name now."""
+        with self._lock:
+            self.renewed = time.time_ns() // 1_000
+            self._sent = {}
         self._failed.set()
 
     def _close(self) -> None:
@@ -181,3 +231,8 @@ class Traffic:
                 self._failed.set()
             self._producer.close(timeout=5)
             self._producer = None
+
+
+def _shown(visit: Visit) -> dict[str, str]:
+    times = {"arrived_at": format_instant(visit.arrived), "left_at": format_instant(visit.left)}
+    return {"person_id": visit.person, "location_id": visit.location, **times}
