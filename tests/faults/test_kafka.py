@@ -39,10 +39,35 @@ def input_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
 
 
 def output_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
-    """Shards stay where they were: Q is pinned by the ledger's first record."""
+    """Shards stay where they were, for whoever takes them over too: Q is pinned by the ledger's first record.
+
+    partitions  ├── 2 ──┼── 4, of which two have no shard ──────────
+    1st         ├───────────┤ killed
+    2nd                      ├─ starts ─────────────┤ killed
+    3rd                                  ├─ joins ──── has all ─────
+    """
     with scene.town.admin() as admin:
         admin.create_partitions({scene.town.topics.alerts: 4})
-    scene.subscriber.wait_new()
+    running(scene).kill()
+    second = scene.start()
+    scene.subscriber.wait_whole(60)
+    third = scene.start()
+    until(lambda: '"ok": true' in third.page("/readyz"), 40, "it has joined")
+    scene.subscriber.wait_whole(60)
+    second.kill()
+
+
+def reading_lags(_kafka: EmbeddedKafka, scene: Scene) -> None:
+    """The only instance is stopped for more than F + 2 slots, and reads then what was stamped long ago.
+
+    A visit's fate is that of its stamp: who was to arrive more than F slots after it is a dead letter, also if that
+    slot has come by the time of reading, and a departure is cut F slots after it.
+    """
+    town, instance = scene.town, running(scene)
+    instance.pause()
+    since = town.now()
+    until(lambda: town.now() > since + town.settings.scheme.ahead + 2, 30, "slots pass by")
+    instance.resume()
 
 
 def open_transaction(_kafka: EmbeddedKafka, scene: Scene) -> None:
@@ -83,6 +108,7 @@ FAULTS: dict[str, Fault] = {
         paused,
         input_partitions_added,
         output_partitions_added,
+        reading_lags,
         open_transaction,
         ledger_refuses,
         dead_letters_are_refused,
