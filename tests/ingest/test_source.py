@@ -117,6 +117,19 @@ def fetched(source: InputLog, eventually: Eventually) -> Fetched:
     return only
 
 
+def values_read(source: InputLog, number: int, eventually: Eventually) -> list[bytes | None]:
+    """So many values, over as many polls as it takes."""
+    read: list[bytes | None] = []
+
+    def enough() -> bool:
+        for some in source.poll(100):
+            read.extend(some.values)
+        return len(read) >= number
+
+    eventually(enough)
+    return read
+
+
 def test_nothing_is_read_before_somebody_says_where_to_begin(source: InputLog, put: Callable[..., None]) -> None:
     put(b"a")
     assert all(source.poll(100) == [] for _ in range(3))
@@ -145,9 +158,7 @@ def test_batches_are_read_however_their_producer_compressed_them(
         sent = [producer.send(name, value=value, partition=0) for value in values]
         assert [future.get(timeout=10).offset for future in sent] == [0, 1, 2]
     source.go_on(0, 0)
-    read: list[bytes | None] = []
-    eventually(lambda: read.extend(v for some in source.poll(100) for v in some.values) or len(read) >= len(values))
-    assert read == values
+    assert values_read(source, len(values), eventually) == values
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -166,11 +177,7 @@ def test_batches_are_read_that_the_broker_compressed(
     with closing(_Closer(InputLog(connections, name, name))) as member:
         eventually(partial(is_assigned, member.source, {0}), 20)
         member.source.go_on(0, 0)
-        read: list[bytes | None] = []
-        eventually(
-            lambda: read.extend(v for some in member.source.poll(100) for v in some.values) or len(read) >= len(values)
-        )
-        assert read == values
+        assert values_read(member.source, len(values), eventually) == values
 
 
 def test_a_parked_partition_is_read_again_from_where_it_is_told(
