@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
@@ -18,6 +19,7 @@ _LAST_DAY: Final = date(2199, 12, 31)
 _FIRST: Final = to_instant(datetime(1970, 1, 1, tzinfo=UTC))
 _LAST: Final = to_instant(datetime(2200, 1, 1, tzinfo=UTC))
 _MARGIN: Final = timedelta(days=2)  # more than any offset from UTC
+_TICK: Final = timedelta(microseconds=1)
 _AHEAD: Final = 32 * DAY  # so that a clock that moves on remakes the table once a month
 
 
@@ -32,7 +34,7 @@ class _Table:
 
 @dataclass(slots=True)
 class DesignatedTimes:
-    """All designated times of one monitor: single instants, and times of day in a time zone.
+    """All designated times of one monitor: single instants, and times of day in a time zone (UTC without one).
 
     Where clocks change, a time of day that comes twice counts once (the first), and one that is skipped moves by the
     length of the gap, as `datetime` has it.
@@ -60,6 +62,13 @@ class DesignatedTimes:
         """Whether a visit [arrived_at, left_at) covers any of them."""
         return self.between(arrived_at, left_at).size > 0
 
+    def digest(self) -> str:
+        """SHA-256 of all the designated times there are, in hexadecimal.
+
+        What an image says of a zone's clocks is in it: under other rules the same names mean other instants.
+        """
+        return hashlib.sha256(self._made(_FIRST, _LAST).times.astype("<i8").tobytes()).hexdigest()
+
     def _covering(self, low: int, high: int) -> _Table:
         low, high = max(low, _FIRST), min(high, _LAST)
         table = self._table
@@ -74,6 +83,14 @@ class DesignatedTimes:
     def _made(self, low: int, high: int) -> _Table:
         first = max(_FIRST_DAY, (to_datetime(low) - _MARGIN).date())
         last = min(_LAST_DAY, (to_datetime(high) + _MARGIN).date())
-        days = [first + timedelta(days=n) for n in range((last - first).days + 1)] if self.daily else []
-        found = [to_instant(datetime.combine(day, at, self.zone)) for day in days for at in self.daily]
-        return _Table(low, high, np.unique(np.array([*found, *self.instants], np.int64)))
+        days = (last - first).days + 1
+        found = [self._daily_from(datetime.combine(first, at), days) for at in self.daily]
+        return _Table(low, high, np.unique(np.concatenate([np.array(self.instants, np.int64), *found])))
+
+    def _daily_from(self, wall: datetime, days: int) -> NDArray[np.int64]:
+        """The instants of one time of day on consecutive days: what the wall shows, less the zone's offset then."""
+        zone = self.zone or UTC
+        walls = (wall + timedelta(days=n) for n in range(days))
+        offsets = ((zone.utcoffset(each) or timedelta()) // _TICK for each in walls)
+        begin = to_instant(wall.replace(tzinfo=UTC))
+        return begin + DAY * np.arange(days) - np.fromiter(offsets, np.int64, days)

@@ -44,7 +44,5 @@ def fingerprint(scheme: Scheme, key_digest: bytes, topic_id: str) -> str:
 
 
 def _designated(monitor: Timed) -> str:
-    times = monitor.times
-    daily = sorted(time.isoformat() for time in times.daily)
-    zone = times.zone.key if times.zone is not None else None
-    return json.dumps([sorted(times.instants), daily, zone, monitor.horizon])
+    # The instants themselves: a zone's name means others where an image brings other rules.
+    return json.dumps([monitor.times.digest(), monitor.horizon])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import time
 from fractions import Fraction
+from importlib.resources import files
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -57,6 +60,7 @@ IDLE: dict[str, Change] = {
     "at_times epsilon": lambda scheme: replace(
         scheme, at_times=(replace(scheme.at_times[0], epsilon=Fraction(2), threshold=8, name="night"),)
     ),
+    "a zone whose clocks show the same": lambda scheme: _at(scheme, "18:00", zone="Etc/GMT-9"),
     "a monitor twice": lambda scheme: replace(scheme, over_time=scheme.over_time * 2, at_times=scheme.at_times * 2),
 }
 
@@ -76,6 +80,22 @@ def test_what_decides_facts_changes_it(scheme: Scheme, change: Change) -> None:
 @pytest.mark.parametrize("change", IDLE.values(), ids=IDLE)
 def test_what_decides_no_facts_leaves_it(scheme: Scheme, change: Change) -> None:
     assert fingerprint(change(scheme), KEY_DIGEST, TOPIC) == fingerprint(scheme, KEY_DIGEST, TOPIC)
+
+
+def test_other_rules_under_the_same_zones_name_change_it(scheme: Scheme) -> None:
+    """As another image brings them: Cairo with summer time, and without, as Johannesburg has it.
+
+    Facts of 18:00 lie under 15:00Z by the ones and would be asked for under 16:00Z by the others: none are there, under
+    a progress that claims them.
+    """
+    found = set()
+    for rules in ("Cairo", "Johannesburg"):
+        with files("tzdata").joinpath("zoneinfo", "Africa", rules).open("rb") as file:
+            zone = ZoneInfo.from_file(file, key="Africa/Cairo")
+        times = DesignatedTimes((), (time(18),), zone)
+        changed = replace(scheme, at_times=(replace(scheme.at_times[0], times=times),))
+        found.add(fingerprint(changed, KEY_DIGEST, TOPIC))
+    assert len(found) == 2
 
 
 def test_another_hash_key_or_input_topic_changes_it(scheme: Scheme) -> None:
