@@ -224,13 +224,14 @@ class Traffic:
         self._failed.set()
 
     def _close(self) -> None:
-        if self._producer is not None:
+        """Wait for what is under way, and let the producer go, also one of which some is under way for good."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
             try:
-                self._producer.flush(timeout=20)
+                producer.flush(timeout=20)
+                producer.close(timeout=5)
             except KafkaError:
                 self._failed.set()
-            self._producer.close(timeout=5)
-            self._producer = None
 
 
 def _shown(visit: Visit) -> dict[str, str]:
