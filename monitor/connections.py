@@ -201,6 +201,6 @@ def _plainly(error: BaseException) -> str | None:
         return f"it refused the login: {_LOGIN}"
     if isinstance(error, UnsupportedSaslMechanismError):
         return "it does not take this kafka.sasl_mechanism"
-    if isinstance(error, AuthorizationError):
+    if isinstance(error, AuthorizationError) or "AuthorizationFailedError" in str(error):  # it may be another's cause
         return f"its user lacks a right ({error}): grant those that docs/operations.md lists"
     return tls_reason(str(error), "kafka")

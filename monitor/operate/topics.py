@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import for_code
+from kafka.errors import TopicAuthorizationFailedError, for_code
 
 from monitor.connections import KafkaConnections
 from monitor.errors import TopicError
@@ -137,6 +137,9 @@ def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in there]
     settings = admin.describe_configs(resources, config_filter="all")["topic"]
+    for name in there:
+        if not settings.get(name):  # every topic has some, and kafka-python keeps an error to itself
+            raise TopicAuthorizationFailedError(f"topic {name}: DescribeConfigs")
     return {
         name: FoundTopic(
             str(described[name]["topic_id"]),
