@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from kafka import TopicPartition
 
+from monitor.audit import audit_topics
 from monitor.clock import SteppedClock
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.ingest.accept import Accepted, accept
@@ -98,16 +100,20 @@ def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
     valkey: EmbeddedValkey,
     topic: Callable[[str], str],
     seeds: Seeds,
+    tmp_path: Path,
 ) -> None:
-    """Fates add up, each dead letter is in its topic once and where it says, and all planted people are counted."""
+    """Fates add up, each dead letter is in its topic once and where it says, and all planted people are counted.
+
+    What the audit, which shares no code with the service, finds in the topics is the same.
+    """
     settings = make_settings(topic("fuzz"), kafka.bootstrap_servers, valkey.url)
     records = list(Maker(seeds, 2).records(RECORDS))
     clock = SteppedClock(settings.scheme.slots.start(SLOT))
     found = prepare_empty(settings, clock)
     placed = produce(settings, records)
     with Replay(settings, found, clock) as run:
-        answers = run.tick(SLOT)
-        fates = run.summary(1, 0.0).visits
+        answers = [*run.tick(SLOT), *run.tick(SLOT + 1)]
+        fates = run.summary(2, 0.0).visits
         value = run.metrics.registry.get_sample_value
         counted, read = counts(run, settings), value(f"{PREFIX}_records_total")
     columns = decode_records([made.value for made in placed.values()], settings.scheme.default_stay)
@@ -115,6 +121,10 @@ def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
     expected = [made.expected() for made in records]
     kept = Counter(location for one in expected for location, _person in one.kept)
     letters = dead_letters(settings)
+    topics = settings.config.kafka.topics
+    audited, _visits, _alerts = audit_topics(
+        tmp_path / "service.yaml", settings.kafka.consumer, topics.visits, topics.alerts
+    )
     print(f"{RECORDS} records: {fates}; {letters.total()} dead letters; counted {counted}, planted {dict(kept)}")
     assert read == RECORDS
     assert sum(fates.values()) == sum(one.fates for one in expected)
@@ -123,6 +133,11 @@ def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
     assert letters.total() == fates["dead_letter"]
     assert counted == people(settings, accepted)
     assert all(counted[location] >= kept[location] > 0 for location in WATCHED)
+    assert audited.ok, audited.violations
+    assert audited.fates == fates
+    assert audited.ticks == 2
+    assert audited.noisy > 0
+    assert audited.safe > 0
     assert b'"unknown"' not in b"".join(record.value for record in answers)
 
 
