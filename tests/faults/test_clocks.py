@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import urllib.error
+import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey
-from monitor.times import HOUR, SECOND
+from monitor.times import HOUR, SECOND, parse_instant
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until
@@ -32,6 +36,30 @@ def verdict_of(scene: Scene, instance: Instance) -> list[str]:
 
 
 SOAK = pytest.mark.soak
+
+# What an instance says whose clock is wrong (the town's tolerance is 100 ms); the instants are those of both clocks.
+REFUSED = re.compile(
+    r"by this machine's clock it is (?P<mine>\S+Z), by that of Redis (?P<redis>\S+Z): expected clock\.tolerance "
+    r"\(100ms\) between them at most\. See that both keep time \(NTP\)"
+)
+ENDPOINT = re.compile(r"metrics and health on port (\d+)")
+
+
+def said(instance: Instance, what: re.Pattern[str]) -> re.Match[str]:
+    """Where an instance's log first says something, once it does."""
+    until(lambda: what.search(instance.text), 40, what.pattern)
+    return next(what.finditer(instance.text))
+
+
+def status(instance: Instance, path: str) -> int:
+    """What an endpoint of an instance answers with."""
+    port = said(instance, ENDPOINT)[1]
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as failing:
+        with failing:
+            return failing.code
 
 
 @pytest.mark.parametrize(
@@ -75,26 +103,43 @@ def test_two_owners_at_once_hold_answers_to_the_same_tick_and_one_is_fenced(scen
     [-HOUR, pytest.param(-6 * SECOND, marks=SOAK), 6 * SECOND, pytest.param(HOUR, marks=SOAK)],
 )
 def test_one_instance_has_a_wrong_clock_from_its_start(offset: int, scene: Scene) -> None:
-    """Whatever it owns: nothing false is said about any tick, and an instance with a right clock carries on."""
+    """It waits, alive and not ready, and says by how much the clocks differ; one with a right clock carries on.
+
+    wrong   ├─ refused, tries again ─ refused ─ … ─┤
+    right      ├───────────────────────────────────────
+    """
     wrong = scene.start("--clock", str(clock(scene, "clock", offset)))
     right = scene.start()
-    scene.subscriber.wait_new()
-    scene.subscriber.wait_new()
-    wrong.kill()
+    found = said(wrong, REFUSED)
+    off = parse_instant(found["mine"]) - parse_instant(found["redis"])
+    assert abs(off - offset) < 2 * SECOND
     scene.subscriber.wait_whole()
+    until(lambda: len(REFUSED.findall(wrong.text)) > 1, 40, "refused again")
+    assert status(wrong, "/healthz") == HTTPStatus.OK
+    assert status(wrong, "/readyz") == HTTPStatus.SERVICE_UNAVAILABLE
+    until(lambda: REFUSED.search(wrong.page("/readyz")), 40, "the reason in its answer")
+    assert status(right, "/readyz") == HTTPStatus.OK
+    assert "owns ledger partition" not in wrong.text
+    assert wrong.terminate() == 0
+    scene.subscriber.wait_new()
     assert max(value["tick"] for value in scene.subscriber.values) <= scene.town.now()
     assert verdict_of(scene, right) == []
 
 
-@pytest.mark.parametrize("step", [pytest.param(-HOUR, marks=SOAK), HOUR])
-def test_the_clock_of_a_running_instance_steps_and_comes_back(step: int, scene: Scene) -> None:
-    """It says nothing meanwhile, and goes on when its clock is right again."""
+def test_the_clock_of_a_running_instance_steps_back_then_ahead_and_comes_back_each_time(scene: Scene) -> None:
+    """It says nothing meanwhile, above all nothing about ticks to come, and goes on when its clock is right again.
+
+    its clock   ├── right ──┼── -1 h ──┼── right ──┼── +1 h ──┼── right ──
+    ticks        s n p s s              s s n p p               s n s s s
+    """
     path = clock(scene, "clock", 0)
     instance = scene.start("--clock", str(path))
-    scene.subscriber.wait_whole()
-    path.write_text(str(step))
-    until(lambda: scene.town.now() > scene.subscriber.last_tick + 4, 30, "ticks pass by")
-    path.write_text("0")
+    for step in (-HOUR, HOUR):
+        scene.subscriber.wait_whole()
+        path.write_text(str(step))
+        until(lambda: scene.town.now() > scene.subscriber.last_tick + 4, 30, "ticks pass by")
+        path.write_text("0")
+        assert max(value["tick"] for value in scene.subscriber.values) <= scene.town.now()
     scene.subscriber.wait_whole()
     assert max(value["tick"] for value in scene.subscriber.values) <= scene.town.now()
     assert verdict_of(scene, instance) == []
