@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from kafka.admin import (
-    ACL,
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    ResourcePattern,
-    ResourceType,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
 from monitor.clock import SystemClock
 from monitor.config import load_config, load_registry
@@ -43,24 +34,19 @@ from monitor.embedded.ports import LOOPBACK, ReservedPort
 from monitor.operate.setup import Beginning, set_up
 from monitor.operate.topics import needs
 from monitor.service import settings_of
+from tests.security.rights import ALL_KAFKA_RIGHTS, KAFKA_RIGHTS, REDIS_SECRET, Right, redis_rules, topics_of
 
 ROOT = Path(__file__).parents[2]
-KAFKA_SECRET, REDIS_SECRET, PERSON_KEY = "planted-for-kafka", "planted-for-redis", "planted-for-people"
-SECRETS = (KAFKA_SECRET, REDIS_SECRET, PERSON_KEY)
-TOPICS = {"input": "visits", "output": "safety-alerts", "dead letters": "dead-letters"}
-WITHOUT = {
-    "topicless": "topic input",
-    "groupless": "group <name>",
-    "releaseless": "group <name>-release",
-    "ledgerless": "transactional id",
-}
-"""Users that lack what the operations page gives for resources that begin so. The one without the input group lacks
-the other as well: it would own the ledger partition that `ledgerless` is to try for."""
+KAFKA_SECRET, OPERATOR_SECRET, PERSON_KEY = "planted-for-kafka", "planted-for-operators", "planted-for-people"
+SECRETS = (KAFKA_SECRET, REDIS_SECRET, PERSON_KEY, OPERATOR_SECRET)
+MAKER = "maker"
+"""A user who may make the topics of the service of that name, and nothing that only `run` needs."""
 
+_STAMP = re.compile(r"^\S+Z(?= [A-Z]+ )", re.MULTILINE)
 _JAAS = "org.apache.kafka.common.security.{0}.{1}LoginModule required {2};"
 
 CITY: dict[str, Any] = {
-    "service": {"name": "city", "shards": 2},
+    "service": {"name": "city", "shards": 4},
     "clock": {"slot": "2s", "origin": "2026-01-05T00:00:00Z", "release_delay": "500ms", "tolerance": "100ms"},
     "locations": {"file": "locations.csv"},
     "visits": {"default_stay": "1s", "accept_ahead": "2s", "person_key_file": "person.key"},
@@ -77,7 +63,7 @@ CITY: dict[str, Any] = {
     ],
     "kafka": {
         "topics": {"visits": "visits", "alerts": "safety-alerts", "dead_letters": "dead-letters"},
-        "partitions": {"visits": 1, "alerts": 1},
+        "partitions": {"visits": 1, "alerts": 4},  # so that each of some instances has one to take over
     },
     "metrics": {"port": 0},
 }
@@ -138,7 +124,9 @@ def _tls(papers: Papers) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def guarded_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafka]:
     """SASL over TLS, and an authorizer: whoever is not named may do nothing; the plain listener is the operator's."""
-    users = " ".join(f'user_{name}="{KAFKA_SECRET}"' for name in ("city", *WITHOUT))
+    users = " ".join(
+        f'user_{name}="{KAFKA_SECRET}"' for name in ("city", MAKER, *(right.lacked_by for right in ALL_KAFKA_RIGHTS))
+    )
     properties = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
@@ -164,14 +152,18 @@ def mutual_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafka
 
 @dataclass(frozen=True)
 class GuardedRedis:
-    """Redis with TLS and an access list; `operator` is the URL of its plain port."""
+    """Redis with TLS and an access list, that lets nobody in without a password; `operator` is its plain port's URL."""
 
     port: int
-    operator: str
+    plain_port: int
 
     @property
     def url(self) -> str:
         return f"rediss://{LOOPBACK}:{self.port}/0"
+
+    @property
+    def operator(self) -> str:
+        return f"redis://:{OPERATOR_SECRET}@{LOOPBACK}:{self.plain_port}/0"
 
 
 @pytest.fixture(scope="session")
@@ -180,54 +172,25 @@ def guarded_redis(redis_server: EmbeddedValkey, papers: Papers) -> Iterator[Guar
     certificate, key = papers.of("server")
     port = ReservedPort()
     shown = ("--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", papers.authority)
-    arguments = ("--tls-port", str(port.number), *shown, "--tls-auth-clients", "no")
+    closed = ("--tls-auth-clients", "no", "--requirepass", OPERATOR_SECRET)
     binary = shutil.which("redis-server")
-    with EmbeddedValkey(ValkeySettings(binary=Path(str(binary)), arguments=arguments)) as server:
-        rules = _redis_rules()
-        with closing(redis.Redis.from_url(server.url)) as operator:
-            for user, more in {"city": [], "mute": ["-eval"]}.items():
-                operator.execute_command("ACL", "SETUSER", user, *rules, *more)  # type: ignore[no-untyped-call]  # redis-py gives it no types
-        yield GuardedRedis(port.number, server.url)
+    settings = ValkeySettings(binary=Path(str(binary)), arguments=("--tls-port", str(port.number), *shown, *closed))
+    with EmbeddedValkey(settings) as server:
+        guarded = GuardedRedis(port.number, int(server.url.rpartition(":")[2].partition("/")[0]))
+        with closing(redis.Redis.from_url(guarded.operator)) as operator:
+            for user, more in {"city": [], "without-zadd": ["-zadd"]}.items():
+                operator.execute_command("ACL", "SETUSER", user, *redis_rules(), *more)  # type: ignore[no-untyped-call]  # redis-py gives it no types
+        yield guarded
     port.release()
 
 
-def _operations() -> str:
-    return (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+def configured(
+    folder: Path, kafka: Mapping[str, Any], redis_settings: Mapping[str, Any], service: str = "city"
+) -> Path:
+    """A configuration of the city, or of a service like it, in a folder of its own with the files that it names.
 
-
-def _redis_rules() -> list[str]:
-    line = re.search(r"^user location-monitor (.+)$", _operations(), re.MULTILINE)
-    assert line is not None
-    return [rule.replace("PASSWORD", REDIS_SECRET) for rule in shlex.split(line[1].replace(">", "'>'"))]
-
-
-def _kafka_rights(ledger_id: str) -> dict[str, list[tuple[ResourcePattern, str]]]:
-    """By resource of the operations page: the pattern and operations that it lists."""
-    section = _operations().partition("### Access")[2].partition("\nEveryone else")[0]
-    rights: dict[str, list[tuple[ResourcePattern, str]]] = {}
-    for resource, operations, purpose in re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \|$", section, re.MULTILINE):
-        if resource in {"resource", "---"} or "--create" in purpose:
-            continue
-        kind, _, name = resource.replace(",", "").replace("`", "").partition(" ")
-        literal, prefixed = ACLResourcePatternType.LITERAL, ACLResourcePatternType.PREFIXED
-        if kind == "topic":
-            pattern = ResourcePattern(ResourceType.TOPIC, TOPICS[name], literal)
-        elif kind == "group":
-            pattern = ResourcePattern(ResourceType.GROUP, name.replace("<name>", "city"), literal)
-        else:
-            kind, name = "transactional", "id"
-            pattern = ResourcePattern(ResourceType.TRANSACTIONAL_ID, ledger_id, prefixed)
-        rights[f"{kind} {name}"] = [(pattern, operation) for operation in operations.split(", ")]
-    return rights
-
-
-def _acl(user: str, pattern: ResourcePattern, operation: str) -> ACL:
-    word = re.sub(r"(?<!^)(?=[A-Z])", "_", operation).upper()
-    return ACL(f"User:{user}", "*", ACLOperation[word], ACLPermissionType.ALLOW, pattern)
-
-
-def configured(folder: Path, kafka: Mapping[str, Any], redis_settings: Mapping[str, Any]) -> Path:
-    """A configuration of the city in a folder of its own, with the files that it names; None takes a key out."""
+    None takes a key out.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "locations.csv").write_text("location_id\ninn\nmill\n", encoding="utf-8")
     for name, secret in (
@@ -236,8 +199,11 @@ def configured(folder: Path, kafka: Mapping[str, Any], redis_settings: Mapping[s
         ("redis.password", REDIS_SECRET),
     ):
         (folder / name).write_text(f"{secret}\n", encoding="utf-8")
+    topics = dict(zip(("visits", "alerts", "dead_letters"), topics_of(service).values(), strict=True))
+    kafka = CITY["kafka"] | {"topics": topics} | kafka
     tree = CITY | {
-        "kafka": {key: value for key, value in (CITY["kafka"] | kafka).items() if value is not None},
+        "service": CITY["service"] | {"name": service},
+        "kafka": {key: value for key, value in kafka.items() if value is not None},
         "redis": {key: value for key, value in redis_settings.items() if value is not None},
     }
     (folder / "city.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
@@ -245,7 +211,7 @@ def configured(folder: Path, kafka: Mapping[str, Any], redis_settings: Mapping[s
 
 
 @pytest.fixture(scope="session")
-def configure() -> Callable[[Path, Mapping[str, Any], Mapping[str, Any]], Path]:
+def configure() -> Callable[..., Path]:
     return configured
 
 
@@ -265,7 +231,7 @@ class Run:
             self.process = subprocess.Popen(
                 self._argv, cwd=ROOT, stdout=output, stderr=output, env={"PATH": "/usr/bin:/bin", **self._environ}
             )
-        self._began = time.monotonic()
+        self._began, self._began_at = time.monotonic(), time.time()
 
     @property
     def text(self) -> str:
@@ -274,6 +240,11 @@ class Run:
     @property
     def seconds(self) -> float:
         return time.monotonic() - self._began
+
+    def lines_between(self, first: float, last: float) -> int:
+        """How many lines it wrote from so many seconds after its start to so many."""
+        stamps = (datetime.fromisoformat(stamp).timestamp() for stamp in _STAMP.findall(self.text))
+        return sum(first <= stamp - self._began_at < last for stamp in stamps)
 
     @property
     def arguments(self) -> str:
@@ -309,30 +280,42 @@ def _admin(server: EmbeddedKafka) -> Iterator[Any]:
         yield admin
 
 
-def make_topics(server: EmbeddedKafka, folder: Path) -> str:
+def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> str:
     """An operator makes the topics; the output topic's id."""
     plain = {"bootstrap_servers": [server.bootstrap_servers]}
-    config = load_config(configured(folder, plain, {"url": "redis://localhost"}), {})
+    config = load_config(configured(folder, plain, {"url": "redis://localhost"}, service), {})
     settings = settings_of(config, load_registry(config.locations.file), PERSON_KEY.encode())
     groups = (settings.input_group, settings.release_group)
     wanted = needs(settings.scheme, config.kafka, simulated=False)
     set_up(settings.kafka, settings.scheme, wanted, groups, Beginning.UNSAID, SystemClock().now(), 1)
     with _admin(server) as admin:
-        return str(admin.describe_topics([TOPICS["output"]])[0]["topic_id"])
+        return str(admin.describe_topics([config.kafka.topics.alerts])[0]["topic_id"])
+
+
+def grant(server: EmbeddedKafka, user: str, rights: Iterable[Right], service: str, ledger_id: str) -> None:
+    with _admin(server) as admin:
+        admin.create_acls([right.acl(user, service, ledger_id) for right in rights])
+
+
+@dataclass(frozen=True)
+class GuardedCity:
+    """The guarded broker with the city's topics; for each right that `run` needs, a user who has all others.
+
+    And for each that only `topics --create` needs, one who has all others for a service of his own name.
+    """
+
+    kafka: EmbeddedKafka
+    ledger_id: str
 
 
 @pytest.fixture(scope="session")
-def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> EmbeddedKafka:
-    """The guarded broker with the topics, the rights of the operations page, and users that lack some of them."""
-    rights = _kafka_rights(make_topics(guarded_kafka, tmp_path_factory.mktemp("topics")))
-    assert set(WITHOUT.values()) <= set(rights)
-    granted = [
-        _acl(user, pattern, operation)
-        for user, lacking in {"city": None, **WITHOUT}.items()
-        for resource, some in rights.items()
-        if lacking is None or not resource.startswith(lacking)
-        for pattern, operation in some
-    ]
-    with _admin(guarded_kafka) as admin:
-        admin.create_acls(granted)
-    return guarded_kafka
+def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> GuardedCity:
+    ledger_id = make_topics(guarded_kafka, tmp_path_factory.mktemp("topics"))
+    grant(guarded_kafka, "city", KAFKA_RIGHTS, "city", ledger_id)
+    for lacking in KAFKA_RIGHTS:
+        grant(guarded_kafka, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "city", ledger_id)
+    before = [right for right in ALL_KAFKA_RIGHTS if "prefix" not in right.name]  # the topic's id is not known yet
+    grant(guarded_kafka, MAKER, before, MAKER, "")
+    for lacking in (right for right in before if right.create):
+        grant(guarded_kafka, lacking.lacked_by, (r for r in before if r != lacking), lacking.lacked_by, "")
+    return GuardedCity(guarded_kafka, ledger_id)
