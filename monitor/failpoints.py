@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 PLACES: Final = (
+    "setup.topics_made",  # `topics --create` has made the topics, no ledger partition has begun
+    "setup.begun",  # the first record of a ledger partition is in it, those after it may have none yet
     "reader.assigned",  # where to begin is known, nothing was read
     "reader.polled",  # records were fetched, nothing was done with them
     "reader.accepted",  # decoded and decided upon, nothing written

@@ -1,6 +1,7 @@
 """`location-monitor topics --create`: makes the topics, and writes the first record of each ledger partition.
 
-The first record is what tells a new ledger from a lost one: without it nothing is decided.
+The first record is what tells a new ledger from a lost one: without it nothing is decided. It may be interrupted at
+any step: running it again goes on where it ended.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from enum import Enum
 from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import ledger_record
 from monitor.errors import LedgerError
+from monitor.failpoints import passing
 from monitor.operate.preflight import survey
 from monitor.operate.topics import TopicNeeds, checked, create, groups_that_ran
-from monitor.release.ledger import Record, Writer
+from monitor.release.ledger import Record, Writer, first_offset
+from monitor.release.state import LedgerState
 from monitor.scheme import Scheme
 from monitor.times import format_instant
 
@@ -54,7 +57,7 @@ def set_up(
     now: int,
     replication_factor: int | None = None,
 ) -> Made:
-    """Make what is missing. Running it again changes nothing.
+    """Make what is missing. Running it again changes nothing, or finishes what was interrupted.
 
     `wanted` are the needs of (visits, alerts, dead letters), `groups` the service's consumer groups.
 
@@ -66,6 +69,7 @@ def set_up(
     """
     ran = groups_that_ran(connections, groups)
     topics = create(connections, wanted, replication_factor)
+    passing("setup.topics_made")
     found = checked(connections, wanted)
     ledger = wanted[1].topic
     first = survey(connections, scheme, ledger, 0)
@@ -77,7 +81,7 @@ def set_up(
     empty = [partition for partition, state in enumerate(states) if state.terms is None]
     if not empty:
         return Made(tuple(topics), (), None)
-    lost_at = _lost_at(beginning, ran, any(state.terms for state in states), ledger, now)
+    lost_at = _lost_at(beginning, ran, _begun(connections, ledger, states), ledger, now)
     for partition in empty:
         record = ledger_record(
             source=scheme.name, service=scheme.name, partitions=queues, lost_at=lost_at, partition=partition, at=now
@@ -87,14 +91,42 @@ def set_up(
             writer.append([Record(record.key, record.value, tuple(record.headers), now // 1_000)])
         finally:
             writer.close()
+        passing("setup.begun")
     return Made(tuple(topics), tuple(empty), lost_at)
 
 
-def _lost_at(beginning: Beginning, ran: Sequence[str], partly: bool, ledger: str, now: int) -> int | None:  # noqa: FBT001  # one of four findings
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """What some partitions say while others are empty: `interrupted` if nobody can have answered yet; what was lost."""
+
+    partly: bool
+    interrupted: bool
+    lost_at: int | None
+
+
+def _begun(connections: KafkaConnections, ledger: str, states: Sequence[LedgerState]) -> _Begun:
+    """Tell a beginning that was interrupted from a ledger that was lost in part.
+
+    Interrupted: some partitions hold their first record alone, the others never held any. A partition that lost its
+    records begins above offset 0, and one that ever answered holds its owner's record too.
+    """
+    begun = [state for state in states if state.terms is not None]
+    lost = [state.lost_at for state in begun if state.lost_at is not None]
+    untouched = all(state.records == (state.terms is not None) for state in states) and not any(
+        first_offset(connections, ledger, partition) for partition in range(len(states))
+    )
+    return _Begun(bool(begun), bool(begun) and untouched, max(lost, default=None))
+
+
+def _lost_at(beginning: Beginning, ran: Sequence[str], begun: _Begun, ledger: str, now: int) -> int | None:
     """When the ledger was lost; None if there was none before."""
     if beginning is Beginning.LEDGER_LOST:
         return now
-    if (ran or partly) and beginning is Beginning.UNSAID:
+    if beginning is Beginning.FIRST_START:
+        return None
+    if not ran and begun.interrupted:
+        return begun.lost_at
+    if ran or begun.partly:
         reason = f"the consumer groups {', '.join(ran)} ran before" if ran else "some of its partitions have begun"
         raise LedgerError(
             f"the ledger {ledger} is empty, and {reason}. Say which it is: --first-start if nothing was ever "

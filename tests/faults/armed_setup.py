@@ -1,0 +1,18 @@
+"""`location-monitor topics --create` that dies at a place: `python -m tests.faults.armed_setup PLACE CONFIG [OPTION]…`.
+
+As with armed.py, only this program of the tests arms a place, from its own arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from monitor.cli import main
+from monitor.failpoints import arm
+
+if __name__ == "__main__":
+    place, config, *options = sys.argv[1:]
+    arm(place, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    main(["topics", "--config", config, "--create", *options])
