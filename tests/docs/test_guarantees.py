@@ -13,6 +13,8 @@ import pytest
 
 _TEST = re.compile(r"`(tests/[\w/]+\.py)((?:::\w+)+)`")
 _PROMISE = re.compile(r"^### (\d+)\. (.+)$", re.MULTILINE)
+_ROOT = Path(__file__).parents[2]
+_OF_THE_PROJECT = {"tests/security/test_audit_dependencies.py"}  # of its dependencies: no promise is proven by it
 _PARTS = re.compile(r"^\*\*(Promise|Assumes|Tests)\.\*\*", re.MULTILINE)
 
 
@@ -52,6 +54,18 @@ def test_a_promise_has_its_statement_its_assumptions_and_a_test(promises: dict[s
     for title, text in promises.items():
         assert _PARTS.findall(text) == ["Promise", "Assumes", "Tests"], title
         assert _TEST.search(text.partition("**Tests.**")[2]), title
+
+
+@pytest.mark.parametrize(
+    "folder", ["audit", "faults", "fuzz", "mutants", "privacy", "privacy_service", "security", "statistics"]
+)
+def test_each_way_of_proving_is_named_where_it_proves_a_promise(promises: dict[str, str], folder: str) -> None:
+    """Enumerations, statistics, mutants, recounts, faults, fuzz, attacks; of the last two each file."""
+    named = {file for text in promises.values() for file, _ in _TEST.findall(text.partition("**Tests.**")[2])}
+    files = {str(path.relative_to(_ROOT)) for path in (_ROOT / "tests" / folder).glob("test_*.py")}
+    assert files & named
+    if folder in {"fuzz", "security"}:
+        assert files - _OF_THE_PROJECT <= named
 
 
 def test_promises_are_numbered_and_name_each_test_once(promises: dict[str, str], named: dict[str, Any]) -> None:
