@@ -37,7 +37,8 @@ def prepare(settings: Settings, clock: Clock) -> Found:
     config, scheme = settings.config, settings.scheme
     wanted = needs(scheme, config.kafka, simulated=clock.simulated)
     found = look(settings.kafka, scheme, wanted, config.kafka.topics.alerts)
-    check_marks(scheme, found.states, config.privacy.epsilon, settings.worst, scheme.slots.slot_of(clock.now()))
+    tick = scheme.slots.slot_of(clock.now())
+    check_marks(scheme, found.states, config.privacy.epsilon, settings.worst, tick, config.privacy.period)
     return found
 
 

@@ -52,7 +52,10 @@ class OverTimeEntry:
 
 @dataclass(frozen=True, slots=True)
 class AtTimesEntry:
-    """What was said of one designated time (an instant) in one shard; (tick, noisy count) by location."""
+    """What was said of one designated time (an instant) in one shard; (tick, noisy count) by location.
+
+    `epsilon` is that of the answers that are new in it.
+    """
 
     ce_id: str
     monitor: str
@@ -61,18 +64,20 @@ class AtTimesEntry:
     tick: int
     status: str
     final: bool
+    epsilon: Fraction
     noisy_counts: dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class HotSpotsEntry:
-    """That the hot spots of a designated time (an instant) were drawn, or that they were not."""
+    """That the hot spots of a designated time (an instant) were drawn at an ε, or that they were not."""
 
     ce_id: str
     monitor: str
     time: int
     tick: int
     status: str
+    epsilon: Fraction
 
 
 LedgerEntry = StartEntry | OwnerEntry | OverTimeEntry | AtTimesEntry | HotSpotsEntry
@@ -105,6 +110,7 @@ class _AtTimes(Struct):
     tick: int
     status: Literal["complete", "unknown"]
     final: bool
+    epsilon: str
     noisy_counts: dict[str, _NoisyCount]
 
 
@@ -113,6 +119,7 @@ class _HotSpots(Struct):
     time: str
     tick: int
     status: Literal["complete", "unknown"]
+    epsilon: str
 
 
 _over_time = msgspec.json.Decoder(_OverTime).decode
@@ -139,13 +146,22 @@ def _read_over_time(ce_id: str, value: bytes) -> OverTimeEntry:
 def _read_at_times(ce_id: str, value: bytes) -> AtTimesEntry:
     read = _at_times(value)
     noisy_counts = {location: (noisy.tick, noisy.noisy_count) for location, noisy in read.noisy_counts.items()}
-    time = _instant(read.time)
-    return AtTimesEntry(ce_id, read.monitor, time, read.shard, read.tick, read.status, read.final, noisy_counts)
+    return AtTimesEntry(
+        ce_id=ce_id,
+        monitor=read.monitor,
+        time=_instant(read.time),
+        shard=read.shard,
+        tick=read.tick,
+        status=read.status,
+        final=read.final,
+        epsilon=_exact(read.epsilon),
+        noisy_counts=noisy_counts,
+    )
 
 
 def _read_hot_spots(ce_id: str, value: bytes) -> HotSpotsEntry:
     read = _hot_spots(value)
-    return HotSpotsEntry(ce_id, read.monitor, _instant(read.time), read.tick, read.status)
+    return HotSpotsEntry(ce_id, read.monitor, _instant(read.time), read.tick, read.status, _exact(read.epsilon))
 
 
 def _read_owner(_: str, value: bytes) -> OwnerEntry:

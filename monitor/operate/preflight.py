@@ -9,10 +9,11 @@ from typing import Any
 
 from monitor.connections import KafkaConnections
 from monitor.errors import LedgerError, PeriodError
+from monitor.operate.earlier_times import EarlierTimes
 from monitor.operate.topics import FoundTopic, TopicNeeds, checked
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeRule, extended
-from monitor.privacy.payments import Holding, fits_at, total_excess
+from monitor.privacy.payments import Holding, ends, fits_at, total_excess
 from monitor.release.ledger import first_offset, read_partition
 from monitor.release.state import LedgerState, Terms
 from monitor.scheme import Scheme
@@ -55,7 +56,9 @@ def look(connections: KafkaConnections, scheme: Scheme, wanted: Sequence[TopicNe
 def survey(connections: KafkaConnections, scheme: Scheme, topic: str, partition: int) -> LedgerState:
     """The state that one ledger partition holds now, read without taking it over."""
     state = LedgerState()
-    for _offset, record in read_partition(connections, topic, partition):
+    for offset, record in read_partition(connections, topic, partition):
+        if state.records == 0 and offset > 0:
+            state.expired_until = record.timestamp_ms * 1_000
         state.fold(record, scheme.slots)
     return state
 
@@ -95,27 +98,40 @@ def _check_places(scheme: Scheme, states: Sequence[LedgerState]) -> None:
                 )
 
 
-def check_marks(scheme: Scheme, states: Sequence[LedgerState], stated: Fraction, worst: Fraction, tick: int) -> None:
-    """Refuse a configuration that, together with marks that still run, may charge more than it states (section 6).
+def check_marks(
+    scheme: Scheme,
+    states: Sequence[LedgerState],
+    stated: Fraction,
+    worst: Fraction,
+    tick: int,
+    period: int | None = None,
+) -> None:
+    """Refuse a configuration that, together with what was published before, may charge more than it states (section 6).
 
-    `stated` is what one person may pay in the period, `worst` the configuration's own worst case.
+    `stated` is what one person may pay in the period, `worst` the configuration's own worst case; `states` those of all
+    partitions. `period` in microseconds; without it, answers about designated times count for as long as the ledger
+    tells of them.
 
     Raises:
         PeriodError: with the sum, and the time at which it would fit.
     """
     rules = _rules(scheme)
     holdings = [_holding(rules.get(key), state, key) for state in states for key in state.marks]
-    excess = total_excess(holdings, tick)
+    times = EarlierTimes(scheme, states, period)
+
+    def excess_at(moment: int) -> Fraction:
+        return total_excess(holdings, moment) + times.excess(moment)
+
+    excess = excess_at(tick)
     if worst + excess <= stated:
         return
-    fits = fits_at(stated - worst, holdings, tick)
-    when = "never" if fits is None else format_instant(scheme.slots.start(fits))
+    fits = fits_at(stated - worst, excess_at, ends(holdings).union(times.changes()), tick)
+    when = "" if fits is None else f". It would fit from {format_instant(scheme.slots.start(fits))} on"
     raise PeriodError(
         f"privacy.epsilon is {format_epsilon(stated)}, and one person may pay {format_epsilon(worst)} under this "
         f"configuration and {format_epsilon(excess)} more by answers that were published under an earlier one: "
         f"{format_epsilon(worst)} + {format_epsilon(excess)} = {format_epsilon(worst + excess)}, which is "
-        f"{format_epsilon(worst + excess - stated)} too much. It would fit from {when} on; until then keep the earlier "
-        "configuration, or state more"
+        f"{format_epsilon(worst + excess - stated)} too much. Keep the earlier configuration, or state more{when}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -101,10 +101,15 @@ def total_excess(holdings: Sequence[Holding], tick: int) -> Fraction:
     return sum((excess_of_running_marks(held.epsilon, held.marks, tick) for held in holdings), Fraction(0))
 
 
-def fits_at(allowance: Fraction, holdings: Sequence[Holding], tick: int) -> int | None:
-    """The first tick from `tick` on at which the excess of all holdings is at most the allowance; None if it never is.
+def ends(holdings: Sequence[Holding]) -> set[int]:
+    """The ticks at which the excess of holdings falls: each one after a mark's last."""
+    return {mark.until + 1 for held in holdings for mark in held.marks}
 
-    The excess falls only where a mark ends, and is 0 once all have ended, so only a negative allowance never fits.
+
+def fits_at(allowance: Fraction, excess: Callable[[int], Fraction], changes: Iterable[int], tick: int) -> int | None:
+    """The first tick from `tick` on at which the excess is at most the allowance; None if it never is.
+
+    `changes`: the ticks at which the excess may fall, and it falls nowhere else.
     """
-    ends = {mark.until + 1 for held in holdings for mark in held.marks if mark.until >= tick}
-    return next((moment for moment in sorted({tick} | ends) if total_excess(holdings, moment) <= allowance), None)
+    moments = sorted({tick} | {moment for moment in changes if moment > tick})
+    return next((moment for moment in moments if excess(moment) <= allowance), None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Literal
 
 from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
 from monitor.errors import LedgerError
@@ -12,6 +14,9 @@ from monitor.slots import Slots
 from monitor.times import format_instant, parse_instant
 
 _Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
+
+Charged = tuple[Literal["at_times", "hot_spots"], str, int]
+"""What was answered about a designated time: the monitor's kind and name, and the time (an instant)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,9 @@ class LedgerState:
 
     `marks` keeps every mark that was read, also such as have run out: a longer window may hold what they charged once
     more. `noisy`: by monitor and designated time, (tick, noisy count) by location. `drawn`: the monitors and designated
-    times whose hot spots were drawn, which is done once. `expired_until`: the instant of the first records that are
-    still there, if earlier ones have expired; who reads them sets it to the first one's.
+    times whose hot spots were drawn, which is done once. `charged`: the largest ε that was published about a designated
+    time, of all that is still there: it counts for as long as a period. `expired_until`: the instant of the first
+    records that are still there, if earlier ones have expired; who reads them sets it to the first one's.
     """
 
     terms: Terms | None = None
@@ -63,6 +69,7 @@ class LedgerState:
     marks: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
     drawn: set[tuple[str, int]] = field(default_factory=set)
+    charged: dict[Charged, Fraction] = field(default_factory=dict)
     last_records: dict[str, Record] = field(default_factory=dict)
     expired_until: int | None = None
     records: int = 0
@@ -128,10 +135,16 @@ class LedgerState:
         elif isinstance(entry, HotSpotsEntry):
             if entry.status == "complete":
                 self.drawn.add((entry.monitor, entry.time))
+                self._charge(("hot_spots", entry.monitor, entry.time), entry.epsilon)
         else:
             known = self.noisy.setdefault((entry.monitor, entry.time), {})
+            if entry.noisy_counts.keys() - known.keys():
+                self._charge(("at_times", entry.monitor, entry.time), entry.epsilon)
             for location, answer in entry.noisy_counts.items():
                 known.setdefault(location, answer)
+
+    def _charge(self, answered: Charged, epsilon: Fraction) -> None:
+        self.charged[answered] = max(epsilon, self.charged.get(answered, epsilon))
 
     def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
         """Note marks; of one tick's mark, the longer one counts."""

@@ -171,7 +171,15 @@ def test_the_ledger_reads_back_what_was_written() -> None:
         "stations/a/駅/100", "stations", "a/駅", 100, "noisy_count", NOISY.marks
     )
     assert read(at_times({"駅": (99, 31)})) == AtTimesEntry(
-        "evening/2026-11-20T08:00:00Z/3/100", "evening", AS_OF - HOUR, 3, 100, "complete", False, {"駅": (99, 31)}
+        ce_id="evening/2026-11-20T08:00:00Z/3/100",
+        monitor="evening",
+        time=AS_OF - HOUR,
+        shard=3,
+        tick=100,
+        status="complete",
+        final=False,
+        epsilon=Fraction(1, 2),
+        noisy_counts={"駅": (99, 31)},
     )
     assert read(owner(lost_at=AS_OF)) == OwnerEntry("tokyo", "f" * 32, "t", 2, "2026-11-20T09:00:00Z", None)
     assert read(start()) == StartEntry(1, "tokyo", 2, None)

@@ -14,6 +14,7 @@ import redis
 from monitor.clock import SteppedClock
 from monitor.config.servers import KafkaSettings
 from monitor.connections import KafkaConnections
+from monitor.contracts.alerts import at_times_record, hot_spots_record
 from monitor.embedded import EmbeddedValkey
 from monitor.errors import EvictionError, LedgerError, PeriodError, TopicError
 from monitor.operate.preflight import Found, check_marks, look
@@ -22,9 +23,11 @@ from monitor.operate.topics import needs
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import Mark
 from monitor.release.decide import Evidence
+from monitor.release.ledger import Record
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, Terms
 from monitor.scheme import Registry, Scheme
+from monitor.times import DAY
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
@@ -291,6 +294,119 @@ class TestMarks:
             check_marks(without, states, Fraction(1), Fraction(1), 11)
         check_marks(without, states, Fraction(1), Fraction(1), 36)
         check_marks(scheme, states, Fraction(1), Fraction(1), 11)
+
+
+def answered(scheme: Scheme, *said: tuple[str, str, int, Fraction], shard: int = 0) -> LedgerState:
+    """The state of a ledger that tells of these answers: (kind, monitor, day at noon, ε), the day from 0."""
+    state = LedgerState()
+    for kind, monitor, day, epsilon in sorted(said, key=lambda each: each[2]):
+        tick = 24 * day + 12
+        as_of = scheme.slots.as_of(tick)
+        common: dict[str, Any] = {
+            "source": "town",
+            "monitor": monitor,
+            "time": noon(scheme, day),
+            "tick": tick,
+            "as_of": as_of,
+            "registry": "0" * 64,
+            "locations": 4,
+            "epsilon": epsilon,
+        }
+        if kind == "at_times":
+            snapshot: dict[str, Any] = {"shard": shard, "shards": 2, "threshold": 3, "complete": True, "final": False}
+            made = at_times_record(**common, **snapshot, noisy_counts={f"place-{shard}": (tick, 5)})
+        else:
+            made = hot_spots_record(**common, top=1, hot_spots=[("place-0", 5)])
+        state.fold(Record(made.key, made.value, tuple(made.headers), as_of // 1_000), scheme.slots)
+    return state
+
+
+def noon(scheme: Scheme, day: int) -> int:
+    return scheme.slots.start(24 * day + 12)
+
+
+class TestTimes:
+    """The monitor "noon" asks about 12:00 each day for 6 hours, ε = 1; a period of 3 days holds 3: the worst is 3."""
+
+    WORST, PERIOD = Fraction(3), 3 * DAY
+
+    def check(self, scheme: Scheme, state: LedgerState, stated: Fraction | int, hour: int, day: int = 3) -> None:
+        states = (LedgerState(), state)
+        check_marks(scheme, states, Fraction(stated), self.WORST, 24 * day + hour, self.PERIOD)
+
+    def test_answers_of_the_monitors_that_are_there_are_in_the_worst_case(self, scheme: Scheme) -> None:
+        state = answered(scheme, *(("at_times", "noon", day, Fraction(1)) for day in range(4)))
+        self.check(scheme, state, 3, hour=13)
+
+    @pytest.mark.parametrize("kind", ["at_times", "hot_spots"])
+    def test_a_monitor_under_another_name_or_of_another_kind_draws_anew_about_every_time_in_its_horizon(
+        self, kind: str, scheme: Scheme
+    ) -> None:
+        """
+        "midday" became "noon" on day 3 at 13:00; or "noon" did, which was one of hot spots.
+
+            noon of day   0  1  2  3  4      any period of three days
+            midday        1  1  1  1         3
+            noon                   1  1 …    3 + 1, until 18:00
+        """
+        name = "midday" if kind == "at_times" else "noon"
+        state = answered(scheme, *((kind, name, day, Fraction(1)) for day in range(4)))
+        with pytest.raises(PeriodError) as raised:
+            self.check(scheme, state, 3, hour=13)
+        assert "3 + 1 = 4, which is 1 too much" in str(raised.value)
+        assert "It would fit from 2026-01-04T18:00:00Z on" in str(raised.value)
+        self.check(scheme, state, 4, hour=13)
+        with pytest.raises(PeriodError):
+            self.check(scheme, state, 3, hour=17)
+        self.check(scheme, state, 3, hour=18)
+
+    def test_a_removed_monitors_answers_count_while_a_period_can_hold_them(self, scheme: Scheme) -> None:
+        """
+        "noon" is gone, and windows reach back 26 slots.
+
+            a visit of day 6, 12:00, may be charged for until day 7, 13:00; no period holds it and noon of day 3
+            noon of day   1        3
+            excess        1        1      2, from day 5, 13:00 on 1, from day 7, 13:00 on 0
+        """
+        state = answered(scheme, *(("at_times", "noon", day, Fraction(1)) for day in (1, 3)))
+        with pytest.raises(PeriodError, match=r"2 more.*It would fit from 2026-01-06T13:00:00Z on"):
+            self.check(replace(scheme, at_times=()), state, 4, hour=18)
+        with pytest.raises(PeriodError, match=r"It would fit from 2026-01-08T13:00:00Z on"):
+            self.check(replace(scheme, at_times=()), state, 3, hour=18)
+        self.check(replace(scheme, at_times=()), state, 3, hour=13, day=7)
+
+    def test_of_a_larger_epsilon_the_excess_counts_and_no_more_of_them_than_a_period_holds(
+        self, scheme: Scheme
+    ) -> None:
+        """Five noons were answered at 3/2, where the configuration holds 1 for each: 1/2 more for each of three."""
+        state = answered(scheme, *(("at_times", "noon", day, Fraction(3, 2)) for day in range(5)))
+        with pytest.raises(PeriodError, match=r"3 \+ 3/2 = 9/2"):
+            self.check(scheme, state, 3, hour=13, day=4)
+        self.check(scheme, state, Fraction(9, 2), hour=13, day=4)
+
+    def test_a_smaller_epsilon_counts_as_the_present_one(self, scheme: Scheme) -> None:
+        """A place that was not noisy yet is answered at the present ε, and a person is at one place at a time."""
+        self.check(scheme, answered(scheme, ("at_times", "noon", 3, HALF)), 3, hour=13)
+
+    def test_shards_answer_about_one_time_and_a_person_was_in_one_of_them(self, scheme: Scheme) -> None:
+        states = [answered(scheme, ("at_times", "midday", 3, Fraction(1)), shard=shard) for shard in (0, 1)]
+        with pytest.raises(PeriodError, match=r"3 \+ 1 = 4,"):
+            check_marks(scheme, states, Fraction(3), self.WORST, 24 * 3 + 13, self.PERIOD)
+
+    def test_what_has_expired_may_have_been_answered_by_the_monitors_that_are_there(self, scheme: Scheme) -> None:
+        """Else its absence would make room for the answers of one that is gone."""
+        state = answered(scheme, ("at_times", "midday", 3, Fraction(1)))
+        self.check(scheme, state, 3, hour=18)
+        state.expired_until = noon(scheme, 3) + 1
+        with pytest.raises(PeriodError, match="1 more by answers"):
+            self.check(scheme, state, 3, hour=18)
+
+    def test_without_a_period_all_counts_that_the_ledger_tells(self, scheme: Scheme) -> None:
+        state = answered(scheme, ("at_times", "morning", 1, Fraction(1)))
+        gone = replace(scheme, at_times=())
+        with pytest.raises(PeriodError, match=r"state more$"):
+            check_marks(gone, [state], Fraction(3), self.WORST, 24 * 300)
+        check_marks(gone, [state], Fraction(4), self.WORST, 24 * 300)
 
 
 def test_a_lost_ledger_is_looked_at_like_any_other(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from itertools import product
 
 import pytest
@@ -14,6 +15,7 @@ from monitor.privacy.payments import (
     at_times_charge,
     at_times_payment,
     check_period,
+    ends,
     excess_of_running_marks,
     fits_at,
     most_answers,
@@ -90,10 +92,12 @@ def test_a_third_location_makes_running_marks_exceed_their_shares() -> None:
     first, second = Mark(4, 20, Fraction(1, 2), 9), Mark(7, 31, Fraction(1, 2), 12)
     held = [Holding(third, (first,)), Holding(third, (second,)), Holding(third, ())]
     assert ONE + total_excess(held, tick=8) == Fraction(4, 3)
-    assert fits_at(Fraction(0), held, tick=8) == fits_at(Fraction(0), held, tick=12) == 13
-    assert fits_at(Fraction(1, 6), held, tick=8) == 10
-    assert fits_at(third, held, tick=8) == 8
-    assert fits_at(Fraction(-1), held, tick=8) is None
+    assert ends(held) == {10, 13}
+    fits = partial(fits_at, excess=partial(total_excess, held), changes=ends(held))
+    assert fits(Fraction(0), tick=8) == fits(Fraction(0), tick=12) == 13
+    assert fits(Fraction(1, 6), tick=8) == 10
+    assert fits(third, tick=8) == 8
+    assert fits(Fraction(-1), tick=8) is None
 
 
 def test_marks_of_a_location_that_is_gone_exceed_by_all_of_their_epsilon() -> None:
