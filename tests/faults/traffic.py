@@ -33,6 +33,14 @@ CROWDS: Final = (0, 1, 2, 2, 3)
 PLANNED: Final = (2 * SECOND, 4 * SECOND, 6 * SECOND, 8 * SECOND)
 LATE: Final = (5 * SECOND, 9 * SECOND, 13 * SECOND, 60 * SECOND)
 
+# Of a town: since the oldest designated time that is asked about; left W slots ago, with W = 6 and with W = 4; expired.
+LAST: Final = (
+    (-10 * SECOND + 100 * MILLISECOND, SECOND),
+    (-15 * SECOND, -12 * SECOND),
+    (-11 * SECOND, -8 * SECOND),
+    (-70 * SECOND, -60 * SECOND),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -135,11 +143,12 @@ class Traffic:
         self._close()
 
     def _end(self) -> None:
-        """Someone is in every window, and at a designated time, when all is looked at."""
+        """When all is looked at, someone is everywhere at the edges of what is asked about, and just beyond them."""
         now = time.time_ns() // 1_000
         for location in self._locations:
-            self._number += 1
-            self._send(self._report(Visit(f"{self._prefix}-{self._number}", location, now - 5 * SECOND, now + SECOND)))
+            for arrived, left in LAST:
+                self._number += 1
+                self._send(self._report(Visit(f"{self._prefix}-{self._number}", location, now + arrived, now + left)))
 
     def _plan(self, location: str, now: int, end: int) -> None:
         """One phase: a few new people, each reported once or twice between now and its end, and a bad record."""
