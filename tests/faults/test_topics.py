@@ -208,7 +208,8 @@ def test_another_service_on_the_same_ledger_is_refused_and_the_first_goes_on(sce
     assert scene.settle(instance).broken == []
 
 
-def test_the_dead_letters_topic_is_deleted_and_made_again_and_reading_waits_for_it(scene: Scene) -> None:
+@pytest.mark.parametrize("made", ["soon", pytest.param("after the producer gave up", marks=pytest.mark.soak)])
+def test_the_dead_letters_topic_is_deleted_and_made_again_and_reading_waits_for_it(made: str, scene: Scene) -> None:
     """No progress passes a bad visit whose letter nobody keeps, so answers are unknown until letters can be written.
 
     The instance is stopped while the topic goes, so that what it had written is known.
@@ -230,7 +231,8 @@ def test_the_dead_letters_topic_is_deleted_and_made_again_and_reading_waits_for_
     for shard in stored_shards(town):
         assert all(shard.progress(letter.partition) <= letter.offset for letter in unwritten(town, saved))
     assert instance.code is None
-    until(lambda: "reading" in json.loads(instance.page("/readyz")), 60, "not ready, for want of reading")
+    if made != "soon":
+        until(lambda: "reading" in json.loads(instance.page("/readyz")), 90, "not ready, for want of reading")
     town.create()
     scene.subscriber.wait_whole(90)
     verdict = scene.settle(instance)
