@@ -6,7 +6,8 @@
 -- KEYS[1]          meta: the shard's hash
 -- KEYS[2..1+w]     the sorted sets that the transaction wrote to
 -- KEYS[2+w..]      the sets that it wrote to
--- ARGV[1]          expiry in seconds, renewed on all of these
+-- ARGV[1]          expiry of meta in seconds, renewed on all of these: facts have twice as long, so that none is gone
+--                  before the progress that claims it
 -- ARGV[2]          w: how many sorted sets
 -- ARGV[3..]        by span: the field of the partition's progress, start, end
 --
@@ -30,7 +31,8 @@ for i = 3, #ARGV, 3 do
   end
   reached[#reached + 1] = present
 end
-for i = 1, #KEYS do
-  redis.call('EXPIRE', KEYS[i], ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+for i = 2, #KEYS do
+  redis.call('EXPIRE', KEYS[i], 2 * ARGV[1])
 end
 return reached

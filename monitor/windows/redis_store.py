@@ -55,8 +55,9 @@ class RedisWindows:
         self._all = range(scheme.registry.shards)
         watched = scheme.watched_rows
         self._watched = [[int(row) for row in np.intersect1d(watched, rows)] for rows in self._rows]
-        # Twice what may be asked about: one that just fits would let a jump of Redis's clock delete live facts.
-        self._expiry = max(_LEAST_EXPIRY, 2 * scheme.lookback * scheme.slots.length // SECOND)
+        # Twice what may be asked about, from F slots ahead on: one that just fits would let a jump of Redis's clock
+        # delete live facts. The scripts keep facts twice as long as the progress that claims them.
+        self._expiry = max(_LEAST_EXPIRY, 2 * (scheme.lookback + scheme.ahead) * scheme.slots.length // SECOND)
         self._client = client
 
     def progress(self) -> list[dict[int, int]]:

@@ -5,7 +5,8 @@
 -- KEYS[2..1+w]       the sorted sets of its watched rows
 -- KEYS[2+w..1+w+d]   sets of designated times to drop
 -- KEYS[2+w+d..]      sets of designated times to keep
--- ARGV[1]            expiry in seconds
+-- ARGV[1]            expiry of meta in seconds; facts have twice as long, so that none is gone before the progress that
+--                    claims it
 -- ARGV[2]            w: how many sorted sets
 -- ARGV[3]            d: how many sets to drop
 -- ARGV[4]            trimmed: the slot before which everything is cut off
@@ -33,7 +34,8 @@ end
 for i = 2 + windows, 1 + windows + dropped do
   redis.call('UNLINK', KEYS[i])
 end
-for i = 1, #KEYS do
-  redis.call('EXPIRE', KEYS[i], ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+for i = 2, #KEYS do
+  redis.call('EXPIRE', KEYS[i], 2 * ARGV[1])
 end
 return 1
