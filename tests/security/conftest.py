@@ -241,10 +241,17 @@ class Run:
     def seconds(self) -> float:
         return time.monotonic() - self._began
 
+    def _seconds(self, stamp: str) -> float:
+        return datetime.fromisoformat(stamp).timestamp() - self._began_at
+
+    def said_at(self, pattern: str) -> float:
+        """How many seconds after its start it first wrote a line that holds a pattern."""
+        lines = (line for line in self.text.splitlines() if re.search(pattern, line))
+        return self._seconds(next(lines).partition(" ")[0])
+
     def lines_between(self, first: float, last: float) -> int:
         """How many lines it wrote from so many seconds after its start to so many."""
-        stamps = (datetime.fromisoformat(stamp).timestamp() for stamp in _STAMP.findall(self.text))
-        return sum(first <= stamp - self._began_at < last for stamp in stamps)
+        return sum(first <= self._seconds(stamp) < last for stamp in _STAMP.findall(self.text))
 
     @property
     def arguments(self) -> str:
@@ -319,3 +326,19 @@ def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPath
     for lacking in (right for right in before if right.create):
         grant(guarded_kafka, lacking.lacked_by, (r for r in before if r != lacking), lacking.lacked_by, "")
     return GuardedCity(guarded_kafka, ledger_id)
+
+
+@pytest.fixture(scope="session")
+def village(
+    guarded_city: GuardedCity, guarded_redis: GuardedRedis, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[EmbeddedKafka, Callable[..., None]]:
+    """Where a service of that name may run as the city does, and what changes its user's rights in Redis."""
+    server = guarded_city.kafka
+    grant(server, "city", KAFKA_RIGHTS, "village", make_topics(server, tmp_path_factory.mktemp("village"), "village"))
+
+    def redis_user(*rules: str) -> None:
+        with closing(redis.Redis.from_url(guarded_redis.operator)) as operator:
+            operator.execute_command("ACL", "SETUSER", "village", *rules)  # type: ignore[no-untyped-call]  # redis-py gives it no types
+
+    redis_user(*(rule.replace("city", "village") for rule in redis_rules()))
+    return server, redis_user
