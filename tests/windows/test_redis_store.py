@@ -306,9 +306,10 @@ def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it
     windows.restart(0, 0, 0)
     assert as_long_as_needed()
     windows.write([Span(0, 0, 10)], facts)
-    assert len(raw.keys()) == 3 * len(ALL)
+    keys = raw.keys()
+    assert len(keys) == 3 * len(ALL)
     assert as_long_as_needed()
-    for key in raw.keys():
+    for key in keys:
         raw.expire(key, 1_000)
     windows.tidy(ALL, 0, [], [EVENING])
     assert as_long_as_needed()
