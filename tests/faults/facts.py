@@ -76,10 +76,10 @@ def compare(town: Town) -> Compared:
     for number, shard in enumerate(shards):
         found.unread += sum(max(0, end - shard.progress(partition)) for partition, end in ends.items())
         due = _together(judged, shard.reached)
-        found.broken += _windows(number, shard, (told, due), terms, found)
-        found.broken += _moments(number, shard, (told, due), terms, found)
+        found.broken += wrong_windows(number, shard, (told, due), terms, found)
+        found.broken += wrong_moments(number, shard, (told, due), terms, found)
     reached = {partition: min(shard.progress(partition) for shard in shards) for partition in ends}
-    found.broken += list(_letters(town, written, judged, reached))
+    found.broken += list(wrong_letters(town, written, judged, reached))
     found.broken += list(_sent(sent, judged))
     return found
 
@@ -139,7 +139,9 @@ def _together(judged: list[tuple[Any, Fates]], ends: Mapping[int, int]) -> Fates
     return together
 
 
-def _windows(number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: Terms, found: Compared) -> Iterator[str]:
+def wrong_windows(
+    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: Terms, found: Compared
+) -> Iterator[str]:
     """The last slot of everyone in every watched location, from where the facts are said to be whole."""
     told, due = bounds
     for fact in shard.seen - told.seen:
@@ -156,7 +158,9 @@ def _windows(number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: Term
             yield f"{terms.locations[row]}: someone was there in slot {slot}, and the facts do not say so"
 
 
-def _moments(number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: Terms, found: Compared) -> Iterator[str]:
+def wrong_moments(
+    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: Terms, found: Compared
+) -> Iterator[str]:
     """Everyone at every location at the designated times that were not dropped."""
     told, due = bounds
     for fact in shard.present - told.present:
@@ -172,7 +176,9 @@ def _moments(number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: Term
         yield f"{terms.locations[fact.row]}: someone was there at {fact.time}, and the facts do not say so"
 
 
-def _letters(town: Town, written: list[Any], judged: list[tuple[Any, Fates]], reached: dict[int, int]) -> Iterator[str]:
+def wrong_letters(
+    town: Town, written: list[Any], judged: list[tuple[Any, Fates]], reached: dict[int, int]
+) -> Iterator[str]:
     """Dead letters are those that must be, with their payloads; several may tell of one visit, as it is read again."""
     wanted = {letter: payload for _, fates in judged for letter, payload in fates.letters.items()}
     seen = set()

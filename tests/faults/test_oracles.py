@@ -1,0 +1,155 @@
+"""The oracles of the faults bite: what is amiss is found, of facts, dead letters and places. No servers needed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from monitor.audit.terms import Terms, read_terms
+from tests.faults.bad_records import KINDS, bad_records
+from tests.faults.facts import Compared, Shard, wrong_letters, wrong_moments, wrong_windows
+from tests.faults.oracles import misplaced, write_alerts
+from tests.faults.recount import Fates, LastSeen, Letter, Present, Recount
+from tests.faults.town import KEY, Shape, Town
+
+NOW = 1_800_000_000_000  # a broker's timestamp, in milliseconds; a slot of two seconds begins then
+SECOND = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
+    """A town that nobody serves."""
+    return Town(tmp_path_factory.mktemp("town"), "town", ("localhost:1", "redis://localhost:1/0"), Shape(), 1)
+
+
+@pytest.fixture
+def terms(town: Town) -> Terms:
+    return read_terms(town.config)
+
+
+@pytest.fixture
+def recount(terms: Terms) -> Recount:
+    """Of a configuration whose only designated time is five seconds ago."""
+    timed = replace(terms.at_times[0], instants=(NOW * 1_000 - 5 * SECOND,))
+    return Recount(replace(terms, at_times=(timed,), hot_spots=()), KEY.encode())
+
+
+def record(value: bytes | None, offset: int = 0) -> Any:
+    return SimpleNamespace(partition=0, offset=offset, timestamp=NOW, key=None, value=value, headers=[])
+
+
+def visit(arrived: float, left: float, location: str = "edge-0") -> bytes:
+    """A visit, its times in seconds from now."""
+    from monitor.audit.text import utc  # noqa: PLC0415  # the audit's way to write times
+
+    times = {"arrived_at": utc(NOW * 1_000 + int(arrived * SECOND)), "left_at": utc(NOW * 1_000 + int(left * SECOND))}
+    return json.dumps({"person_id": "p", "location_id": location, **times}).encode()
+
+
+def test_the_recount_refuses_each_kind_of_bad_record_for_its_reason(recount: Recount) -> None:
+    bad = dict(zip(KINDS, bad_records("planted"), strict=False))
+    fates = {kind: recount.fates(record(one.value)) for kind, one in bad.items()}
+    refused = {kind: {(letter.place, letter.reason) for letter in of.letters} for kind, of in fates.items()}
+    assert refused == {kind: one.letters for kind, one in bad.items()}
+    assert not any(of.seen or of.present for of in fates.values())
+
+
+def test_a_visit_is_refused_cut_or_expired_by_its_stamp(recount: Recount, terms: Terms) -> None:
+    #   slots       -6            0 (now)     1 (F)      2
+    #   edges, W=6  expired │ ├── applied ────────┤ cut  │ refused
+    now = terms.grid.slot_of(NOW * 1_000)
+
+    def slots(arrived: float, left: float, location: str = "edge-0") -> list[int]:
+        return [fact.slot - now for fact in recount.fates(record(visit(arrived, left, location))).seen]
+
+    assert slots(-20, -12) == []
+    assert slots(-20, -10) == [-6] == slots(-12, -10.5)
+    assert slots(0, 30) == [1] == slots(3.9, 30)
+    assert {letter.reason for letter in recount.fates(record(visit(4, 30))).letters} == {"too_far_ahead"}
+    assert slots(0, 1, "yard-0") == []
+    assert recount.fates(record(visit(-40, -39))).unasked == 1
+
+
+def test_a_designated_time_is_asked_about_until_its_horizon_has_gone_by(recount: Recount) -> None:
+    assert [fact.time for fact in recount.fates(record(visit(-5, -4))).present] == [NOW * 1_000 - 5 * SECOND]
+    assert not recount.fates(record(visit(-6, -5))).present
+    older = replace(recount.terms.at_times[0], horizon=4 * SECOND)
+    later = Recount(replace(recount.terms, at_times=(older,)), KEY.encode())
+    assert not later.fates(record(visit(-5, -4))).present
+
+
+def test_a_fact_too_few_and_a_fact_too_many_are_found(terms: Terms) -> None:
+    row = terms.rows["edge-0"]
+    number = terms.shard[row]
+    here, there = LastSeen(row, b"a", 7), LastSeen(row, b"b", 8)
+    at, elsewhere = Present(NOW, row, b"a"), Present(NOW, row, b"b")
+    told = Fates(seen={here, there}, present={at, elsewhere})
+    due = Fates(seen={here}, present={at})
+
+    def found(shard: Shard) -> tuple[int, int]:
+        people = wrong_windows(number, shard, (told, due), terms, Compared())
+        return len(list(people)), len(list(wrong_moments(number, shard, (told, due), terms, Compared())))
+
+    assert found(Shard({}, {here}, {at})) == (0, 0)
+    assert found(Shard({}, {here, there}, {at, elsewhere})) == (0, 0)
+    assert found(Shard({}, set(), set())) == (1, 1)
+    assert found(Shard({"since": 7, "trimmed": 6, "dropped": NOW - 1}, set(), set()))[0] == 1
+    assert found(Shard({"trimmed": 8, "dropped": NOW}, set(), set())) == (0, 0)
+    assert found(Shard({}, {replace_slot(here, 6)}, {at})) == (2, 0)
+    assert found(Shard({}, {here, LastSeen(row, b"c", 7)}, {at, Present(NOW, row, b"c")})) == (1, 1)
+
+
+def replace_slot(fact: LastSeen, slot: int) -> LastSeen:
+    return fact._replace(slot=slot)
+
+
+def letter(place: int, reason: str, value: bytes, key: bytes | None = None, topic: str = "town.visits") -> Any:
+    headers = {"partition": "0", "offset": "5", "index": str(place), "reason": reason, "topic": topic}
+    shown = [(name, text.encode()) for name, text in headers.items()]
+    return SimpleNamespace(key=key, value=value, headers=shown, timestamp=NOW)
+
+
+def test_dead_letters_are_compared_by_place_reason_and_payload(town: Town) -> None:
+    fates = Fates(letters={Letter(0, 5, "1", "bad_id"): {"person_id": 7}})
+    judged = [(record(b"", 5), fates)]
+
+    def found(*written: Any, reached: int = 6) -> int:
+        return len(list(wrong_letters(town, list(written), judged, {0: reached})))
+
+    good = letter(1, "bad_id", b'{"person_id":7}')
+    assert found(good) == found(good, good) == 0
+    assert found() == 1
+    assert found(reached=5) == 0
+    assert found(good, letter(0, "bad_id", b'{"person_id":7}')) == 1
+    assert found(letter(1, "bad_time", b'{"person_id":7}')) == 2
+    assert found(letter(1, "bad_id", b'{"person_id":8}')) == 2
+    assert found(letter(1, "bad_id", b'{"person_id":7}', key=b"p")) == 1
+    assert found(letter(1, "bad_id", b'{"person_id":7}', topic="others")) == 1
+
+
+def answer(kind: str, partition: int, **value: Any) -> Any:
+    headers = [("ce_type", f"x.{kind}".encode()), ("ce_id", f"{kind}/{value.get('tick', 0)}".encode())]
+    shown = json.dumps(value).encode()
+    return SimpleNamespace(partition=partition, offset=3, key=b"k", value=shown, headers=headers, timestamp=NOW)
+
+
+def test_an_answer_in_another_partition_than_its_shards_is_found(town: Town) -> None:
+    assert town.shape.queues == 2
+    assert misplaced(town, [answer("at_times", 1, shard=3), answer("at_times", 0, shard=2), answer("owner", 1)]) == []
+    assert len(misplaced(town, [answer("at_times", 3, shard=3), answer("at_times", 1, shard=2)])) == 2
+    assert len(misplaced(town, [answer("owner", 2)])) == 1
+    places = [answer("over_time", partition, location_id="edge-0") for partition in (0, 1)]
+    assert len(misplaced(town, places)) == 1
+
+
+def test_records_are_audited_by_tick_and_those_without_one_with_the_tick_before(tmp_path: Path) -> None:
+    said = [answer("owner", 0), answer("over_time", 0, tick=8), answer("owner", 0), answer("over_time", 1, tick=7)]
+    write_alerts(said, tmp_path / "alerts.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
+    ticks = [cast("dict[str, int]", line["value"]).get("tick") for line in lines]
+    assert ticks == [None, 7, 8, None]
