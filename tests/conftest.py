@@ -7,6 +7,7 @@ are skipped and the last lines of the run say so loudly; under CI (the environme
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import time
@@ -47,6 +48,18 @@ def _server_missing(what: str, remedy: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(message, pytrace=False)
     pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def stated_streams() -> Callable[[str], int]:
+    """How many streams docs/theory.md states of something that is enumerated: `stated_streams("Hot spots")`."""
+    theory = (Path(__file__).parents[1] / "docs" / "theory.md").read_text(encoding="utf-8")
+
+    def stated(what: str) -> int:
+        (number,) = re.findall(rf"^\| {re.escape(what)} \| ([0-9,]+) \|", theory, re.MULTILINE)
+        return int(number.replace(",", ""))
+
+    return stated
 
 
 @pytest.fixture(scope="session")

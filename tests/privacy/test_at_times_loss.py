@@ -26,7 +26,9 @@ Said = tuple[int | None, ...]
 """For each location the noisy count published at this tick, None for none."""
 
 EPSILON = Fraction(1)
-PEOPLE, PLACES, TICKS = 2, 3, 4
+PEOPLE, PLACES, TICKS = 2, 3, 6
+THRESHOLDS = (1, 2, 3)
+UNKNOWN = "unknown"
 
 
 class Scripted:
@@ -76,12 +78,16 @@ def all_runs(
 
 
 def mechanism_of(threshold: int, q: Fraction, law_q: Fraction, one_sided: OneSided) -> Mechanism:
-    """The real `step` over the marks of a designated time; noisy counts from a cap on are one outcome."""
+    """The real `step` over the marks of a designated time; noisy counts from a cap on are one outcome.
+
+    A tick without counts (None) is unknown: nothing is drawn, and what is marked stays so.
+    """
     rule = AtTimesRule(EPSILON, threshold)
     cap = max(threshold, PEOPLE) + 1
     draws = one_sided(law_q, cap - threshold)
 
-    def law(marked: tuple[bool, ...], tick: int, counts: Counts) -> Law:
+    @cache
+    def decided(marked: tuple[bool, ...], counts: Counts) -> Law:
         def run(noise: Noise) -> Said:
             rows, noisy = step(rule, np.array(marked), np.array(counts, dtype=np.int64), noise)
             said: list[int | None] = [None] * PLACES
@@ -94,39 +100,67 @@ def mechanism_of(threshold: int, q: Fraction, law_q: Fraction, one_sided: OneSid
             for said, chance in all_runs(run, law_q, draws).items()
         }
 
+    def law(marked: tuple[bool, ...], _: int, counts: Counts | None) -> Law:
+        return {UNKNOWN: (Fraction(1), marked)} if counts is None else decided(marked, counts)
+
     return law
 
 
-def counts_at(tick: int, reports: Sequence[tuple[int, int]]) -> Counts:
-    """Distinct people at each place among those reported by a tick; each is given as (place, tick of the report)."""
-    return tuple(sum(place == at and reported <= tick for at, reported in reports) for place in range(PLACES))
+def counts_of(*places: int | None) -> Counts:
+    """Distinct people at each place, of people who are each at one place or at none."""
+    return tuple(places.count(place) for place in range(PLACES))
 
 
-def neighbours() -> list[list[Pairs]]:
-    """Every stream of two people, each at one place at the designated time or at none, reported at any tick.
+def pairs_at(place: int) -> Pairs:
+    """Count pairs (under D, under D') at a tick: somebody was at this place, and D' lacks some of their reports.
 
-    In D' the first person's visit is taken away, or only the first report of two. By symmetry this covers every choice
-    of whose visits go.
+    All combinations of: reports that D' lacks are in, others of the same person are in, another person is at any place
+    or at none. And "unknown", as an adversary chooses.
     """
-    somewhere = list(product(range(PLACES), range(TICKS)))
-    streams: list[list[Pairs]] = []
-    for (place, reported), other in product(somewhere, [None, *somewhere]):
-        others = [] if other is None else [other]
-        for again in range(reported + 1, TICKS + 1):  # a second report at TICKS comes too late: there is none
-            mine, rest = [(place, reported), *others], [(place, again), *others]
-            streams.append([[(counts_at(tick, mine), counts_at(tick, rest))] for tick in range(TICKS)])
-    return streams
+    pairs = set()
+    for other, rest, gone in product((None, *range(PLACES)), (False, True), (False, True)):
+        full, less = place if rest or gone else None, place if rest else None
+        pairs.add((counts_of(other, full), counts_of(other, less)))
+    return [*sorted(pairs), (None, None)]
 
 
-@pytest.mark.parametrize("threshold", [1, 2, 3])
+def streams() -> list[list[Pairs]]:
+    """For each place where that somebody may be, what an adversary chooses of at every tick.
+
+    Every report of two people, each at one place at the designated time, comes in at any tick or never: these streams
+    are among them, and so are such where people come and go, which no reports make.
+    """
+    return [[pairs_at(place)] * TICKS for place in range(PLACES)]
+
+
+def enumerated() -> int:
+    """How many streams these are, at one threshold."""
+    return sum(math.prod(map(len, choices)) for choices in streams())
+
+
+def worst_of(mechanism: Mechanism, start: Hashable, worst_ratio: WorstRatio) -> Fraction | float:
+    return max(worst_ratio(mechanism, start, choices) for choices in streams())
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 def test_a_designated_time_costs_exactly_epsilon_at_worst(
     threshold: int, q: Fraction, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
-    """However many ticks and locations are evaluated, one noisy answer at one place is all that a person can pay."""
-    mechanism = cache(mechanism_of(threshold, q, q, one_sided))
-    start = (False,) * PLACES
-    assert max(worst_ratio(mechanism, start, days) for days in neighbours()) == 1 / q
+    """
+    However many ticks and locations are evaluated, one noisy answer at one place is all that a person can pay.
+
+        tick       0  1  2  3  4  5
+        counted       x  x  x  x  x
+        answer     s  s  ?  z  .  .      "?" unknown, "." marked for good
+    """
+    assert worst_of(mechanism_of(threshold, q, q, one_sided), (False,) * PLACES, worst_ratio) == 1 / q
+
+
+def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
+    """Over all thresholds."""
+    print(f"Algorithm 4: {enumerated()} streams at each of the thresholds {THRESHOLDS}")
+    assert enumerated() * len(THRESHOLDS) == stated_streams("Algorithm 4, one visit")
 
 
 @pytest.mark.parametrize(("threshold", "count"), list(product((1, 2, 3), (0, 1, 2))))
@@ -146,32 +180,33 @@ def test_the_law_is_that_of_count_plus_noise(threshold: int, count: int, one_sid
 def test_noise_of_half_the_size_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
     """Draws at 2ε under answers that are booked at ε cost 2ε."""
     q = Fraction(1, 2)
-    mechanism = cache(mechanism_of(2, q, q**2, one_sided))
-    assert max(worst_ratio(mechanism, (False,) * PLACES, days) for days in neighbours()) == q**-2
+    assert worst_of(mechanism_of(2, q, q**2, one_sided), (False,) * PLACES, worst_ratio) == q**-2
 
 
 def test_answering_a_location_again_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
     """Without marks each tick's noisy answer charges anew."""
     q = Fraction(1, 2)
-    real = cache(mechanism_of(2, q, q, one_sided))
+    real = mechanism_of(2, q, q, one_sided)
     unmarked = (False,) * PLACES
 
-    def forgetful(_: tuple[bool, ...], tick: int, counts: Counts) -> Law:
-        return {said: (chance, unmarked) for said, (chance, _) in real(unmarked, 0, counts).items()}
+    def forgetful(_: tuple[bool, ...], tick: int, counts: Counts | None) -> Law:
+        return {said: (chance, unmarked) for said, (chance, _) in real(unmarked, tick, counts).items()}
 
-    assert max(worst_ratio(forgetful, unmarked, days) for days in neighbours()) == q**-TICKS
+    assert worst_of(forgetful, unmarked, worst_ratio) == q**-TICKS
 
 
 @pytest.mark.parametrize("skipped", ["empty", "unchanged"])
 def test_skipping_locations_is_caught(skipped: str, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
     """If locations without people, or without news, draw no noise, then any noisy answer proves a visit."""
     q = Fraction(1, 2)
-    real = cache(mechanism_of(2, q, q, one_sided))
+    real = mechanism_of(2, q, q, one_sided)
 
-    def skipping(state: tuple[tuple[bool, ...], Counts], tick: int, counts: Counts) -> Law:
+    def skipping(state: tuple[tuple[bool, ...], Counts], tick: int, counts: Counts | None) -> Law:
         marked, before = state
+        if counts is None:
+            return {UNKNOWN: (Fraction(1), state)}
         silent = tuple(count == (0 if skipped == "empty" else old) for count, old in zip(counts, before, strict=True))
-        law = real(tuple(old or quiet for old, quiet in zip(marked, silent, strict=True)), 0, counts)
+        law = real(tuple(old or quiet for old, quiet in zip(marked, silent, strict=True)), tick, counts)
         return {
             said: (chance, (tuple(old or new is not None for old, new in zip(marked, said, strict=True)), counts))
             for said, (chance, _) in law.items()
@@ -179,7 +214,7 @@ def test_skipping_locations_is_caught(skipped: str, worst_ratio: WorstRatio, one
         }
 
     start = ((False,) * PLACES, (0,) * PLACES)
-    assert max(worst_ratio(skipping, start, days) for days in neighbours()) == math.inf
+    assert worst_of(skipping, start, worst_ratio) == math.inf
 
 
 def test_a_marked_location_is_never_answered_again() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
 
@@ -16,10 +16,13 @@ from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 
 ONE = Fraction(1)
 PLACES = 3
+TOPS = (1, 2, 3)
 CAP = 5
 Outcome = tuple[tuple[int, int], ...]
 Stay = tuple[int, ...]
 """The places that one person is reported at."""
+
+ONE_PLACE: list[Stay] = [(), (0,), (1,), (2,)]
 
 
 class Given:
@@ -63,21 +66,34 @@ def counted(people: Sequence[Stay]) -> tuple[int, ...]:
     return tuple(sum(place in stay for stay in people) for place in range(PLACES))
 
 
+def pairs(stays: Sequence[Stay]) -> list[tuple[tuple[Stay, Stay], tuple[Stay, Stay]]]:
+    """All D of two people, each with all D' that lack some of one person's visits."""
+    return [
+        ((one, other), (less, other))
+        for one, other in product(stays, repeat=2)
+        for less in sorted({tuple(place for place in one if place in kept) for kept in stays} - {one})
+    ]
+
+
 def worst_ratio(stays: Sequence[Stay], top: int, q: Fraction, law_q: Fraction) -> Fraction:
-    """The worst Pr[M(D) = s] / Pr[M(D') = s] over two people, all D, all D' without some of one person's visits."""
+    """The worst Pr[M(D) = s] / Pr[M(D') = s] over two people, all D and all D'."""
     worst = Fraction(0)
-    for one, other in product(stays, repeat=2):
-        full = law(counted((one, other)), top, law_q)
-        for less in {tuple(place for place in one if place in kept) for kept in stays} - {one}:
-            reduced = law(counted((less, other)), top, law_q)
-            worst = max(worst, *(chance / reduced[said] for said, chance in full.items()))
+    for people, fewer in pairs(stays):
+        full, reduced = law(counted(people), top, law_q), law(counted(fewer), top, law_q)
+        worst = max(worst, *(chance / reduced[said] for said, chance in full.items()))
     return worst
 
 
-@pytest.mark.parametrize("top", [1, 2, 3])
-def test_one_person_at_one_place_loses_exactly_epsilon_however_many_are_named(top: int) -> None:
-    q = Fraction(1, 2)
-    assert worst_ratio([(), (0,), (1,), (2,)], top, q, q) == 1 / q
+@pytest.mark.parametrize("top", TOPS)
+@pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
+def test_one_person_at_one_place_loses_exactly_epsilon_however_many_are_named(q: Fraction, top: int) -> None:
+    """They are drawn at one tick alone, so a stream is what has been reported by then."""
+    assert worst_ratio(ONE_PLACE, top, q, q) == 1 / q
+
+
+def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
+    print(f"hot spots: {len(pairs(ONE_PLACE))} pairs of D and D' for each k of {TOPS}")
+    assert len(pairs(ONE_PLACE)) * len(TOPS) == stated_streams("Hot spots, one visit")
 
 
 def test_who_is_reported_at_two_places_pays_at_both() -> None:
@@ -88,7 +104,7 @@ def test_who_is_reported_at_two_places_pays_at_both() -> None:
 
 def test_halved_noise_is_caught_by_the_enumeration() -> None:
     q = Fraction(1, 2)
-    assert worst_ratio([(), (0,), (1,), (2,)], 2, q, q**2) == 1 / q**2
+    assert worst_ratio(ONE_PLACE, 2, q, q**2) == 1 / q**2
 
 
 def test_the_highest_noisy_counts_are_named_highest_first_ties_in_registry_order() -> None:

@@ -105,9 +105,22 @@ def test_one_visit_costs_exactly_its_locations_epsilon_at_worst(
     ranges = visit_ranges(rule.reach, TICKS)
     worst = max(worst_ratio(mechanism, (), streams(counted, TICKS)) for counted in ranges)
     assert worst == q ** -min(answers, rule.reach)
-    enumerated = sum(math.prod(map(len, streams(counted, TICKS))) for counted in ranges)
-    print(f"{enumerated} streams")
-    assert enumerated > 80_000
+
+
+def enumerated(choices: Iterable[Sequence[Pairs]]) -> int:
+    return sum(math.prod(map(len, pairs)) for pairs in choices)
+
+
+def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
+    """Over all W, F, k and T."""
+    rules = [rule_of(*shape) for shape in SHAPES]
+    one = enumerated(streams(counted, TICKS) for rule in rules for counted in visit_ranges(rule.reach, TICKS))
+    many = enumerated(
+        streams(counted, counted.stop + 1) for rule in rules for slots in H_SLOTS for counted in (coming(rule, slots),)
+    )
+    print(f"Algorithm 3: {one} streams without one visit, {many} without those of several slots")
+    assert one == stated_streams("Algorithm 3, one visit")
+    assert many == stated_streams("Algorithm 3, visits in H = 1..4 slots")
 
 
 @pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
@@ -276,6 +289,17 @@ class TestChangedRules:
         OverTimeRule(Fraction(1), answers=3, threshold=1, window=1, ahead=1),
     )
 
+    def choices(self, first: int) -> list[Pairs]:
+        """At each tick any rule, and the counts of a visit that is read from the first tick on."""
+        return [
+            [
+                ((index, one), (index, other))
+                for index, rule in enumerate(self.rules)
+                for one, other in pairs_at(tick, range(first, first + rule.reach))
+            ]
+            for tick in range(TICKS)
+        ]
+
     def law(self, marks: tuple[Mark, ...], tick: int, given: tuple[int, int | None], one_sided: OneSided) -> Law:
         """The state is the whole ledger, from which a changed rule reads back as far as it reaches."""
         rule, count = self.rules[given[0]], given[1]
@@ -301,16 +325,12 @@ class TestChangedRules:
             W + A = 4         x  x  x  x
             W + A = 3         x  x  x
         """
-        for first in (0, 1):
-            choices: list[Pairs] = []
-            for tick in range(TICKS):
-                pairs: Pairs = []
-                for index, rule in enumerate(self.rules):
-                    counted = range(first, first + rule.reach)
-                    pairs += [((index, one), (index, other)) for one, other in pairs_at(tick, counted)]
-                choices.append(pairs)
+        for choices in map(self.choices, (0, 1)):
             worst = worst_ratio(lambda marks, tick, given: self.law(marks, tick, given, one_sided), (), choices)
             assert worst == 2 ** int(max(rule.epsilon for rule in self.rules) / self.unit)
+
+    def test_as_many_streams_are_enumerated_as_the_theory_states(self, stated_streams: Callable[[str], int]) -> None:
+        assert enumerated(map(self.choices, (0, 1))) == stated_streams("Algorithm 3, one visit and changes of rules")
 
     def test_dropping_what_ran_out_before_a_longer_window_is_caught(
         self, worst_ratio: WorstRatio, one_sided: OneSided

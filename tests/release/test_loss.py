@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -32,6 +32,9 @@ Q = Fraction(1, 2)
 TICKS = 5
 PEOPLE = 2
 NOON = "2026-01-01T00:30:00Z"
+SHAPES = list(product((1, 2), (0, 1), (1, 2), (1, 2)))  # W, F, k, T
+THRESHOLDS = (1, 2)
+TAKEOVERS, LOSSES = ("", "takeover"), ("", "lost")
 
 Ratio = Fraction | float
 
@@ -172,6 +175,10 @@ def visits(reach: int) -> list[range]:
     return [range(first, last) for first in range(TICKS) for last in range(first + 1, min(first + reach, TICKS) + 1)]
 
 
+REPORTED = [range(first, TICKS) for first in range(TICKS)]
+"""The ticks whose counts hold a visit at a designated time: it stays among what is known of that time."""
+
+
 def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: Sequence[Any]) -> Ratio:
     """The greatest Pr[D]/Pr[D'] over all choices and outcomes, exact; inf where D' rules an outcome out."""
 
@@ -194,8 +201,8 @@ def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: 
     return worst(0, start, start)
 
 
-@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), list(product((1, 2), (0, 1), (1, 2), (1, 2))))
-@pytest.mark.parametrize("events", [("", "takeover"), ("", "lost")], ids=["takeovers", "losses"])
+@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
+@pytest.mark.parametrize("events", [TAKEOVERS, LOSSES], ids=["takeovers", "losses"])
 def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
     window: int, ahead: int, answers: int, threshold: int, events: Sequence[str], make_scheme: Callable[..., Scheme]
 ) -> None:
@@ -215,7 +222,7 @@ def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
     assert worst == Q ** -min(answers, scheme.reach)
 
 
-@pytest.mark.parametrize("threshold", [1, 2])
+@pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_a_designated_time_costs_exactly_its_epsilon_whoever_decides(
     threshold: int, make_scheme: Callable[..., Scheme], make_at_times: Callable[..., AtTimes]
 ) -> None:
@@ -229,9 +236,24 @@ def test_a_designated_time_costs_exactly_its_epsilon_whoever_decides(
     """
     noon = make_at_times("noon", NOON, horizon=5, threshold=threshold)
     law = law_of(make_scheme(places=1, watched={}, at_times=(noon,)), cap=3)
-    reported = [range(first, TICKS) for first in range(TICKS)]  # a visit stays among what is known about τ
-    worst = max(_worst_ratio(law, Known(), choices(counted, ("", "takeover"))) for counted in reported)
+    worst = max(_worst_ratio(law, Known(), choices(counted, TAKEOVERS)) for counted in REPORTED)
     assert worst == 1 / Q
+
+
+def test_as_many_streams_are_enumerated_as_the_theory_states(
+    make_scheme: Callable[..., Scheme], stated_streams: Callable[[str], int]
+) -> None:
+    """Over all W, F, k and T; with what befalls the ledger at each tick."""
+
+    def enumerated(ranges: Iterable[range], events: Sequence[str]) -> int:
+        return sum(math.prod(map(len, choices(counted, events))) for counted in ranges)
+
+    reaches = [make_scheme(places=1, window=window, ahead=ahead).reach for window, ahead, _, _ in SHAPES]
+    ranges = [counted for reach in reaches for counted in visits(reach)]
+    assert enumerated(ranges, TAKEOVERS) == stated_streams("Decisions and ledger, takeovers")
+    assert enumerated(ranges, LOSSES) == stated_streams("Decisions and ledger, losses")
+    timed = enumerated(REPORTED, TAKEOVERS) * len(THRESHOLDS)
+    assert timed == stated_streams("Decisions and ledger, a designated time")
 
 
 def test_a_designated_time_pays_no_more_where_the_ledger_is_lost(
