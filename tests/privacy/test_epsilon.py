@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.errors import EpsilonError, MonitorError
-from monitor.privacy.epsilon import SMALLEST, format_epsilon, parse_epsilon
+from monitor.privacy.epsilon import SMALLEST, format_epsilon, parse_epsilon, require_drawable
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,29 @@ def test_everything_else_is_refused_with_the_way_to_write_it(value: Any) -> None
         parse_epsilon(value)
     assert isinstance(raised.value, MonitorError)
     assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.5, "ε is 0.5 (a float)"),
+        (None, "ε is a NoneType"),
+        ([1], "ε is a list"),
+        ("1e3", "ε is '1e3':"),
+        (0, "ε is 0:"),
+        ("9" * 40, f"ε is '{'9' * 40}':"),
+        ("9" * 41, f"ε is '{'9' * 40}' (41 characters)"),
+        (Fraction(1, 10**5000), "ε is a number of very many digits"),
+    ],
+)
+def test_what_was_found_is_shown_and_cut_where_it_is_long(value: Any, shown: str) -> None:
+    with pytest.raises(EpsilonError) as raised:
+        parse_epsilon(value)
+    assert str(raised.value).startswith(shown)
+
+
+def test_the_smallest_epsilon_can_be_drawn_and_half_of_it_cannot() -> None:
+    """A share of what was configured may be too small; the error says which share, and what to do."""
+    require_drawable(SMALLEST, "ε of one answer")
+    with pytest.raises(EpsilonError, match=r"^ε of one answer is 1/2000000000000: expected at least 1/1000000000000,"):
+        require_drawable(SMALLEST / 2, "ε of one answer")

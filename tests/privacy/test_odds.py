@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from monitor.privacy.odds import false_alarm, over_updates
+from monitor.privacy.odds import false_alarm, mean_noise, over_updates
 
 
 @pytest.mark.parametrize(("threshold", "share"), [(5, 0.90), (10, 0.015)])
@@ -28,3 +28,11 @@ def test_the_ends() -> None:
     assert over_updates(1.0, 3) == over_updates(1.0, 1) == 1.0
     assert over_updates(1.0, 0) == over_updates(0.3, 0) == over_updates(0.0, 9) == 0.0
     assert false_alarm(Fraction(10**12), 10**6, 0) == 0.0
+
+
+def test_noise_is_this_much_on_average() -> None:
+    """1/(e^ε - 1), by the sum of its law: Σ g·(1 - q)·q^g; at a vast ε nothing, without an overflow."""
+    for epsilon in (Fraction(1, 3), Fraction(1), Fraction(2)):
+        q = math.exp(-float(epsilon))
+        assert mean_noise(epsilon) == pytest.approx(sum(g * (1 - q) * q**g for g in range(300)))
+    assert mean_noise(Fraction(10**12)) == 0.0
