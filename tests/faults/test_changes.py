@@ -21,7 +21,7 @@ from tests.faults.versions import Version, changed, settle
 ANNEX: Final = "annex"
 
 # What an answer about an edge costs tells the version that gave it.
-V1, V2, V3 = "40", "20", "30"
+V1, V2, V3, V4 = "40", "20", "30", "15"
 
 
 @pytest.fixture
@@ -35,14 +35,10 @@ def monitor(tree: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def watching_more(scene: Scene) -> Version:
-    """Another registry, F, W and k; the yards are newly watched. ε of a place stays: 40 at the edges, 1 at murmurs."""
+    """The yards are newly watched, W and k are others. ε of a place stays: 40 at the edges, 1 at murmurs."""
     tree = copy.deepcopy(scene.town.tree)
-    registry = scene.town.folder / "more.csv"
-    registry.write_text("location_id\n" + "\n".join((ANNEX, *PLACES)) + "\n")
-    tree["locations"]["file"] = registry.name
-    tree["visits"]["accept_ahead"] = "4s"
     edges, murmur = monitor(tree, "edges"), monitor(tree, "murmur")
-    edges["locations"] += ["yard-0", "yard-1", ANNEX]
+    edges["locations"] += ["yard-0", "yard-1"]
     edges |= {"epsilon": str(40 * len(edges["locations"])), "window": "14s", "answers_per_window": 2}
     murmur |= {"window": "10s", "answers_per_window": 3}
     return changed(scene.town, "more", tree)
@@ -55,6 +51,19 @@ def asking_otherwise(scene: Scene, before: Version) -> Version:
     edges |= {"epsilon": str(60 * len(edges["locations"])), "threshold": 5}
     monitor(tree, "murmur")["answers_per_window"] = 1
     return changed(scene.town, "otherwise", tree)
+
+
+def further_ahead(scene: Scene, before: Version) -> Version:
+    """Another F and another registry, whose rows are others, and another k."""
+    tree = copy.deepcopy(before.town.tree)
+    registry = scene.town.folder / "annexed.csv"
+    registry.write_text("location_id\n" + "\n".join((ANNEX, *PLACES)) + "\n")
+    tree["locations"]["file"] = registry.name
+    tree["visits"]["accept_ahead"] = "4s"
+    edges = monitor(tree, "edges")
+    edges["locations"].append(ANNEX)
+    edges |= {"epsilon": str(60 * len(edges["locations"])), "answers_per_window": 4}
+    return changed(scene.town, "ahead", tree)
 
 
 def edges_said(scene: Scene, cost: str) -> dict[int, set[str]]:
@@ -74,32 +83,42 @@ def wait_spent(scene: Scene, cost: str) -> None:
 def test_a_rolling_change_of_the_configuration_says_nothing_false_and_spends_nothing_twice(scene: Scene) -> None:
     """Versions with other facts may both say "unknown" while they share the input; with the same facts they need not.
 
-    v1   ├── whole ──┼── beside v2: unknown ──┤ drained
-    v2               ├─────────────────────────── whole ──┼── beside v3: whole ──┤ drained
-    v3                                                    ├─────────────────────────── whole
+    v1  ├─ whole ─┼─ beside v2: unknown ─┤ drained
+    v2            ├──────────────────────── whole ─┼─ beside v3: whole ─┤ drained
+    v3                                             ├───────────────────── whole ─┼─ beside v4: unknown ─┤ drained
+    v4                                                                           ├──────────────────────── whole
     """
     first, second = Version(scene.town), watching_more(scene)
     third = asking_otherwise(scene, second)
+    fourth = further_ahead(scene, third)
     old = first.start()
     wait_spent(scene, V1)
     new = second.start()
-    until(lambda: len(edges_said(scene, V1).keys() & edges_said(scene, V2).keys()) >= 2, 60, "two ticks by v1 and v2")
+    until(lambda: ticks_of_both(scene, V1, V2), 60, "a tick by v1 and v2")
     assert old.terminate() == 0
     wait_spent(scene, V2)
-    third.start()
+    newer = third.start()
     until(lambda: whole(scene, V2) & whole(scene, V3), 60, "a tick by v2 and v3, whole in both parts")
     assert new.terminate() == 0
     wait_spent(scene, V3)
-    ledger, broken = settle(scene, [first, second, third])
+    fourth.start()
+    until(lambda: ticks_of_both(scene, V3, V4), 60, "a tick by v3 and v4")
+    assert newer.terminate() == 0
+    wait_spent(scene, V4)
+    ledger, broken = settle(scene, [first, second, third, fourth])
     assert broken == []
-    assert ledger.ticks(0) & ledger.ticks(1)
-    assert ledger.ticks(1) & ledger.ticks(2)
+    assert all(ledger.ticks(number) & ledger.ticks(number + 1) for number in range(3))
     # What was spent under one configuration ran on under the next.
     over_time = [(told.version, told.value) for told in ledger.told if told.value["monitor"] == "edges"]
     carried = {(version, mark["epsilon"]) for version, value in over_time for mark in value["answers"]}
-    assert {(0, V1), (1, V1), (1, V2), (2, V2), (2, V3)} <= carried
+    assert {(0, V1), (1, V1), (1, V2), (2, V2), (2, V3), (3, V3), (3, V4)} <= carried
     newly = {value["status"] for _, value in over_time if value["location_id"].startswith("yard")}
     assert newly & {"safe", "noisy_count"}
+
+
+def ticks_of_both(scene: Scene, one: str, other: str) -> set[int]:
+    """The ticks that two versions answered, each in part."""
+    return edges_said(scene, one).keys() & edges_said(scene, other).keys()
 
 
 def whole(scene: Scene, cost: str) -> set[int]:

@@ -167,17 +167,28 @@ def recount(versions: Sequence[Version], told: Sequence[Told]) -> list[str]:
     The audit of a part knows nothing of what ran when the part began, so of silences it may not speak.
     """
     broken = []
-    acknowledged = versions[-1].town.traffic.known()
+    acknowledged, inherited = versions[-1].town.traffic.known(), set(counts_of_before(told))
     for number, version in enumerate(versions):
         town = version.town
         visits, alerts = (town.folder / f"{town.config.stem}.{kind}" for kind in ("visits.csv", "alerts.jsonl"))
         write_visits(town, acknowledged, visits)
         alerts.write_text("".join(f"{one.line}\n" for one in told if one.version == number))
         report = audit(visits, town.config, alerts, every_tick=False)
-        found = [texts for oracle, texts in report.violations.items() if oracle != BUDGET]
-        broken += [f"{town.config.stem}: {text}" for texts in found for text in texts]
+        found = [text for oracle, texts in report.violations.items() if oracle != BUDGET for text in texts]
+        broken += [f"{town.config.stem}: {text}" for text in found if text not in inherited]
+        unlisted = sum(report.totals.values()) - report.totals.get(BUDGET, 0) - len(found)
+        broken += [f"{town.config.stem}: {unlisted} more"] if unlisted else []
     terms = [version.terms for version in versions]
     return [*broken, *silences(terms, told), *redrawn(told), *overpaid(terms, told, acknowledged)]
+
+
+def counts_of_before(told: Iterable[Told]) -> Iterator[str]:
+    """What a part's audit finds of noisy counts that were drawn before, when fewer visits were accepted (another F)."""
+    for one in told:
+        for location, count in one.value.get("noisy_counts", {}).items():
+            if count["tick"] != one.tick:
+                where = f"{one.value['monitor']}/{one.value['time']}/{one.value['shard']}, tick {one.tick}, {location}"
+                yield f"{where}: there were more people than said"
 
 
 @dataclass(frozen=True)
