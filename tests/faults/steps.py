@@ -117,7 +117,8 @@ class Walk:
     def rest(self) -> None:
         """All is known again, and nothing said so far is false."""
         self.scene.subscriber.wait_whole(90)
-        assert judge(self.scene.town).broken == []
+        broken = judge(self.scene.town).broken
+        assert not broken, "\n".join(broken)  # pytest shows what it compared in tests alone
 
     def redis(self) -> redis.Redis:
         return redis.Redis.from_url(self.store.url)

@@ -1,61 +1,97 @@
-"""Three brokers, of which any one may be missing: replication factor 3, at least two in sync."""
+"""Three brokers, of which any one may be missing: replication factor 3, at least two in sync, three controllers."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from kafka.errors import KafkaError
 
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings
+from monitor.embedded.kafka import Quorum
 from monitor.errors import UnreachableError
 from tests.faults.conftest import MakeScene
 from tests.faults.processes import until
 from tests.faults.town import Shape, Town
 
-REPLICATED = {
+NODES: Final = (1, 2, 3)
+REPLICATED: Final = {
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
     "replica.lag.time.max.ms": "2000",
+    "process.roles": "broker,controller",
 }
+
+
+def free_ports(how_many: int) -> list[int]:
+    """Ports that nobody listens on, all different."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(how_many)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
+def nodes() -> list[KafkaSettings]:
+    """Three that are each a broker and a controller: any two of them elect the controller that acts."""
+    ports = free_ports(2 * len(NODES))
+    clients, controllers = dict(zip(NODES, ports, strict=False)), dict(zip(NODES, ports[len(NODES) :], strict=True))
+    quorum = Quorum("c2FmZS10aHJlZS1ub2Rlcw", ",".join(f"{n}@127.0.0.1:{controllers[n]}" for n in NODES))
+    listeners = {n: f"PLAINTEXT://127.0.0.1:{clients[n]},CONTROLLER://127.0.0.1:{controllers[n]}" for n in NODES}
+    return [
+        KafkaSettings({**REPLICATED, "listeners": listeners[n]}, port=clients[n], node_id=n, quorum=quorum)
+        for n in NODES
+    ]
 
 
 @pytest.fixture(scope="module")
 def brokers(kafka: EmbeddedKafka) -> Iterator[list[EmbeddedKafka]]:
-    """Three of this module's own; the first is also the controller."""
-    with ExitStack() as stack:
-        first = stack.enter_context(EmbeddedKafka(KafkaSettings(properties=REPLICATED)))
-        joining = [KafkaSettings(properties=REPLICATED, node_id=n, quorum=first.quorum) for n in (2, 3)]
-        yield [first, *(stack.enter_context(EmbeddedKafka(settings)) for settings in joining)]
+    """Three of this module's own. None is up before two are, so that they start at once."""
+    servers = [EmbeddedKafka(settings) for settings in nodes()]
+    with ExitStack() as stack, ThreadPoolExecutor(len(servers)) as pool:
+        for server in servers:
+            stack.callback(server.stop)
+        list(pool.map(EmbeddedKafka.start, servers))
+        yield servers
 
 
-@pytest.mark.parametrize("places", [(2,), pytest.param((2, 1, 2), marks=pytest.mark.soak)], ids=["one", "in turn"])
+SOAK = pytest.mark.soak
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("taken", [pytest.param(NODES[:1], id="first"), pytest.param(NODES, id="each", marks=SOAK)])
 def test_a_broker_is_taken_away_others_lead_and_it_comes_back(
-    places: tuple[int, ...], brokers: list[EmbeddedKafka], store: EmbeddedValkey, make_scene: MakeScene
+    taken: tuple[int, ...], brokers: list[EmbeddedKafka], store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:
     """What it led is led by another that has all that was acknowledged: of the input, the ledger, both groups.
 
-    broker 3  ├── leads ──┤ killed ......... ├── follows ──┤
-    broker 2  ├── follows ── leads ──────────┤ killed ...... ├──
+    An instance that starts meanwhile finds the others, although the first of its bootstrap servers may be the one.
+
+    broker 1  ├── leads ──┤ killed ............. ├── follows ──┤
+    broker 2  ├── follows ── leads ──────────────────────┤ killed ...... ├──
     """
     servers = ",".join(broker.bootstrap_servers for broker in brokers)
     scene = make_scene(servers, store.url, Shape(inputs=6, queues=3, replication=3))
     instance = scene.start()
     scene.subscriber.wait_whole(60)
-    for taken in (brokers[place] for place in places):
-        node = brokers.index(taken) + 1
-        until(lambda: leaders(scene.town), 20, "leaders are known")
-        taken.kill()
+    for node in taken:
+        until(partial(leads, scene.town, node), 60, f"broker {node} leads some partition")
+        brokers[node - 1].kill()
         until(partial(led_by_others, scene.town, node), 60, "others lead")
         scene.subscriber.wait_whole(90)
-        taken.restart()
-        until(lambda: in_sync(scene.town) == 3, 90, "all replicas are in sync again")
+        instance.kill()
+        instance = scene.start()
+        scene.subscriber.wait_whole(90)
+        brokers[node - 1].restart()
+        until(lambda: in_sync(scene.town) == len(NODES), 90, "all replicas are in sync again")
     verdict = scene.settle(instance)
     assert verdict.broken == []
     assert verdict.count("safe") > 0
@@ -74,6 +110,11 @@ def described(town: Town) -> list[dict[str, Any]]:
 def leaders(town: Town) -> set[int]:
     """The nodes that lead some partition."""
     return {partition["leader_id"] for partition in described(town)}
+
+
+def leads(town: Town, node: int) -> bool:
+    """Whether this node leads some partition."""
+    return node in leaders(town)
 
 
 def in_sync(town: Town) -> int:
