@@ -20,7 +20,8 @@ MonitorError
 │   └── OverspentError          more than the configuration states that one person may pay
 ├── RefusedError                exit 3: refused because of what was found on the servers
 │   ├── TopicError              a topic is missing or has settings that would break a promise
-│   │   └── InputChangedError   the input topic is not the one that the facts were read from
+│   │   ├── InputChangedError   the input topic is not the one that the facts were read from
+│   │   └── LedgerChangedError  the output topic is not the one whose ledger was taken over
 │   ├── EvictionError           Redis may evict facts
 │   ├── LedgerError             the ledger is uninitialised, expired or another service's
 │   ├── PeriodError             running marks and the configuration exceed what a person may pay
@@ -176,6 +177,10 @@ class TopicError(RefusedError):
 
 class InputChangedError(TopicError):
     """The input topic is not the one that the facts were read from: it was deleted, or made anew."""
+
+
+class LedgerChangedError(TopicError):
+    """The output topic is not the one whose ledger was taken over: it was deleted, or made anew."""
 
 
 class EvictionError(RefusedError):

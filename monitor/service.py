@@ -24,15 +24,16 @@ from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import Found
+from monitor.operate.preflight import Found, check_marks
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.release.barrier import InputTopic
-from monitor.release.loop import ReleaseLoop, run_release
+from monitor.release.loop import ReleaseLoop
 from monitor.release.membership import Membership
 from monitor.release.owner import LedgerPlace, Owner
+from monitor.release.turning import run_release
 from monitor.scheme import Scheme
 from monitor.signals import Signal
-from monitor.windows.facts import Windows
+from monitor.windows.facts import Question, Windows
 from monitor.windows.fingerprint import fingerprint
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.redis_client import RedisAddress, redis_client
@@ -153,6 +154,7 @@ class Service:
         self._stop, self._wake = threading.Event(), threading.Event()
         self.ended = threading.Event()
         self.failure: BaseException | None = None
+        self._looked_at = self._public_time()
         self._dead_letters = self._make_dead_letters()
         topics = settings.config.kafka.topics
         self._membership = Membership(settings.kafka, topics.alerts, settings.release_group, self._wake)
@@ -168,6 +170,10 @@ class Service:
             threading.Thread(target=self._run, args=("release", self._release), name="release", daemon=True),
         ]
 
+    def _public_time(self) -> int:
+        """The present instant by the store's clock: this machine's may have been stepped since it was checked."""
+        return self._clock.now() if self._clock.simulated else self._windows.read({0: Question()})[0].time
+
     def _make_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics
         limit = int(self._found.topics[topics.dead_letters].settings["max.message.bytes"])
@@ -177,21 +183,46 @@ class Service:
         topics = self._settings.config.kafka.topics
         input_id, ledger_id = self._found.topics[topics.visits].topic_id, self._found.topics[topics.alerts].topic_id
         mark = fingerprint(self._settings.scheme, self._settings.hasher.key_digest, input_id)
-        place = LedgerPlace(topics.alerts, ledger_id, input_id, mark, self._clock.now())
+        place = LedgerPlace(topics.alerts, ledger_id, input_id, mark, self._looked_at)
 
         def take_over(partition: int) -> Owner:
-            return Owner(self._settings.kafka, place, partition, self._settings.scheme, self._noise, self._clock)
+            owner = Owner(self._settings.kafka, place, partition, self._settings.scheme, self._noise, self._clock)
+            try:
+                self._check_marks(owner)
+            except BaseException:
+                owner.close()
+                raise
+            return owner
 
-        return ReleaseLoop(
+        loop = ReleaseLoop(
             self._settings.scheme,
             self._windows,
-            InputTopic(self._settings.kafka, topics.visits, input_id),
+            InputTopic(self._settings.kafka, topics.visits, input_id, (topics.alerts, ledger_id)),
             self._membership,
             take_over,
             self._metrics,
             self._clock,
             progressed,
         )
+        if not self._clock.simulated:
+            loop.store_clock.hear(self._looked_at)
+        return loop
+
+    def _check_marks(self, taken: Owner) -> None:
+        """Hold what a partition's earlier owners published against the configuration: they may have had another one.
+
+        What is known of the other partitions is what their owner here knows, or what was found at the start.
+
+        Raises:
+            PeriodError: one person may pay more than is stated.
+        """
+        config, scheme = self._settings.config, self._settings.scheme
+        states = dict(enumerate(self._found.states))
+        states |= {partition: owner.state for partition, owner in self.loop.owners.items()}
+        states[taken.partition] = taken.state
+        tick = scheme.slots.slot_of(self._clock.now())
+        worst, privacy = self._settings.worst, config.privacy
+        check_marks(scheme, tuple(states.values()), privacy.epsilon, worst, tick, privacy.period)
 
     @property
     def queues(self) -> int:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -20,7 +20,7 @@ from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
 
 from monitor.connections import KafkaConnections
-from monitor.errors import FencedError, UnreachableError
+from monitor.errors import FencedError, LedgerChangedError, UnreachableError
 from monitor.failpoints import passing
 
 log = logging.getLogger(__name__)
@@ -91,6 +91,33 @@ def first_offset(connections: KafkaConnections, topic: str, partition: int) -> i
             return int(consumer.beginning_offsets([place])[place])
     finally:
         consumer.close(autocommit=False)
+
+
+def require_same(described: Mapping[str, Any], topic: str, topic_id: str) -> None:
+    """See that what the brokers say of the ledger's topic is said of the one with this id.
+
+    Records go to a topic by its name, and the fence is the id's: two owners of which each knows another topic by one
+    name would not fence each other.
+
+    Raises:
+        LedgerChangedError: it is another one now, or gone.
+    """
+    if str(described["topic_id"]) != topic_id or described["error_code"]:
+        raise LedgerChangedError(
+            f"kafka.topics.alerts is {topic!r}, and that topic was deleted or made anew: what the other one says is "
+            "spent must be read, and whoever else writes to it be fenced"
+        )
+
+
+def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> None:
+    """Ask the brokers whether the ledger's topic is the one with this id still.
+
+    Raises:
+        LedgerChangedError: it is another one now, or gone.
+        UnreachableError: the brokers can't tell.
+    """
+    with connections.reached(), closing(connections.admin()) as admin:
+        require_same(admin.describe_topics([topic])[0], topic, topic_id)
 
 
 def _record(found: Any) -> Record:

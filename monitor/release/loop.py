@@ -1,4 +1,4 @@
-"""The release loop: takes over what it owns, and at each slot's close turns barrier and readings into answers."""
+"""What a tick does: takes over what is owned, and turns barrier and readings into answers once a slot has closed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from monitor.clock import Clock
-from monitor.errors import FencedError, InputChangedError, UnreachableError, WindowsError
+from monitor.errors import FencedError, UnreachableError, WindowsError
 from monitor.failpoints import passing
 from monitor.release.barrier import InputTopic
 from monitor.release.decide import Decision, Evidence
 from monitor.release.ledger import Record
 from monitor.release.owner import Owner
+from monitor.release.store_clock import StoreClock
 from monitor.scheme import Scheme
 from monitor.signals import Signal
 from monitor.times import SECOND
@@ -26,7 +28,13 @@ POLL_SECONDS: Final = 0.02
 FIRST_BACKOFF_SECONDS: Final = 0.5
 LONGEST_BACKOFF_SECONDS: Final = 8.0
 TIDY_PER_LOOKBACK: Final = 24
-TURN: Final = 10 * SECOND
+TURN: Final = 10 * SECOND  # how long to wait at most before saying again that the loop lives
+TAKEOVER: Final = 60 * SECOND  # how long before a slot closes no partition is tried again
+CHECK_SECONDS: Final = 60.0
+
+
+def _unheard(_waiting: str) -> None:
+    """Nobody asks whether the loop turns."""
 
 
 class Observer(Protocol):
@@ -51,6 +59,15 @@ class Ownership(Protocol):
     @property
     def owned(self) -> frozenset[int]:
         """The partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A takeover that failed: why, the pause before it is tried again, and until when by the monotonic clock."""
+
+    reason: str
+    pause: float
+    until: float
 
 
 class ReleaseLoop:
@@ -78,8 +95,11 @@ class ReleaseLoop:
         self._observer = observer
         self._clock = clock
         self._owners: dict[int, Owner] = {}
+        self._failed: dict[int, _Failed] = {}
         self._tidied: int | None = None
+        self._checked: float | None = None
         self._progressed = progressed
+        self.store_clock = StoreClock()
         self.decided = Signal()
         self.last_tick: int | None = None
         self.last_records: tuple[Record, ...] = ()
@@ -89,31 +109,82 @@ class ReleaseLoop:
         """The partitions that were taken over and not lost since."""
         return self._owners
 
-    def sync(self, queues: int) -> None:
-        """Take over the partitions that are owned now, and let go of the others."""
+    @property
+    def trouble(self) -> str:
+        """Why partitions that are owned could not be taken over yet; empty if all were."""
+        return "; ".join(
+            f"taking over: {reason}" for reason in dict.fromkeys(one.reason for one in self._failed.values())
+        )
+
+    def sync(self, queues: int, alive: Callable[[str], None] = _unheard) -> None:
+        """Take over the partitions that are owned now, and let go of the others.
+
+        One that can't be taken over is tried again later (`retry_due`), and does not keep the others from deciding.
+
+        Raises:
+            TopicError, LedgerError, PeriodError: everything must be looked at anew.
+        """
         owned = {partition for partition in self._ownership.owned if partition < queues}
         for partition in [known for known in self._owners if known not in owned]:
             self._owners.pop(partition).close()
+        self._failed = {partition: failed for partition, failed in self._failed.items() if partition in owned}
+        slot = self._scheme.slots.slot_of(self._clock.now())
+        for owner in self._owners.values():
+            owner.turn_back(slot)
         for partition in sorted(owned - self._owners.keys()):
+            if self._may_try(partition):
+                self._try(partition)
+                alive(self.trouble)
+
+    def _try(self, partition: int) -> None:
+        try:
             self._owners[partition] = self._take_over(partition)
+        except (UnreachableError, FencedError) as error:
+            log.warning("ledger partition %d cannot be taken over yet: %s", partition, error)
+            before = self._failed.get(partition)
+            pause = FIRST_BACKOFF_SECONDS if before is None else min(2 * before.pause, LONGEST_BACKOFF_SECONDS)
+            self._failed[partition] = _Failed(str(error), pause, time.monotonic() + pause)
+        else:
+            self._failed.pop(partition, None)
             self._observer.recovery("takeover")
 
-    def tick(self, tick: int, stop: threading.Event) -> None:
+    def _may_try(self, partition: int) -> bool:
+        """Whether to try to take a partition over: after a failure only when it can't make the others' tick late.
+
+        An attempt may wait for a broker that is gone for as long as a minute.
+        """
+        failed = self._failed.get(partition)
+        if failed is None:
+            return True
+        if time.monotonic() < failed.until:
+            return False
+        slots, now = self._scheme.slots, self._clock.now()
+        left = slots.as_of(slots.slot_of(now)) - now
+        return not self._owners or left >= min(TAKEOVER, slots.length // 2)
+
+    @property
+    def retry_due(self) -> bool:
+        """Whether a partition that could not be taken over may be tried again now."""
+        return any(self._may_try(partition) for partition in self._failed)
+
+    def tick(self, tick: int, stop: threading.Event, alive: Callable[[str], None] = _unheard) -> None:
         """Decide a tick for every partition that may, at its release time.
 
         Raises:
-            InputChangedError: the input topic is another one: everything must be made anew.
+            InputChangedError, LedgerChangedError: a topic is another one: everything must be made anew.
+            EvictionError: the store may have dropped facts.
         """
         owners = [owner for owner in self._owners.values() if owner.may_decide(tick)]
         began = time.perf_counter()
         passing("tick.closed")
-        evidence = self._evidence(tick, owners, stop)
+        evidence = self._evidence(tick, owners, stop, alive)
         if evidence is None:
-            log.error("tick %d has not closed by the store's clock: this machine's runs ahead; nothing is said", tick)
-            self._observer.skipped(self._monitors())
+            if owners:
+                self._observer.skipped(self._monitors())
             return
+        self._check_store()
         passing("tick.read")
-        if not self._clock.wait_until(self._release_time(tick), stop):
+        if not self._wait_for_release(tick, stop, alive):
             return
         passing("tick.released")
         if not self._clock.simulated and self._clock.now() >= self._scheme.slots.as_of(tick + 1):
@@ -130,6 +201,27 @@ class ReleaseLoop:
         self.last_tick = tick
         self.decided.happened()
 
+    def _wait_for_release(self, tick: int, stop: threading.Event, alive: Callable[[str], None]) -> bool:
+        """Wait in turns, each of which says that the loop lives; False if told to stop, or the clock was set back."""
+        release, before = self._release_time(tick), self._clock.now()
+        while (now := self._clock.now()) < release:
+            alive(self.trouble)
+            if now < before or not self._clock.wait_until(min(release, now + TURN), stop):
+                return False
+            before = now
+        return True
+
+    def _check_store(self) -> None:
+        """See now and then that the store still evicts nothing: it may be another server since a failover."""
+        if self._checked is not None and time.monotonic() - self._checked < CHECK_SECONDS:
+            return
+        try:
+            self._windows.check()
+        except (UnreachableError, WindowsError) as error:
+            log.warning("whether the store may evict facts is not known now: %s", error)
+            return
+        self._checked = time.monotonic()
+
     def _monitors(self) -> list[str]:
         scheme = self._scheme
         return [monitor.name for monitor in scheme.over_time] + [monitor.name for monitor in scheme.timed]
@@ -137,41 +229,44 @@ class ReleaseLoop:
     def _release_time(self, tick: int) -> int:
         return self._scheme.slots.as_of(tick) + self._scheme.release_delay
 
-    def _evidence(self, tick: int, owners: Sequence[Owner], stop: threading.Event) -> Evidence | None:
+    def _evidence(
+        self, tick: int, owners: Sequence[Owner], stop: threading.Event, alive: Callable[[str], None]
+    ) -> Evidence | None:
         """Ask for the barrier, and read until the facts hold all of it or the release time has come.
 
         The store's clock is asked first: a barrier from before as_of would miss what was reported after it. None if by
-        that clock the tick has not closed: then "unknown" would be said too early as well, and stand in the way of
-        those whose clocks are right.
+        that clock the tick has not closed for all that is known: then "unknown" would be said too early as well, and
+        stand in the way of those whose clocks are right. None also if the topics may be others by now.
         """
-        questions: dict[int, Question] = {}
-        for owner in owners:
-            for shard, asked in owner.questions(tick).items():
-                questions[shard] = questions.get(shard, Question()).with_more(asked)
+        questions = _questions(tick, owners)
         barrier: Mapping[int, int] | None = None
         readings: dict[int, Reading] = {}
-        early = False
+        closed = self._clock.simulated or not questions
         warned: set[str] = set()
         while questions:
             seen = self._progressed.number
             try:
-                barrier = self._barrier(tick, next(iter(questions))) if barrier is None else barrier
-                early = barrier is None
-                if barrier is not None:
+                closed = closed or self._closed(tick, next(iter(questions)))
+                if closed:
+                    barrier = self._barrier() if barrier is None else barrier
                     readings |= self._complete(tick, barrier, questions)
-            except InputChangedError:
-                raise
             except (UnreachableError, WindowsError) as error:
                 if type(error).__name__ not in warned:  # it is tried again many times a second, until the release
                     log.warning("tick %d: %s", tick, error)
                 warned.add(type(error).__name__)
             # What is complete stays so: a shard that lags must not have the others read again after the release.
             questions = {shard: asked for shard, asked in questions.items() if shard not in readings}
-            if self._over(tick, stop, early=early):
+            if self._over(tick, stop, early=not closed):
                 break
             if questions:
+                alive(self.trouble)
                 self._progressed.wait(seen, POLL_SECONDS)
-        return None if early else Evidence(readings, dict.fromkeys(readings, True))
+        if not (closed or self.store_clock.reached(self._scheme.slots.as_of(tick))):
+            log.error("tick %d has not closed by the store's clock, as far as it is known: nothing is said", tick)
+            return None
+        if barrier is None and (stop.is_set() or not self._same_topics(tick)):
+            return None
+        return Evidence(readings, dict.fromkeys(readings, True))
 
     def _over(self, tick: int, stop: threading.Event, *, early: bool) -> bool:
         """Whether to read no longer: told to stop, the release has come, or a clock that ran ahead was set right."""
@@ -180,14 +275,32 @@ class ReleaseLoop:
         now = self._clock.now()
         return now >= self._release_time(tick) or (early and now < self._scheme.slots.start(tick))
 
-    def _barrier(self, tick: int, shard: int) -> Mapping[int, int] | None:
-        """What must have been read; None as long as the tick has not closed by the store's clock."""
-        closes = self._scheme.slots.as_of(tick)
-        if not self._clock.simulated and self._windows.read({shard: Question()})[shard].time < closes:
-            return None
+    def _closed(self, tick: int, shard: int) -> bool:
+        """Whether the tick has closed by the store's clock."""
+        told = self._windows.read({shard: Question()})[shard].time
+        self.store_clock.hear(told)
+        return told >= self._scheme.slots.as_of(tick)
+
+    def _barrier(self) -> Mapping[int, int]:
+        """What must have been read."""
         barrier = self._input.barrier()
         passing("tick.barrier")
         return barrier
+
+    def _same_topics(self, tick: int) -> bool:
+        """Whether the topics are the same where no barrier was asked for; if the brokers can't tell, no.
+
+        An instance that owns nothing would stay in the input's group, reading for nobody; and one that can't reach the
+        store would write to a ledger that others own.
+        """
+        try:
+            self._input.require_same()
+        except UnreachableError as error:
+            log.warning("tick %d: %s; ledger partitions are taken over anew", tick, error)
+            for partition in list(self._owners):
+                self._owners.pop(partition).close()
+            return False
+        return True
 
     def _complete(self, tick: int, barrier: Mapping[int, int], questions: Mapping[int, Question]) -> dict[int, Reading]:
         """The readings that hold all that was produced before as_of, and were made before its release (rule 2)."""
@@ -245,39 +358,10 @@ class ReleaseLoop:
         self._input.close()
 
 
-def run_release(
-    loop: ReleaseLoop,
-    queues: int,
-    clock: Clock,
-    scheme: Scheme,
-    stop: threading.Event,
-    wake: threading.Event,
-    alive: Callable[[str], None],
-) -> None:
-    """Turn the loop until told to stop: one tick per slot that closes.
-
-    Raises:
-        InputChangedError, LedgerError: everything must be looked at anew.
-    """
-    pause = FIRST_BACKOFF_SECONDS
-    while not stop.is_set():
-        wake.clear()
-        if stop.is_set():  # it was set before `wake`, so clearing `wake` can't have hidden it
-            break
-        try:
-            loop.sync(queues)
-        except (UnreachableError, FencedError) as error:
-            log.warning("a ledger partition cannot be taken over yet: %s", error)
-            alive(f"taking over: {error}")
-            stop.wait(pause)
-            pause = min(2 * pause, LONGEST_BACKOFF_SECONDS)
-            continue
-        pause = FIRST_BACKOFF_SECONDS
-        tick = scheme.slots.slot_of(clock.now())
-        closes = scheme.slots.as_of(tick) + scheme.tolerance
-        # A clock that is set back ends the wait for what is an hour ahead now: another tick closes next.
-        while not wake.is_set() and scheme.slots.slot_of(clock.now()) >= tick:
-            alive("")
-            if clock.wait_until(min(closes, clock.now() + TURN), wake) and clock.now() >= closes:
-                loop.tick(tick, stop)
-                break
+def _questions(tick: int, owners: Sequence[Owner]) -> dict[int, Question]:
+    """What each shard is asked at a tick, for all partitions together."""
+    questions: dict[int, Question] = {}
+    for owner in owners:
+        for shard, asked in owner.questions(tick).items():
+            questions[shard] = questions.get(shard, Question()).with_more(asked)
+    return questions

@@ -10,7 +10,7 @@ from typing import Any, Final
 from kafka import ConsumerRebalanceListener
 
 from monitor.connections import KafkaConnections
-from monitor.errors import UnreachableError
+from monitor.errors import FailedError, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,8 @@ class Membership:
 
     def __init__(self, connections: KafkaConnections, topic: str, group: str, wake: threading.Event) -> None:
         self._connections = connections
+        self._wake = wake
+        self._failure: Exception | None = None
         self._ownership = _Ownership(wake)
         self._consumer = connections.member(group)
         self._ownership.consumer = self._consumer
@@ -63,10 +65,24 @@ class Membership:
 
     @property
     def owned(self) -> frozenset[int]:
-        """The output partitions that this instance owns now."""
+        """The output partitions that this instance owns now.
+
+        Raises:
+            FailedError: the thread that keeps the membership alive has ended, by a fault of a program.
+        """
+        if self._failure is not None:
+            raise FailedError(f"the release group's member ended: {self._failure!r}") from self._failure
         return self._ownership.owned
 
     def _run(self) -> None:
+        try:
+            self._poll()
+        except Exception as error:  # it is raised where ownership is asked for
+            log.exception("the release group's member ends by a fault of a program")
+            self._failure = error
+            self._wake.set()
+
+    def _poll(self) -> None:
         pause = FIRST_BACKOFF_SECONDS
         while not self._stop.is_set():
             try:

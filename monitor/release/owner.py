@@ -14,7 +14,7 @@ from monitor.errors import LedgerError
 from monitor.failpoints import passing
 from monitor.privacy.noise import Noise
 from monitor.release.decide import Decider, Decision, Evidence
-from monitor.release.ledger import Record, Writer, read_partition
+from monitor.release.ledger import Record, Writer, read_partition, require_ledger
 from monitor.release.state import LedgerState, Terms, later
 from monitor.scheme import Scheme, shard_of
 from monitor.windows.facts import Question
@@ -46,6 +46,7 @@ class Owner:
         UnreachableError: (any method) the outcome is not known: make a new owner.
         FencedError: (any method) somebody else took over.
         LedgerError: the ledger is another service's, uninitialised, or can't be read.
+        LedgerChangedError: the ledger's topic was made anew: what was fenced is not what is written to.
     """
 
     def __init__(
@@ -82,7 +83,8 @@ class Owner:
         """Append an owner record, read up to it, and append the bytes of the last tick once more.
 
         Reading up to one's own record is reading to the end: a leader that lags can't cut it short. What the record
-        carries was read before; should what precedes it say more, another one is appended.
+        carries was read before; should what precedes it say more, another one is appended. Which topic they went to,
+        the one that was fenced or another of its name, is asked afterwards: ids don't come back.
         """
         state = LedgerState()
         read_to = self._read(state, 0, None)
@@ -96,6 +98,7 @@ class Owner:
             if known == terms:
                 break
             terms = known
+        require_ledger(self._connections, self._place.topic, self._place.topic_id)
         state.terms = terms
         passing("owner.read")
         self._writer.append(list(state.last_records.values()))
@@ -125,13 +128,20 @@ class Owner:
         since = known.input_since
         if known.input_topic_id not in ("", self._place.input_topic_id):
             produced_before = self._place.looked_at + self._scheme.tolerance
-            since = self._scheme.slots.slot_of(produced_before) + self._scheme.ahead + 1
+            since = self._whole_after(produced_before)
+        elif known.input_topic_id == "" and known.lost_at is not None:
+            # The ledger that was lost said which input it was: this one may be another.
+            since = later(since, self._whole_after(known.lost_at + self._scheme.tolerance))
         return replace(
             known,
             input_topic_id=self._place.input_topic_id,
             input_since=since,
             fingerprint=self._place.fingerprint,
         )
+
+    def _whole_after(self, instant: int) -> int:
+        """The slot from which facts are whole if what was produced up to an instant is lost, planned stays included."""
+        return self._scheme.slots.slot_of(instant) + self._scheme.ahead + 1
 
     def _owner_record(self, terms: Terms) -> Record:
         now = self._clock.now()
@@ -156,6 +166,14 @@ class Owner:
         """Whether the tick is this owner's to decide: closed after it took over, and above the ledger's last."""
         last = self.state.last_tick
         return tick >= self.first_tick and (last is None or tick > last)
+
+    def turn_back(self, slot: int) -> None:
+        """Note the present slot: if the clock ran ahead at the takeover, it was set right, and ticks are due again.
+
+        No tick is decided twice by that: the ledger's last one stands.
+        """
+        self.first_tick = min(self.first_tick, slot)
+        self._owner_record_at = min(self._owner_record_at, slot)
 
     def decide(self, tick: int, evidence: Evidence) -> Decision:
         """Decide a tick and append its answers; once this returns, they are in the ledger.

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.connections import KafkaConnections
-from monitor.errors import InputChangedError
+from monitor.errors import InputChangedError, LedgerChangedError
 from monitor.release.barrier import InputTopic
 
 MakeTopic = Callable[..., tuple[str, str]]
@@ -19,6 +19,12 @@ MakeTopic = Callable[..., tuple[str, str]]
 def producer(connections: KafkaConnections) -> Iterator[Any]:
     with closing(connections.producer()) as made:
         yield made
+
+
+@pytest.fixture
+def ledger(make_topic: MakeTopic) -> tuple[str, str]:
+    """The output topic and its id."""
+    return make_topic("ledger")
 
 
 def put(producer: Any, topic: str, partition: int, records: int) -> None:
@@ -34,19 +40,21 @@ def made_anew(admin: Any, topic: str, partitions: int, eventually: Callable[...,
     admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
 
 
-def test_every_acknowledged_record_counts(connections: KafkaConnections, make_topic: MakeTopic, producer: Any) -> None:
+def test_every_acknowledged_record_counts(
+    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
+) -> None:
     """By partition, also where there is none."""
     name, topic_id = make_topic("visits", 3)
     put(producer, name, 0, 2)
     put(producer, name, 2, 5)
-    with closing(InputTopic(connections, name, topic_id)) as topic:
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         assert topic.barrier() == {0: 2, 1: 0, 2: 5}
         put(producer, name, 1, 1)
         assert topic.barrier() == {0: 2, 1: 1, 2: 5}
 
 
 def test_records_behind_an_open_transaction_count(
-    connections: KafkaConnections, make_topic: MakeTopic, producer: Any
+    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
 ) -> None:
     """
     Someone else's open transaction hides what comes after it from read_committed readers.
@@ -60,17 +68,22 @@ def test_records_behind_an_open_transaction_count(
         open_one.begin_transaction()
         put(open_one, name, 0, 1)
         put(producer, name, 0, 3)
-        with closing(InputTopic(connections, name, topic_id)) as topic:
+        with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
             assert topic.barrier() == {0: 4}
         open_one.abort_transaction()
 
 
 def test_an_added_partition_is_seen_at_once(
-    connections: KafkaConnections, make_topic: MakeTopic, producer: Any, admin: Any, eventually: Callable[..., Any]
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    producer: Any,
+    admin: Any,
+    eventually: Callable[..., Any],
 ) -> None:
     """The next barrier has it: what is produced to it must be read before anything is called safe."""
     name, topic_id = make_topic("visits", 1)
-    with closing(InputTopic(connections, name, topic_id)) as topic:
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         assert topic.barrier() == {0: 0}
         admin.create_partitions({name: 2})
         eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 2)
@@ -82,11 +95,16 @@ def test_an_added_partition_is_seen_at_once(
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])
 def test_a_topic_that_was_made_anew_is_another_one(
-    partitions: int, connections: KafkaConnections, make_topic: MakeTopic, admin: Any, eventually: Callable[..., Any]
+    partitions: int,
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    admin: Any,
+    eventually: Callable[..., Any],
 ) -> None:
     """Also with fewer or more partitions: the name is the same, the id is not, and it is told each time."""
     name, topic_id = make_topic("visits", 2)
-    with closing(InputTopic(connections, name, topic_id)) as topic:
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         assert topic.barrier() == {0: 0, 1: 0}
         made_anew(admin, name, partitions, eventually)
         for _ in range(2):
@@ -95,13 +113,35 @@ def test_a_topic_that_was_made_anew_is_another_one(
 
 
 def test_a_topic_that_is_gone_is_told(
-    connections: KafkaConnections, make_topic: MakeTopic, admin: Any, eventually: Callable[..., Any]
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    admin: Any,
+    eventually: Callable[..., Any],
 ) -> None:
     """Deleted, and not made again."""
     name, topic_id = make_topic("visits")
-    with closing(InputTopic(connections, name, topic_id)) as topic:
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         topic.barrier()
         admin.delete_topics([name])
         eventually(lambda: name not in admin.list_topics())
         with pytest.raises(InputChangedError):
             topic.barrier()
+
+
+def test_a_ledger_that_was_made_anew_is_told_with_the_barrier_and_without(
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    admin: Any,
+    eventually: Callable[..., Any],
+) -> None:
+    """Two instances that each know another topic by this name would not fence each other."""
+    name, topic_id = make_topic("visits")
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        topic.require_same()
+        assert topic.barrier() == {0: 0}
+        made_anew(admin, ledger[0], 1, eventually)
+        for ask in (topic.barrier, topic.require_same):
+            with pytest.raises(LedgerChangedError, match=f"'{ledger[0]}'.*deleted or made anew"):
+                ask()

@@ -15,12 +15,13 @@ from monitor.clock import Clock, SteppedClock, SystemClock
 from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import TYPE_PREFIX
 from monitor.embedded import EmbeddedValkey
-from monitor.errors import InputChangedError, UnreachableError
+from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.release.barrier import InputTopic
 from monitor.release.ledger import Record, read_partition
-from monitor.release.loop import ReleaseLoop, run_release
+from monitor.release.loop import ReleaseLoop
 from monitor.release.membership import Membership
 from monitor.release.owner import LedgerPlace, Owner
+from monitor.release.turning import run_release
 from monitor.scheme import AtTimes, Scheme
 from monitor.signals import Signal
 from monitor.slots import Slots
@@ -125,7 +126,7 @@ def make_world(
             def take_over(partition: int) -> Owner:
                 return Owner(connections, ledger, partition, scheme, noise, clock)
 
-            watching = InputTopic(connections, name, topic_id)
+            watching = InputTopic(connections, name, topic_id, (ledger.topic, ledger.topic_id))
             loop = ReleaseLoop(scheme, windows, watching, owned, take_over, counted, clock, progressed)
             opened.enter_context(closing(loop))
             return World(loop, windows, owned, counted, name, mark, ledger, progressed, threading.Event())
@@ -488,6 +489,45 @@ class TestOwnership:
         with pytest.raises(InputChangedError):
             world.loop.tick(0, world.stop)
         assert world.loop.last_tick is None
+
+    def test_an_input_that_was_made_anew_ends_the_loop_of_an_instance_that_owns_nothing_too(
+        self, make_world: MakeWorld, make_scheme: Make, clock: SteppedClock, admin: Any, eventually: Eventually
+    ) -> None:
+        """It holds input partitions, whose visits nobody else would read under the new fingerprint."""
+        scheme = make_scheme()
+        world = make_world(scheme, clock)
+        world.owned.owned = frozenset()
+        world.loop.sync(1)
+        clock.move_to(released(scheme, 1))
+        world.loop.tick(0, world.stop)
+        admin.delete_topics([world.input_topic])
+        eventually(lambda: world.input_topic not in admin.list_topics())
+        with pytest.raises(InputChangedError):
+            world.loop.tick(1, world.stop)
+
+    def test_a_ledger_that_was_made_anew_ends_the_loop_and_nothing_gets_into_it(
+        self,
+        make_world: MakeWorld,
+        make_scheme: Make,
+        clock: SteppedClock,
+        admin: Any,
+        connections: KafkaConnections,
+        eventually: Eventually,
+    ) -> None:
+        """Its owner goes by the topic's id, its records by the topic's name: they would stand beside another's."""
+        scheme = make_scheme()
+        world = make_world(scheme, clock)
+        world.loop.sync(1)
+        clock.move_to(released(scheme, 0))
+        world.loop.tick(0, world.stop)
+        admin.delete_topics([world.place.topic])
+        eventually(lambda: world.place.topic not in admin.list_topics())
+        anew = {"num_partitions": 1, "replication_factor": 1}
+        admin.create_topics({world.place.topic: anew}, wait_for_metadata=True)
+        clock.move_to(released(scheme, 1))
+        with pytest.raises(LedgerChangedError):
+            world.loop.tick(1, world.stop)
+        assert list(read_partition(connections, world.place.topic, 0)) == []
 
 
 class TestTidying:

@@ -14,12 +14,13 @@ from kafka import TopicPartition
 from monitor.clock import SteppedClock
 from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import LEDGER, OWNER
-from monitor.errors import FencedError, LedgerError
+from monitor.errors import FencedError, LedgerChangedError, LedgerError
 from monitor.release.decide import Evidence
 from monitor.release.ledger import Record, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, Terms
 from monitor.scheme import Scheme
+from monitor.times import SECOND
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 
 Make = Callable[..., Scheme]
@@ -240,6 +241,68 @@ def test_answers_that_expired_under_a_shorter_window_count_as_spent_under_a_long
     owner = take_over(place, scheme=long)
     said = [json.loads(decide(owner, tick)[-1].value)["status"] for tick in range(5, 18)]
     assert said == [*["paused"] * 10, "safe", "safe", "safe"]
+
+
+def test_a_ledger_that_was_made_anew_is_not_taken_over_under_its_old_id(
+    connections: KafkaConnections,
+    admin: Any,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    clock: SteppedClock,
+    make_scheme: Make,
+    eventually: Callable[..., Any],
+) -> None:
+    """
+    The name leads to the new topic, the fence is the old one's: two owners would write side by side.
+
+        topic X    owner 0 0 0   deleted
+        topic Y                  lost_at   ✗ as owner of X     owner of Y
+    """
+    old, scheme = make_ledger(), make_scheme()
+    first = take_over(old)
+    decide(first, 0)
+    new = make_ledger(lost_at=scheme.slots.start(1))
+    start = ledger(connections, new)[0]
+    admin.delete_topics([old.topic])
+    eventually(lambda: old.topic not in admin.list_topics())
+    admin.create_topics({old.topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    anew = replace(old, topic_id=str(admin.describe_topics([old.topic])[0]["topic_id"]))
+    with closing(Writer(connections, anew.topic, anew.topic_id, 0)) as writer:
+        writer.append([start])
+    at(clock, scheme, 1)
+    with pytest.raises(LedgerChangedError, match="made anew"):
+        take_over(old)
+    assert kinds(ledger(connections, anew)) == ["ledger", "owner"]
+    state = take_over(anew).state
+    assert (state.lost_at, state.last_tick) == (scheme.slots.start(1), None)
+
+
+def test_after_a_lost_ledger_an_input_that_may_be_another_one_is_whole_from_after_the_loss(
+    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+) -> None:
+    """
+    The old ledger alone told which input its answers were made of; planned stays may have been in another one.
+
+        slot      6  7  8  9            lost in slot 7, F = 1: visits of slots up to 8 may be missing
+                  .  .  .  #
+    """
+    scheme = make_scheme(ahead=1)
+    place = make_ledger(lost_at=scheme.slots.start(7))
+    at(clock, scheme, 20)
+    expected = Terms("town", 1, scheme.slots.start(7), "input-1", 9, "fingerprint-1")
+    for _ in range(2):
+        assert take_over(place, scheme=scheme).state.terms == expected
+
+
+def test_a_lost_ledger_and_another_clocks_tolerance(
+    make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+) -> None:
+    """Lost half a second before slot 8 by a clock that may be a second slow: as if in slot 8."""
+    scheme = make_scheme(ahead=1)
+    place = make_ledger(lost_at=scheme.slots.start(8) - SECOND // 2)
+    terms = take_over(place, scheme=scheme).state.terms
+    assert terms is not None
+    assert terms.input_since == 10
 
 
 def test_another_input_topic_sets_input_since_and_later_owners_keep_it(
