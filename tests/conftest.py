@@ -65,7 +65,9 @@ def stated_streams() -> Callable[[str], int]:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[EmbeddedKafka]:
     """A real Kafka, shared by the session: use topics of your own (`topic`)."""
-    server = EmbeddedKafka(KafkaSettings(), report=lambda line: print(line, flush=True))
+    # Tests stamp records as they like: by age, the broker would delete some of them when it looks, every five minutes.
+    settings = KafkaSettings({"log.retention.check.interval.ms": str(24 * 3_600_000)})
+    server = EmbeddedKafka(settings, report=lambda line: print(line, flush=True))
     try:
         server.start()
     except EmbeddedError as error:
