@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -21,6 +22,12 @@ _LONGEST: Final = str(2**63 - 1)
 _ANSWER_OVERHEAD_BYTES: Final = 1_024
 _LOCATION_BYTES: Final = 60
 LEAST_MESSAGE_BYTES: Final = 2 * BATCH_BYTES
+LEAST_REPLICAS: Final = 2
+"""How many disks must hold what was acknowledged."""
+
+_IN_SYNC: Final = "min.insync.replicas"
+_SPARE: Final = LEAST_REPLICAS + 1  # copies with which one broker may be away and the topic still be written to
+_NO_ID: Final = ("", "None", str(UUID(int=0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +49,16 @@ class TopicNeeds:
     topic: str
     partitions: int
     settings: tuple[Setting, ...]
+    durable: bool = False  # whether a promise rests on what is acknowledged not being lost
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """A topic as the brokers describe it: its id, how many partitions, its settings."""
+    """A topic as the brokers describe it: its id, how many partitions, how many copies of each, its settings."""
 
     topic_id: str
     partitions: int
+    replicas: int
     settings: Mapping[str, str]
 
 
@@ -102,12 +111,14 @@ def needs(scheme: Scheme, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, .
             topics.visits,
             partitions.visits,
             _SIMULATED if simulated else (*_BY_TIME_ONLY, *visits),
+            not simulated,
         ),
         TopicNeeds(
             "kafka.topics.alerts",
             topics.alerts,
             partitions.alerts,
             (*_SIMULATED, *size) if simulated else (*_BY_TIME_ONLY, *alerts, *size),
+            not simulated,
         ),
         TopicNeeds("kafka.topics.dead_letters", topics.dead_letters, partitions.alerts, ()),
     )
@@ -126,7 +137,12 @@ def _message_bytes(scheme: Scheme) -> Setting:
 
 
 def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
-    """The topics of these names that exist, with all their settings. Raises KafkaError if the brokers don't tell."""
+    """The topics of these names that exist, with all their settings.
+
+    Raises:
+        KafkaError: if the brokers don't tell.
+        TopicError: if a topic has no id, so that one made anew under its name could not be told from it.
+    """
     described = {found["name"]: found for found in admin.describe_topics(list(names))}
     there = [name for name in names if described.get(name, {"error_code": 3})["error_code"] == 0]
     for name in names:
@@ -140,10 +156,16 @@ def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
     for name in there:
         if not settings.get(name):  # every topic has some, and kafka-python keeps an error to itself
             raise TopicAuthorizationFailedError(f"topic {name}: DescribeConfigs")
+        if str(described[name]["topic_id"]) in _NO_ID:
+            raise TopicError(
+                f"topic {name}: the brokers tell no id of it, and without one a topic that is made anew can't be told "
+                "from it: expected Kafka 3 or later, with its metadata.version (inter.broker.protocol.version)"
+            )
     return {
         name: FoundTopic(
             str(described[name]["topic_id"]),
             len(described[name]["partitions"]),
+            min(len(partition["replica_nodes"]) for partition in described[name]["partitions"]),
             {key: str(entry["value"]) for key, entry in settings[name].items()},
         )
         for name in there
@@ -162,6 +184,27 @@ def problems(wanted: TopicNeeds, found: FoundTopic | None) -> list[str]:
         for setting in wanted.settings
         if not setting.suffices(found.settings.get(setting.key, "0"))
     ]
+
+
+def risks(wanted: Sequence[TopicNeeds], found: Mapping[str, FoundTopic]) -> list[str]:
+    """Where the loss of one disk may lose what was acknowledged: each with what mends it."""
+    return [
+        f"{need.config_key} is {need.topic!r}, whose {told}: what was acknowledged may be on one broker's disk alone, "
+        f"and be lost with it, unseen; {remedy}"
+        for need in wanted
+        if need.durable
+        for told, remedy in _risk(need.topic, found[need.topic])
+    ]
+
+
+def _risk(topic: str, found: FoundTopic) -> list[tuple[str, str]]:
+    in_sync = int(found.settings.get(_IN_SYNC, "1"))
+    if found.replicas < LEAST_REPLICAS:
+        return [("partitions have one copy", "use three brokers and kafka.replication_factor 3")]
+    if in_sync < LEAST_REPLICAS:
+        change = f"`kafka-configs.sh --alter --topic {topic} --add-config {_IN_SYNC}={LEAST_REPLICAS}`"
+        return [(f"{_IN_SYNC} is {in_sync} with {found.replicas} copies of a partition", f"change it with {change}")]
+    return []
 
 
 def checked(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
@@ -197,7 +240,7 @@ def create(connections: KafkaConnections, wanted: Sequence[TopicNeeds], replicat
                 need.topic: {
                     "num_partitions": need.partitions,
                     "replication_factor": -1 if replication_factor is None else replication_factor,
-                    "configs": {setting.key: setting.create for setting in need.settings},
+                    "configs": _configs(need, replication_factor),
                 }
                 for need in wanted
                 if need.topic not in there
@@ -207,6 +250,13 @@ def create(connections: KafkaConnections, wanted: Sequence[TopicNeeds], replicat
         finally:
             admin.close()
     return list(missing)
+
+
+def _configs(need: TopicNeeds, replication_factor: int | None) -> dict[str, str]:
+    configs = {setting.key: setting.create for setting in need.settings}
+    if need.durable and replication_factor is not None and replication_factor >= _SPARE:
+        configs[_IN_SYNC] = str(LEAST_REPLICAS)
+    return configs
 
 
 def groups_that_ran(connections: KafkaConnections, groups: Sequence[str]) -> list[str]:

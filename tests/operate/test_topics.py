@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
@@ -15,7 +17,7 @@ from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import at_times_record, hot_spots_record
 from monitor.designated import DesignatedTimes
 from monitor.errors import TopicError
-from monitor.operate.topics import TopicNeeds, checked, create, describe, groups_that_ran, needs
+from monitor.operate.topics import FoundTopic, TopicNeeds, checked, create, describe, groups_that_ran, needs, risks
 from monitor.scheme import HotSpots, Registry, Scheme
 from monitor.times import DAY, HOUR, MILLISECOND
 
@@ -246,6 +248,81 @@ def test_a_description_has_the_topics_that_exist_with_all_their_settings(
     assert list(found) == [names.dead_letters]
     assert found[names.dead_letters].settings["max.message.bytes"] == "1048588"
     assert describe(admin, ["nowhere"]) == {}
+
+
+@pytest.mark.parametrize("topic_id", [None, "", UUID(int=0)])
+def test_a_topic_without_an_id_is_refused(topic_id: object) -> None:
+    """Brokers before Kafka 2.8 tell none: all topics of one name would be taken for the same one."""
+
+    class Old:
+        def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
+            return [{"name": name, "error_code": 0, "topic_id": topic_id, "partitions": []} for name in names]
+
+        def describe_configs(self, resources: list[Any], **_: str) -> dict[str, Any]:
+            return {"topic": {resource.name: {"retention.ms": {"value": "-1"}} for resource in resources}}
+
+    with pytest.raises(TopicError, match=r"topic visits: the brokers tell no id of it.*expected Kafka 3 or later"):
+        describe(Old(), ["visits"])
+
+
+class TestRisks:
+    """What was acknowledged should lie on two disks; where it need not, the operator is told, and how to mend it."""
+
+    @pytest.mark.parametrize(
+        ("replicas", "in_sync", "told"),
+        [
+            (1, "1", "partitions have one copy.*kafka.replication_factor 3"),
+            (1, "2", "partitions have one copy"),
+            (2, "1", "min.insync.replicas is 1 with 2 copies"),
+            (3, "1", "min.insync.replicas is 1 with 3 copies.*`kafka-configs.sh --alter --topic {} --add-config"),
+            (2, "2", None),
+            (3, "2", None),
+        ],
+    )
+    def test_input_and_ledger_are_told_of_the_dead_letters_are_not(
+        self, replicas: int, in_sync: str, told: str | None, scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        wanted = needs(scheme, kafka_settings, simulated=False)
+        found = {need.topic: FoundTopic("id", 1, replicas, {"min.insync.replicas": in_sync}) for need in wanted}
+        warnings = risks(wanted, found)
+        names = kafka_settings.topics
+        assert len(warnings) == (0 if told is None else 2)
+        for name, warning in zip((names.visits, names.alerts), warnings, strict=False):
+            assert re.search((told or "").format(name), warning), warning
+        assert risks(needs(scheme, kafka_settings, simulated=True), found) == []
+
+    def test_the_real_servers_copies_are_counted(
+        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        """One broker, so one copy."""
+        wanted = needs(scheme, kafka_settings, simulated=False)
+        create(connections, wanted, 1)
+        assert len(risks(wanted, checked(connections, wanted))) == 2
+
+    @pytest.mark.parametrize(("factor", "in_sync"), [(None, None), (1, None), (2, None), (3, "2"), (5, "2")])
+    def test_topics_are_made_so_that_one_broker_may_be_away_and_two_disks_hold_everything(
+        self, factor: int | None, in_sync: str | None, scheme: Scheme, kafka_settings: KafkaSettings
+    ) -> None:
+        made: dict[str, Any] = {}
+
+        class Admin:
+            def describe_topics(self, _: list[str]) -> list[dict[str, Any]]:
+                return []
+
+            def create_topics(self, topics: dict[str, Any], **_: bool) -> None:
+                made.update(topics)
+
+            def close(self) -> None:
+                pass
+
+        class Connections(KafkaConnections):
+            def admin(self) -> Admin:
+                return Admin()
+
+        create(Connections(("nowhere:9092",)), needs(scheme, kafka_settings, simulated=False), factor)
+        names = kafka_settings.topics
+        for name, expected in ((names.visits, in_sync), (names.alerts, in_sync), (names.dead_letters, None)):
+            assert made[name]["configs"].get("min.insync.replicas") == expected
 
 
 def test_groups_that_ran_are_those_the_brokers_know(
