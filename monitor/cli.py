@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
@@ -24,8 +24,8 @@ from monitor.contracts import schemas
 from monitor.demo import demo_command
 from monitor.errors import EXIT_FAILED, ConfigError, MonitorError, TimeError, UsageError
 from monitor.operate.logs import set_up_logging
-from monitor.operate.setup import Beginning, set_up
-from monitor.operate.topics import checked, needs
+from monitor.operate.setup import Beginning, loss_dated, redis_time, set_up
+from monitor.operate.topics import checked, needs, risks
 from monitor.planner.command import Shown, plan_command
 from monitor.replay.command import replay_command
 from monitor.run import run as run_service
@@ -140,13 +140,21 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
     settings = load_settings(config_file, bytes(16))
     wanted = needs(settings.scheme, settings.config.kafka, simulated=False)
     if not create:
-        for name, found in checked(settings.kafka, wanted).items():
+        there = checked(settings.kafka, wanted)
+        for name, found in there.items():
             click.echo(f"{name}: {found.partitions} partitions, settings as needed")
+        for warning in risks(wanted, there):
+            click.echo(f"warning: {warning}", err=True)
         return
     beginning = Beginning.FIRST_START if first_start else Beginning.LEDGER_LOST if ledger_lost else Beginning.UNSAID
     groups = (settings.input_group, settings.release_group)
+    lost_by = None
+    if ledger_lost:
+        ask_redis = partial(redis_time, settings.scheme, settings.redis)
+        lost_by, found_how = loss_dated(SystemClock(), settings.scheme.tolerance, ask_redis)
+        click.echo(f"the ledger counts as lost at {found_how}")
     factor = settings.config.kafka.replication_factor
-    click.echo(set_up(settings.kafka, settings.scheme, wanted, groups, beginning, SystemClock().now(), factor))
+    click.echo(set_up(settings.kafka, settings.scheme, wanted, groups, beginning, SystemClock().now(), factor, lost_by))
 
 
 @main.command()

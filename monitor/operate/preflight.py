@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +11,7 @@ from typing import Any
 from monitor.connections import KafkaConnections
 from monitor.errors import LedgerError, PeriodError
 from monitor.operate.earlier_times import EarlierTimes
-from monitor.operate.topics import FoundTopic, TopicNeeds, checked
+from monitor.operate.topics import FoundTopic, TopicNeeds, checked, risks
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeRule, extended
 from monitor.privacy.payments import Holding, ends, fits_at, total_excess
@@ -18,6 +19,8 @@ from monitor.release.ledger import first_offset, read_partition
 from monitor.release.state import LedgerState, Terms
 from monitor.scheme import Scheme
 from monitor.times import format_instant
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +37,66 @@ def look(connections: KafkaConnections, scheme: Scheme, wanted: Sequence[TopicNe
 
     Raises:
         TopicError: a topic is missing or has the wrong settings.
-        LedgerError: the ledger is uninitialised, has expired, is another service's, or was cut differently.
+        LedgerError: the ledger is uninitialised, has expired, is another service's, was cut differently, or the number
+            of shards doesn't go with it.
         UnreachableError: the brokers can't tell.
     """
     topics = checked(connections, wanted)
-    first = survey(connections, scheme, ledger_topic, 0)
-    terms = initialised(first, connections, ledger_topic, 0, scheme)
-    if terms.partitions > topics[ledger_topic].partitions:
-        raise LedgerError(
-            f"{ledger_topic} has {topics[ledger_topic].partitions} partitions, and its first record says "
-            f"{terms.partitions}: the ledger was lost in part; run `location-monitor topics --create --ledger-lost`"
-        )
-    others = [survey(connections, scheme, ledger_topic, partition) for partition in range(1, terms.partitions)]
-    for partition, state in enumerate(others, start=1):
+    for warning in risks(wanted, topics):
+        log.warning("%s", warning)
+    states = surveyed(connections, scheme, ledger_topic, topics[ledger_topic].partitions)
+    queues = pinned(states, ledger_topic) or 1
+    terms = [
         initialised(state, connections, ledger_topic, partition, scheme)
-    states = (first, *others)
-    _check_places(scheme, states)
-    return Found(topics, terms, states)
+        for partition, state in enumerate(states[:queues])
+    ]
+    require_shards(scheme, queues)
+    return Found(topics, terms[0], tuple(states[:queues]))
+
+
+def surveyed(connections: KafkaConnections, scheme: Scheme, topic: str, partitions: int) -> list[LedgerState]:
+    """The state of each partition of the ledger's topic, of those too that are no part of the ledger."""
+    return [survey(connections, scheme, topic, partition) for partition in range(partitions)]
+
+
+def pinned(states: Sequence[LedgerState], topic: str) -> int | None:
+    """Q, by the first record of any partition that still has one; None if none has.
+
+    Raises:
+        LedgerError: they don't agree, so that places would be answered from two partitions, or from none; or there
+            are fewer partitions than that.
+    """
+    said = sorted({state.terms.partitions for state in states if state.terms is not None})
+    if len(said) > 1:
+        raise LedgerError(
+            f"the first records of {topic} differ in how many partitions the ledger has ({', '.join(map(str, said))}): "
+            "expected one number, or places are answered from two partitions; begin a new kafka.topics.alerts with "
+            "`location-monitor topics --create --ledger-lost`"
+        )
+    if said and said[0] > len(states):
+        raise LedgerError(
+            f"{topic} has {len(states)} partitions, and its first record says {said[0]}: the ledger was lost in part; "
+            f"run `kafka-topics.sh --alter --topic {topic} --partitions {said[0]}`, then `location-monitor topics "
+            "--create --ledger-lost`"
+        )
+    return said[0] if said else None
+
+
+def require_shards(scheme: Scheme, queues: int) -> None:
+    """See that a location's ledger partition (shard mod Q) does not depend on how many shards there are.
+
+    Raises:
+        LedgerError: with the numbers that would do.
+    """
+    shards = scheme.registry.shards
+    if shards % queues == 0:
+        return
+    above = shards + queues - shards % queues
+    would_do = f"{above - queues} or {above}" if shards > queues else f"{above}"
+    raise LedgerError(
+        f"service.shards is {shards}, which would move locations to other partitions of the ledger, away from what "
+        f"they have spent: with {queues} ledger partitions expected a multiple of {queues}, such as {would_do}"
+    )
 
 
 def survey(connections: KafkaConnections, scheme: Scheme, topic: str, partition: int) -> LedgerState:
@@ -81,21 +127,6 @@ def initialised(state: LedgerState, connections: KafkaConnections, topic: str, p
         )
     state.terms.require_service(scheme.name, topic)
     return state.terms
-
-
-def _check_places(scheme: Scheme, states: Sequence[LedgerState]) -> None:
-    """A location's marks lie in the partition of its shard: another number of shards must not move them away."""
-    for partition, state in enumerate(states):
-        named = {location for _monitor, location in state.marks}
-        named.update(location for known in state.noisy.values() for location in known)
-        for location in named & scheme.registry.rows.keys():
-            shard = int(scheme.registry.shard[scheme.registry.rows[location]])
-            if shard % len(states) != partition:
-                raise LedgerError(
-                    f"service.shards is {scheme.registry.shards}, which would move locations to other partitions of "
-                    f"the ledger, away from what they have spent: with {len(states)} ledger partitions keep the number "
-                    "of shards, or change it between multiples of that number"
-                )
 
 
 def check_marks(

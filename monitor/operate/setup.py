@@ -6,20 +6,24 @@ any step: running it again goes on where it ended.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from monitor.clock import Clock
 from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import ledger_record
-from monitor.errors import LedgerError
+from monitor.errors import FailedError, LedgerError
 from monitor.failpoints import passing
-from monitor.operate.preflight import survey
+from monitor.operate.preflight import pinned, require_shards, surveyed
 from monitor.operate.topics import TopicNeeds, checked, create, groups_that_ran
 from monitor.release.ledger import Record, Writer, first_offset
 from monitor.release.state import LedgerState
 from monitor.scheme import Scheme
 from monitor.times import format_instant
+from monitor.windows.facts import Question
+from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_store import RedisWindows
 
 
 class Beginning(Enum):
@@ -56,10 +60,12 @@ def set_up(
     beginning: Beginning,
     now: int,
     replication_factor: int | None = None,
+    lost_by: int | None = None,
 ) -> Made:
     """Make what is missing. Running it again changes nothing, or finishes what was interrupted.
 
-    `wanted` are the needs of (visits, alerts, dead letters), `groups` the service's consumer groups.
+    `wanted` are the needs of (visits, alerts, dead letters), `groups` the service's consumer groups,
+    `lost_by` an instant by which a lost ledger was lost (`loss_dated`; `now` without it).
 
     Raises:
         LedgerError: the ledger is empty although the groups ran before, and nobody said which it is; or it is another
@@ -72,16 +78,17 @@ def set_up(
     passing("setup.topics_made")
     found = checked(connections, wanted)
     ledger = wanted[1].topic
-    first = survey(connections, scheme, ledger, 0)
-    queues = first.terms.partitions if first.terms else found[ledger].partitions
-    states = [first, *(survey(connections, scheme, ledger, partition) for partition in range(1, queues))]
+    there = surveyed(connections, scheme, ledger, found[ledger].partitions)
+    queues = pinned(there, ledger) or len(there)
+    require_shards(scheme, queues)
+    states = there[:queues]
     for state in states:
         if state.terms is not None:
             state.terms.require_service(scheme.name, ledger)
     empty = [partition for partition, state in enumerate(states) if state.terms is None]
     if not empty:
         return Made(tuple(topics), (), None)
-    lost_at = _lost_at(beginning, ran, _begun(connections, ledger, states), ledger, now)
+    lost_at = _lost_at(beginning, ran, _begun(connections, ledger, states), ledger, lost_by or now)
     for partition in empty:
         record = ledger_record(
             source=scheme.name, service=scheme.name, partitions=queues, lost_at=lost_at, partition=partition, at=now
@@ -93,6 +100,40 @@ def set_up(
             writer.close()
         passing("setup.begun")
     return Made(tuple(topics), tuple(empty), lost_at)
+
+
+def redis_time(scheme: Scheme, address: RedisAddress) -> int:
+    """What time it is by Redis, an instant.
+
+    Raises:
+        FailedError: it can't be asked.
+    """
+    windows = RedisWindows(scheme, "clock", redis_client(address))
+    try:
+        return windows.read({0: Question()})[0].time
+    finally:
+        windows.close()
+
+
+def loss_dated(clock: Clock, tolerance: int, store_time: Callable[[], int]) -> tuple[int, str]:
+    """An instant by which a ledger that is lost now was lost, by the later of two clocks, and how it was found.
+
+    By a slow clock alone, places would be answered again before all has run out that the lost ledger may have told.
+
+    Args:
+        clock: this machine's.
+        tolerance: by how much clocks may differ, in microseconds.
+        store_time: asks Redis for the time; the instances' answers are held to it. Raises a FailedError if it can't be.
+    """
+    try:
+        told = store_time()
+    except FailedError as error:
+        by = clock.now() + tolerance
+        return by, f"{format_instant(by)}, by this machine's clock alone: see that it is right ({error})"
+    here = clock.now()
+    by = max(here, told) + tolerance
+    clocks = f"it is {format_instant(here)} here and {format_instant(told)} by Redis"
+    return by, f"{format_instant(by)}: {clocks}, and clock.tolerance is added to the later"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +151,18 @@ def _begun(connections: KafkaConnections, ledger: str, states: Sequence[LedgerSt
     Interrupted: some partitions hold their first record alone, the others never held any. A partition that lost its
     records begins above offset 0, and one that ever answered holds its owner's record too.
     """
-    begun = [state for state in states if state.terms is not None]
-    lost = [state.lost_at for state in begun if state.lost_at is not None]
+    begun = [state.terms for state in states if state.terms is not None]
+    lost = [terms.lost_at for terms in begun if terms.lost_at is not None]
     untouched = all(state.records == (state.terms is not None) for state in states) and not any(
         first_offset(connections, ledger, partition) for partition in range(len(states))
     )
     return _Begun(bool(begun), bool(begun) and untouched, max(lost, default=None))
 
 
-def _lost_at(beginning: Beginning, ran: Sequence[str], begun: _Begun, ledger: str, now: int) -> int | None:
+def _lost_at(beginning: Beginning, ran: Sequence[str], begun: _Begun, ledger: str, lost_by: int) -> int | None:
     """When the ledger was lost; None if there was none before."""
     if beginning is Beginning.LEDGER_LOST:
-        return now
+        return lost_by
     if beginning is Beginning.FIRST_START:
         return None
     if not ran and begun.interrupted:

@@ -53,7 +53,7 @@ def files(
     (tmp_path / "person.key").write_text("a secret of thirty-two characters")
     names = {name: topic(name) for name in ("visits", "alerts", "dead_letters")}
     (tmp_path / "config.yaml").write_text(
-        f"service: {{name: {topic('audit')}, shards: 3}}\n"
+        f"service: {{name: {topic('audit')}, shards: 4}}\n"
         "clock: {slot: 1h, origin: 2026-03-02T06:00:00Z, release_delay: 30s}\n"
         "locations: {file: locations.csv}\n"
         "visits: {default_stay: 15m, accept_ahead: 2h, person_key_file: person.key}\n"

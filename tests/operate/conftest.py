@@ -82,9 +82,15 @@ class Prepared:
     wanted: tuple[TopicNeeds, ...]
     groups: tuple[str, str]
 
-    def __call__(self, beginning: Beginning = Beginning.UNSAID, now: int = 0, scheme: Scheme | None = None) -> Made:
-        at = now or self.scheme.slots.start(10)
-        return set_up(self.connections, scheme or self.scheme, self.wanted, self.groups, beginning, at)
+    def __call__(
+        self,
+        beginning: Beginning = Beginning.UNSAID,
+        now: int = 0,
+        scheme: Scheme | None = None,
+        lost_by: int | None = None,
+    ) -> Made:
+        at, of = now or self.scheme.slots.start(10), scheme or self.scheme
+        return set_up(self.connections, of, self.wanted, self.groups, beginning, at, lost_by=lost_by)
 
 
 @pytest.fixture

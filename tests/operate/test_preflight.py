@@ -14,7 +14,7 @@ import redis
 from monitor.clock import SteppedClock
 from monitor.config.servers import KafkaSettings
 from monitor.connections import KafkaConnections
-from monitor.contracts.alerts import at_times_record, hot_spots_record
+from monitor.contracts.alerts import at_times_record, hot_spots_record, ledger_record
 from monitor.embedded import EmbeddedValkey
 from monitor.errors import EvictionError, LedgerError, PeriodError, TopicError
 from monitor.operate.preflight import Found, check_marks, look
@@ -23,7 +23,7 @@ from monitor.operate.topics import needs
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import Mark
 from monitor.release.decide import Evidence
-from monitor.release.ledger import Record
+from monitor.release.ledger import Record, Writer
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, Terms
 from monitor.scheme import Registry, Scheme
@@ -157,15 +157,47 @@ class TestLook:
             looked(halves)
 
     def test_another_number_of_shards_must_not_move_locations_away_from_what_they_spent(
-        self, looked: Callable[[Scheme], Found], scheme: Scheme, published: Callable[..., None]
+        self, create: Create, looked: Callable[[Scheme], Found], scheme: Scheme
     ) -> None:
-        """Of two ledger partitions: four shards leave each location where it was with two, three don't."""
-        published(10)
+        """Of two ledger partitions: four shards leave each location where it was with two, three don't.
+
+        Also before anything was published: another instance may publish as soon as this one has looked.
+        """
+        create()
         looked(replace(scheme, registry=Registry(scheme.registry.ids, 4)))
         moved = Registry(scheme.registry.ids, 3)
-        assert any(moved.shard[row] % 2 != scheme.registry.shard[row] % 2 for row in (0, 1))
-        with pytest.raises(LedgerError, match=r"service\.shards is 3.*keep the number of shards"):
+        assert any(moved.shard % 2 != scheme.registry.shard % 2)
+        with pytest.raises(LedgerError, match=r"service\.shards is 3.*expected a multiple of 2, such as 2 or 4"):
             looked(replace(scheme, registry=moved))
+        with pytest.raises(LedgerError, match=r"service\.shards is 1.*expected a multiple of 2, such as 2$"):
+            looked(replace(scheme, registry=Registry(scheme.registry.ids, 1)))
+
+    @pytest.mark.parametrize(("first", "other"), [(2, 3), (1, 2)])
+    def test_a_ledger_whose_partitions_differ_in_their_number_is_refused(
+        self,
+        first: int,
+        other: int,
+        looked: Callable[[Scheme], Found],
+        scheme: Scheme,
+        kafka_settings: KafkaSettings,
+        connections: KafkaConnections,
+        create: Create,
+        emptied: Callable[[str, int], None],
+    ) -> None:
+        """Else shards would be answered from two partitions, or from none; here by an earlier version's mistake."""
+        create()
+        ledger = kafka_settings.topics.alerts
+        with closing(connections.admin()) as admin:
+            topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
+        for partition, queues in enumerate((first, other)):
+            emptied(ledger, partition)
+            made = ledger_record(
+                source="town", service="town", partitions=queues, lost_at=None, partition=partition, at=0
+            )
+            with closing(Writer(connections, ledger, topic_id, partition)) as writer:
+                writer.append([Record(made.key, made.value, tuple(made.headers), 0)])
+        with pytest.raises(LedgerError, match=rf"differ in how many partitions the ledger has \({first}, {other}\)"):
+            looked(scheme)
 
     @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
     def test_a_ledger_is_read_whose_topic_compresses_it(

@@ -10,17 +10,21 @@ from typing import Any
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 
-from monitor.clock import SteppedClock
+from monitor.clock import SteppedClock, SystemClock
 from monitor.config.servers import KafkaSettings
 from monitor.connections import KafkaConnections
-from monitor.errors import LedgerError, TopicError
+from monitor.embedded import EmbeddedValkey
+from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.operate.preflight import survey
-from monitor.operate.setup import Beginning, Made
+from monitor.operate.setup import Beginning, Made, loss_dated, redis_time
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.release.decide import Evidence
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import Terms
-from monitor.scheme import Scheme
+from monitor.scheme import Registry, Scheme
+from monitor.times import HOUR, SECOND, format_instant
+from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_store import RedisWindows
 
 Create = Callable[..., Made]
 
@@ -146,6 +150,77 @@ def test_partitions_that_were_added_do_not_become_part_of_the_ledger(
     eventually(lambda: len(admin.describe_topics([ledger])[0]["partitions"]) == 4)
     assert create().partitions == ()
     assert terms(connections, scheme, ledger, 3) is None
+
+
+def test_the_number_of_partitions_is_what_any_that_survived_says(
+    create: Create,
+    connections: KafkaConnections,
+    scheme: Scheme,
+    kafka_settings: KafkaSettings,
+    admin: Any,
+    eventually: Callable[..., Any],
+    emptied: Callable[[str, int], None],
+) -> None:
+    """
+    The first one lost its records after two were added, which are no part of the ledger.
+
+        partition   0      1      2     3
+                    lost   Q = 2  (added)
+        made        Q = 2
+    """
+    create()
+    ledger = kafka_settings.topics.alerts
+    admin.create_partitions({ledger: 4})
+    eventually(lambda: len(admin.describe_topics([ledger])[0]["partitions"]) == 4)
+    emptied(ledger, 0)
+    now = scheme.slots.start(12)
+    assert create(Beginning.LEDGER_LOST, now) == Made((), (0,), now)
+    assert terms(connections, scheme, ledger, 0) == Terms("town", 2, now)
+
+
+def test_a_number_of_shards_that_does_not_go_with_the_partitions_begins_nothing(
+    create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+) -> None:
+    """It could never be changed without moving places away from what they have spent."""
+    with pytest.raises(LedgerError, match=r"service\.shards is 3.*expected a multiple of 2, such as 2 or 4"):
+        create(scheme=replace(scheme, registry=Registry(scheme.registry.ids, 3)))
+    assert terms(connections, scheme, kafka_settings.topics.alerts) is None
+
+
+class TestLossDated:
+    """By the later of two clocks: a slow one would end the silence before what was lost has run out."""
+
+    TOLERANCE = SECOND
+
+    @pytest.mark.parametrize("redis_is_ahead", [-HOUR, 0, HOUR])
+    def test_the_later_clock_counts_and_the_tolerance_comes_on_top(self, scheme: Scheme, redis_is_ahead: int) -> None:
+        here = scheme.slots.start(10)
+        by, how = loss_dated(SteppedClock(here), self.TOLERANCE, lambda: here + redis_is_ahead)
+        assert by == here + max(0, redis_is_ahead) + self.TOLERANCE
+        assert how.startswith(f"{format_instant(by)}: it is {format_instant(here)} here and ")
+        assert f"{format_instant(here + redis_is_ahead)} by Redis" in how
+
+    def test_where_redis_cannot_be_asked_that_is_said(self, scheme: Scheme) -> None:
+        def away() -> int:
+            raise UnreachableError("Redis at nowhere cannot be reached")
+
+        here = scheme.slots.start(10)
+        by, how = loss_dated(SteppedClock(here), self.TOLERANCE, away)
+        assert by == here + self.TOLERANCE
+        assert "by this machine's clock alone: see that it is right (Redis at nowhere cannot be reached)" in how
+
+    def test_redis_tells_the_time_and_nothing_is_written_there(self, valkey: EmbeddedValkey, scheme: Scheme) -> None:
+        address = RedisAddress(valkey.url)
+        before = SystemClock().now()
+        assert before - SECOND <= redis_time(scheme, address) <= SystemClock().now() + SECOND
+        with closing(RedisWindows(scheme, "clock", redis_client(address))) as windows:
+            assert windows.empty()
+
+    @pytest.mark.usefixtures("ran_before")
+    def test_the_ledger_carries_it(self, create: Create, scheme: Scheme) -> None:
+        now = scheme.slots.start(10)
+        made = create(Beginning.LEDGER_LOST, now, lost_by=now + HOUR)
+        assert made.lost_at == now + HOUR
 
 
 @pytest.mark.parametrize("lost", [False, True])
