@@ -17,16 +17,17 @@ from monitor.audit.terms import read_terms
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.operate.setup import Beginning
-from monitor.times import parse_instant
+from monitor.times import SECOND, parse_instant
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.facts import Shard, owners_fingerprint, stored
 from tests.faults.oracles import write_alerts, write_visits
-from tests.faults.processes import until
+from tests.faults.processes import Instance, until
 from tests.faults.reading import header, read_topic
 from tests.faults.recount import Letter, Recount
 from tests.faults.town import KEY, TIMES_EVERY, Shape, Town, monitors
 
 F: Final = 1
+STARTING: Final = re.compile(r"^(?P<at>\S+Z) WARNING monitor\.run: starting again in (?P<seconds>\d+) s", re.MULTILINE)
 
 # What a recount that knows nothing of a lost ledger finds in the pause: silences without need, by answers unseen.
 SILENT: Final = (
@@ -51,10 +52,10 @@ def delete(scene: Scene, topic: str) -> None:
 def test_the_input_topic_is_made_anew_and_answers_are_unknown_until_a_window_is_whole(scene: Scene) -> None:
     """Visits that were acknowledged are gone for good: no "safe" may speak of a window that they belong to.
 
-    Visits of before may lie up to F slots ahead of the slot in which an owner takes the new topic for the input.
+    Visits of before may lie up to F slots ahead of the slot in which the new topic is seen to be the input.
 
     input    ├── visits ──┤ deleted  ├── visits of another topic, its offsets beginning at 0 ──
-    owner                               ├ takes it in slot c
+    service                             ├ sees it in slot c
     answers  s s n p s s  .              c u u u u u u s n s
     tick                                               c + F + W
     """
@@ -65,7 +66,7 @@ def test_the_input_topic_is_made_anew_and_answers_are_unknown_until_a_window_is_
     town.create()
     town.traffic.renew()
     scene.subscriber.wait_whole(90)
-    taken = taken_with(scene, topic_id(scene, town.topics.visits))
+    taken = town.settings.scheme.slots.slot_of(looked_anew(instance))
     edges = next(monitor for monitor in town.settings.scheme.over_time if monitor.name == "edges")
     statuses = scene.subscriber.statuses("edges", taken)
     assert {status for (_, tick), status in statuses.items() if tick < taken + F + edges.window} <= {
@@ -76,18 +77,11 @@ def test_the_input_topic_is_made_anew_and_answers_are_unknown_until_a_window_is_
     assert scene.settle(instance).broken == []
 
 
-def topic_id(scene: Scene, topic: str) -> str:
-    with scene.town.admin() as admin:
-        return str(admin.describe_topics([topic])[0]["topic_id"])
-
-
-def taken_with(scene: Scene, input_topic_id: str) -> int:
-    """The slot in which an owner first took the ledger over with this input."""
-    town = scene.town
-    for record in read_topic(town.servers, town.topics.alerts, "read_uncommitted"):
-        if json.loads(record.value).get("input_topic_id") == input_topic_id:
-            return town.settings.scheme.slots.slot_of(parse_instant(header(record, "ce_time")))
-    raise AssertionError("no owner took the ledger over with this input")
+def looked_anew(instance: Instance) -> int:
+    """When an instance that started again by itself, and runs since, looked at the servers, or a moment before."""
+    before, _, _ = instance.text.rpartition(" runs: ")
+    last = list(STARTING.finditer(before))[-1]
+    return parse_instant(last["at"]) + int(last["seconds"]) * SECOND
 
 
 def long_asked() -> Shape:
