@@ -220,7 +220,7 @@ class Service:
         states = dict(enumerate(self._found.states))
         states |= {partition: owner.state for partition, owner in self.loop.owners.items()}
         states[taken.partition] = taken.state
-        tick = scheme.slots.slot_of(self._clock.now())
+        tick = scheme.slots.slot_of(self.loop.store_clock.at_most(self._clock.now()))
         worst, privacy = self._settings.worst, config.privacy
         check_marks(scheme, tuple(states.values()), privacy.epsilon, worst, tick, privacy.period)
 

@@ -23,7 +23,16 @@ class StoreClock:
 
     def reached(self, instant: int) -> bool:
         """Whether the instant has come for certain; no if the store was never heard."""
+        reckoned = self._reckoned()
+        return reckoned is not None and reckoned >= instant
+
+    def at_most(self, instant: int) -> int:
+        """What this machine's clock says, or what is reckoned, whichever is earlier."""
+        reckoned = self._reckoned()
+        return instant if reckoned is None else min(instant, reckoned)
+
+    def _reckoned(self) -> int | None:
         if self._heard is None:
-            return False
+            return None
         told, heard_at = self._heard
-        return told + int((self._monotonic() - heard_at) * 1_000_000) >= instant
+        return told + int((self._monotonic() - heard_at) * 1_000_000)

@@ -271,10 +271,12 @@ class TestWrongClocks:
         now = [5.0]
         store = StoreClock(lambda: now[0])
         assert not store.reached(-(2**60))
+        assert store.at_most(7) == 7
         store.hear(1000 * SECOND)
         now[0] = 65.0
         assert store.reached(1060 * SECOND)
         assert not store.reached(1060 * SECOND + 1)
+        assert [store.at_most(instant * SECOND) for instant in (1059, 1061)] == [1059 * SECOND, 1060 * SECOND]
 
 
 class TestLongWaits:

@@ -1,0 +1,127 @@
+"""What an instance finds changed when it takes over: the ledger itself, what was published by another configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any, Protocol
+
+import pytest
+
+from monitor.clock import SystemClock
+from monitor.errors import LedgerChangedError, PeriodError, ReplayError, UnreachableError
+from monitor.operate.health import Health
+from monitor.operate.metrics import Metrics
+from monitor.operate.setup import Beginning, set_up
+from monitor.operate.topics import needs
+from monitor.release.owner import LedgerPlace
+from monitor.replay.driver import Replay
+from monitor.run import prepare
+from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.times import HOUR, MINUTE
+
+PERSONS = [f"p-{n}" for n in range(5)]
+
+
+class Eventually(Protocol):
+    """The type of the fixture `eventually`."""
+
+    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
+        """The condition's first true value."""
+
+
+def watching(locations: list[str], stated: str = "4000") -> dict[str, Any]:
+    """One monitor with ε = 80, shared by so many locations: W = 3."""
+    monitor = {"name": "places", "kind": "over_time", "epsilon": "80", "threshold": 5, "window": "3h"}
+    return {"monitors": [{**monitor, "locations": locations}], "privacy": {"epsilon": stated, "period": "3h"}}
+
+
+def test_what_an_earlier_configuration_published_after_the_start_is_found_at_the_takeover(
+    make_town: Callable[..., Any], make_settings: Callable[..., Settings]
+) -> None:
+    """
+    A rolling change from two places at ε/2 to three at ε/3: 2 · ε/2 + ε/3 would be 4/3 of what is stated.
+
+        new, ε/3    starts, waits: nothing was published      takes over: refused
+        old, ε/2              inn n   bath n    ends
+    """
+    stated = str(make_settings(**watching(["inn", "bath"])).worst)
+    town = make_town(**watching(["inn", "bath"], stated))
+    config = town.settings.config
+    found = town.prepare()
+    kafka = {"bootstrap_servers": list(config.kafka.bootstrap_servers), "topics": town.topics.model_dump()}
+    service = {"name": config.service.name, "shards": 4}
+    new = make_settings(**watching(["inn", "bath", "mill"], stated), service=service, kafka=kafka)
+    started = prepare(new, town.clock)
+    with Replay(town.settings, found, town.clock) as run:
+        for location in ("inn", "bath"):
+            town.visit(PERSONS, location, 0)
+        run.tick(0)
+    assert (town.statuses("inn"), town.statuses("bath")) == (["n"], ["n"])
+    with pytest.raises(ReplayError, match="too much") as raised, Replay(new, started, town.clock, resumes=True):
+        pytest.fail("it took over")
+    assert isinstance(raised.value.__cause__, PeriodError)
+    assert set(town.answers()) == {"inn", "bath"}
+
+
+def test_a_ledger_that_was_made_anew_ends_a_running_service_and_all_is_paused_from_then_on(
+    make_town: Callable[..., Any], eventually: Eventually
+) -> None:
+    #   tick   0 1 | 2 3 4 5 6 7       lost in slot 2: paused until tick 2 + W + A = 7, by the new ledger alone
+    #   inn    s s | p p p p p s
+    town = make_town()
+    with Replay(town.settings, town.prepare(), town.clock) as run:
+        run.tick(0)
+        run.tick(1)
+        lose_the_ledger(town, eventually)
+        with pytest.raises(ReplayError, match=r"kafka\.topics\.alerts.*deleted or made anew") as raised:
+            run.tick(2)
+        assert isinstance(raised.value.__cause__, LedgerChangedError)
+    town.clock = type(town.clock)(town.scheme.slots.start(2))
+    with Replay(town.settings, prepare(town.settings, town.clock), town.clock, resumes=True) as run:
+        for tick in range(2, 8):
+            run.tick(tick)
+    assert "".join(town.statuses("inn")) == "..ppppps"
+
+
+def lose_the_ledger(town: Any, eventually: Eventually) -> None:
+    """Delete it, and begin another one as an operator does, while the service runs."""
+    settings = town.settings
+    with closing(settings.kafka.admin()) as admin:
+        admin.delete_topics([town.topics.alerts])
+        eventually(lambda: admin.describe_topics([town.topics.alerts])[0]["error_code"])
+    wanted = needs(town.scheme, settings.config.kafka, simulated=True)
+    groups = (settings.input_group, settings.release_group)
+    set_up(settings.kafka, town.scheme, wanted, groups, Beginning.LEDGER_LOST, town.clock.now())
+
+
+class SlowClock(SystemClock):
+    """It was set back by an hour after it had been held against the store's."""
+
+    def now(self) -> int:
+        return super().now() - HOUR
+
+
+def test_when_the_input_was_looked_at_is_told_by_the_stores_clock(
+    make_town: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, eventually: Eventually
+) -> None:
+    """By a clock that is behind, facts would be taken for whole from before their input topic was there."""
+    places: list[LedgerPlace] = []
+
+    def taken(_connections: Any, place: LedgerPlace, *_: Any) -> None:
+        places.append(place)
+        raise UnreachableError("it is enough to know the place")
+
+    monkeypatch.setattr("monitor.service.Owner", taken)
+    town = make_town()
+    found = town.prepare()
+    with closing(redis_windows(town.settings, found)) as windows:
+        before = SystemClock().now()
+        service = Service(town.settings, found, windows, SlowClock(), secure_noise(), Metrics(), Health())
+        service.start()
+        try:
+            eventually(lambda: places, 30)
+        finally:
+            service.stop()
+    assert before - MINUTE < places[0].looked_at < SystemClock().now() + MINUTE
+    assert service.loop.store_clock.reached(before - MINUTE)
