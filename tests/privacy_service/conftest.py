@@ -32,7 +32,7 @@ from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import Record
 from monitor.release.state import LedgerState
-from monitor.scheme import AtTimes, OverTime, Registry, Scheme
+from monitor.scheme import AtTimes, HotSpots, OverTime, Registry, Scheme
 from monitor.slots import Slots
 from monitor.times import HOUR, MINUTE, SECOND, format_instant, parse_instant
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading
@@ -76,6 +76,12 @@ class Cell(NamedTuple):
     row: int
     time: int | None = None
 
+
+HOT: Final = Cell(-1)
+"""The draws of hot spots, which are one answer about all locations."""
+
+RANKED: Final = PEOPLE + 1
+"""The highest noisy count of hot spots that is looked at; for those beyond, [ADP]'s memoryless law gives the same."""
 
 State = tuple[Mark, ...] | tuple[int, int] | None
 """What the ledger holds of a cell: its marks, or (tick, noisy count) of a designated time."""
@@ -136,6 +142,7 @@ class Walk:
             for time in self.town.live(self.tick)
         ]
         self._reached: list[Cell] | None = None
+        self._windows_drawn = False
 
     def _choose(self, cell: Cell, options: Sequence[tuple[int, Fraction]]) -> int:
         if self.explored is not None and cell not in self.explored:
@@ -149,16 +156,25 @@ class Walk:
         return options[chosen][0]
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        """Draws 0 to a cap that stands for all beyond it: for every watched location, or for those just reached."""
-        if self._reached is None:
+        """Draws 0 to a cap that stands for all beyond it: for every watched location, those just reached, or all."""
+        if not self._windows_drawn:
+            self._windows_drawn = True
             cells, unit, cap = self.town.windows, self.town.unit or self.town.answer_epsilon, self.town.cap
-        else:
+        elif self._reached is not None:
             cells, unit, cap = self._reached, AT_EPSILON, self.town.cap - self.town.threshold
             self._reached = None
+        else:
+            return self._ranked(epsilon, size)
         assert size == len(cells)
         q = _power(epsilon, unit)
         options = [*((draw, (1 - q) * q**draw) for draw in range(cap)), (cap, q**cap)]
         return np.array([self._choose(cell, options) for cell in cells], np.int64)
+
+    def _ranked(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        """Hot spots' draws, at all locations: 0 to RANKED, and none beyond."""
+        q = _power(epsilon, AT_EPSILON)
+        options = [(draw, (1 - q) * q**draw) for draw in range(RANKED + 1)]
+        return np.array([self._choose(HOT, options) for _ in range(size)], np.int64)
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether a draw reaches each gap, for the cells of a designated time that are not marked."""
@@ -198,6 +214,7 @@ class Town:
     unit: Fraction | None = None
     until: int = 0
     remembers: bool = False
+    top: int = 2
 
     @property
     def answer_epsilon(self) -> Fraction:
@@ -235,6 +252,7 @@ class Town:
         rule = OverTimeRule(self.epsilon, self.answers, self.threshold, self.window, self.ahead)
         instants = tuple(ORIGIN + time * MINUTE for time in self.times)
         noon = AtTimes("noon", DesignatedTimes(instants), AT_EPSILON, self.threshold, self.horizon * HOUR)
+        busiest = HotSpots("busiest", DesignatedTimes(instants), AT_EPSILON, self.top, self.horizon * HOUR)
         return Scheme(
             name="town",
             slots=Slots(ORIGIN, HOUR),
@@ -245,6 +263,7 @@ class Town:
             registry=Registry(PLACES, 1),
             over_time=(OverTime("stations", self.watched, (rule,) * len(self.watched)),),
             at_times=(noon,) if self.times else (),
+            hot_spots=(busiest,) if self.times else (),
         )
 
     def live(self, tick: int) -> list[int]:
@@ -253,7 +272,7 @@ class Town:
 
     @cached_property
     def _questions(self) -> dict[int, Question]:
-        decider = Decider(self.scheme, [0], Walk(self, 0, {}, None))
+        decider = Decider(self.scheme, [0], Walk(self, 0, {}, None), self.scheme.hot_spots)
         return {tick: decider.questions(tick)[0] for tick in self.ticks}
 
     def read(self, records: Sequence[Sequence[Visit]], *, twice: bool = False) -> tuple[dict[Cell, Counts], int]:
@@ -328,6 +347,31 @@ class Town:
         said = [part for record in decision.records for part in self._seen(record)]
         self._check_truth(counts, said)
         return tuple(said), self._told(remembered) if self.remembers else after
+
+    def final(self, time: int) -> int:
+        """The last tick that evaluates a designated time: hot spots are drawn at it, and at no other."""
+        return max(tick for tick in self.ticks if time in self.live(tick))
+
+    def ranked_law(self, time: int, counts: tuple[int, ...] | None) -> dict[Hashable, Fraction]:
+        """What is published of the hot spots of a time where so many people are at each location (None: unfinished).
+
+        The outcomes whose noisy counts are RANKED at most, which no draw beyond RANKED makes; each with its chance.
+        """
+        tick = self.final(time)
+        cells = {Cell(row, time): None if counts is None else counts[row] for row in range(len(PLACES))}
+        scripts: list[tuple[int, ...]] = [()]
+        law: dict[Hashable, Fraction] = {}
+        while scripts:
+            walk = Walk(self, tick, {}, frozenset({HOT}), scripts.pop())
+            decider = Decider(self.scheme, [0], walk, self.scheme.hot_spots)
+            (record,) = decider.decide(tick, self._evidence(tick, cells), LedgerState()).records[-1:]
+            scripts += walk.alternatives
+            value = json.loads(record.value)
+            assert (value["kind"], value["time"]) == ("hot_spots", format_instant(ORIGIN + time * MINUTE))
+            if all(spot["noisy_count"] <= RANKED for spot in value["hot_spots"]):
+                outcome = (record.key, record.value, record.headers, record.timestamp_ms)
+                law[outcome] = law.get(outcome, Fraction(0)) + walk.chance
+        return law
 
     def at(self, tick: int) -> list[Cell]:
         """The cells that a tick says something about."""
