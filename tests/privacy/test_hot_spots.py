@@ -133,9 +133,9 @@ def test_a_named_count_is_never_below_the_true_one() -> None:
     assert (noisy >= counts[rows]).all()
 
 
-@pytest.mark.parametrize(("top", "counts"), [(0, [1]), (2, [1, -1])])
-def test_what_it_is_not_defined_for_is_refused(top: int, counts: list[int]) -> None:
-    with pytest.raises(PrivacyError):
+@pytest.mark.parametrize(("top", "counts", "why"), [(0, [1], "top is 0"), (2, [1, -7], "A count is negative")])
+def test_what_it_is_not_defined_for_is_refused_without_saying_a_count(top: int, counts: list[int], why: str) -> None:
+    with pytest.raises(PrivacyError, match=f"^{why}[^7]*$"):
         step(ONE, top, np.array(counts, np.int64), OneSidedNoise(SeededEntropy(1)))
 
 
