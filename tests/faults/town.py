@@ -25,6 +25,7 @@ from kafka.errors import KafkaError
 from monitor.check import check
 from monitor.clock import SystemClock
 from monitor.config import load_config, load_registry
+from monitor.errors import MonitorError
 from monitor.operate.setup import Beginning, Made, set_up
 from monitor.operate.topics import needs
 from monitor.service import Settings, settings_of
@@ -208,11 +209,14 @@ class Subscriber:
         while not self._stop.is_set():
             try:
                 self._read()
-            except (KafkaError, OSError):
+            except (KafkaError, MonitorError, OSError):
                 self._stop.wait(0.3)
 
     def _read(self) -> None:
-        consumer = plain_consumer(self._town.servers, "read_uncommitted")
+        # Made where the service makes its own, for there what could not be made leaves no sockets behind.
+        consumer = self._town.settings.kafka.consumer(
+            isolation_level="read_uncommitted", auto_offset_reset="earliest", metadata_max_age_ms=1_000
+        )
         try:
             consumer.subscribe([self._town.topics.alerts])
             while not self._stop.is_set():
