@@ -11,6 +11,7 @@ on streams of two people, too): all pairs of sets are covered by the pairs of wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -216,23 +217,25 @@ def enumerate_losses(town: Any, found: Universe, cell_of: Callable[..., Any]) ->
     for adds in found.adds:
         for cell, counts in adds:
             others.setdefault(cell, {nobody}).add(counts)
+
+    @cache
+    def ratios(cell: Any, one: Counts, other: Counts) -> tuple[Fraction, Fraction]:
+        """The worst ratio with nobody else there, and with anyone."""
+        found = [town.worst(cell_of(*cell), added(one, rest), added(other, rest)) for rest in (nobody, *others[cell])]
+        return found[0], max(found)
+
     losses = Losses({}, {}, 0)
     for (adds, kept), removals in found.removals.items():
         before, after = dict(adds), dict(kept)
-        product_alone = Fraction(1)
-        for cell, one in before.items():
-            other = after.get(cell, nobody)
-            ratios = [
-                town.worst(cell_of(*cell), summed(0, {0: one}, {0: rest}), summed(0, {0: other}, {0: rest}))
-                for rest in (nobody, *others[cell])
-            ]
-            product_alone *= ratios[0]
-            for gone in removals:
-                assert max(ratios) <= Q ** -most(town, cell, gone)
-                key = ("time" if cell[1] else "window", span(town, cell, gone))
-                losses.by_span[key] = max(losses.by_span.get(key, Fraction(0)), *ratios)
+        worst = {cell: ratios(cell, one, after.get(cell, nobody)) for cell, one in before.items()}
+        product_alone = math.prod((alone for alone, _ in worst.values()), start=Fraction(1))
         for gone in removals:
-            bound = sum(most(town, cell, gone) for cell in before)
+            bounds = {cell: most(town, cell, gone) for cell in before}
+            for cell, (_, ratio) in worst.items():
+                assert ratio <= Q ** -bounds[cell]
+                key = ("time" if cell[1] else "window", span(town, cell, gone))
+                losses.by_span[key] = max(losses.by_span.get(key, Fraction(0)), ratio)
+            bound = sum(bounds.values())
             losses.whole[bound] = max(losses.whole.get(bound, Fraction(0)), product_alone)
     losses.pairs = sum(map(len, found.removals.values())) * len(found.adds)
     return losses
