@@ -175,6 +175,27 @@ def test_the_first_tick_is_that_of_the_first_slot_to_close_after_the_takeover(
     assert [owner.may_decide(tick) for tick in (5, 6, 7, 8)] == [False, False, True, True]
 
 
+def test_a_clock_that_ran_ahead_at_the_takeover_and_was_set_right_holds_no_tick_up(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+) -> None:
+    """
+    Taken over in what the clock said was slot 5000; it is slot 7. What the owner record carries is repeated in time.
+
+        slot   7  8  …              ticks 7 and later are due again, the owner record after two of them (W + A = 8)
+    """
+    place, scheme = make_ledger(), make_scheme(window=7, places=1)
+    at(clock, scheme, 5000)
+    owner = take_over(place, scheme=scheme)
+    assert not owner.may_decide(7)
+    owner.turn_back(7)
+    assert [owner.may_decide(tick) for tick in (6, 7, 8)] == [False, True, True]
+    for tick in (7, 8, 9):
+        decide(owner, tick)
+    owner.turn_back(7)
+    assert [owner.may_decide(tick) for tick in (7, 9, 10)] == [False, False, True]
+    assert kinds(ledger(connections, place)) == ["ledger", "owner", "7", "8", "owner", "9"]
+
+
 def test_nothing_is_decided_at_or_below_the_ledgers_last_tick(
     make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
 ) -> None:
