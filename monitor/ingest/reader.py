@@ -96,6 +96,7 @@ class Reader:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
         self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
         self._committed = self._looked = time.monotonic()
+        self._whole_since: dict[int, int] = {}  # by partition that lost records, as this reader saw
         self.progressed = Signal()
 
     def step(self, timeout_ms: int) -> bool:
@@ -139,6 +140,11 @@ class Reader:
         # Bounds are asked for after the progress was read, so that progress made meanwhile can't look lost.
         first, end = self._source.bounds(partition)
         reached = [offset for offset in known if offset is not None]
+        truncated = self._source.truncated.pop(partition, None)
+        if truncated is not None:
+            offset = min(max(truncated, first), end)
+            self._lost(partition, offset)
+            return offset
         if reached and max(reached) > end:
             self._lost(partition, end)
             return end
@@ -172,14 +178,19 @@ class Reader:
     def _whole_after(self, partition: int, first: int, end: int, since: int) -> int:
         """The slot from which facts are whole where records below the log's first one are gone.
 
-        They were stamped no later than it, so their visits lie at most F slots ahead of its slot.
+        They were stamped no later than it, but for `tolerance`, so their visits lie at most F slots ahead of its slot.
         """
         slots, ahead = self._scheme.slots, self._scheme.ahead
         now = slots.slot_of(self._now() + self._scheme.tolerance)
         if first == end:
             return now + 1 + ahead
         beyond = range(since - ahead + 1, now + 1)
-        passed = bisect_left(beyond, 1, key=lambda at: self._source.offset_at(partition, slots.start(at)) != first)
+
+        def stamped_before(at: int) -> bool:
+            # By as much as clocks may differ: another leader before may have stamped later than the first one left.
+            return self._source.offset_at(partition, slots.start(at) - self._scheme.tolerance) != first
+
+        passed = bisect_left(beyond, True, key=stamped_before)  # noqa: FBT003  # what is looked for
         return beyond.start + passed + ahead
 
     def _behind(self, partition: int, first: int, end: int) -> int:
@@ -200,6 +211,7 @@ class Reader:
         now = self._now() + self._scheme.tolerance
         since = self._scheme.slots.slot_of(now) + self._scheme.ahead + 1
         self._windows.restart(partition, offset, since)
+        self._whole_since[partition] = since
         self._observer.recovery("log_lost_records")
         log.error("records of input partition %d are gone unread: answers are unknown for a window", partition)
 
@@ -262,9 +274,15 @@ class Reader:
         """See whether the windows still have all that was written: a write would tell, and none may come for long."""
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return
-        written = self._written()
+        written, reading = self._written(), dict(self._source.reading)
         progress = self._windows.progress()
         self._looked = time.monotonic()
+        for partition, since in self._whole_since.items():
+            # From before the log lost records: a store that failed over may have forgotten that it was told of them.
+            # (Where nothing was lost, another member's last batch may lie ahead of a reader that has just taken over.)
+            if partition in reading and _highest(progress, partition) > reading[partition]:
+                self._windows.restart(partition, written[partition], since)
+                self._observer.recovery("log_lost_records")
         behind = [partition for partition in written if _lowest(progress, partition) < written[partition]]
         if behind:
             self._observer.recovery("windows_behind")
@@ -301,11 +319,15 @@ def _lowest(progress: Sequence[Mapping[int, int]], partition: int) -> int:
     return min(shard.get(partition, -1) for shard in progress)
 
 
+def _highest(progress: Sequence[Mapping[int, int]], partition: int) -> int:
+    return max(shard.get(partition, -1) for shard in progress)
+
+
 def run_reader(reader: Reader, stop: threading.Event, alive: Callable[[str], None]) -> None:
     """Turn the reader until told to stop, with growing pauses while a server is away.
 
-    Reading may go well between two failures of writing: trouble that comes back before as long as the next pause would
-    be is taken for the same trouble, or a batch that nobody takes would be tried, and told of, many times a second.
+    Reading may go well between two failures of writing, and take long: trouble that comes back within twice the longest
+    pause is taken for the same trouble, or a batch that nobody takes would be tried, and told of, again and again.
     """
     pause = FIRST_BACKOFF_SECONDS
     calm_at = time.monotonic()
@@ -318,7 +340,7 @@ def run_reader(reader: Reader, stop: threading.Event, alive: Callable[[str], Non
                 alive(f"reading: {error}")
                 stop.wait(pause)
                 pause = min(2 * pause, LONGEST_BACKOFF_SECONDS)
-                calm_at = time.monotonic() + pause
+                calm_at = time.monotonic() + 2 * LONGEST_BACKOFF_SECONDS
                 continue
             if time.monotonic() >= calm_at:
                 pause = FIRST_BACKOFF_SECONDS

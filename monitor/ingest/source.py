@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
-from kafka.errors import IllegalStateError, KafkaError
+from kafka.errors import IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.connections import KafkaConnections
+from monitor.errors import UnreachableError
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024
@@ -58,7 +59,8 @@ class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pyt
 class InputLog:
     """A member of the input group. Used by one thread.
 
-    `waiting` are assigned partitions that nobody has told where to begin; `go_on` tells.
+    `waiting` are assigned partitions that nobody has told where to begin; `go_on` tells. `truncated` are those whose
+    log was seen to have lost records that were read, each with the offset up to which it is as it was (0: not known).
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, group: str) -> None:
@@ -76,6 +78,7 @@ class InputLog:
         self._consumer.subscribe([topic], listener=self._rebalances)
         self._next: dict[int, int] = {}
         self.waiting: set[int] = set()
+        self.truncated: dict[int, int] = {}
 
     @property
     def reading(self) -> Mapping[int, int]:
@@ -88,6 +91,21 @@ class InputLog:
         Raises:
             UnreachableError: if the brokers cannot be used, or a position has left the log.
         """
+        try:
+            found = self._polled(timeout_ms)
+        except UnreachableError as error:
+            if not isinstance(error.__cause__, LogTruncationError):
+                raise
+            kept = error.__cause__.divergent_offsets
+            self.truncated |= {place.partition: 0 if at is None else at.offset for place, at in kept.items()}
+            # All of them: what was fetched of the others has passed their positions.
+            self.park()
+            return []
+        for some in found:
+            self._next[some.partition] = some.end
+        return found
+
+    def _polled(self, timeout_ms: int) -> list[Fetched]:
         with self._connections.reached():
             polled = self._consumer.poll(timeout_ms=timeout_ms)
             self._note_rebalances()
@@ -95,10 +113,7 @@ class InputLog:
             # Also while others are busy: a tick's barrier may lie behind a transaction's end on a quiet partition.
             busy = {tp.partition for tp, records in polled.items() if records}
             fetched += [self._passed(partition) for partition in self._next.keys() - busy]
-        found = [some for some in fetched if some is not None]
-        for some in found:
-            self._next[some.partition] = some.end
-        return found
+        return [some for some in fetched if some is not None]
 
     def _note_rebalances(self) -> None:
         while self._rebalances.events:

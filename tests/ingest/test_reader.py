@@ -18,7 +18,8 @@ from typing import Any, Protocol
 
 import pytest
 import redis
-from kafka import TopicPartition
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka.errors import LogTruncationError
 
 from monitor.connections import KafkaConnections
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey
@@ -356,6 +357,26 @@ def test_records_that_are_gone_unread_and_may_be_asked_about_make_counts_whole_o
     assert world.windows.progress() == [{0: 7}] * 4
 
 
+@pytest.mark.parametrize(("before_slot_41", "whole_from"), [(1_001, 41), (1_000, 42), (1, 42), (0, 42)])
+def test_what_is_gone_may_have_been_stamped_later_than_the_first_record_left_by_as_much_as_clocks_differ(
+    world: World, drain: Drain, before_slot_41: int, whole_from: int
+) -> None:
+    """
+    Leaders changed, and the one before had a clock that was ahead by the tolerance of 1 s, or less.
+
+        slot      40 |41             stamps; x is gone, "first" is left
+                  x first
+                 first|x             within the tolerance: x may have been stamped in slot 41, and lie F ahead of it
+    """
+    world.create()
+    stamp = world.scheme.slots.start(41) // 1_000 - before_slot_41
+    for person in ("gone", "first"):
+        world.producer.send(world.topic, value=world.visit(person), partition=0, timestamp_ms=stamp).get(timeout=10)
+    world.delete_below(1)
+    drain(world, world.reader())
+    assert world.since() == {whole_from + world.scheme.ahead}
+
+
 def test_a_log_whose_start_passes_the_reader_while_it_runs_is_read_on_from_there(
     world: World, drain: Drain, eventually: Eventually
 ) -> None:
@@ -388,6 +409,79 @@ def test_progress_beyond_the_logs_end_means_that_visits_are_lost_so_counts_are_w
     world.put(persons(1, "after"))
     drain(world, reader)
     assert world.windows.progress() == [{0: 4}] * 4
+
+
+def test_a_store_that_forgets_a_loss_by_failing_over_is_told_again(
+    world: World, drain: Drain, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replica has progress of before the loss, and `since` too; the log grows past that before anyone looks again.
+
+    log          |--- 3 ---|  … 4 … 104
+    progress     90           3 … 4   90 (failed over)   4 … 104
+    since        ever         47      ever               47
+    """
+    monkeypatch.setattr(reader_module, "LOOK_SECONDS", 0.0)
+    world.create()
+    world.put(persons(3))
+    first = world.reader()
+    drain(world, first)
+    world.close_reader(first)
+    for shard in range(4):
+        world.raw.hset(world.meta(shard), "p0", 90)
+    reader = world.reader()
+    eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
+    world.put(persons(1, "after"))
+    drain(world, reader)
+    whole_from = {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.since() == whole_from
+    for shard in range(4):
+        world.raw.hset(world.meta(shard), mapping={"p0": 90, "since": SINCE_EVER})
+    world.put(persons(100, "more"))
+    reader.step(20)
+    drain(world, reader)
+    assert world.since() == whole_from
+    assert world.windows.progress() == [{0: 104}] * 4
+    assert world.count("inn", NOW_SLOT) == 104
+    assert world.seen.recoveries["log_lost_records"] == 2
+
+
+@pytest.mark.parametrize(("kept", "read_from"), [(2, 2), (None, 0)])
+def test_a_log_that_was_cut_below_what_was_read_makes_counts_whole_only_later(
+    world: World,
+    drain: Drain,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+    kept: int | None,
+    read_from: int,
+) -> None:
+    """As kafka-python tells it, by leaders' epochs: also where the log has grown beyond the progress again.
+
+    Other partitions are read on without a hole.
+    """
+    world.create(2)
+    world.put(persons(5, "a"))
+    world.put(persons(5, "b"), partition=1)
+    reader = world.reader()
+    drain(world, reader)
+    poll = reader._source._consumer.poll
+    place = TopicPartition(world.topic, 0)
+
+    def cut(**how: Any) -> Any:
+        polled = poll(**how)
+        if place.partition not in reader._source.reading or not polled:
+            return polled
+        monkeypatch.setattr(reader._source._consumer, "poll", poll)
+        raise LogTruncationError({place: None if kept is None else OffsetAndMetadata(kept, "", 1)})
+
+    monkeypatch.setattr(reader._source._consumer, "poll", cut)
+    world.put(persons(3, "c"), partition=1)
+    world.seen.records = 0
+    eventually(lambda: (reader.step(50), world.seen.recoveries["log_lost_records"] == 1)[1])
+    drain(world, reader)
+    assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.seen.records == 5 - read_from + 3
+    assert world.windows.progress() == [{0: 5, 1: 8}] * 4
+    assert world.count("inn", NOW_SLOT) == 13
 
 
 def test_a_partition_that_is_added_is_read_from_its_first_record(
