@@ -42,7 +42,7 @@ SECRETS = (KAFKA_SECRET, REDIS_SECRET, PERSON_KEY, OPERATOR_SECRET)
 MAKER = "maker"
 """A user who may make the topics of the service of that name, and nothing that only `run` needs."""
 
-_STAMP = re.compile(r"^\S+Z(?= [A-Z]+ )", re.MULTILINE)
+_STAMP = re.compile(r"^\S+Z(?= [A-Z]+ (?!monitor\.release\.loop: tick \d))", re.MULTILINE)
 _JAAS = "org.apache.kafka.common.security.{0}.{1}LoginModule required {2};"
 
 CITY: dict[str, Any] = {
@@ -246,11 +246,12 @@ class Run:
 
     def said_at(self, pattern: str) -> float:
         """How many seconds after its start it first wrote a line that holds a pattern."""
-        lines = (line for line in self.text.splitlines() if re.search(pattern, line))
-        return self._seconds(next(lines).partition(" ")[0])
+        line = next((line for line in self.text.splitlines() if re.search(pattern, line)), None)
+        assert line is not None, f"never said: {pattern}; but\n{self.text}"
+        return self._seconds(line.partition(" ")[0])
 
     def lines_between(self, first: float, last: float) -> int:
-        """How many lines it wrote from so many seconds after its start to so many."""
+        """How many lines it wrote from so many seconds after its start to so many; a tick may have one of its own."""
         return sum(first <= self._seconds(stamp) < last for stamp in _STAMP.findall(self.text))
 
     @property
