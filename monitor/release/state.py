@@ -105,6 +105,8 @@ class LedgerState:
                 self._fold_answer(entry, record, slots)
 
     def _fold_terms(self, entry: StartEntry | OwnerEntry) -> None:
+        if self.terms is None and self.expired_until is None and isinstance(entry, OwnerEntry):
+            return  # nobody has begun this ledger: it was meant for an earlier topic of this name
         if self.terms is not None and entry.service != self.terms.service:
             raise LedgerError(
                 f"the ledger belongs to the service {self.terms.service!r} and holds a record of {entry.service!r}: "

@@ -452,7 +452,7 @@ def test_the_state_knows_the_tick_that_was_decided(make_scheme: Make, noise: Any
 
 
 def test_terms_come_from_owner_records_alone(make_scheme: Make, noise: Any) -> None:
-    """An owner record with `lost_at` pauses whoever folds it."""
+    """An owner record with `lost_at` pauses whoever folds it, when the first record has expired."""
     scheme = make_scheme()
     record = owner_record(
         source="town",
@@ -465,6 +465,6 @@ def test_terms_come_from_owner_records_alone(make_scheme: Make, noise: Any) -> N
         partition=0,
         at=scheme.slots.start(5) + HOUR // 2,
     )
-    state = LedgerState()
+    state = LedgerState(expired_until=scheme.slots.start(0))
     state.fold(Record(record.key, record.value, tuple(record.headers), 0), scheme.slots)
     assert set(statuses(tell(Decider(scheme, [0], noise), 5, state)).values()) == {"paused"}

@@ -157,6 +157,22 @@ def test_terms_are_those_of_the_latest_owner_over_the_first_records_partitions(s
     assert folded(records, scheme.slots).terms == Terms("town", 2, later, "b", 8, "g")
 
 
+def test_an_owners_record_does_not_begin_a_ledger(scheme: Scheme) -> None:
+    """
+    An append that was under way when the topic was deleted may come first in the one that is made under its name.
+
+        owner                     has not begun: what was spent is not known
+        owner  lost_at            has, and all counts as spent
+        …  owner                  has: the first record has expired
+    """
+    stray, first = told(input_topic_id="i"), told(lost_at=HOUR)
+    assert folded([stray], scheme.slots).terms is None
+    assert folded([stray, first], scheme.slots).terms == Terms("town", 1, HOUR)
+    expired = LedgerState(expired_until=0)
+    expired.fold(stray, scheme.slots)
+    assert expired.terms == Terms("town", 1, None, "i", None, "f")
+
+
 def test_another_services_record_is_refused(scheme: Scheme) -> None:
     """Two services on one output topic both spend."""
     with pytest.raises(LedgerError, match=r"'town' and holds a record of 'osaka'.*kafka\.topics\.alerts"):
