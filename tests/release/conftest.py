@@ -127,7 +127,9 @@ def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[s
 
     def make(label: str, partitions: int = 1, **configs: str) -> tuple[str, str]:
         name = topic(label)
-        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
+        # Their records are of early 2026: the broker would drop them as expired, some half a minute after its start.
+        kept = {"retention.ms": "-1"} | configs
+        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": kept}
         admin.create_topics({name: wanted}, wait_for_metadata=True)
         return name, str(admin.describe_topics([name])[0]["topic_id"])
 
