@@ -17,7 +17,7 @@ demo: $(READY)  ## watch the main job: a simulated town, a real Kafka and Valkey
 	@$(BIN)/location-monitor demo
 
 test: $(DEV) lint types  ## run every check: lint, types and all tests, on real servers that the tests start
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 soak: $(DEV)  ## run what takes long: wider enumerations, and mutmut over monitor/privacy (hours)
 	$(BIN)/pytest -m soak

@@ -31,6 +31,7 @@ TIDY_PER_LOOKBACK: Final = 24
 TURN: Final = 10 * SECOND  # how long to wait at most before saying again that the loop lives
 TAKEOVER: Final = 60 * SECOND  # how long before a slot closes no partition is tried again
 CHECK_SECONDS: Final = 60.0
+RETRY_TOGETHER: Final = 0.25  # partitions that failed at about the same time are tried again at the same time
 
 
 def _unheard(_waiting: str) -> None:
@@ -131,32 +132,37 @@ class ReleaseLoop:
         slot = self._scheme.slots.slot_of(self._clock.now())
         for owner in self._owners.values():
             owner.turn_back(slot)
+        refused = []
         for partition in sorted(owned - self._owners.keys()):
-            if self._may_try(partition):
-                self._try(partition)
+            if self._may_try(partition, RETRY_TOGETHER):
+                refused += [partition] if not self._try(partition) else []
                 alive(self.trouble)
+        if refused:  # one line for all of them: an instance may own many
+            reason = self._failed[refused[0]].reason
+            log.warning("ledger partitions %s cannot be taken over yet: %s", ", ".join(map(str, refused)), reason)
 
-    def _try(self, partition: int) -> None:
+    def _try(self, partition: int) -> bool:
         try:
             self._owners[partition] = self._take_over(partition)
         except (UnreachableError, FencedError) as error:
-            log.warning("ledger partition %d cannot be taken over yet: %s", partition, error)
             before = self._failed.get(partition)
             pause = FIRST_BACKOFF_SECONDS if before is None else min(2 * before.pause, LONGEST_BACKOFF_SECONDS)
             self._failed[partition] = _Failed(str(error), pause, time.monotonic() + pause)
-        else:
-            self._failed.pop(partition, None)
-            self._observer.recovery("takeover")
+            return False
+        self._failed.pop(partition, None)
+        self._observer.recovery("takeover")
+        return True
 
-    def _may_try(self, partition: int) -> bool:
+    def _may_try(self, partition: int, early: float = 0.0) -> bool:
         """Whether to try to take a partition over: after a failure only when it can't make the others' tick late.
 
-        An attempt may wait for a broker that is gone for as long as a minute.
+        An attempt may wait for a broker that is gone for as long as a minute. `early`: by which part of its pause it
+        may come before its time.
         """
         failed = self._failed.get(partition)
         if failed is None:
             return True
-        if time.monotonic() < failed.until:
+        if time.monotonic() < failed.until - early * failed.pause:
             return False
         slots, now = self._scheme.slots, self._clock.now()
         left = slots.as_of(slots.slot_of(now)) - now

@@ -139,8 +139,8 @@ def refused(scene: Scene) -> dict[str, tuple[Version, str]]:
         "origin": grid,
         "shards": r"service\.shards is 3, which would move locations to other partitions of the ledger",
         "fewer": r"privacy\.epsilon is (\S+), and one person may pay \1 under this configuration and (\d+) more by "
-        r"answers that were published under an earlier one: \1 \+ \2 = \S+, which is \2 too much\. It would fit from "
-        r"(\S+) on",
+        r"answers that were published under an earlier one: \1 \+ \2 = \S+, which is \2 too much\. Keep the earlier "
+        r"configuration, or state more\. It would fit from (\S+) on",
     }
     return {name: (changed(scene.town, name, tree), reasons[name]) for name, tree in trees.items()}
 

@@ -48,6 +48,7 @@ class Shape:
 
     inputs: int = 3
     queues: int = 2
+    shards: int = 4
     replication: int | None = None
     cluster: bool = False
     changes: dict[str, Any] = field(default_factory=dict)
@@ -90,7 +91,7 @@ def configuration(name: str, kafka: str, redis: str, shape: Shape) -> dict[str, 
     """The configuration of a town, with designated times from about now on."""
     now = time.time_ns() // 1_000 // (TIMES_EVERY) * TIMES_EVERY
     return {
-        "service": {"name": name, "shards": 4},
+        "service": {"name": name, "shards": shape.shards},
         "clock": {"slot": "2s", "origin": ORIGIN, "release_delay": "900ms", "tolerance": "100ms"},
         "locations": {"file": "locations.csv"},
         "visits": {"default_stay": "1s", "accept_ahead": "2s", "person_key_file": "person.key"},

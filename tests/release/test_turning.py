@@ -407,9 +407,9 @@ class TestTakingOver:
         clock.move_to(world.scheme.slots.start(100))
         world.owned, world.failing = frozenset({0, 1}), {0}
         running(world)
-        eventually(lambda: "taking over: partition 0 has no leader" in world.said)
+        eventually(lambda: "taking over: partition 0 has no leader" in world.said and 1 in world.taken)
         clock.move_to(world.scheme.slots.as_of(100) + 30 * SECOND)
-        eventually(lambda: 1 in world.taken and [tick for tick, _ in world.told(1)] == [100])
+        eventually(lambda: [tick for tick, _ in world.told(1)] == [100])
         world.failing = set()
         eventually(lambda: 0 in world.taken, 20)
         eventually(lambda: world.said[-1] == "")
