@@ -27,7 +27,7 @@ def run_release(
     Raises:
         TopicError, LedgerError, PeriodError, EvictionError: everything must be looked at anew.
     """
-    due: int | None = None
+    due = scheme.slots.slot_of(clock.now())
     while not stop.is_set():
         wake.clear()
         if stop.is_set():  # it was set before `wake`, so clearing `wake` can't have hidden it
@@ -35,7 +35,7 @@ def run_release(
         loop.sync(queues, alive)
         slot = scheme.slots.slot_of(clock.now())
         # The tick that was waited for may have closed meanwhile: it is decided late rather than passed over.
-        due = slot if due is None or due >= slot else slot - 1
+        due = slot if due >= slot else slot - 1
         if _closes(loop, due, clock, scheme, wake, alive):
             loop.tick(due, stop, alive)
             due += 1
