@@ -193,11 +193,11 @@ class ReleaseLoop:
         if not self._wait_for_release(tick, stop, alive):
             return
         passing("tick.released")
-        if not self._clock.simulated and self._clock.now() >= self._scheme.slots.as_of(tick + 1):
+        if self._late(tick):
             if owners:
                 self._observer.skipped(self._monitors())
             return
-        decisions = [decision for owner in owners if (decision := self._decided(owner, tick, evidence)) is not None]
+        decisions = self._decisions(owners, tick, evidence)
         self._observer.tick_took(time.perf_counter() - began)
         self._count(tick, decisions)
         passing("tick.decided")
@@ -206,6 +206,21 @@ class ReleaseLoop:
         self.last_records = tuple(record for decision in decisions for record in decision.records)
         self.last_tick = tick
         self.decided.happened()
+
+    def _decisions(self, owners: Sequence[Owner], tick: int, evidence: Evidence) -> list[Decision]:
+        """What each owner decides in time: the ledger may hold up one of them for so long that the next slot closes."""
+        decisions = []
+        for held_up, owner in enumerate(owners):
+            if held_up and self._late(tick):
+                self._observer.skipped(self._monitors())
+                break
+            if (decision := self._decided(owner, tick, evidence)) is not None:
+                decisions.append(decision)
+        return decisions
+
+    def _late(self, tick: int) -> bool:
+        """Whether the next slot has closed: what was not decided by then is skipped."""
+        return not self._clock.simulated and self._clock.now() >= self._scheme.slots.as_of(tick + 1)
 
     def _wait_for_release(self, tick: int, stop: threading.Event, alive: Callable[[str], None]) -> bool:
         """Wait in turns, each of which says that the loop lives; False if told to stop, or the clock was set back."""

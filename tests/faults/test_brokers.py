@@ -63,6 +63,7 @@ def brokers(kafka: EmbeddedKafka) -> Iterator[list[EmbeddedKafka]]:
         yield servers
 
 
+WHOLE_SECONDS: Final = 240  # kafka-python may hold each ledger partition up for 30 s, one after the other
 SOAK = pytest.mark.soak
 
 
@@ -86,10 +87,10 @@ def test_a_broker_is_taken_away_others_lead_and_it_comes_back(
         until(partial(leads, scene.town, node), 60, f"broker {node} leads some partition")
         brokers[node - 1].kill()
         until(partial(led_by_others, scene.town, node), 60, "others lead")
-        scene.subscriber.wait_whole(90)
+        scene.subscriber.wait_whole(WHOLE_SECONDS)
         instance.kill()
         instance = scene.start()
-        scene.subscriber.wait_whole(90)
+        scene.subscriber.wait_whole(WHOLE_SECONDS)
         brokers[node - 1].restart()
         until(lambda: in_sync(scene.town) == len(NODES), 90, "all replicas are in sync again")
     verdict = scene.settle(instance)

@@ -391,6 +391,35 @@ class TestEviction:
         assert [tick for tick, _ in world.told()] == [100, 101, 102, 103]
 
 
+class TestHeldUp:
+    def test_a_partition_that_is_held_up_until_the_next_slot_has_closed_makes_the_others_skip_the_tick(
+        self, make_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """
+        The ledger took an hour for partition 0's answers to tick 100: those of partition 1 would come after as_of(101).
+
+            slot           100   101   102
+            partition 0         |─────── decided
+            partition 1                  x
+        """
+        world = make_world(queues=2)
+        world.owned = frozenset({0, 1})
+        world.loop.sync(2)
+        world.set_clocks(world.scheme.slots.as_of(100) + 30 * SECOND)
+        slow = Taken.decide
+
+        def decide(owner: Taken, tick: int, evidence: Evidence) -> Decision:
+            decision = slow(owner, tick, evidence)
+            world.set_clocks(world.scheme.slots.as_of(101))
+            return decision
+
+        monkeypatch.setattr(Taken, "decide", decide)
+        world.loop.tick(100, world.stop)
+        assert [tick for tick, _ in world.told(0)] == [100]
+        assert world.told(1) == []
+        assert world.counted.skips == 1
+
+
 class TestTakingOver:
     def test_a_partition_that_cannot_be_had_does_not_keep_the_others_from_deciding(
         self, make_world: Callable[..., World], running: Callable[[World], None], eventually: Eventually
