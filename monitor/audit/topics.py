@@ -110,7 +110,7 @@ def read_input(topic: Topic, terms: Terms) -> Visits:
 
 def opened(value: bytes | None, stamped: int, terms: Terms) -> Iterator[Line | int]:
     """What an input record holds: its visits, and for each dead letter the instant at which it was stamped."""
-    visits = _visits(value)
+    visits = visits_in(value)
     if visits is None:
         yield stamped
         return
@@ -134,11 +134,12 @@ def _line(visit: Any, stamped: int, terms: Terms) -> Line:
     return line(person, location, arrived, left, stamped, terms)
 
 
-def _visits(value: bytes | None) -> list[Any] | None:
+def visits_in(value: bytes | None) -> list[Any] | None:
     """What should be visits; None for a record that cannot be opened: no strict JSON, neither a visit nor a batch."""
     text = value or b""
+    hook = _encodable if b"\\u" in text else None  # a lone surrogate can only be escaped
     try:
-        record = json.loads(text.decode(), parse_constant=_refuse, object_pairs_hook=_encodable)
+        record = json.loads(text.decode(), parse_constant=_refuse, object_pairs_hook=hook)
     except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or _too_deep(text):
@@ -152,7 +153,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, unless a lone surrogate is in it."""
+    """An object, unless a lone surrogate is in it, be it under a key that is told twice."""
     json.dumps(pairs, ensure_ascii=False).encode()
     return dict(pairs)
 
@@ -188,5 +189,6 @@ def _keyed(topic: Topic, partition: int) -> Iterator[tuple[tuple[int, int, int],
             )
             tick = max(tick, int(value.get("tick", tick)))
         except (ValueError, TypeError, AttributeError) as error:
-            raise AuditError(f"{place}: expected a record of the output topic: {error!r}") from error
+            # By its kind alone: it may quote what was read, and that may be another topic than was meant.
+            raise AuditError(f"{place}: expected a record of the output topic ({type(error).__name__})") from None
         yield (tick, partition, record.offset), told

@@ -169,9 +169,10 @@ def test_a_topic_that_is_not_there_or_holds_something_else_is_said(live: Live) -
     with pytest.raises(AuditError, match="there is no topic nowhere"):
         Topic(live.kafka.consumer, "nowhere", committed=False)
     with closing(live.kafka.producer()) as producer:
-        producer.send(live.alerts, value=b"{", partition=0).get(10)
-    with pytest.raises(AuditError, match="partition 0, offset 0: expected a record of the output topic"):
+        producer.send(live.alerts, key=b"person-1\xff", value=b'{"person_id": "person-1"}', partition=0).get(10)
+    with pytest.raises(AuditError, match="partition 0, offset 0: expected a record of the output topic") as refused:
         list(read_output(Topic(live.kafka.consumer, live.alerts, committed=False)))
+    assert "person-1" not in str(refused.value)
 
 
 def test_input_records_are_opened_as_the_service_opens_them(tiny: Tiny) -> None:
