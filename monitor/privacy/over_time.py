@@ -22,13 +22,21 @@ Status = Literal["safe", "noisy_count", "paused", "unknown"]
 class Mark:
     """The record that a slot's budget is spent: a noisy answer, its ε, and the last tick that may hold its visits.
 
-    `noisy_count` is what was published; what may be answered later depends on the other three alone.
+    `noisy_count` is what was published; what may be answered later depends on the others alone. `counted_after`: an
+    earlier build made the answer, whose counts held visits that were reported after their tick too. So it may hold a
+    visit that was stamped in slot tick + 1, and runs one tick longer under a changed rule.
     """
 
     tick: int
     noisy_count: int
     epsilon: Fraction
     until: int
+    counted_after: bool = False
+
+    @property
+    def last_stamp(self) -> int:
+        """The last slot in which a visit that this answer counted can have been stamped."""
+        return self.tick + self.counted_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ def extended(rule: OverTimeRule, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
 
     After a change pass every mark of the last W + A ticks, also those that had run out under the old window.
     """
-    return tuple(replace(mark, until=max(mark.until, mark.tick + rule.reach - 1)) for mark in marks)
+    return tuple(replace(mark, until=max(mark.until, mark.last_stamp + rule.reach - 1)) for mark in marks)
 
 
 def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -105,6 +106,20 @@ def test_a_longer_window_lengthens_running_marks_and_a_shorter_one_changes_nothi
     assert (paused.status, paused.resumes_at, paused.marks) == ("paused", 12, extended(long, marks))
     assert step(short, marks, 6, 0, 0).status == "paused"
     assert step(short, marks, 7, 0, 0).status == "safe"
+
+
+def test_a_mark_of_the_build_that_counted_after_its_tick_runs_one_tick_longer_under_a_changed_rule() -> None:
+    """Its count may hold a visit of slot tick + 1; what it says itself is no shorter, and the flag is kept."""
+    later = OverTimeRule(ONE, 1, 5, window=9, ahead=0)
+    earlier = Mark(2, 6, ONE, 6, counted_after=True)
+    assert [mark.until for mark in extended(later, (earlier, replace(earlier, counted_after=False)))] == [
+        2 + later.reach,
+        1 + later.reach,
+    ]
+    assert [mark.counted_after for mark in step(later, (earlier,), 10, 0, 0).marks] == [True]
+    assert step(later, (earlier,), 2 + later.reach, 0, 0).status == "paused"
+    assert step(later, (earlier,), 3 + later.reach, 0, 0).status == "safe"
+    assert extended(OverTimeRule(ONE, 1, 5, window=1, ahead=0), (earlier,)) == (earlier,)
 
 
 def test_a_smaller_epsilon_waits_until_earlier_marks_leave_room() -> None:
