@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from monitor.contracts.alerts import AT_TIMES, HOT_SPOTS, LEDGER, LEDGER_VERSION, OVER_TIME, OWNER
 from monitor.errors import EpsilonError, LedgerError, TimeError
-from monitor.privacy.epsilon import parse_epsilon
+from monitor.privacy.epsilon import parse_recorded
 from monitor.privacy.over_time import Mark
 from monitor.times import parse_instant
 
@@ -132,7 +132,7 @@ _instant = lru_cache(maxsize=4096)(parse_instant)
 
 @lru_cache(maxsize=1024)
 def _exact(epsilon: str) -> Fraction:
-    return parse_epsilon(epsilon)
+    return parse_recorded(epsilon)
 
 
 def _read_over_time(ce_id: str, value: bytes) -> OverTimeEntry:
