@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from monitor.check_sizes import oversized
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import Location, unknown_locations
@@ -116,11 +117,12 @@ def check(config: Config, registry: Sequence[Location]) -> Report:
     """Work out what a valid configuration means.
 
     Raises:
-        ConfigError: if a watched location is not in the registry; with overspending too, if there is some.
+        ConfigError: if a watched location is not in the registry, or records would be too large for Kafka; with
+            overspending too, if there is some.
         OverspentError: if one person may pay more than privacy.epsilon, with the sum written out.
     """
     monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
-    problems = tuple(unknown_locations(config, registry))
+    problems = tuple(unknown_locations(config, registry)) or tuple(oversized(config, registry))
     try:
         total = check_period(config.privacy.epsilon, charges(config))
     except OverspentError as error:

@@ -9,15 +9,16 @@ from fractions import Fraction
 from typing import Any
 
 from monitor.connections import KafkaConnections
-from monitor.errors import LedgerError, PeriodError
+from monitor.errors import LedgerError, PeriodError, TopicError
 from monitor.operate.earlier_times import EarlierTimes
 from monitor.operate.topics import FoundTopic, TopicNeeds, checked, risks
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.over_time import OverTimeRule, extended
+from monitor.privacy.over_time import OverTimeRule, extended, running
 from monitor.privacy.payments import Holding, ends, fits_at, total_excess
 from monitor.release.ledger import first_offset, read_partition
 from monitor.release.state import LedgerState, Terms
 from monitor.scheme import Scheme
+from monitor.sizes import place_bytes
 from monitor.times import format_instant
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ def look(connections: KafkaConnections, scheme: Scheme, wanted: Sequence[TopicNe
         for partition, state in enumerate(states[:queues])
     ]
     require_shards(scheme, queues)
+    require_room(scheme, states[:queues], ledger_topic, topics[ledger_topic].settings)
     return Found(topics, terms[0], tuple(states[:queues]))
 
 
@@ -97,6 +99,30 @@ def require_shards(scheme: Scheme, queues: int) -> None:
         f"service.shards is {shards}, which would move locations to other partitions of the ledger, away from what "
         f"they have spent: with {queues} ledger partitions expected a multiple of {queues}, such as {would_do}"
     )
+
+
+def require_room(scheme: Scheme, states: Sequence[LedgerState], topic: str, settings: Mapping[str, str]) -> None:
+    """See that each place's record fits the topic, with the answers of earlier configurations that it repeats.
+
+    Raises:
+        TopicError: with the size that would do.
+    """
+    rules, key = _rules(scheme), "max.message.bytes"
+    held = (
+        place_bytes(rule, (mark.epsilon for mark in running(extended(rule, state.marks_of(*place)), last)))
+        for state in states
+        for last in (state.last_tick or 0,)
+        for place in state.marks
+        for rule in (rules.get(place),)
+        if rule is not None
+    )
+    largest = max(held, default=0)
+    if largest > int(settings[key]):
+        raise TopicError(
+            f"kafka.topics.alerts is {topic!r}, whose {key} is {settings[key]}: expected at least {largest}, because "
+            "a record repeats the answers that still count, those of earlier configurations too; change it with "
+            f"`kafka-configs.sh --alter --topic {topic} --add-config {key}={largest}`"
+        )
 
 
 def survey(connections: KafkaConnections, scheme: Scheme, topic: str, partition: int) -> LedgerState:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-import msgspec
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import TopicAuthorizationFailedError, for_code
 
@@ -15,12 +14,12 @@ from monitor.connections import KafkaConnections
 from monitor.errors import TopicError
 from monitor.release.ledger import BATCH_BYTES
 from monitor.scheme import Scheme
+from monitor.sizes import largest_record, shards_that_fit
 from monitor.times import DAY, MILLISECOND, format_duration
 
 FOREVER: Final = "-1"
 _LONGEST: Final = str(2**63 - 1)
-_ANSWER_OVERHEAD_BYTES: Final = 1_024
-_LOCATION_BYTES: Final = 60
+BROKERS_TAKE: Final = 1_000_000
 LEAST_MESSAGE_BYTES: Final = 2 * BATCH_BYTES
 LEAST_REPLICAS: Final = 2
 """How many disks must hold what was acknowledged."""
@@ -126,13 +125,10 @@ def needs(scheme: Scheme, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, .
 
 def _message_bytes(scheme: Scheme) -> Setting:
     """The largest answer must fit one record: a shard all of whose locations are noisy, or the longest hot spots."""
-    sizes = [len(msgspec.json.encode(location)) + _LOCATION_BYTES for location in scheme.registry.ids]
-    shards = [sum(sizes[row] for row in rows) for rows in scheme.registry.by_shard]
-    longest = max((monitor.top for monitor in scheme.hot_spots), default=0)
-    largest = max(*shards, sum(sorted(sizes, reverse=True)[:longest])) + _ANSWER_OVERHEAD_BYTES
+    largest = largest_record(scheme)
     least = max(largest, LEAST_MESSAGE_BYTES)
-    enough = -(-sum(sizes) // (1_000_000 - _ANSWER_OVERHEAD_BYTES))
-    why = f"the largest answer may have {largest} bytes; a shard's would fit 1 MB with {max(enough, 1)} shards"
+    enough = shards_that_fit(scheme, BROKERS_TAKE)
+    why = f"the largest answer may have {largest} bytes; a shard's would fit 1 MB with {enough} shards"
     return _at_least("max.message.bytes", least, max(least, 1_048_588), why, f"at least {least}")
 
 
