@@ -16,6 +16,7 @@ from urllib.parse import quote
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
+from monitor.contracts.charges import EPSILON_PATTERN, Charges, ChargesRecord
 from monitor.contracts.visits import ID_BYTES
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, p_value
@@ -29,11 +30,13 @@ OWNER: Final = f"{TYPE_PREFIX}owner"
 LEDGER: Final = f"{TYPE_PREFIX}ledger"
 LEDGER_VERSION: Final = 1
 """The format of the ledger that this version writes and reads."""
+COUNTING: Final = 2
+"""What this version's counts hold: visits reported before as_of. Those of version 1 held some that came later, too."""
 
 _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
 
 Time = Annotated[str, Field(pattern=_TIME, json_schema_extra={"format": "date-time"}, description="UTC, with Z.")]
-Epsilon = Annotated[str, Field(pattern=r"^[1-9][0-9]*(/[1-9][0-9]*)?$", description='ε, reduced: "1/2" or "3".')]
+Epsilon = Annotated[str, Field(pattern=EPSILON_PATTERN, description='ε, reduced: "1/2" or "3".')]
 Tick = Annotated[int, Field(description="Tick t closes slot t, at its as_of.")]
 Location = Annotated[str, Field(min_length=1, max_length=ID_BYTES)]
 Name = Annotated[str, Field(pattern="^[A-Za-z0-9_-]+$")]
@@ -176,11 +179,18 @@ class OwnerRecord(_Model):
     """Who writes to a ledger partition from here on; not for subscribers. Key: owner."""
 
     service: Name
-    fingerprint: str
+    fingerprint: str = Field(description="Of what decides facts, but for the key of person ids.")
     input_topic_id: str
     partitions: int = Field(ge=1, description="Over how many output partitions the shards are spread (Q).")
     lost_at: Time | None = Field(description="When an earlier ledger was lost: all counted as spent then.")
     input_since: int | None = Field(description="The slot from which the input is whole, if some of it was lost.")
+    counting: int = Field(
+        default=1,
+        ge=1,
+        description="What the counts of the owner's ticks hold; 1, or absent: also visits reported after as_of.",
+    )
+    input_partitions: int = Field(default=0, ge=0, description="The most partitions that the input was seen with.")
+    charges: ChargesRecord | None = Field(default=None, description="What the configuration may charge.")
 
 
 class LedgerRecord(_Model):
@@ -190,6 +200,7 @@ class LedgerRecord(_Model):
     service: Name
     partitions: int = Field(ge=1, description="Over how many output partitions the shards are spread (Q).")
     lost_at: Time | None = Field(description="When an earlier ledger was lost: all counted as spent then.")
+    input_topic_id: str = Field(default="", description="The input topic when the ledger began, if that was noted.")
 
 
 class OutputRecord(NamedTuple):
@@ -340,6 +351,8 @@ def owner_record(  # noqa: PLR0913  # by name: what a record says
     input_since: int | None,
     partition: int,
     at: int,
+    input_partitions: int = 0,
+    charges: Charges | None = None,
 ) -> OutputRecord:
     """Who takes over a ledger partition, at an instant; `lost_at` is an instant, `input_since` a slot."""
     value = {
@@ -349,12 +362,22 @@ def owner_record(  # noqa: PLR0913  # by name: what a record says
         "partitions": partitions,
         "lost_at": None if lost_at is None else _format(lost_at),
         "input_since": input_since,
+        "counting": COUNTING,
+        "input_partitions": input_partitions,
+        "charges": charges,
     }
     return _told(source, OWNER, "owner", partition, at, _encode(value))
 
 
 def ledger_record(
-    *, source: str, service: str, partitions: int, lost_at: int | None, partition: int, at: int
+    *,
+    source: str,
+    service: str,
+    partitions: int,
+    lost_at: int | None,
+    partition: int,
+    at: int,
+    input_topic_id: str = "",
 ) -> OutputRecord:
     """The first record of an output partition, written at an instant."""
     value = {
@@ -362,6 +385,7 @@ def ledger_record(
         "service": service,
         "partitions": partitions,
         "lost_at": None if lost_at is None else _format(lost_at),
+        "input_topic_id": input_topic_id,
     }
     return _told(source, LEDGER, "ledger", partition, at, _encode(value))
 
