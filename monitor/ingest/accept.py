@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from monitor.contracts.visits import Fault, Reason
 from monitor.designated import DesignatedTimes
 from monitor.ingest.columns import Columns, Refusal, refuse
-from monitor.ingest.grouping import add_present, add_seen, members
 from monitor.scheme import Registry, Scheme
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import HASH_BYTES
+from monitor.windows.packing import by_shard_and_stamp, grouped, pack_present, pack_seen
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -58,7 +58,7 @@ class Accepted:
     A record that is refused as a whole counts as one dead letter.
     """
 
-    facts: dict[int, ShardFacts]
+    facts: dict[int, list[ShardFacts]]
     fates: dict[str, int]
     refused: list[Refusal]
 
@@ -196,18 +196,18 @@ def _live(scheme: Scheme, times: Ints, horizon: int, stays: _Stays, stay: Ints) 
 
 def _facts(
     scheme: Scheme, persons: Persons, columns: Columns, stays: _Stays, asked: tuple[_Asked, _Asked], applied: Ints
-) -> dict[int, ShardFacts]:
-    """Hash the people of the applied stays, and group what is asked about by shard."""
-    seen, present = asked
+) -> dict[int, list[ShardFacts]]:
+    """Hash the people of the applied stays, and pack what is asked about by shard and stamp."""
+    if not applied.size:
+        return {}
     hashes = persons.many([columns.persons[place] for place in stays.place[applied].tolist()])
-    facts: dict[int, ShardFacts] = {}
+    table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)
+    seen, present = ((each.value, each.stay, table[np.searchsorted(applied, each.stay)]) for each in asked)
     shard = scheme.registry.shard
-    if seen.stay.size:
-        row = stays.row[seen.stay]
-        people = [hashes[at] for at in np.searchsorted(applied, seen.stay).tolist()]
-        add_seen(facts, shard, row, people, seen.value)
-    if present.stay.size:
-        row = stays.row[present.stay]
-        table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)
-        add_present(facts, shard[row], present.value, members(row, table[np.searchsorted(applied, present.stay)]))
-    return facts
+    last, stay, people = seen
+    row, stamp = stays.row[stay], stays.current[stay]
+    packed_seen = by_shard_and_stamp(shard[row], stamp, row, pack_seen(stamp, row, last, people))
+    instant, stay, people = present
+    row, stamp = stays.row[stay], stays.current[stay]
+    packed_present = by_shard_and_stamp(shard[row], stamp, instant, pack_present(instant, row, people))
+    return grouped(packed_seen, packed_present)
