@@ -75,8 +75,11 @@ class OverTimeRule:
 
     @property
     def reach(self) -> int:
-        """W + A with A = F + 1: in how many ticks' counts a visit can be, so how long a mark runs (rule 2)."""
-        return self.window + self.ahead + 1
+        """W + F: in how many ticks' counts a visit can be, so how long a mark runs (rule 2).
+
+        Stamped in slot c, it is in the counts of the ticks c … c + F + W - 1.
+        """
+        return self.window + self.ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def running(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:
 def extended(rule: OverTimeRule, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
     """The marks under the present rule: a longer window (or F) lengthens them, a shorter one changes nothing.
 
-    After a change pass every mark of the last W + A ticks, also those that had run out under the old window.
+    After a change pass every mark of the last W + F ticks, also those that had run out under the old window.
     """
     return tuple(_lengthened(mark, mark.last_stamp + rule.reach - 1) for mark in marks)
 
@@ -112,7 +115,7 @@ def _lengthened(mark: Mark, until: int) -> Mark:
 def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> bool:
     """Whether the ε of the marks that run, plus that of the next answer, is at most ε_l (privacy model, section 3).
 
-    `lost_tick` is the tick at which the ledger was lost, if it was: everything then counts as spent for W + A ticks.
+    `lost_tick` is the tick at which the ledger was lost, if it was: everything then counts as spent for W + F ticks.
     """
     if lost_tick is not None and tick < lost_tick + rule.reach:
         return False
