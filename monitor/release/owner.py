@@ -163,9 +163,12 @@ class Owner:
         return self._decider.questions(tick)
 
     def may_decide(self, tick: int) -> bool:
-        """Whether the tick is this owner's to decide: closed after it took over, and above the ledger's last."""
+        """Whether the tick is this owner's to decide: above the ledger's last.
+
+        In a ledger without answers the first one is that of the first slot to close after the takeover.
+        """
         last = self.state.last_tick
-        return tick >= self.first_tick and (last is None or tick > last)
+        return tick >= self.first_tick if last is None else tick > last
 
     def turn_back(self, slot: int) -> None:
         """Note the present slot: if the clock ran ahead at the takeover, it was set right, and ticks are due again.
