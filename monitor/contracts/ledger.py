@@ -20,7 +20,7 @@ from monitor.times import parse_instant
 
 
 class OwnerEntry(Struct, frozen=True):
-    """Who has taken over; `lost_at` as written, `input_since` a slot.
+    """Who owns the partition; `lost_at` as written, `input_since` a slot; `tick`: one that had nothing to answer.
 
     `counting`: what the counts of the owner's ticks hold (`alerts.COUNTING`).
     """
@@ -34,6 +34,7 @@ class OwnerEntry(Struct, frozen=True):
     counting: int = 1
     input_partitions: int = 0
     charges: Charges | None = None
+    tick: int | None = None
 
 
 class StartEntry(Struct, frozen=True):

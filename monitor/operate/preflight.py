@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from monitor.connections import KafkaConnections
 from monitor.errors import LedgerError, PeriodError, TopicError
@@ -22,6 +22,9 @@ from monitor.sizes import place_bytes
 from monitor.times import format_instant
 
 log = logging.getLogger(__name__)
+
+NO_CLOCK: Final = 2**62
+"""An instant after all others, where no clock is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +128,13 @@ def require_room(scheme: Scheme, states: Sequence[LedgerState], topic: str, sett
         )
 
 
-def survey(connections: KafkaConnections, scheme: Scheme, topic: str, partition: int) -> LedgerState:
-    """The state that one ledger partition holds now, read without taking it over."""
+def survey(
+    connections: KafkaConnections, scheme: Scheme, topic: str, partition: int, now: int = NO_CLOCK
+) -> LedgerState:
+    """The state that one ledger partition holds now (an instant), read without taking it over."""
     state = LedgerState()
     for offset, record in read_partition(connections, topic, partition):
-        if state.records == 0 and offset > 0:
-            state.expired_until = record.timestamp_ms * 1_000
-        state.fold(record, scheme.slots)
+        state.read(offset, record, scheme.slots, now)
     return state
 
 

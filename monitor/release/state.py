@@ -123,8 +123,11 @@ class LedgerState:
         match entry:
             case None:
                 return
-            case StartEntry() | OwnerEntry():
+            case StartEntry():
                 self._fold_terms(entry)
+            case OwnerEntry():
+                self._fold_terms(entry)
+                self._fold_empty(entry.tick, slots)
             case OverTimeEntry() | AtTimesEntry() | HotSpotsEntry():
                 self._fold_answer(entry, record, slots)
 
@@ -161,14 +164,23 @@ class LedgerState:
             charges=entry.charges,
         )
 
+    def _fold_empty(self, tick: int | None, slots: Slots) -> None:
+        """A tick that had nothing to answer is decided too."""
+        if tick is not None:
+            self._decided(tick, slots)
+
+    def _decided(self, tick: int, slots: Slots) -> None:
+        if self.last_tick is None and self.expired_until is not None:
+            # Ticks rise: what has expired was decided at this one or before, whenever an owner's record was stamped.
+            self.expired_until = slots.as_of(tick)
+        if self.last_tick is None or tick > self.last_tick:
+            self.last_tick = tick
+            self.last_records.clear()
+
     def _fold_answer(self, entry: _Answer, record: Record, slots: Slots) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:
             _check_grid(entry, record, slots)
-            if self.last_tick is None and self.expired_until is not None:
-                # Ticks rise: what has expired was decided at this one or before, whenever an owner's record was stamped.
-                self.expired_until = slots.as_of(entry.tick)
-            self.last_tick = entry.tick
-            self.last_records.clear()
+            self._decided(entry.tick, slots)
         if entry.tick == self.last_tick:
             self.last_records[entry.ce_id] = record
         if isinstance(entry, OverTimeEntry):
@@ -213,8 +225,8 @@ class LedgerState:
             if not known:
                 del self.marks[key]
         for key, past in list(self.past.items()):
-            for at in [at for at, mark in past.items() if max(mark.until, mark.last_stamp + reach - 1) + kept < tick]:
-                del past[at]
+            while past and max((first := past[next(iter(past))]).until, first.last_stamp + reach - 1) + kept < tick:
+                del past[first.tick]
             if not past:
                 del self.past[key]
         for place in [place for place in self.noisy if place[1] < oldest_time]:

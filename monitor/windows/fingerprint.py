@@ -37,7 +37,7 @@ def published_fingerprint(scheme: Scheme, topic_id: str) -> str:
 
 
 def _digest(scheme: Scheme, topic_id: str, more: Mapping[str, str]) -> str:
-    deciding = {
+    deciding: dict[str, object] = {
         "format": FORMAT,
         "slot": scheme.slots.length,
         "origin": scheme.slots.origin,
@@ -48,7 +48,8 @@ def _digest(scheme: Scheme, topic_id: str, more: Mapping[str, str]) -> str:
         "over_time": [[int(row), int(scheme.row_window[row])] for row in scheme.watched_rows],
         "at_times": sorted({_designated(monitor) for monitor in scheme.timed}),
         "topic": topic_id,
-    } | more
+    }
+    deciding |= more
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
