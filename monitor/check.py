@@ -17,12 +17,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from monitor.compile import compile_scheme
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import Location, unknown_locations
 from monitor.config.servers import url_password
+from monitor.connections import MAX_RECORD_BYTES
 from monitor.designated import DesignatedTimes
 from monitor.errors import ConfigError, OverspentError, Problem
+from monitor.operate.topics import MESSAGE_BYTES, needs
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import false_alarm, mean_noise, over_updates
 from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
@@ -116,24 +119,53 @@ def check(config: Config, registry: Sequence[Location]) -> Report:
     """Work out what a valid configuration means.
 
     Raises:
-        ConfigError: if a watched location is not in the registry; with overspending too, if there is some.
+        ConfigError: if a watched location is not in the registry, or the largest answer fits no record; with
+            overspending too, if there is some.
         OverspentError: if one person may pay more than privacy.epsilon, with the sum written out.
     """
-    monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
-    problems = tuple(unknown_locations(config, registry))
-    try:
-        total = check_period(config.privacy.epsilon, charges(config))
-    except OverspentError as error:
-        if not problems:
-            raise
-        stated = format_epsilon(config.privacy.epsilon)
-        problems += (Problem("privacy.epsilon", stated, "at least what one person may pay", str(error)),)
+    problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
+    problems = problems or tuple(_too_large(config, registry))
+    overspent = overspending(config)
     if problems:
-        raise ConfigError("the configuration", problems)
+        raise ConfigError(
+            "the configuration", (*problems, *([overspending_problem(config, overspent)] if overspent else ()))
+        )
+    if overspent:
+        raise overspent
+    monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
+    total = sum((charge.amount for charge in charges(config)), Fraction(0))
     warnings = (*_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
     return Report(
         config.service.name, len(registry), config.privacy.period, config.privacy.epsilon, total, monitors, warnings
     )
+
+
+def overspending(config: Config) -> OverspentError | None:
+    """Why one person may pay more than privacy.epsilon, with the sum written out; None if nobody may."""
+    try:
+        check_period(config.privacy.epsilon, charges(config))
+    except OverspentError as error:
+        return error
+    return None
+
+
+def overspending_problem(config: Config, error: OverspentError) -> Problem:
+    """Overspending as one of several problems."""
+    stated = format_epsilon(config.privacy.epsilon)
+    return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
+
+
+def _too_large(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
+    """The answers that would fit no record, as problems: nothing could ever be published about their time."""
+    for need in needs(compile_scheme(config, registry), config.kafka, simulated=False):
+        for setting in need.settings:
+            if setting.key == MESSAGE_BYTES and int(setting.create) > MAX_RECORD_BYTES:
+                yield Problem(
+                    "service.shards",
+                    str(config.service.shards),
+                    f"records of at most {MAX_RECORD_BYTES} bytes, but {setting.why}",
+                    "Raise it; for hot spots lower monitors[].top, for over_time answers_per_window.",
+                )
 
 
 def charges(config: Config) -> tuple[Charge, ...]:
