@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -184,10 +185,16 @@ def most_designated_times(monitor: TimedMonitor, period: int) -> int:
     Counted over every interval that begins at a designated time, from 2000 on, for forty years and the period at
     least, and at all single instants.
     """
-    instants = monitor.instants
+    return _most_times(monitor.at, monitor.timezone, period)
+
+
+@lru_cache(maxsize=256)
+def _most_times(at: tuple[str, ...], timezone: str | None, period: int) -> int:
+    designated = DesignatedTimes.of(at, timezone)
+    instants = designated.instants
     low = min((_RULES_FROM, *instants))
     high = max((_RULES_FROM + _RULES_YEARS * YEAR + period, *instants)) + SECOND
-    times = DesignatedTimes.of(monitor.at, monitor.timezone).between(low, high)
+    times = designated.between(low, high)
     return int((np.searchsorted(times, times + period) - np.arange(times.size)).max(initial=0))
 
 

@@ -22,6 +22,7 @@ from monitor.check import (
 )
 from monitor.check_text import render
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
+from monitor.connections import MAX_RECORD_BYTES
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
 from monitor.privacy.odds import false_alarm, over_updates
 from monitor.times import DAY, HOUR
@@ -127,6 +128,19 @@ def test_unknown_locations_and_overspending_are_listed_together() -> None:
         check(config, registry(config))
     assert [problem.key for problem in caught.value.problems] == ["monitors.1.locations", "privacy.epsilon"]
     assert "Did you mean 'clinic-2'?" in str(caught.value)
+
+
+def test_answers_that_fit_no_record_are_refused_with_what_makes_them_smaller() -> None:
+    """64 MiB is the most that is sent: 120,000 ids of 250 quotes, which JSON doubles, make more in one shard."""
+    config = city(SERVICE__SHARDS="1")
+    wide = tuple(Location(f"{number:06}" + '"' * 250) for number in range(120_000))
+    with pytest.raises(ConfigError) as caught:
+        check(config, (*registry(config), *wide))
+    (problem,) = caught.value.problems
+    assert (problem.key, problem.value) == ("service.shards", "1")
+    assert f"records of at most {MAX_RECORD_BYTES} bytes, but the largest answer may have 68" in problem.expected
+    assert "would fit 1 MB with 69 shards" in problem.expected
+    assert check(city(SERVICE__SHARDS="16"), (*registry(config), *wide)).locations == 120_200
 
 
 def test_a_pause_lasts_a_window_and_what_visits_may_be_ahead() -> None:
