@@ -30,6 +30,7 @@ from monitor.operate.topics import MESSAGE_BYTES, needs
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import false_alarm, mean_noise, over_updates
 from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
+from monitor.stays import Overlap
 from monitor.times import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration, to_instant
 
 OFTEN: Final = 0.5
@@ -97,7 +98,10 @@ class MonitorReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `check` found. Durations in microseconds; chances are floats, for display; ε is exact."""
+    """What `check` found. Durations in microseconds; chances are floats, for display; ε is exact.
+
+    `overlap`: None without monitors of designated times.
+    """
 
     service: str
     locations: int
@@ -105,11 +109,13 @@ class Report:
     stated: Fraction
     total: Fraction
     monitors: tuple[MonitorReport, ...]
+    overlap: Overlap | None
     warnings: tuple[str, ...]
 
     def to_json(self) -> str:
         """The report as a JSON object: ε as exact strings ("1/2"), durations as in the configuration."""
         tree = asdict(self) | {"period": format_duration(self.period), "assumption": ASSUMPTION}
+        tree["overlap"] = None if self.overlap is None else self.overlap.tree()
         for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
             if monitor.pause is not None:
                 entry["pause"]["duration"] = format_duration(monitor.pause.duration)
@@ -135,9 +141,17 @@ def check(config: Config, registry: Sequence[Location]) -> Report:
         raise overspent
     monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
     total = sum((charge.amount for charge in charges(config)), Fraction(0))
-    warnings = (*_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
+    overlap = _overlap(config, total)
+    warnings = (*_overlapping(overlap), *_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
     return Report(
-        config.service.name, len(registry), config.privacy.period, config.privacy.epsilon, total, monitors, warnings
+        service=config.service.name,
+        locations=len(registry),
+        period=config.privacy.period,
+        stated=config.privacy.epsilon,
+        total=total,
+        monitors=monitors,
+        overlap=overlap,
+        warnings=warnings,
     )
 
 
@@ -287,6 +301,21 @@ def _odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[O
         for people in sorted({0, threshold - 1}):
             p = false_alarm(epsilon, threshold, people)
             yield Odds(epsilon, locations, people, p, over_updates(p, updates))
+
+
+def _overlap(config: Config, total: Fraction) -> Overlap | None:
+    timed = {
+        monitor.name: _charge(config, monitor).amount
+        for monitor in config.monitors
+        if not isinstance(monitor, OverTimeMonitor)
+    }
+    return Overlap(config.visits.default_stay, total, timed) if timed else None
+
+
+def _overlapping(overlap: Overlap | None) -> Iterator[str]:
+    warning = None if overlap is None else overlap.warning()
+    if warning is not None:
+        yield warning
 
 
 def _bad_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
