@@ -53,7 +53,7 @@ class Odds:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """For how long noisy answers silence a location: each of k answers runs for `ticks` = W + A ticks."""
+    """For how long noisy answers silence a location: each of k answers runs for `ticks` = W + F ticks."""
 
     ticks: int
     duration: int
@@ -173,7 +173,7 @@ def _monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorRepo
     charge = _charge(config, monitor)
     if isinstance(monitor, OverTimeMonitor):
         updates = monitor.window // config.clock.slot
-        ticks = updates + _ahead(config) + 1
+        ticks = updates + _ahead(config)
         pause = Pause(ticks, ticks * config.clock.slot, monitor.answers_per_window)
         shares = Counter(share / monitor.answers_per_window for share in monitor.location_epsilons().values())
         explanation = _over_time_sum(config, monitor, charge)
@@ -216,7 +216,7 @@ def _charge(config: Config, monitor: AnyMonitor) -> Charge:
 
 
 def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> str:
-    window, ahead, slots = monitor.window // config.clock.slot, _ahead(config) + 1, period_slots(config)
+    window, ahead, slots = monitor.window // config.clock.slot, _ahead(config), period_slots(config)
     reach, k = window + ahead, monitor.answers_per_window
     ticks = slots + reach - 1
     count = len(monitor.location_ids)
@@ -227,8 +227,8 @@ def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> 
     )
     return (
         f"{words(config.privacy.period)} that are not aligned touch H = {slots - 1} + 1 = {slots} slots. With "
-        f"W = {window}, A = {ahead}, k = {k}, visits in them are in the counts of N = H + W + A - 1 = {ticks} ticks; "
-        f"these hold at most k·⌊N/(W + A)⌋ + min(k, N mod (W + A)) = {k}·{ticks // reach} + {min(k, ticks % reach)} "
+        f"W = {window}, F = {ahead}, k = {k}, visits in them are in the counts of N = H + W + F - 1 = {ticks} ticks; "
+        f"these hold at most k·⌊N/(W + F)⌋ + min(k, N mod (W + F)) = {k}·{ticks // reach} + {min(k, ticks % reach)} "
         f"noisy answers, at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
     )
 
@@ -266,7 +266,7 @@ def _bad_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
 def _bad_choices(config: Config) -> Iterator[str]:
     for monitor in config.monitors:
         if isinstance(monitor, OverTimeMonitor):
-            ticks = monitor.window // config.clock.slot + _ahead(config) + 1
+            ticks = monitor.window // config.clock.slot + _ahead(config)
             if monitor.answers_per_window > ticks:
                 yield (
                     f"{monitor.name}: answers_per_window is {monitor.answers_per_window}, but only {ticks} ticks pass "

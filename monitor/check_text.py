@@ -84,7 +84,7 @@ def _odds_table(report: Report) -> Table:
 
 
 def _pause_words(pause: Pause) -> str:
-    length = f"W + A = {pause.ticks} ticks ({words(pause.duration)})"
+    length = f"W + F = {pause.ticks} ticks ({words(pause.duration)})"
     if pause.answers == 1:
         return (
             f"after a noisy answer the location says nothing new; the next answer comes {length} later at the earliest."

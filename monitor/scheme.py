@@ -155,8 +155,8 @@ class Scheme:
 
     @property
     def reach(self) -> int:
-        """W + A of the longest window, in slots: how long a noisy answer holds its location."""
-        return self.widest_window + self.ahead + 1
+        """W + F of the longest window, in slots: how long a noisy answer holds its location."""
+        return self.widest_window + self.ahead
 
     @property
     def lookback(self) -> int:

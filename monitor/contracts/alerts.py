@@ -58,7 +58,7 @@ class CloudEventHeaders(BaseModel):
 
 
 class Answer(_Model):
-    """A noisy answer that still holds its location: until = tick + W + A - 1."""
+    """A noisy answer that still holds its location: until = tick + W + F - 1."""
 
     tick: Tick
     noisy_count: People

@@ -5,9 +5,12 @@ facts alone (privacy model, rule 7). With F = `ahead` and W the widest window at
 
 1. A location outside the registry: refused (rule 6).
 2. First slot > c + F: refused; last slot > c + F: cut to c + F, and `left` to that slot's end.
-3. `over_time`: asked about at a watched location if its last slot ≥ c - W; earlier: expired.
-4. `at_times`: asked about where it covers a designated time, arrived ≤ τ < left, whose last tick has not gone by:
-   that tick is the last one with as_of ≤ τ + horizon, and it is ≥ c - 1 exactly if τ + horizon ≥ the start of slot c.
+3. `over_time`: asked about at a watched location if its last slot ≥ c - W + 1, the first slot of tick c's window;
+   earlier: expired.
+4. `at_times`: asked about where it covers a designated time, arrived ≤ τ < left, which tick c or a later one still
+   asks about: the last one that does has as_of ≤ τ + horizon, and it is ≥ c exactly if τ + horizon ≥ as_of(c).
+
+Tick c is the first that counts the visit (rule 2): what no tick can count is never applied.
 """
 
 from __future__ import annotations
@@ -143,7 +146,7 @@ def _seen(scheme: Scheme, stays: _Stays) -> tuple[_Asked, Flags]:
     origin, length = scheme.slots.origin, scheme.slots.length
     first = (stays.arrived[stay] - origin) // length
     last = np.maximum(first, -((origin - stays.left[stay]) // length) - 1)
-    held = last >= stays.current[stay] - window[stay]
+    held = last > stays.current[stay] - window[stay]
     return _Asked(stay[held], last[held]), watched
 
 
@@ -184,7 +187,7 @@ def _covering(times: Ints, stays: _Stays) -> Ints:
 
 def _live(scheme: Scheme, times: Ints, horizon: int, stays: _Stays, stay: Ints) -> _Asked:
     """Of these stays, each τ that is covered and still asked about; a stay of decades has no more than others."""
-    oldest = scheme.slots.origin + stays.current[stay] * scheme.slots.length - horizon
+    oldest = scheme.slots.origin + (stays.current[stay] + 1) * scheme.slots.length - horizon
     first = np.searchsorted(times, np.maximum(stays.arrived[stay], oldest))
     counts = np.maximum(np.searchsorted(times, stays.left[stay]) - first, 0)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

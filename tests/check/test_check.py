@@ -89,7 +89,7 @@ def test_single_instants_are_counted_wherever_they_are(evening: Callable[..., At
 
 
 def test_the_payments_are_those_of_the_model_written_by_hand() -> None:
-    """Period 14 days: H = 337, W = 336, A = 2, N = 674 = 1·338 + 336 ticks, for k = 1 and 2; 15 evenings."""
+    """Period 14 days: H = 337, W = 336, F = 1, N = 673 = 1·337 + 336 ticks, for k = 1 and 2; 15 evenings."""
     hubs, clinics, evenings, busiest = charges(city())
     assert hubs.amount == Fraction(2) * (1 * 1 + 1)
     assert clinics.amount == Fraction(1, 2) * (2 * 1 + 2)
@@ -106,7 +106,7 @@ def test_a_report_sums_all_monitors_and_writes_the_sum_out() -> None:
     assert "Sum: 4 + 2 + 15/4 + 5 = 59/4 ≤ 15." in text
     assert "e^14.75 = 2,545,913 times" in text
     assert "one place at a time" in text
-    assert "N = H + W + A - 1 = 674" in " ".join(text.split())
+    assert "N = H + W + F - 1 = 673" in " ".join(text.split())
 
 
 def test_more_than_is_stated_is_refused_with_the_sum() -> None:
@@ -130,19 +130,19 @@ def test_unknown_locations_and_overspending_are_listed_together() -> None:
 
 
 def test_a_pause_lasts_a_window_and_what_visits_may_be_ahead() -> None:
-    # tick     t     t + 1 …                       t + W + A
-    # answer   z     paused, W + A - 1 ticks       next
+    # tick     t     t + 1 …                       t + W + F
+    # answer   z     paused, W + F - 1 ticks       next
     config = city()
     hubs, clinics, evenings, _busiest = check(config, registry(config)).monitors
     assert hubs.pause is not None
-    assert (hubs.pause.ticks, hubs.pause.duration) == (336 + 2, 14 * DAY + 2 * HOUR)
+    assert (hubs.pause.ticks, hubs.pause.duration) == (336 + 1, 14 * DAY + HOUR)
     assert clinics.pause is not None
     assert clinics.pause.answers == 2
     assert evenings.pause is None
     text = " ".join(text_of(check(config, registry(config))).split())
-    assert "the next answer comes W + A = 338 ticks (14 days 2 hours) later" in text
-    assert "up to 2 noisy answers in any W + A = 338 ticks" in text
-    assert "the next answer comes 337 ticks (14 days 1 hour) after the last" in text
+    assert "the next answer comes W + F = 337 ticks (14 days 1 hour) later" in text
+    assert "up to 2 noisy answers in any W + F = 337 ticks" in text
+    assert "the next answer comes 336 ticks (14 days) after the last" in text
 
 
 def test_false_alarms_are_told_for_each_distinct_epsilon_of_an_answer() -> None:
@@ -199,7 +199,7 @@ def test_a_threshold_of_one_has_one_count_below_it() -> None:
 
 def test_answers_that_can_never_be_given_are_warned_of() -> None:
     config = city(MONITORS__1__ANSWERS_PER_WINDOW="400", MONITORS__1__THRESHOLD="50000", PRIVACY__EPSILON="100")
-    assert any("only 338 ticks" in warning for warning in check(config, registry(config)).warnings)
+    assert any("only 337 ticks" in warning for warning in check(config, registry(config)).warnings)
 
 
 def test_passwords_over_connections_in_clear_are_warned_of() -> None:
@@ -227,7 +227,7 @@ def test_the_report_for_programs_is_exact_json() -> None:
     assert (tree["stated"], tree["total"], tree["warnings"]) == ("15", "59/4", [])
     hubs = tree["monitors"][0]
     assert (hubs["name"], hubs["epsilon"], hubs["charge"]["amount"]) == ("hubs", "2", "4")
-    assert hubs["pause"] == {"ticks": 338, "duration": "14d2h", "answers": 1}
+    assert hubs["pause"] == {"ticks": 337, "duration": "14d1h", "answers": 1}
     assert hubs["odds"][0].keys() == {"epsilon", "locations", "people", "per_update", "over_updates"}
     assert "one place at a time" in tree["assumption"]
 

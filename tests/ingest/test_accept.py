@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -49,7 +50,7 @@ def judge(scheme: Scheme, hasher: PersonHasher, visit: Visit, current: int, expe
     windows = [monitor.window for monitor in scheme.over_time if row in monitor.rows]
     if windows:
         once = True
-        if last >= current - max(windows):
+        if last >= current - max(windows) + 1:
             can = True
             expected.seen.add((shard, row, hasher(person), last))
     for monitor in scheme.at_times:
@@ -57,7 +58,7 @@ def judge(scheme: Scheme, hasher: PersonHasher, visit: Visit, current: int, expe
             once = True
             ticks = range(first - 2, current + 200)
             final = max(tick for tick in ticks if slots.as_of(tick) <= instant + monitor.horizon)
-            if final >= current - 1:
+            if final >= current:
                 can = True
                 expected.present.add((shard, instant, row.to_bytes(4, "big") + hasher(person)))
     expected.fates["applied" if can else "expired" if once else "not_watched"] += 1
@@ -161,11 +162,38 @@ def test_a_stay_beyond_f_slots_is_cut_for_windows_and_designated_times(scheme: S
 
 
 def test_a_visit_is_asked_about_as_long_as_its_last_slot_is_in_reach(scheme: Scheme, hasher: PersonHasher) -> None:
-    """The tick of slot c - 1, decided during c, holds the W slots c - W … c - 1."""
+    """Tick c, the first that counts what is stamped in slot c, holds the W slots c - W + 1 … c."""
     slot = scheme.slots.slot_of(at("05:00:00"))
     for location, window in (("inn", 3), ("bath", 8), ("駅", 8)):
-        assert one(scheme, hasher, location, at("05:10:00"), at("05:20:00"), slot + window) == "applied"
-        assert one(scheme, hasher, location, at("05:10:00"), at("05:20:00"), slot + window + 1) == "expired"
+        assert one(scheme, hasher, location, at("05:10:00"), at("05:20:00"), slot + window - 1) == "applied"
+        assert one(scheme, hasher, location, at("05:10:00"), at("05:20:00"), slot + window) == "expired"
+
+
+def counts_at(scheme: Scheme, tick: int, location: str, left: int, last: int) -> Iterator[bool]:
+    """Whether each monitor's count at a tick holds a visit with this last slot, stamped in the tick's slot or before.
+
+    The visit is in its last slot's last microsecond, and so covers the designated times after which it leaves.
+    """
+    row, as_of = scheme.registry.ids.index(location), scheme.slots.as_of(tick)
+    for over in scheme.over_time:
+        yield row in over.rows and last >= scheme.window_start(over.window, tick)
+    for timed in scheme.at_times:
+        yield any(left - 1 == instant for instant in timed.live(as_of))
+
+
+@pytest.mark.parametrize("location", ["inn", "bath", "駅", "mill"])
+@pytest.mark.parametrize("left", ["05:20:00", "09:00:01", "12:00:00.000001", "12:30:00.000001", "13:30:00.000001"])
+def test_what_is_applied_is_what_some_tick_can_count(
+    scheme: Scheme, hasher: PersonHasher, location: str, left: str
+) -> None:
+    """For every slot of the report: applied exactly if a tick of that slot or later holds the visit in a count."""
+    end = at(left)
+    last = scheme.slots.slot_of(end - 1)
+    for current in range(last - scheme.ahead, last + 30):
+        ticks = range(current, current + 40)
+        counted = any(any(counts_at(scheme, tick, location, end, last)) for tick in ticks)
+        fate = one(scheme, hasher, location, end - 1, end, current)
+        assert (fate == "applied") == counted, (location, left, current - last)
 
 
 def test_a_designated_time_is_covered_from_arrival_until_just_before_leaving(
@@ -183,7 +211,7 @@ def test_a_designated_time_of_two_monitors_is_one_fact_for_the_longer_horizon(
 ) -> None:
     """noon: 12:00 with 2 h; late: 12:00 with 24 h. The last tick is that of as_of 12:00 on the next day."""
     noon = at("12:00:00")
-    c = scheme.slots.slot_of(noon + DAY)
+    c = scheme.slots.slot_of(noon + DAY) - 1
     accepted = check(scheme, hasher, [(c, [("p", "mill", noon, noon + 1)])])
     (facts,) = accepted.facts.values()
     assert facts.present == {noon: [(3).to_bytes(4, "big") + hasher("p")]}
