@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any, Final, NamedTuple, cast
@@ -54,8 +54,8 @@ Counts = tuple[int, ...]
 class Visit(NamedTuple):
     """One reported visit; times in minutes, slots of 60.
 
-    `moment` is when it is reported: 2c in the first seconds of slot c, so that tick c - 1 has read it when it leaves;
-    2c + 1 later in slot c.
+    `moment` is when it is reported: 2c in the first seconds of slot c, so that it is in the windows before tick c - 1
+    is read; 2c + 1 later in slot c.
     """
 
     person: str
@@ -65,9 +65,14 @@ class Visit(NamedTuple):
     moment: int
 
     @property
-    def first_tick(self) -> int:
-        """The first tick whose reading holds the report."""
+    def known_at(self) -> int:
+        """The first tick that is read after the report."""
         return (self.moment - 1) // 2
+
+    @property
+    def first_tick(self) -> int:
+        """The first tick whose count holds the report: that of the slot c of its stamp, whatever was read before."""
+        return self.moment // 2
 
 
 class Cell(NamedTuple):
@@ -228,8 +233,8 @@ class Town:
 
     @property
     def reach(self) -> int:
-        """W + A."""
-        return self.window + self.ahead + 1
+        """W + F."""
+        return self.window + self.ahead
 
     @cached_property
     def ticks(self) -> range:
@@ -273,27 +278,31 @@ class Town:
     @cached_property
     def _questions(self) -> dict[int, Question]:
         decider = Decider(self.scheme, [0], Walk(self, 0, {}, None), self.scheme.hot_spots)
-        return {tick: decider.questions(tick)[0] for tick in self.ticks}
+        return {tick: replace(decider.questions(tick)[0], tick=tick) for tick in self.ticks}
 
     def read(self, records: Sequence[Sequence[Visit]], *, twice: bool = False) -> tuple[dict[Cell, Counts], int]:
         """By cell what each tick reads, and how many dead letters there were; `twice`: every batch is written twice.
 
-        The records of one moment are read together, in the order of the moments. The processing clock stands far off.
+        The records of one moment are read together, in the order of the moments. The processing clock stands far off;
+        the store's is 20 s after the tick that is read.
         """
         clock = SteppedClock(ORIGIN + 1_000 * HOUR)
-        windows, letters = MemoryWindows(self.scheme, clock), _Letters()
+        store_clock = SteppedClock(self.scheme.slots.start(self.ticks.start))
+        windows, letters = MemoryWindows(self.scheme, store_clock), _Letters()
         windows.begin(0, 0, SINCE_EVER)
         reader = Reader(self.scheme, cast("InputLog", None), windows, HASHER, letters, cast("Any", None), clock)
         waiting = sorted(records, key=lambda visits: visits[0].moment)
         offset, counts = 0, []
         for tick in self.ticks:
-            due = [visits for visits in waiting if visits[0].first_tick == tick]
+            store_clock.move_to(self.scheme.slots.as_of(tick) + 20 * SECOND)
+            due = [visits for visits in waiting if visits[0].known_at == tick]
             if due:
                 self._ingest(reader, due, offset, twice=twice)
                 offset += len(due)
             question = self._questions[tick]
             reading = windows.read({0: question})[0]
             assert (reading.progress, reading.since, reading.trimmed) == ({0: offset}, SINCE_EVER, SINCE_EVER)
+            assert reading.settled
             counts.append(self._counted(tick, question, reading))
         found = {cell: tuple(at.get(cell, 0) for at in counts) for cell in self.cells}
         return found, len(letters.letters)
