@@ -79,7 +79,7 @@ def largest_record(scheme: Scheme) -> int:
     """The most bytes that any record of this configuration may have."""
     places = (place_bytes(rule) for monitor in scheme.over_time for rule in set(monitor.rules))
     hot_spots = (hot_spots_bytes(scheme, monitor.top) for monitor in scheme.hot_spots)
-    return max(*snapshot_bytes(scheme), *places, *hot_spots, SNAPSHOT_OVERHEAD)
+    return max(*(snapshot_bytes(scheme) if scheme.at_times else ()), *places, *hot_spots, SNAPSHOT_OVERHEAD)
 
 
 def _location_bytes(scheme: Scheme) -> Sequence[int]:

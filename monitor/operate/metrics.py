@@ -29,6 +29,9 @@ class Metrics:
         self._dead_letters = self._counter("dead_letters", "Dead letters by reason, at least once", "reason")
         self._ticks = self._counter("ticks", "Ticks by monitor and outcome", "monitor", "outcome")
         self._answers = self._counter("answers", "Published answers by monitor and status", "monitor", "status")
+        self._several_places = self._counter(
+            "people_at_several_places", "Times that a person was reported at more than one place at a designated time"
+        )
         self._recoveries = self._counter("recoveries", "Recoveries by cause", "cause")
         self._lag = Gauge(
             "consumer_lag_records",
@@ -72,6 +75,10 @@ class Metrics:
         self._lag.clear()
         for partition, behind in records.items():
             self._lag.labels(str(partition)).set(behind)
+
+    def several_places(self, people: int) -> None:
+        """Count people who were found to be reported at more than one place at a designated time."""
+        self._several_places.inc(people)
 
     def recovery(self, cause: str) -> None:
         """Count a recovery."""

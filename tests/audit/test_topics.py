@@ -69,7 +69,7 @@ class Live:
 
     def audit(self) -> tuple[int, str]:
         """The command's exit code, and what it says."""
-        (self.tiny.folder / "person.key").write_text("a secret of thirty-two characters")
+        (self.tiny.folder / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
         self.tiny.config = self.tiny.config.replace(
             "accept_ahead: 1h}", "accept_ahead: 1h, person_key_file: person.key}"
         )
