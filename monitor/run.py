@@ -36,9 +36,9 @@ def prepare(settings: Settings, clock: Clock) -> Found:
     """
     config, scheme = settings.config, settings.scheme
     wanted = needs(scheme, config.kafka, simulated=clock.simulated)
-    found = look(settings.kafka, scheme, wanted, config.kafka.topics.alerts)
-    tick = scheme.slots.slot_of(clock.now())
-    check_marks(scheme, found.states, config.privacy.epsilon, settings.worst, tick, config.privacy.period)
+    found = look(settings.kafka, scheme, wanted, config.kafka.topics.alerts, clock.now)
+    tick = scheme.slots.slot_of(clock.now()) - 1  # the last one that closed may still be decided
+    check_marks(scheme, found.states, config.privacy.epsilon, settings.worst, tick)
     return found
 
 

@@ -23,7 +23,7 @@ class PlaceCharges(Struct, frozen=True):
 
 
 class TimeCharges(Struct, frozen=True):
-    """One monitor of designated times: ε of each, the horizon as a duration, and the times as configured."""
+    """One monitor of designated times: ε of each, the horizon as a duration, the times as configured, and a digest."""
 
     monitor: str
     kind: str
@@ -31,6 +31,7 @@ class TimeCharges(Struct, frozen=True):
     horizon: str
     at: tuple[str, ...]
     timezone: str | None
+    instants: str
 
 
 class Charges(Struct, frozen=True):
@@ -67,6 +68,7 @@ class TimeChargesRecord(_Model):
     horizon: str = Field(description='How long a time is asked about: "2d".')
     at: list[str] = Field(description="Times of day, and instants.")
     timezone: str | None
+    instants: str = Field(pattern="^[0-9a-f]{16}$", description="Equal digests: the same instants.")
 
 
 class ChargesRecord(_Model):

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from monitor.connections import KafkaConnections
-from monitor.errors import LedgerError, PeriodError, TopicError
-from monitor.operate.earlier_times import EarlierTimes
+from monitor.errors import LedgerError, TopicError
+from monitor.operate.account import Account
 from monitor.operate.topics import FoundTopic, TopicNeeds, checked, risks
-from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeRule, extended, running
-from monitor.privacy.payments import Holding, ends, fits_at, total_excess
 from monitor.release.ledger import first_offset, read_partition
 from monitor.release.state import LedgerState, Terms
+from monitor.release.survey import Survey
 from monitor.scheme import Scheme
 from monitor.sizes import place_bytes
-from monitor.times import format_instant
 
 log = logging.getLogger(__name__)
 
@@ -29,15 +27,25 @@ NO_CLOCK: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found: the topics by name, the ledger's terms, and the state of each of its Q partitions."""
+    """What was found: the topics by name, the ledger's terms, and the state of each of its Q partitions.
+
+    `survey` reads on from there.
+    """
 
     topics: Mapping[str, FoundTopic]
     terms: Terms
     states: tuple[LedgerState, ...]
+    survey: Survey
 
 
-def look(connections: KafkaConnections, scheme: Scheme, wanted: Sequence[TopicNeeds], ledger_topic: str) -> Found:
-    """Check the topics and read the ledger.
+def look(
+    connections: KafkaConnections,
+    scheme: Scheme,
+    wanted: Sequence[TopicNeeds],
+    ledger_topic: str,
+    now: Callable[[], int] = lambda: NO_CLOCK,
+) -> Found:
+    """Check the topics and read the ledger. `now`: the present instant, by a clock that is not ahead.
 
     Raises:
         TopicError: a topic is missing or has the wrong settings.
@@ -48,7 +56,9 @@ def look(connections: KafkaConnections, scheme: Scheme, wanted: Sequence[TopicNe
     topics = checked(connections, wanted)
     for warning in risks(wanted, topics):
         log.warning("%s", warning)
-    states = surveyed(connections, scheme, ledger_topic, topics[ledger_topic].partitions)
+    survey = Survey(connections, scheme, ledger_topic, topics[ledger_topic].partitions, now)
+    survey.refresh()
+    states = survey.states
     queues = pinned(states, ledger_topic) or 1
     terms = [
         initialised(state, connections, ledger_topic, partition, scheme)
@@ -56,7 +66,7 @@ def look(connections: KafkaConnections, scheme: Scheme, wanted: Sequence[TopicNe
     ]
     require_shards(scheme, queues)
     require_room(scheme, states[:queues], ledger_topic, topics[ledger_topic].settings)
-    return Found(topics, terms[0], tuple(states[:queues]))
+    return Found(topics, terms[0], states[:queues], survey)
 
 
 def surveyed(connections: KafkaConnections, scheme: Scheme, topic: str, partitions: int) -> list[LedgerState]:
@@ -158,41 +168,21 @@ def initialised(state: LedgerState, connections: KafkaConnections, topic: str, p
     return state.terms
 
 
-def check_marks(
-    scheme: Scheme,
-    states: Sequence[LedgerState],
-    stated: Fraction,
-    worst: Fraction,
-    tick: int,
-    period: int | None = None,
-) -> None:
+def check_marks(scheme: Scheme, states: Sequence[LedgerState], stated: Fraction, worst: Fraction, tick: int) -> None:
     """Refuse a configuration that, together with what was published before, may charge more than it states (section 6).
 
-    `stated` is what one person may pay in the period, `worst` the configuration's own worst case; `states` those of all
-    partitions. `period` in microseconds; without it, answers about designated times count for as long as the ledger
-    tells of them.
+    Args:
+        scheme: what is watched.
+        states: what each of the ledger's partitions holds.
+        stated: what one person may pay in a period.
+        worst: what they may pay at most by the configuration alone.
+        tick: the first one that may yet be decided.
 
     Raises:
         PeriodError: with the sum, and the time at which it would fit.
     """
-    rules = _rules(scheme)
-    holdings = [_holding(rules.get(key), state, key) for state in states for key in state.marks]
-    times = EarlierTimes(scheme, states, period)
-
-    def excess_at(moment: int) -> Fraction:
-        return total_excess(holdings, moment) + times.excess(moment)
-
-    excess = excess_at(tick)
-    if worst + excess <= stated:
-        return
-    fits = fits_at(stated - worst, excess_at, ends(holdings).union(times.changes()), tick)
-    when = "" if fits is None else f". It would fit from {format_instant(scheme.slots.start(fits))} on"
-    raise PeriodError(
-        f"privacy.epsilon is {format_epsilon(stated)}, and one person may pay {format_epsilon(worst)} under this "
-        f"configuration and {format_epsilon(excess)} more by answers that were published under an earlier one: "
-        f"{format_epsilon(worst)} + {format_epsilon(excess)} = {format_epsilon(worst + excess)}, which is "
-        f"{format_epsilon(worst + excess - stated)} too much. Keep the earlier configuration, or state more{when}"
-    )
+    spent = {partition: state.spent() for partition, state in enumerate(states)}
+    Account(scheme, worst, spent).require(stated, tick)
 
 
 def _rules(scheme: Scheme) -> dict[tuple[str, str], OverTimeRule]:
@@ -201,10 +191,3 @@ def _rules(scheme: Scheme) -> dict[tuple[str, str], OverTimeRule]:
         for monitor in scheme.over_time
         for row, rule in zip(monitor.rows, monitor.rules, strict=True)
     }
-
-
-def _holding(rule: OverTimeRule | None, state: LedgerState, key: tuple[Any, Any]) -> Holding:
-    marks = state.marks_of(*key)
-    if rule is None:
-        return Holding(Fraction(0), marks)
-    return Holding(rule.epsilon, extended(rule, marks))

@@ -103,7 +103,8 @@ def needs(scheme: Scheme, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, .
         _exactly("message.timestamp.type", "LogAppendTime", "a visit's fate depends on the broker's timestamp"),
         _retention(memory, "windows and horizons are read again from it"),
     )
-    alerts = (_retention((max(scheme.reach, scheme.longest_horizon) + 2) * slot, "what is spent is read from it"),)
+    spent = (scheme.lookback + scheme.ahead + scheme.period_slots) * slot
+    alerts = (_retention(spent, "what one person may have paid within a period is read from it"),)
     size = (_message_bytes(scheme),)
     topics, partitions = kafka.topics, kafka.partitions
     return (

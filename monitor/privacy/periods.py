@@ -91,6 +91,21 @@ class Place:
         """What may be answered, if anything may."""
         return () if self.bound is None else (self.bound,)
 
+    @property
+    def as_now(self) -> bool:
+        """Whether all was answered as it is answered now: then what one rule allows in a period holds it as well."""
+        if self.bound is None:
+            return not self.paid
+        bound, lasts = self.bound, sorted(paid.last for paid in self.paid)
+        return all(
+            (paid.epsilon, paid.last - paid.first + 1, paid.until - paid.last + bound.ahead + 1)
+            == (bound.each, bound.window + bound.ahead, bound.reach)
+            for paid in self.paid
+        ) and all(
+            later - one >= bound.reach
+            for one, later in zip(lasts, lasts[int(bound.epsilon / bound.each) :], strict=False)
+        )
+
     def running(self) -> tuple[tuple[int, Fraction], ...]:
         """By its end the ε of each answer that still holds the place back; of those that end together the sum."""
         ends: dict[int, Fraction] = {}

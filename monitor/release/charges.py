@@ -21,18 +21,12 @@ _DIGITS: Final = 16
 def charges_of(scheme: Scheme) -> Charges:
     """What a scheme may charge, with the digest alone where the rest is too long for a record."""
     places = tuple(_places(scheme, monitor) for monitor in scheme.over_time)
-    times = tuple(_times(monitor) for monitor in scheme.timed)
-    told = Charges(_digest(scheme, places, times), scheme.ahead, places, times)
+    times = tuple(time_charges(monitor) for monitor in scheme.timed)
+    whole = msgspec.json.encode([scheme.ahead, places, times])
+    told = Charges(hashlib.sha256(whole).hexdigest()[:_DIGITS], scheme.ahead, places, times)
     if len(msgspec.json.encode(told)) <= LARGEST:
         return told
     return Charges(told.digest, scheme.ahead)
-
-
-def _digest(scheme: Scheme, places: tuple[PlaceCharges, ...], times: tuple[TimeCharges, ...]) -> str:
-    # The instants themselves as well: a zone's name means others where an image brings other rules.
-    instants = [monitor.times.digest() for monitor in scheme.timed]
-    whole = msgspec.json.encode([scheme.ahead, places, times, instants], order="deterministic")
-    return hashlib.sha256(whole).hexdigest()[:_DIGITS]
 
 
 def _places(scheme: Scheme, monitor: OverTime) -> PlaceCharges:
@@ -43,7 +37,8 @@ def _places(scheme: Scheme, monitor: OverTime) -> PlaceCharges:
     return PlaceCharges(monitor.name, monitor.rules[0].answers, monitor.window, told)
 
 
-def _times(monitor: Timed) -> TimeCharges:
+def time_charges(monitor: Timed) -> TimeCharges:
+    """What a monitor of designated times may charge."""
     times = monitor.times
     return TimeCharges(
         monitor=monitor.name,
@@ -52,4 +47,6 @@ def _times(monitor: Timed) -> TimeCharges:
         horizon=format_duration(monitor.horizon),
         at=(*(at.isoformat() for at in sorted(times.daily)), *(format_instant(at) for at in times.instants)),
         timezone=None if times.zone is None else times.zone.key,
+        # A zone's name means other instants where an image brings other rules.
+        instants=times.digest()[:_DIGITS],
     )

@@ -32,10 +32,6 @@ class Accounts(Protocol):
     def charges(self) -> Charges:
         """What this configuration may charge, for owner records."""
 
-    @property
-    def kept(self) -> int:
-        """For how many slots a period can hold what an answer that has run out has charged."""
-
     def now(self) -> int:
         """The present instant, by a clock that is not ahead."""
 
@@ -109,7 +105,7 @@ class Owner:
 
         terms = self._records.announce(self._writer, self.partition, state.terms, read_on)
         require_ledger(self._connections, self._place.topic, self._place.topic_id)
-        state.terms = terms
+        state.own(terms)
         passing("owner.read")
         self._writer.append(list(state.last_records.values()))
         passing("owner.repeated")
@@ -161,7 +157,7 @@ class Owner:
         decision = self._decider.decide(tick, evidence, self.state)
         self._writer.append([*self._announced(tick, empty=not decision.records), *decision.records])
         oldest = self._scheme.slots.as_of(tick) - (self._scheme.longest_horizon + 1) * self._scheme.slots.length
-        self.state.forget(tick, self._scheme.reach, oldest, 0 if self._accounts is None else self._accounts.kept)
+        self.state.forget(tick, self._scheme.reach, oldest, self._scheme.remembered)
         return decision
 
     def _announced(self, tick: int, *, empty: bool) -> list[Record]:

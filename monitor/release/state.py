@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
@@ -54,6 +56,22 @@ class Terms:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a partition tells of what was spent, as it was at a moment.
+
+    `marks`: by monitor and location, each with the F under which it was made, None where that is not told. `owned`:
+    whether there ever was an owner; `charges`: what the newest one's configuration may charge, None if not told.
+    """
+
+    marks: Mapping[tuple[str, str], tuple[tuple[Mark, int | None], ...]]
+    charged: Mapping[Charged, Fraction]
+    lost_at: int | None
+    last_tick: int | None
+    owned: bool
+    charges: Charges | None
+
+
 def later(one: int | None, other: int | None) -> int | None:
     """The later of two instants or slots, None standing for never: what an owner missed does not take back a loss."""
     return max((at for at in (one, other) if at is not None), default=None)
@@ -98,6 +116,25 @@ class LedgerState:
         """A location's marks, by tick."""
         known = self.marks.get((monitor, location), {})
         return tuple(known[tick] for tick in sorted(known))
+
+    def spent(self) -> Spent:
+        """What was spent, also by marks that have run out."""
+        begins = [-(2**62) if tick is None else tick + 1 for tick, _ in self.eras]
+
+        def ahead(tick: int) -> int | None:
+            era = bisect_right(begins, tick) - 1
+            return None if era < 0 else self.eras[era][1]
+
+        known = {key: self.past.get(key, {}) | self.marks.get(key, {}) for key in self.past.keys() | self.marks.keys()}
+        marks = {key: tuple((each[tick], ahead(tick)) for tick in sorted(each)) for key, each in known.items()}
+        terms = self.terms
+        owned, charges = (False, None) if terms is None else (terms.fingerprint != "", terms.charges)
+        return Spent(marks, dict(self.charged), self.lost_at, self.last_tick, owned, charges)
+
+    def own(self, terms: Terms) -> None:
+        """Go on as the owner, whose terms these are."""
+        self._begin_era(COUNTING, terms.charges)
+        self.terms = terms
 
     def read(self, offset: int, record: Record, slots: Slots, now: int) -> None:
         """Take in the next record of the partition, which may be the first that has not expired.
@@ -148,12 +185,7 @@ class LedgerState:
         self.terms = replace(known, lost_at=later(known.lost_at, lost_at))
 
     def _owned(self, known: Terms, entry: OwnerEntry) -> Terms:
-        if self.counting is None:  # whose answers the earlier ones are is not known
-            for marks in self.marks.values():
-                marks |= {tick: replace(mark, counted_after=True) for tick, mark in marks.items()}
-        self.counting = entry.counting
-        if entry.charges is not None and (not self.eras or self.eras[-1][1] != entry.charges.ahead):
-            self.eras.append((self.last_tick, entry.charges.ahead))
+        self._begin_era(entry.counting, entry.charges)
         same = known.input_topic_id == entry.input_topic_id
         return replace(
             known,
@@ -163,6 +195,14 @@ class LedgerState:
             input_partitions=max(known.input_partitions if same else 0, entry.input_partitions),
             charges=entry.charges,
         )
+
+    def _begin_era(self, counting: int, charges: Charges | None) -> None:
+        if self.counting is None:  # whose answers the earlier ones are is not known
+            for marks in self.marks.values():
+                marks |= {tick: replace(mark, counted_after=True) for tick, mark in marks.items()}
+        self.counting = counting
+        if charges is not None and (not self.eras or self.eras[-1][1] != charges.ahead):
+            self.eras.append((self.last_tick, charges.ahead))
 
     def _fold_empty(self, tick: int | None, slots: Slots) -> None:
         """A tick that had nothing to answer is decided too."""

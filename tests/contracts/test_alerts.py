@@ -75,7 +75,7 @@ CHARGES = Charges(
     "0123456789abcdef",
     1,
     (PlaceCharges("stations", 2, 336, {"1/2": ("a/駅", "b"), "1/3": ("c",)}),),
-    (TimeCharges("evening", "at_times", "1/2", "2d", ("18:00:00",), "Asia/Tokyo"),),
+    (TimeCharges("evening", "at_times", "1/2", "2d", ("18:00:00",), "Asia/Tokyo", "0123456789abcdef"),),
 )
 
 
