@@ -160,7 +160,8 @@ class Service:
         topics = settings.config.kafka.topics
         self._membership = Membership(settings.kafka, topics.alerts, settings.release_group, self._wake)
         try:
-            source = InputLog(settings.kafka, topics.visits, settings.input_group)
+            by_brokers = not self._clock.simulated
+            source = InputLog(settings.kafka, topics.visits, settings.input_group, stamped_by_brokers=by_brokers)
         except BaseException:
             self._membership.close()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,9 @@ from kafka.errors import IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.connections import KafkaConnections
 from monitor.errors import UnreachableError
+from monitor.ingest.stamps import first_run
+
+log = logging.getLogger(__name__)
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024
@@ -60,10 +64,14 @@ class InputLog:
     """A member of the input group. Used by one thread.
 
     `waiting` are assigned partitions that nobody has told where to begin; `go_on` tells. `truncated` are those whose
-    log was seen to have lost records that were read, each with the offset up to which it is as it was (0: not known).
+    log was seen to have lost records that were read, each with the offset up to which it is as it was (0: not known);
+    and, with `stamped_by_brokers`, those with records that are not, each with the offset after them.
     """
 
-    def __init__(self, connections: KafkaConnections, topic: str, group: str) -> None:
+    def __init__(
+        self, connections: KafkaConnections, topic: str, group: str, *, stamped_by_brokers: bool = False
+    ) -> None:
+        self._stamped_by_brokers = stamped_by_brokers
         self._connections = connections
         self._topic = topic
         self._rebalances = _Rebalances()
@@ -125,6 +133,13 @@ class InputLog:
         start = self._next.get(partition)
         if start is None:
             return None
+        if self._stamped_by_brokers and (unstamped := first_run(records)) is not None:
+            begin, end = unstamped
+            if begin == 0:
+                return self._pass_unstamped(partition, records[end - 1].offset + 1)
+            # What lies before them counts; they are fetched once more.
+            self._consumer.seek(TopicPartition(self._topic, partition), records[begin].offset)
+            records = records[:begin]
         return Fetched(
             partition,
             start,
@@ -133,6 +148,18 @@ class InputLog:
             [record.timestamp for record in records],
             [record.offset for record in records],
         )
+
+    def _pass_unstamped(self, partition: int, end: int) -> None:
+        """Have reading go on behind records whose slot nobody can tell: visits that are lost."""
+        log.error(
+            "records below offset %d of %s-%d carry their producers' time, so they cannot be counted: expected "
+            "message.timestamp.type=LogAppendTime; see who changed it",
+            end,
+            self._topic,
+            partition,
+        )
+        self.truncated[partition] = end
+        self.park([partition])
 
     def _passed(self, partition: int) -> Fetched | None:
         """What lies between the last record and the position: control records and aborted ones, nothing to read."""

@@ -1,4 +1,7 @@
-"""Prometheus metrics (interface, section 5). Never a person, never an exact count of a location in a label or value."""
+"""Prometheus metrics (interface, section 5): totals, for operators. No label names a person or a location.
+
+Totals are exact: where one location alone is watched, the applied visits are that location's. Operators are trusted.
+"""
 
 from __future__ import annotations
 
