@@ -23,6 +23,7 @@ from monitor.config import Config, load_config, load_registry, person_key, requi
 from monitor.contracts import schemas
 from monitor.demo import demo_command
 from monitor.errors import EXIT_FAILED, ConfigError, MonitorError, TimeError, UsageError
+from monitor.ingest.fetching import Reading, read_leniently
 from monitor.operate.logs import set_up_logging
 from monitor.operate.setup import Beginning, loss_dated, redis_time, set_up
 from monitor.operate.topics import checked, needs, risks
@@ -239,9 +240,15 @@ def audit(visits: Path | None, config_file: Path, alerts: Path | None, live: boo
 def _audit_topics(config_file: Path) -> recount.Report:
     config = load_config(config_file, os.environ)
     kafka = kafka_connections(config)
+
+    def open_input(**settings: str) -> object:
+        return read_leniently(kafka.consumer(**settings), Reading(tries=1))
+
     with kafka.reached():
         topics = config.kafka.topics
-        report, source, output = recount.audit_topics(config_file, kafka.consumer, topics.visits, topics.alerts)
+        report, source, output = recount.audit_topics(
+            config_file, kafka.consumer, topics.visits, topics.alerts, open_input
+        )
     recount.render_kept(source, output, Console())
     return report
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 from numpy.typing import NDArray
 
-from monitor.contracts.visits import Fault, Reason, Visit, open_record, read_visit
+from monitor.contracts.visits import REQUIRED, Fault, Reason, Visit, open_record, read_visit
 from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import SINGLE, Columns, Refusal, Value, refuse, unreadable
 from monitor.ingest.identifiers import valid_identifiers
@@ -110,10 +111,8 @@ def _fast(value: Value) -> list[_Visit] | None:
     return record.visits
 
 
-def _typed(item: Any) -> _Visit | None:
+def _typed(item: dict[str, Any]) -> _Visit | None:
     """A visit as the contract's parser read it, if its known keys are there with the right types."""
-    if not isinstance(item, dict):
-        return None
     person, location, arrived = item.get("person_id"), item.get("location_id"), item.get("arrived_at")
     left = item.get("left_at")
     if type(person) is type(location) is type(arrived) is str and (left is None or type(left) is str):
@@ -130,21 +129,31 @@ def _slow(record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
     if isinstance(opened, Fault):
         gathered.refused.append(Refusal(record, None, opened, value or b""))
         return []
-    visits, indexes, found = [], [], 0
-    for index, item in enumerate(opened):
-        visit = _typed(item)
+    likely = [index for index, item in enumerate(opened) if type(item) is dict and len(item) >= len(REQUIRED)]
+    if len(likely) < len(opened):
+        _junk(record, opened, len(opened) - len(likely), gathered)
+    visits, indexes = [], []
+    for index in likely:
+        visit = _typed(opened[index])
         if visit is not None:
             visits.append(visit)
             indexes.append(index)
-        elif isinstance(fault := read_visit(item), Fault):
-            found += 1
-            if found <= SINGLE:
-                gathered.faults.append((record, index, fault))
-            else:
-                gathered.more.setdefault(record, (index, Counter()))[1][fault.reason] += 1
+        elif isinstance(fault := read_visit(opened[index]), Fault):
+            gathered.faults.append((record, index, fault))
     if len(indexes) < len(opened):
         gathered.gaps.append((len(gathered.visits), indexes))
     return visits
+
+
+def _junk(record: int, opened: list[Any], count: int, gathered: _Gathered) -> None:
+    """Refuse what has too few keys for a visit: at most so many are looked at as become dead letters of their own."""
+    indexes = (index for index, item in enumerate(opened) if type(item) is not dict or len(item) < len(REQUIRED))
+    for index in islice(indexes, SINGLE):
+        fault = read_visit(opened[index])
+        if isinstance(fault, Fault):  # it always is
+            gathered.faults.append((record, index, fault))
+    if count > SINGLE:
+        gathered.more[record] = next(indexes), Counter({Reason.NOT_A_VISIT: count - SINGLE})
 
 
 def _gather(values: Sequence[Value]) -> _Gathered:
