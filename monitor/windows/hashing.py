@@ -49,8 +49,9 @@ class _Generations(dict[str, bytes]):
 
 
 class PersonHasher:
-    """Keyed BLAKE2b of person ids, 128 bits, remembered for at most `cached` people (about 200 bytes each; fewer people
-    where their ids are long).
+    """Keyed BLAKE2b of person ids, 128 bits, remembered for at most `cached` people (about 200 bytes each).
+
+    Where ids are long, fewer are remembered.
 
     Raises:
         UsageError: if the key is shorter than 16 bytes: it could be guessed, and with it who was where.

@@ -113,7 +113,7 @@ def test_a_safe_that_is_false_by_one_exits_1_and_says_where(live: Live) -> None:
 
 
 def test_what_kafka_python_cannot_read_of_the_input_is_read_or_passed(live: Live) -> None:
-    """A gzip stream with bytes behind it holds the visits that make a "safe" false; a bomb and a broken batch hold none."""
+    """What gzip reads with bytes behind it makes a "safe" false; a bomb and a broken batch are passed."""
     live.produce()
     times = {"arrived_at": "2026-01-01T06:10:00Z", "left_at": "2026-01-01T06:20:00Z"}
     visits = [{"person_id": person, "location_id": "park", **times} for person in ("p5", "p6")]
