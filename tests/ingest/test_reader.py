@@ -82,7 +82,7 @@ class Seen:
     recoveries: Counter[str] = field(default_factory=Counter)
     lags: dict[int, int] = field(default_factory=dict)
 
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Sequence[str], seconds: float) -> None:
+    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         assert seconds > 0
         self.records += records
         self.fates.update(fates)

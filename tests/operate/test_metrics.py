@@ -34,7 +34,7 @@ def metrics() -> Metrics:
     """All of them, each with something counted."""
     made = Metrics()
     fates = {"applied": 3, "not_watched": 2, "expired": 1, "dead_letter": 2}
-    made.batch(5, fates, ["not_json", "unknown_location", "not_json"], 0.02)
+    made.batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
     made.several_places(2)
     made.lag({0: 7, 3: 0})
     made.recovery("takeover")
