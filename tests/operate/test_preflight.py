@@ -259,7 +259,7 @@ def holding(marks: Mapping[tuple[str, str], tuple[Mark, ...]]) -> list[LedgerSta
 
 
 class TestMarks:
-    """The scheme watches place-0 and place-1 in "stations", ε_l = 1/2 each, W + A = 26."""
+    """The scheme watches place-0 and place-1 in "stations", ε_l = 1/2 each, W + F = 26."""
 
     def test_marks_within_the_present_shares_charge_nothing_more(self, scheme: Scheme) -> None:
         """They are in the configuration's worst case."""
@@ -301,7 +301,7 @@ class TestMarks:
             check_marks(scheme, holding(marks), Fraction(2), Fraction(2), 12)
 
     def test_a_longer_window_lengthens_what_is_added(self, scheme: Scheme) -> None:
-        """The mark had run out under W + A = 3 at tick 12; under 26 it runs until tick 35."""
+        """The mark had run out under W + F = 3 at tick 12; under 26 it runs until tick 35."""
         marks = {("stations", "place-0"): (Mark(10, 5, Fraction(1), 12),)}
         with pytest.raises(PeriodError, match=r"It would fit from 2026-01-02T12:00:00Z on"):
             check_marks(scheme, holding(marks), Fraction(2), Fraction(2), 20)
