@@ -39,9 +39,10 @@ def prepare(settings: Settings, clock: Clock) -> Found:
         UnreachableError: the servers can't be looked at now.
     """
     config, scheme = settings.config, settings.scheme
-    found = look(settings.kafka, scheme, wanted_topics(settings, clock), config.kafka.topics.alerts)
-    tick = scheme.slots.slot_of(clock.now())
-    check_marks(scheme, found.states, config.privacy.epsilon, settings.worst, tick, config.privacy.period)
+    wanted = wanted_topics(settings, clock)
+    found = look(settings.kafka, scheme, wanted, config.kafka.topics.alerts, clock.now)
+    tick = scheme.slots.slot_of(clock.now()) - 1  # the last one that closed may still be decided
+    check_marks(scheme, found.states, config.privacy.epsilon, settings.worst, tick)
     return found
 
 

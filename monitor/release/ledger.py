@@ -62,25 +62,44 @@ def read_partition(
     Raises:
         UnreachableError: if the brokers fail, or nothing comes for 30 s.
     """
-    place = TopicPartition(topic, partition)
+    ends = {} if until is None else {partition: until}
+    for _, offset, record in read_partitions(connections, topic, {partition: start}, ends):
+        yield offset, record
+
+
+def read_partitions(
+    connections: KafkaConnections, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> Iterator[tuple[int, int, Record]]:
+    """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end), read uncommitted.
+
+    Raises:
+        UnreachableError: if the brokers fail, or nothing comes for 30 s.
+    """
+    places = {TopicPartition(topic, partition): start for partition, start in starts.items()}
     consumer = connections.consumer(isolation_level="read_uncommitted", max_partition_fetch_bytes=4 * 1024 * 1024)
     try:
         with connections.reached():
-            consumer.assign([place])
-            first = consumer.beginning_offsets([place])[place]
-            end = consumer.end_offsets([place])[place] if until is None else until
-            consumer.seek(place, max(first, start))
+            consumer.assign(list(places))
+            first = consumer.beginning_offsets(list(places))
+            present = {} if ends.keys() >= starts.keys() else consumer.end_offsets(list(places))
+            end = {place: ends.get(place.partition, present.get(place)) for place in places}
+            for place, start in places.items():
+                consumer.seek(place, max(first[place], start))
             heard = time.monotonic()
-            while consumer.position(place) < end:
+            while waiting := {place for place in places if consumer.position(place) < end[place]}:
+                # Whoever is read to its end is not asked again: what comes now would hide that the others are silent.
+                consumer.pause(*(places.keys() - waiting - consumer.paused()))
                 # The last offset is a transaction's marker: the position passes it on a poll that brings nothing.
                 polled = consumer.poll(timeout_ms=POLL_MS, max_records=5_000)
                 if polled:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > READ_TIMEOUT_SECONDS:
-                    raise UnreachableError(f"{topic}-{partition} cannot be read to its end at offset {end}")
-                for found in polled.get(place, ()):
-                    if found.offset < end:
-                        yield found.offset, _record(found)
+                    silent = ", ".join(f"{topic}-{place.partition} to offset {end[place]}" for place in sorted(waiting))
+                    raise UnreachableError(f"the ledger cannot be read to its end: {silent}")
+                for place in places:
+                    for found in polled.get(place, ()):
+                        if found.offset < end[place]:
+                            yield place.partition, found.offset, _record(found)
     finally:
         consumer.close(autocommit=False)
 
