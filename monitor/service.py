@@ -19,20 +19,25 @@ from monitor.compile import compile_scheme
 from monitor.config import Config, Location, kafka_password, redis_password
 from monitor.connections import KafkaConnections
 from monitor.errors import InsecureNoiseError, MonitorError
+from monitor.groups import input_group, release_group
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
+from monitor.ingest.readiness import Readiness
 from monitor.ingest.source import InputLog
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Found, check_marks
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.release.barrier import InputTopic
+from monitor.release.joining import Candidate, Joining
 from monitor.release.loop import ReleaseLoop
 from monitor.release.membership import Membership
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.turning import run_release
+from monitor.release.version import version
 from monitor.scheme import Scheme
 from monitor.signals import Signal
+from monitor.times import SECOND
 from monitor.windows.facts import Question, Windows
 from monitor.windows.fingerprint import fingerprint
 from monitor.windows.hashing import PersonHasher
@@ -55,15 +60,10 @@ class Settings:
     hasher: PersonHasher
     worst: Fraction  # what one person may pay at most in the period, by the configuration alone
 
-    @property
-    def input_group(self) -> str:
-        """The consumer group of the input topic."""
-        return self.config.service.name
-
-    @property
-    def release_group(self) -> str:
-        """The consumer group that shares out the output partitions."""
-        return f"{self.config.service.name}-release"
+    def fingerprint(self, found: Found) -> str:
+        """What this configuration's facts lie under, with the input topic that was found."""
+        topic_id = found.topics[self.config.kafka.topics.visits].topic_id
+        return fingerprint(self.scheme, self.hasher.key_digest, topic_id)
 
 
 def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> Settings:
@@ -120,9 +120,7 @@ def secure_noise() -> OneSidedNoise:
 
 def redis_windows(settings: Settings, found: Found) -> RedisWindows:
     """The windows in Redis, under the fingerprint of this configuration and this input topic."""
-    topic_id = found.topics[settings.config.kafka.topics.visits].topic_id
-    mark = fingerprint(settings.scheme, settings.hasher.key_digest, topic_id)
-    return RedisWindows(settings.scheme, mark, redis_client(settings.redis))
+    return RedisWindows(settings.scheme, settings.fingerprint(found), redis_client(settings.redis))
 
 
 class Service:
@@ -157,9 +155,10 @@ class Service:
         self._looked_at = self._public_time()
         self._dead_letters = self._make_dead_letters()
         topics = settings.config.kafka.topics
-        self._membership = Membership(settings.kafka, topics.alerts, settings.release_group, self._wake)
+        self._readiness = Readiness(settings.kafka, topics.visits, windows)
+        self._membership = self._make_membership()
         try:
-            source = InputLog(settings.kafka, topics.visits, settings.input_group)
+            source = self._make_source()
         except BaseException:
             self._membership.close()
             raise
@@ -174,6 +173,21 @@ class Service:
         """The present instant by the store's clock: this machine's may have been stepped since it was checked."""
         return self._clock.now() if self._clock.simulated else self._windows.read({0: Question()})[0].time
 
+    def _make_membership(self) -> Membership | Joining:
+        """A replay runs alone, so it joins at once; an instance on the system's clock when it is its turn."""
+        settings, scheme = self._settings, self._settings.scheme
+        topic, group = settings.config.kafka.topics.alerts, release_group(scheme.name)
+        if self._clock.simulated:
+            return Membership(settings.kafka, topic, group, self._wake)
+        own = version(scheme, settings.fingerprint(self._found))
+        candidate = Candidate(group, own, scheme.slots.length / SECOND)
+        return Joining(settings.kafka, topic, candidate, self._readiness, self._wake)
+
+    def _make_source(self) -> InputLog:
+        settings, topic = self._settings, self._settings.config.kafka.topics.visits
+        name, topic_id = settings.scheme.name, self._found.topics[topic].topic_id
+        return InputLog(settings.kafka, topic, input_group(name, settings.fingerprint(self._found)), name, topic_id)
+
     def _make_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics
         limit = int(self._found.topics[topics.dead_letters].settings["max.message.bytes"])
@@ -182,7 +196,7 @@ class Service:
     def _make_loop(self, progressed: Signal) -> ReleaseLoop:
         topics = self._settings.config.kafka.topics
         input_id, ledger_id = self._found.topics[topics.visits].topic_id, self._found.topics[topics.alerts].topic_id
-        mark = fingerprint(self._settings.scheme, self._settings.hasher.key_digest, input_id)
+        mark = self._settings.fingerprint(self._found)
         place = LedgerPlace(topics.alerts, ledger_id, input_id, mark, self._looked_at)
 
         def take_over(partition: int) -> Owner:
@@ -249,7 +263,12 @@ class Service:
             self.ended.set()
 
     def _read(self) -> None:
-        run_reader(self.reader, self._stop, lambda waiting: self._health.turned("reading", waiting))
+        simulated = self._clock.simulated
+
+        def alive(waiting: str) -> None:
+            self._health.turned("reading", waiting or ("" if simulated else self._readiness.waiting))
+
+        run_reader(self.reader, self._stop, alive)
 
     def _release(self) -> None:
         def alive(waiting: str) -> None:

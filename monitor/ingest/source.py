@@ -13,6 +13,7 @@ from kafka.errors import IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.connections import KafkaConnections
 from monitor.errors import UnreachableError
+from monitor.groups import Committed, committed
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024
@@ -61,11 +62,16 @@ class InputLog:
 
     `waiting` are assigned partitions that nobody has told where to begin; `go_on` tells. `truncated` are those whose
     log was seen to have lost records that were read, each with the offset up to which it is as it was (0: not known).
+    `service` is the service whose groups read the topic (the group's own name if not given), `topic_id` the topic's id.
     """
 
-    def __init__(self, connections: KafkaConnections, topic: str, group: str) -> None:
+    def __init__(
+        self, connections: KafkaConnections, topic: str, group: str, service: str = "", topic_id: str = ""
+    ) -> None:
         self._connections = connections
         self._topic = topic
+        self._service = service or group
+        self._topic_id = topic_id
         self._rebalances = _Rebalances()
         self._consumer = connections.member(
             group,
@@ -175,6 +181,10 @@ class InputLog:
             found = self._consumer.offsets_for_times({place: max(0, instant // 1_000)}, timeout_ms=TIMEOUT_MS)
         return None if found[place] is None else int(found[place].offset)
 
+    def committed(self) -> Mapping[int, Committed]:
+        """By partition, what the service's groups have committed, of any configuration; asked of the brokers now."""
+        return committed(self._connections, self._service, self._topic, self._topic_id)
+
     def lag(self) -> dict[int, int]:
         """Records between the position and the high watermark, by partition, as of the last fetch."""
         lags = {}
@@ -185,17 +195,23 @@ class InputLog:
         return lags
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Tell Kafka how far we are, for lag tools; a failure is of no consequence, progress is in the windows."""
-        places = {TopicPartition(self._topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+        """Tell Kafka how far we are, for lag tools and for later groups; where to go on is in the windows."""
+        places = self._committing(offsets)
         if places:
             self._consumer.commit_async(places)
 
     def close(self, offsets: Mapping[int, int]) -> None:
         """Leave the group, after a last commit that may fail."""
-        places = {TopicPartition(self._topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+        places = self._committing(offsets)
         closer = threading.Thread(target=self._close, args=(places,), daemon=True)
         closer.start()
         closer.join(TIMEOUT_MS / 1_000)
+
+    def _committing(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
+        return {
+            TopicPartition(self._topic, partition): OffsetAndMetadata(offset, self._topic_id, -1)
+            for partition, offset in offsets.items()
+        }
 
     def _close(self, places: Mapping[Any, Any]) -> None:
         try:

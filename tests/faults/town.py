@@ -140,12 +140,10 @@ class Town:
         """Do what `topics --create` does."""
         config, scheme = self.settings.config, self.settings.scheme
         wanted = needs(scheme, config.kafka, simulated=False)
-        groups = (self.settings.input_group, self.settings.release_group)
         return set_up(
             self.settings.kafka,
             scheme,
             wanted,
-            groups,
             beginning,
             SystemClock().now(),
             self.shape.replication,

@@ -91,8 +91,7 @@ def lose_the_ledger(town: Any, eventually: Eventually) -> None:
         admin.delete_topics([town.topics.alerts])
         eventually(lambda: admin.describe_topics([town.topics.alerts])[0]["error_code"])
     wanted = needs(town.scheme, settings.config.kafka, simulated=True)
-    groups = (settings.input_group, settings.release_group)
-    set_up(settings.kafka, town.scheme, wanted, groups, Beginning.LEDGER_LOST, town.clock.now())
+    set_up(settings.kafka, town.scheme, wanted, Beginning.LEDGER_LOST, town.clock.now())
 
 
 class SlowClock(SystemClock):
