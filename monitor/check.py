@@ -13,19 +13,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
+from monitor.compile import compile_scheme
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import Location, unknown_locations
 from monitor.config.servers import url_password
+from monitor.connections import MAX_RECORD_BYTES
 from monitor.designated import DesignatedTimes
 from monitor.errors import ConfigError, OverspentError, Problem
+from monitor.operate.topics import MESSAGE_BYTES, needs
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import false_alarm, mean_noise, over_updates
 from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
+from monitor.stays import Overlap
 from monitor.times import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration, to_instant
 
 OFTEN: Final = 0.5
@@ -53,7 +58,7 @@ class Odds:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """For how long noisy answers silence a location: each of k answers runs for `ticks` = W + A ticks."""
+    """For how long noisy answers silence a location: each of k answers runs for `ticks` = W + F ticks."""
 
     ticks: int
     duration: int
@@ -93,7 +98,10 @@ class MonitorReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `check` found. Durations in microseconds; chances are floats, for display; ε is exact."""
+    """What `check` found. Durations in microseconds; chances are floats, for display; ε is exact.
+
+    `overlap`: None without monitors of designated times.
+    """
 
     service: str
     locations: int
@@ -101,11 +109,13 @@ class Report:
     stated: Fraction
     total: Fraction
     monitors: tuple[MonitorReport, ...]
+    overlap: Overlap | None
     warnings: tuple[str, ...]
 
     def to_json(self) -> str:
         """The report as a JSON object: ε as exact strings ("1/2"), durations as in the configuration."""
         tree = asdict(self) | {"period": format_duration(self.period), "assumption": ASSUMPTION}
+        tree["overlap"] = None if self.overlap is None else self.overlap.tree()
         for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
             if monitor.pause is not None:
                 entry["pause"]["duration"] = format_duration(monitor.pause.duration)
@@ -116,24 +126,61 @@ def check(config: Config, registry: Sequence[Location]) -> Report:
     """Work out what a valid configuration means.
 
     Raises:
-        ConfigError: if a watched location is not in the registry; with overspending too, if there is some.
+        ConfigError: if a watched location is not in the registry, or the largest answer fits no record; with
+            overspending too, if there is some.
         OverspentError: if one person may pay more than privacy.epsilon, with the sum written out.
     """
-    monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
-    problems = tuple(unknown_locations(config, registry))
-    try:
-        total = check_period(config.privacy.epsilon, charges(config))
-    except OverspentError as error:
-        if not problems:
-            raise
-        stated = format_epsilon(config.privacy.epsilon)
-        problems += (Problem("privacy.epsilon", stated, "at least what one person may pay", str(error)),)
+    problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
+    problems = problems or tuple(_too_large(config, registry))
+    overspent = overspending(config)
     if problems:
-        raise ConfigError("the configuration", problems)
-    warnings = (*_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
+        raise ConfigError(
+            "the configuration", (*problems, *([overspending_problem(config, overspent)] if overspent else ()))
+        )
+    if overspent:
+        raise overspent
+    monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
+    total = sum((charge.amount for charge in charges(config)), Fraction(0))
+    overlap = _overlap(config, total)
+    warnings = (*_overlapping(overlap), *_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
     return Report(
-        config.service.name, len(registry), config.privacy.period, config.privacy.epsilon, total, monitors, warnings
+        service=config.service.name,
+        locations=len(registry),
+        period=config.privacy.period,
+        stated=config.privacy.epsilon,
+        total=total,
+        monitors=monitors,
+        overlap=overlap,
+        warnings=warnings,
     )
+
+
+def overspending(config: Config) -> OverspentError | None:
+    """Why one person may pay more than privacy.epsilon, with the sum written out; None if nobody may."""
+    try:
+        check_period(config.privacy.epsilon, charges(config))
+    except OverspentError as error:
+        return error
+    return None
+
+
+def overspending_problem(config: Config, error: OverspentError) -> Problem:
+    """Overspending as one of several problems."""
+    stated = format_epsilon(config.privacy.epsilon)
+    return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
+
+
+def _too_large(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
+    """The answers that would fit no record, as problems: nothing could ever be published about their time."""
+    for need in needs(compile_scheme(config, registry), config.kafka, simulated=False):
+        for setting in need.settings:
+            if setting.key == MESSAGE_BYTES and int(setting.create) > MAX_RECORD_BYTES:
+                yield Problem(
+                    "service.shards",
+                    str(config.service.shards),
+                    f"records of at most {MAX_RECORD_BYTES} bytes, but {setting.why}",
+                    "Raise it; for hot spots lower monitors[].top, for over_time answers_per_window.",
+                )
 
 
 def charges(config: Config) -> tuple[Charge, ...]:
@@ -152,10 +199,16 @@ def most_designated_times(monitor: TimedMonitor, period: int) -> int:
     Counted over every interval that begins at a designated time, from 2000 on, for forty years and the period at
     least, and at all single instants.
     """
-    instants = monitor.instants
+    return _most_times(monitor.at, monitor.timezone, period)
+
+
+@lru_cache(maxsize=256)
+def _most_times(at: tuple[str, ...], timezone: str | None, period: int) -> int:
+    designated = DesignatedTimes.of(at, timezone)
+    instants = designated.instants
     low = min((_RULES_FROM, *instants))
     high = max((_RULES_FROM + _RULES_YEARS * YEAR + period, *instants)) + SECOND
-    times = DesignatedTimes.of(monitor.at, monitor.timezone).between(low, high)
+    times = designated.between(low, high)
     return int((np.searchsorted(times, times + period) - np.arange(times.size)).max(initial=0))
 
 
@@ -173,7 +226,7 @@ def _monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorRepo
     charge = _charge(config, monitor)
     if isinstance(monitor, OverTimeMonitor):
         updates = monitor.window // config.clock.slot
-        ticks = updates + _ahead(config) + 1
+        ticks = updates + _ahead(config)
         pause = Pause(ticks, ticks * config.clock.slot, monitor.answers_per_window)
         shares = Counter(share / monitor.answers_per_window for share in monitor.location_epsilons().values())
         explanation = _over_time_sum(config, monitor, charge)
@@ -216,7 +269,7 @@ def _charge(config: Config, monitor: AnyMonitor) -> Charge:
 
 
 def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> str:
-    window, ahead, slots = monitor.window // config.clock.slot, _ahead(config) + 1, period_slots(config)
+    window, ahead, slots = monitor.window // config.clock.slot, _ahead(config), period_slots(config)
     reach, k = window + ahead, monitor.answers_per_window
     ticks = slots + reach - 1
     count = len(monitor.location_ids)
@@ -227,8 +280,8 @@ def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> 
     )
     return (
         f"{words(config.privacy.period)} that are not aligned touch H = {slots - 1} + 1 = {slots} slots. With "
-        f"W = {window}, A = {ahead}, k = {k}, visits in them are in the counts of N = H + W + A - 1 = {ticks} ticks; "
-        f"these hold at most k·⌊N/(W + A)⌋ + min(k, N mod (W + A)) = {k}·{ticks // reach} + {min(k, ticks % reach)} "
+        f"W = {window}, F = {ahead}, k = {k}, visits in them are in the counts of N = H + W + F - 1 = {ticks} ticks; "
+        f"these hold at most k·⌊N/(W + F)⌋ + min(k, N mod (W + F)) = {k}·{ticks // reach} + {min(k, ticks % reach)} "
         f"noisy answers, at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
     )
 
@@ -250,6 +303,21 @@ def _odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[O
             yield Odds(epsilon, locations, people, p, over_updates(p, updates))
 
 
+def _overlap(config: Config, total: Fraction) -> Overlap | None:
+    timed = {
+        monitor.name: _charge(config, monitor).amount
+        for monitor in config.monitors
+        if not isinstance(monitor, OverTimeMonitor)
+    }
+    return Overlap(config.visits.default_stay, total, timed) if timed else None
+
+
+def _overlapping(overlap: Overlap | None) -> Iterator[str]:
+    warning = None if overlap is None else overlap.warning()
+    if warning is not None:
+        yield warning
+
+
 def _bad_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
     for monitor in monitors:
         for odds in monitor.odds:
@@ -266,7 +334,7 @@ def _bad_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
 def _bad_choices(config: Config) -> Iterator[str]:
     for monitor in config.monitors:
         if isinstance(monitor, OverTimeMonitor):
-            ticks = monitor.window // config.clock.slot + _ahead(config) + 1
+            ticks = monitor.window // config.clock.slot + _ahead(config)
             if monitor.answers_per_window > ticks:
                 yield (
                     f"{monitor.name}: answers_per_window is {monitor.answers_per_window}, but only {ticks} ticks pass "

@@ -99,7 +99,7 @@ def _run_once(
 ) -> None:
     health.turned("service", "looking at the servers")
     found = prepare(settings, clock)
-    windows = redis_windows(settings, found)
+    windows = redis_windows(settings, found, clock)
     try:
         windows.check()
         check_clock(windows, clock, settings.scheme.tolerance)

@@ -155,13 +155,20 @@ class Scheme:
 
     @property
     def reach(self) -> int:
-        """W + A of the longest window, in slots: how long a noisy answer holds its location."""
-        return self.widest_window + self.ahead + 1
+        """W + F of the longest window, in slots: how long a noisy answer holds its location."""
+        return self.widest_window + self.ahead
 
     @property
     def lookback(self) -> int:
         """How many slots back any question may reach, the tick that is being decided included."""
         return max(self.widest_window, self.longest_horizon) + 2
+
+    def ranks_at(self, tick: int) -> bool:
+        """Whether hot spots are due at a tick: it is the final one of a designated time of theirs."""
+        as_of = self.slots.as_of(tick)
+        return any(
+            monitor.is_final(time, as_of, self.slots) for monitor in self.hot_spots for time in monitor.live(as_of)
+        )
 
     def current_slot(self, timestamp_ms: int) -> int:
         """The current slot of a record: that of its broker timestamp (privacy model, rule 7)."""

@@ -33,7 +33,7 @@ from monitor.release.joining import Candidate, Joining
 from monitor.release.loop import ReleaseLoop
 from monitor.release.membership import Membership
 from monitor.release.owner import LedgerPlace, Owner
-from monitor.release.turning import run_release
+from monitor.release.parts import Parts, SharedNoise
 from monitor.release.version import version
 from monitor.scheme import Scheme
 from monitor.signals import Signal
@@ -118,9 +118,10 @@ def secure_noise() -> OneSidedNoise:
     return OneSidedNoise(SystemEntropy())
 
 
-def redis_windows(settings: Settings, found: Found) -> RedisWindows:
+def redis_windows(settings: Settings, found: Found, clock: Clock) -> RedisWindows:
     """The windows in Redis, under the fingerprint of this configuration and this input topic."""
-    return RedisWindows(settings.scheme, settings.fingerprint(found), redis_client(settings.redis))
+    simulated = clock.now if clock.simulated else None
+    return RedisWindows(settings.scheme, settings.fingerprint(found), redis_client(settings.redis), simulated)
 
 
 class Service:
@@ -148,7 +149,7 @@ class Service:
                 "the noise is seeded, so answers could be stripped of it: publish with the operating system's entropy"
             )
         self._settings, self._found, self._windows = settings, found, windows
-        self._clock, self._noise, self._metrics, self._health = clock, noise, metrics, health
+        self._clock, self._noise, self._metrics, self._health = clock, SharedNoise(noise), metrics, health
         self._stop, self._wake = threading.Event(), threading.Event()
         self.ended = threading.Event()
         self.failure: BaseException | None = None
@@ -208,19 +209,18 @@ class Service:
                 raise
             return owner
 
-        loop = ReleaseLoop(
+        parts = Parts(
             self._settings.scheme,
             self._windows,
             InputTopic(self._settings.kafka, topics.visits, input_id, (topics.alerts, ledger_id)),
-            self._membership,
             take_over,
             self._metrics,
             self._clock,
             progressed,
         )
         if not self._clock.simulated:
-            loop.store_clock.hear(self._looked_at)
-        return loop
+            parts.store_clock.hear(self._looked_at)
+        return ReleaseLoop(parts, self._membership, self.queues)
 
     def _check_marks(self, taken: Owner) -> None:
         """Hold what a partition's earlier owners published against the configuration: they may have had another one.
@@ -274,7 +274,7 @@ class Service:
         def alive(waiting: str) -> None:
             self._health.turned("release", waiting)
 
-        run_release(self.loop, self.queues, self._clock, self._settings.scheme, self._stop, self._wake, alive)
+        self.loop.run(self._stop, self._wake, alive)
 
     def stop(self) -> None:
         """Finish what is under way, leave both groups, and let go of every connection."""
@@ -286,3 +286,5 @@ class Service:
         self.loop.close()
         self._membership.close()
         self._dead_letters.close()
+        for thread in self._threads:
+            self._health.forget(thread.name)

@@ -124,24 +124,19 @@ class _Judge:
             self.findings.say(PAID, text)
 
     def _paid(self) -> Fraction:
-        """The most that one person paid.
-
-        Where not every tick is there, the service ran by the clock: its counts were read before the next tick closed,
-        and may hold, and charge, visits of the slot between.
-        """
-        late = 0 if self.every_tick else 1
+        """The most that one person paid: each answer charges those whom its count holds, reported before its as_of."""
         charges = [
-            over_time_charges(self.visits, self.terms, monitor, answer, answer.tick + late)
+            over_time_charges(self.visits, self.terms, monitor, answer, answer.tick)
             for monitor in self.terms.over_time
             for answer in self.over_time[monitor.name].answers
         ]
         charges += [
-            at_times_charges(self.presence[monitor.name], self.terms, monitor.epsilon, answer, answer.tick + late)
+            at_times_charges(self.presence[monitor.name], self.terms, monitor.epsilon, answer, answer.tick)
             for monitor in self.terms.at_times
             for answer in self.at_times[monitor.name].answers
         ]
         charges += [
-            hot_spots_charges(self.presence[monitor.name], self.terms, monitor.epsilon, drawn, drawn.tick + late)
+            hot_spots_charges(self.presence[monitor.name], self.terms, monitor.epsilon, drawn, drawn.tick)
             for monitor in self.terms.hot_spots
             for drawn in self.hot_spots[monitor.name].answers
         ]

@@ -123,8 +123,8 @@ def present(visits: Visits, terms: Terms, monitor: TimedTerms, threshold: int | 
 
 
 def covering(visits: Visits, grid: Grid, monitor: TimedTerms) -> tuple[Ints, Ints]:
-    """Each (τ, entry) of a visit that covers a τ which can still be asked about when it is reported."""
-    oldest = grid.origin + visits.current * grid.slot - monitor.horizon
+    """Each (τ, entry) of a visit that covers a τ which the tick of its report's slot, or a later one, asks about."""
+    oldest = grid.origin + (visits.current + 1) * grid.slot - monitor.horizon
     since = np.maximum(visits.arrived, oldest)
     times = designated(visits, monitor)
     first = np.searchsorted(times, since)

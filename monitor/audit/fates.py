@@ -15,7 +15,7 @@ Flags = NDArray[np.bool_]
 def fates_of(visits: Visits, terms: Terms, last_tick: int) -> dict[str, int]:
     """Visits by fate, of those reported before the last tick's as_of.
 
-    At slot c the oldest tick that may not be decided yet is c - 1: what it can ask about is applied.
+    A visit reported in slot c is in the counts of tick c and later ones: what these can ask about is applied.
     """
     once = np.zeros(visits.row.size, np.bool_)
     still = np.zeros(visits.row.size, np.bool_)
@@ -38,7 +38,7 @@ def _over_time(visits: Visits, terms: Terms) -> tuple[Flags, Flags]:
             row = terms.rows[location]
             widest[row] = max(widest[row], monitor.window)
     window = widest[visits.row]
-    return window > 0, (window > 0) & (visits.last >= visits.current - window)
+    return window > 0, (window > 0) & (visits.last > visits.current - window)
 
 
 def _timed(visits: Visits, terms: Terms) -> tuple[Flags, Flags]:
@@ -48,7 +48,7 @@ def _timed(visits: Visits, terms: Terms) -> tuple[Flags, Flags]:
         times = designated(visits, monitor)
         end = np.searchsorted(times, visits.left)
         once |= np.searchsorted(times, visits.arrived) < end
-        oldest = terms.grid.origin + visits.current * terms.grid.slot - monitor.horizon
+        oldest = terms.grid.origin + (visits.current + 1) * terms.grid.slot - monitor.horizon
         still |= np.searchsorted(times, np.maximum(visits.arrived, oldest)) < end
     return once, still
 

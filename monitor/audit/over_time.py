@@ -175,7 +175,7 @@ class OverTimeCheck:
                 yield f"ε of the answers that run is {spent + cost}, more than the location's {share}"
         self._marks[said.location] = running
         if _marks(said.value["answers"]) != running:
-            yield "answers are not the noisy answers that run, each until tick + W + A - 1"
+            yield "answers are not the noisy answers that run, each until tick + W + F - 1"
 
 
 def _chance(cost: Fraction, above: int) -> float:

@@ -47,7 +47,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class OverTimeTerms:
-    """A monitor of kind `over_time`: ε_l by location, k answers a window, T people, W and W + A in slots."""
+    """A monitor of kind `over_time`: ε_l by location, k answers a window, T people, W and W + F in slots."""
 
     name: str
     shares: dict[str, Fraction]
@@ -213,7 +213,7 @@ def _over_time(said: Any, grid: Grid, ahead: int) -> OverTimeTerms:
         answers=int(said.get("answers_per_window", 1)),
         threshold=int(said["threshold"]),
         window=window,
-        reach=window + ahead + 1,
+        reach=window + ahead,
     )
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from monitor.contracts.visits import ID_BYTES
+from monitor.contracts.visits import ID_BYTES, without_default
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, p_value
 from monitor.times import format_instant
@@ -58,7 +58,7 @@ class CloudEventHeaders(BaseModel):
 
 
 class Answer(_Model):
-    """A noisy answer that still holds its location: until = tick + W + A - 1."""
+    """A noisy answer that still holds its location: until = tick + W + F - 1."""
 
     tick: Tick
     noisy_count: People
@@ -181,6 +181,9 @@ class OwnerRecord(_Model):
     partitions: int = Field(ge=1, description="Over how many output partitions the shards are spread (Q).")
     lost_at: Time | None = Field(description="When an earlier ledger was lost: all counted as spent then.")
     input_since: int | None = Field(description="The slot from which the input is whole, if some of it was lost.")
+    tick: int | None = Field(
+        default=None, json_schema_extra=without_default, description="Only of a tick that had nothing to answer."
+    )
 
 
 class LedgerRecord(_Model):
@@ -340,9 +343,13 @@ def owner_record(  # noqa: PLR0913  # by name: what a record says
     input_since: int | None,
     partition: int,
     at: int,
+    tick: int | None = None,
 ) -> OutputRecord:
-    """Who takes over a ledger partition, at an instant; `lost_at` is an instant, `input_since` a slot."""
-    value = {
+    """Who owns a ledger partition, at an instant; `lost_at` is an instant, `input_since` a slot.
+
+    `tick`: that it was decided, and had nothing to answer: so nothing and lost differ.
+    """
+    value: dict[str, Any] = {
         "service": service,
         "fingerprint": fingerprint,
         "input_topic_id": input_topic_id,
@@ -350,6 +357,8 @@ def owner_record(  # noqa: PLR0913  # by name: what a record says
         "lost_at": None if lost_at is None else _format(lost_at),
         "input_since": input_since,
     }
+    if tick is not None:
+        value["tick"] = tick
     return _told(source, OWNER, "owner", partition, at, _encode(value))
 
 

@@ -19,7 +19,7 @@ from monitor.times import parse_instant
 
 
 class OwnerEntry(Struct, frozen=True):
-    """Who has taken over; `lost_at` as written, `input_since` a slot."""
+    """Who owns the partition; `lost_at` as written, `input_since` a slot; `tick`: one that had nothing to answer."""
 
     service: str
     fingerprint: str
@@ -27,6 +27,7 @@ class OwnerEntry(Struct, frozen=True):
     partitions: int
     lost_at: str | None
     input_since: int | None
+    tick: int | None = None
 
 
 class StartEntry(Struct, frozen=True):

@@ -5,9 +5,12 @@ facts alone (privacy model, rule 7). With F = `ahead` and W the widest window at
 
 1. A location outside the registry: refused (rule 6).
 2. First slot > c + F: refused; last slot > c + F: cut to c + F, and `left` to that slot's end.
-3. `over_time`: asked about at a watched location if its last slot ≥ c - W; earlier: expired.
-4. `at_times`: asked about where it covers a designated time, arrived ≤ τ < left, whose last tick has not gone by:
-   that tick is the last one with as_of ≤ τ + horizon, and it is ≥ c - 1 exactly if τ + horizon ≥ the start of slot c.
+3. `over_time`: asked about at a watched location if its last slot ≥ c - W + 1, the first slot of tick c's window;
+   earlier: expired.
+4. `at_times`: asked about where it covers a designated time, arrived ≤ τ < left, which tick c or a later one still
+   asks about: the last one that does has as_of ≤ τ + horizon, and it is ≥ c exactly if τ + horizon ≥ as_of(c).
+
+Tick c is the first that counts the visit (rule 2): what no tick can count is never applied.
 """
 
 from __future__ import annotations
@@ -22,10 +25,10 @@ from numpy.typing import NDArray
 from monitor.contracts.visits import Fault, Reason
 from monitor.designated import DesignatedTimes
 from monitor.ingest.columns import Columns, Refusal, refuse
-from monitor.ingest.grouping import add_present, add_seen, members
 from monitor.scheme import Registry, Scheme
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import HASH_BYTES
+from monitor.windows.packing import by_shard_and_stamp, grouped, pack_present, pack_seen
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -55,7 +58,7 @@ class Accepted:
     A record that is refused as a whole counts as one dead letter.
     """
 
-    facts: dict[int, ShardFacts]
+    facts: dict[int, list[ShardFacts]]
     fates: dict[str, int]
     refused: list[Refusal]
 
@@ -143,7 +146,7 @@ def _seen(scheme: Scheme, stays: _Stays) -> tuple[_Asked, Flags]:
     origin, length = scheme.slots.origin, scheme.slots.length
     first = (stays.arrived[stay] - origin) // length
     last = np.maximum(first, -((origin - stays.left[stay]) // length) - 1)
-    held = last >= stays.current[stay] - window[stay]
+    held = last > stays.current[stay] - window[stay]
     return _Asked(stay[held], last[held]), watched
 
 
@@ -184,7 +187,7 @@ def _covering(times: Ints, stays: _Stays) -> Ints:
 
 def _live(scheme: Scheme, times: Ints, horizon: int, stays: _Stays, stay: Ints) -> _Asked:
     """Of these stays, each τ that is covered and still asked about; a stay of decades has no more than others."""
-    oldest = scheme.slots.origin + stays.current[stay] * scheme.slots.length - horizon
+    oldest = scheme.slots.origin + (stays.current[stay] + 1) * scheme.slots.length - horizon
     first = np.searchsorted(times, np.maximum(stays.arrived[stay], oldest))
     counts = np.maximum(np.searchsorted(times, stays.left[stay]) - first, 0)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -193,18 +196,18 @@ def _live(scheme: Scheme, times: Ints, horizon: int, stays: _Stays, stay: Ints) 
 
 def _facts(
     scheme: Scheme, persons: Persons, columns: Columns, stays: _Stays, asked: tuple[_Asked, _Asked], applied: Ints
-) -> dict[int, ShardFacts]:
-    """Hash the people of the applied stays, and group what is asked about by shard."""
-    seen, present = asked
+) -> dict[int, list[ShardFacts]]:
+    """Hash the people of the applied stays, and pack what is asked about by shard and stamp."""
+    if not applied.size:
+        return {}
     hashes = persons.many([columns.persons[place] for place in stays.place[applied].tolist()])
-    facts: dict[int, ShardFacts] = {}
+    table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)
+    seen, present = ((each.value, each.stay, table[np.searchsorted(applied, each.stay)]) for each in asked)
     shard = scheme.registry.shard
-    if seen.stay.size:
-        row = stays.row[seen.stay]
-        people = [hashes[at] for at in np.searchsorted(applied, seen.stay).tolist()]
-        add_seen(facts, shard, row, people, seen.value)
-    if present.stay.size:
-        row = stays.row[present.stay]
-        table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)
-        add_present(facts, shard[row], present.value, members(row, table[np.searchsorted(applied, present.stay)]))
-    return facts
+    last, stay, people = seen
+    row, stamp = stays.row[stay], stays.current[stay]
+    packed_seen = by_shard_and_stamp(shard[row], stamp, row, pack_seen(stamp, row, last, people))
+    instant, stay, people = present
+    row, stamp = stays.row[stay], stays.current[stay]
+    packed_present = by_shard_and_stamp(shard[row], stamp, instant, pack_present(instant, row, people))
+    return grouped(packed_seen, packed_present)

@@ -307,12 +307,17 @@ class Reader:
             # From before the log lost records: a store that failed over may have forgotten that it was told of them.
             # (Where nothing was lost, another member's last batch may lie ahead of a reader that has just taken over.)
             if partition in reading and _highest(progress, partition) > reading[partition]:
-                self._windows.restart(partition, written[partition], since)
-                self._observer.recovery("log_lost_records")
+                self._restart_again(partition, min(written[partition], _lowest(progress, partition)), since)
         behind = [partition for partition in written if _lowest(progress, partition) < written[partition]]
         if behind:
             self._observer.recovery("windows_behind")
             self._source.park(behind)
+
+    def _restart_again(self, partition: int, least: int, since: int) -> None:
+        """Tell the store of a loss again, at the least that any shard has: another one may have fallen back as well."""
+        offset = least if least >= 0 else self._source.bounds(partition)[0]
+        self._windows.restart(partition, offset, since)
+        self._observer.recovery("log_lost_records")
 
     def _commit_now_and_then(self) -> None:
         if time.monotonic() - self._committed < COMMIT_SECONDS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.platform_collector import PlatformCollector
@@ -28,6 +29,9 @@ class Metrics:
         self._dead_letters = self._counter("dead_letters", "Dead letters by reason, at least once", "reason")
         self._ticks = self._counter("ticks", "Ticks by monitor and outcome", "monitor", "outcome")
         self._answers = self._counter("answers", "Published answers by monitor and status", "monitor", "status")
+        self._several_places = self._counter(
+            "people_at_several_places", "Times that a person was reported at more than one place at a designated time"
+        )
         self._recoveries = self._counter("recoveries", "Recoveries by cause", "cause")
         self._lag = Gauge(
             "consumer_lag_records",
@@ -36,9 +40,11 @@ class Metrics:
             namespace=PREFIX,
             registry=self.registry,
         )
+        self._lost = self._counter("lost_ticks", "Ticks of an output partition that nobody decided", "partition")
         self._last_tick = Gauge(
             "last_tick_timestamp_seconds",
-            "as_of of the last tick that this instance decided",
+            "as_of of the last tick of an output partition that this instance decided",
+            ["partition"],
             namespace=PREFIX,
             registry=self.registry,
         )
@@ -70,22 +76,45 @@ class Metrics:
         for partition, behind in records.items():
             self._lag.labels(str(partition)).set(behind)
 
+    def several_places(self, people: int) -> None:
+        """Count people who were found to be reported at more than one place at a designated time."""
+        self._several_places.inc(people)
+
     def recovery(self, cause: str) -> None:
         """Count a recovery."""
         self._recoveries.labels(cause).inc()
 
-    def tick(self, as_of_seconds: float, outcomes: Mapping[str, str], answers: Mapping[tuple[str, str], int]) -> None:
-        """Count a decided tick: its outcome by monitor, and its answers by monitor and status."""
-        self._last_tick.set(as_of_seconds)
+    def tick(
+        self,
+        partition: int,
+        as_of_seconds: float,
+        outcomes: Mapping[str, str],
+        answers: Mapping[tuple[str, str], int],
+    ) -> None:
+        """Count a decided tick of an output partition: its outcome by monitor, its answers by (monitor, status)."""
+        self._last_tick.labels(str(partition)).set(as_of_seconds)
+        self._lost.labels(str(partition))
         for monitor, outcome in outcomes.items():
             self._ticks.labels(monitor, outcome).inc()
         for (monitor, status), count in answers.items():
             self._answers.labels(monitor, status).inc(count)
 
-    def skipped(self, monitors: Sequence[str]) -> None:
-        """Count a tick that could not be decided before the next one closed."""
+    def lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
+        """Count ticks of an output partition that nobody decided."""
+        self._lost.labels(str(partition)).inc(ticks)
         for monitor in monitors:
-            self._ticks.labels(monitor, "skipped").inc()
+            self._ticks.labels(monitor, "skipped").inc(ticks)
+
+    def refused(self, partition: int, monitors: Sequence[str]) -> None:
+        """Count a tick that an output partition's ledger lies ahead of."""
+        del partition
+        for monitor in monitors:
+            self._ticks.labels(monitor, "refused").inc()
+
+    def let_go(self, partition: int) -> None:
+        """Show an output partition's last tick no longer: another instance decides it."""
+        with suppress(KeyError):
+            self._last_tick.remove(str(partition))
 
     def tick_took(self, seconds: float) -> None:
         """Record how long a tick took."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -18,6 +19,7 @@ from monitor.scheme import Scheme
 from monitor.times import DAY, MILLISECOND, format_duration
 
 FOREVER: Final = "-1"
+MESSAGE_BYTES: Final = "max.message.bytes"
 _LONGEST: Final = str(2**63 - 1)
 _ANSWER_OVERHEAD_BYTES: Final = 1_024
 _LOCATION_BYTES: Final = 60
@@ -133,7 +135,7 @@ def _message_bytes(scheme: Scheme) -> Setting:
     least = max(largest, LEAST_MESSAGE_BYTES)
     enough = -(-sum(sizes) // (1_000_000 - _ANSWER_OVERHEAD_BYTES))
     why = f"the largest answer may have {largest} bytes; a shard's would fit 1 MB with {max(enough, 1)} shards"
-    return _at_least("max.message.bytes", least, max(least, 1_048_588), why, f"at least {least}")
+    return _at_least(MESSAGE_BYTES, least, max(least, 1_048_588), why, f"at least {least}")
 
 
 def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
@@ -214,12 +216,26 @@ def checked(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict
         TopicError: with everything that is wrong with any of them.
         UnreachableError: the brokers can't tell.
     """
-    with connections.reached():
-        admin = connections.admin()
-        try:
-            found = describe(admin, [need.topic for need in wanted])
-        finally:
-            admin.close()
+    return _right(wanted, _found(connections, wanted))
+
+
+def existing(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
+    """The topics that are there, by name, all with the right settings; others are left out.
+
+    Raises:
+        TopicError: with everything that is wrong with any that is there.
+        UnreachableError: the brokers can't tell.
+    """
+    found = _found(connections, wanted)
+    return _right([need for need in wanted if need.topic in found], found)
+
+
+def _found(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
+    with connections.reached(), closing(connections.admin()) as admin:
+        return describe(admin, [need.topic for need in wanted])
+
+
+def _right(wanted: Sequence[TopicNeeds], found: dict[str, FoundTopic]) -> dict[str, FoundTopic]:
     wrong = [problem for need in wanted for problem in problems(need, found.get(need.topic))]
     if wrong:
         raise TopicError("\n".join(wrong))

@@ -39,7 +39,7 @@ class Curves:
         length = format_duration(self.silence)
         return (
             f"After {alarms} nothing new is said; the next answer comes {length} after the last. "
-            f"W + A = {self.reach} ticks of {format_duration(self.slot)}."
+            f"W + F = {self.reach} ticks of {format_duration(self.slot)}."
         )
 
 

@@ -41,7 +41,7 @@ class Design(Protocol):
 
     @property
     def reach(self) -> int:
-        """For how many ticks a noisy answer runs: W + A; 0 where it silences nothing that comes later."""
+        """For how many ticks a noisy answer runs: W + F; 0 where it silences nothing that comes later."""
 
     @property
     def span(self) -> int:
@@ -85,8 +85,8 @@ class OverTime:
 
     @property
     def reach(self) -> int:
-        """W + A, A = F + 1 (rule 2)."""
-        return self.window + self.ahead + 1
+        """W + F (privacy model, rule 2)."""
+        return self.window + self.ahead
 
     @property
     def span(self) -> int:

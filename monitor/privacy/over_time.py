@@ -22,13 +22,21 @@ Status = Literal["safe", "noisy_count", "paused", "unknown"]
 class Mark:
     """The record that a slot's budget is spent: a noisy answer, its ε, and the last tick that may hold its visits.
 
-    `noisy_count` is what was published; what may be answered later depends on the other three alone.
+    `noisy_count` is what was published; what may be answered later depends on the others alone. `counted_after`: an
+    earlier build made the answer, whose counts held visits that were reported after their tick too. So it may hold a
+    visit that was stamped in slot tick + 1, and runs one tick longer under a changed rule.
     """
 
     tick: int
     noisy_count: int
     epsilon: Fraction
     until: int
+    counted_after: bool = False
+
+    @property
+    def last_stamp(self) -> int:
+        """The last slot in which a visit that this answer counted can have been stamped."""
+        return self.tick + self.counted_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +74,11 @@ class OverTimeRule:
 
     @property
     def reach(self) -> int:
-        """W + A with A = F + 1: in how many ticks' counts a visit can be, so how long a mark runs (rule 2)."""
-        return self.window + self.ahead + 1
+        """W + F: in how many ticks' counts a visit can be, so how long a mark runs (rule 2).
+
+        Stamped in slot c, it is in the counts of the ticks c … c + F + W - 1.
+        """
+        return self.window + self.ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +102,15 @@ def running(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:
 def extended(rule: OverTimeRule, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
     """The marks under the present rule: a longer window (or F) lengthens them, a shorter one changes nothing.
 
-    After a change pass every mark of the last W + A ticks, also those that had run out under the old window.
+    After a change pass every mark of the last W + F ticks, also those that had run out under the old window.
     """
-    return tuple(replace(mark, until=max(mark.until, mark.tick + rule.reach - 1)) for mark in marks)
+    return tuple(replace(mark, until=max(mark.until, mark.last_stamp + rule.reach - 1)) for mark in marks)
 
 
 def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> bool:
     """Whether the ε of the marks that run, plus that of the next answer, is at most ε_l (privacy model, section 3).
 
-    `lost_tick` is the tick at which the ledger was lost, if it was: everything then counts as spent for W + A ticks.
+    `lost_tick` is the tick at which the ledger was lost, if it was: everything then counts as spent for W + F ticks.
     """
     if lost_tick is not None and tick < lost_tick + rule.reach:
         return False

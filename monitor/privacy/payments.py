@@ -31,16 +31,16 @@ class Holding:
 def most_answers(answers: int, window: int, ahead: int, slots: int) -> int:
     """How many noisy answers can charge a person who keeps coming to one location during `slots` consecutive slots.
 
-    Their visits are in the counts of N = H + W + A - 1 consecutive ticks (A = F + 1); any W + A consecutive ticks hold
-    at most k answers, so N hold at most k·floor(N/(W + A)) + min(k, N mod (W + A)). Raises PrivacyError for a value
-    that the algorithm is not defined for.
+    Their visits are in the counts of N = H + W + F - 1 consecutive ticks; any W + F consecutive ticks hold at most k
+    answers, so N hold at most k·floor(N/(W + F)) + min(k, N mod (W + F)). Raises PrivacyError for a value that the
+    algorithm is not defined for.
     """
     if min(answers, window, slots) < 1 or ahead < 0:
         raise PrivacyError(
             f"answers is {answers}, window {window}, ahead {ahead}, slots {slots}: expected at least 1, 1, 0 and 1; "
             "raise what is below."
         )
-    reach = window + ahead + 1
+    reach = window + ahead
     ticks = slots + reach - 1
     return answers * (ticks // reach) + min(answers, ticks % reach)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -143,7 +142,7 @@ class Owner:
         """The slot from which facts are whole if what was produced up to an instant is lost, planned stays included."""
         return self._scheme.slots.slot_of(instant) + self._scheme.ahead + 1
 
-    def _owner_record(self, terms: Terms) -> Record:
+    def _owner_record(self, terms: Terms, tick: int | None = None) -> Record:
         now = self._clock.now()
         key, value, headers = alerts.owner_record(
             source=self._scheme.name,
@@ -155,6 +154,7 @@ class Owner:
             input_since=terms.input_since,
             partition=self.partition,
             at=now,
+            tick=tick,
         )
         return Record(key, value, tuple(headers), now // 1_000)
 
@@ -163,9 +163,12 @@ class Owner:
         return self._decider.questions(tick)
 
     def may_decide(self, tick: int) -> bool:
-        """Whether the tick is this owner's to decide: closed after it took over, and above the ledger's last."""
+        """Whether the tick is this owner's to decide: above the ledger's last.
+
+        In a ledger without answers the first one is that of the first slot to close after the takeover.
+        """
         last = self.state.last_tick
-        return tick >= self.first_tick and (last is None or tick > last)
+        return tick >= self.first_tick if last is None else tick > last
 
     def turn_back(self, slot: int) -> None:
         """Note the present slot: if the clock ran ahead at the takeover, it was set right, and ticks are due again.
@@ -178,18 +181,22 @@ class Owner:
     def decide(self, tick: int, evidence: Evidence) -> Decision:
         """Decide a tick and append its answers; once this returns, they are in the ledger.
 
-        The owner record is repeated now and then, so that what it carries outlives the topic's retention.
+        A tick that has nothing to answer leaves an owner record, so that nothing and lost differ.
         """
         decision = self._decider.decide(tick, evidence, self.state)
-        records: Sequence[Record] = decision.records
-        terms = self.state.terms
-        if terms is not None and tick - self._owner_record_at >= max(1, self._scheme.reach // OWNER_RECORDS_PER_REACH):
-            records = [self._owner_record(terms), *records]
-            self._owner_record_at = tick
-        self._writer.append(records)
+        self._writer.append([*self._announced(tick, empty=not decision.records), *decision.records])
         oldest = self._scheme.slots.as_of(tick) - (self._scheme.longest_horizon + 1) * self._scheme.slots.length
         self.state.forget(tick, self._scheme.reach, oldest)
         return decision
+
+    def _announced(self, tick: int, *, empty: bool) -> list[Record]:
+        """The owner record, so that what it carries outlives the topic's retention; and of a tick without answers."""
+        terms = self.state.terms
+        due = tick - self._owner_record_at >= max(1, self._scheme.reach // OWNER_RECORDS_PER_REACH)
+        if terms is None or not (due or empty):
+            return []
+        self._owner_record_at = tick
+        return [self._owner_record(terms, tick if empty else None)]
 
     def close(self) -> None:
         """Let go of the partition."""

@@ -99,8 +99,11 @@ class LedgerState:
         match entry:
             case None:
                 return
-            case StartEntry() | OwnerEntry():
+            case StartEntry():
                 self._fold_terms(entry)
+            case OwnerEntry():
+                self._fold_terms(entry)
+                self._fold_empty(entry.tick)
             case OverTimeEntry() | AtTimesEntry() | HotSpotsEntry():
                 self._fold_answer(entry, record, slots)
 
@@ -122,6 +125,12 @@ class LedgerState:
                 fingerprint=entry.fingerprint,
             )
         self.terms = replace(known, lost_at=later(known.lost_at, lost_at))
+
+    def _fold_empty(self, tick: int | None) -> None:
+        """A tick that had nothing to answer is decided too."""
+        if tick is not None and (self.last_tick is None or tick > self.last_tick):
+            self.last_tick = tick
+            self.last_records.clear()
 
     def _fold_answer(self, entry: _Answer, record: Record, slots: Slots) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:

@@ -118,7 +118,7 @@ class Replay:
         self._scheme = settings.scheme
         self._clock = clock
         self.metrics = Metrics()
-        self.windows: Windows = redis_windows(settings, found)
+        self.windows: Windows = redis_windows(settings, found, clock)
         if not resumes and not self.windows.empty():
             self.windows.close()
             raise NotEmptyError(

@@ -2,12 +2,16 @@
 
 Facts only ever add up: a person was last seen at a watched location in a slot; a person was at a location at a
 designated time. Writing one again, by anyone, in any order, changes nothing. Counts are derived, so none can drift.
+
+Each fact carries its stamp: the slot c in which its record was stamped. The count of tick t holds the facts with
+c ≤ t and no others. A shard's `opened` is a slot: facts stamped up to it are in the windows, later ones wait. The
+reading of tick t opens t and no more. Slot t + 1 is opened when tick t is in the ledger, or when slot t + 1 has closed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -31,27 +35,27 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class ShardFacts:
-    """What a batch of visits adds to one shard.
+    """What the records of one slot add to one shard, packed as `monitor.windows.packing` says.
 
-    `seen`: by registry row, the persons (keyed hashes, 16 bytes) and the last slot of each one's visit.
-    `present`: by designated time, members: the row as 4 bytes, big-endian, then the person's keyed hash.
+    `stamp`: the slot c in which the records were stamped. `seen`: who was last seen at which row in which slot.
+    `present`: who was at which row at which designated time.
     """
 
-    seen: dict[int, tuple[list[bytes], list[int]]] = field(default_factory=dict)
-    present: dict[int, list[bytes]] = field(default_factory=dict)
+    stamp: int
+    seen: bytes = b""
+    present: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What one shard is asked at a tick: (row, first slot of the window) pairs, and designated times."""
+    """What one shard is asked: (row, first slot of the window) pairs, and designated times.
+
+    `tick`: the tick that the counts are for. Without it the question opens nothing: it looks at what is there.
+    """
 
     windows: tuple[tuple[int, int], ...] = ()
     times: tuple[int, ...] = ()
-
-    def with_more(self, other: Question) -> Question:
-        """Both questions as one, nothing asked twice."""
-        windows = tuple(dict.fromkeys((*self.windows, *other.windows)))
-        return Question(windows, tuple(sorted({*self.times, *other.times})))
+    tick: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,9 @@ class Reading:
     it; `trimmed`: so much of the windows was cut off (whole from that slot on); `dropped`: designated times at or
     before this instant are gone. `time`: the store's clock, an instant. `counts`: by (row, first slot), distinct
     people. `present`: by designated time, distinct people by location, aligned with the shard's rows in registry
-    order.
+    order. `settled`: the counts are those of the tick that was asked about, so they hold the facts stamped up to it and
+    no others; False if the store's clock is not in the slot after the tick, if a later slot is open, or if facts wait
+    still (ask again).
     """
 
     progress: Mapping[int, int]
@@ -72,6 +78,7 @@ class Reading:
     time: int
     counts: Mapping[tuple[int, int], int]
     present: Mapping[int, NDArray[np.int64]]
+    settled: bool = True
 
 
 class Windows(Protocol):
@@ -91,15 +98,22 @@ class Windows(Protocol):
     def restart(self, partition: int, offset: int, since: int) -> None:
         """Set the partition's progress in every shard, also back, and raise `since`, in one step."""
 
-    def write(self, spans: Sequence[Span], facts: Mapping[int, ShardFacts]) -> dict[int, int]:
+    def write(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, int]:
         """Add a batch's facts, and advance each shard's progress over the spans if it had reached their starts.
 
-        Data and progress of a shard go in one transaction. Returns, by partition, the lowest progress of all shards
-        afterwards: below a span's start, the consumer has to go back to there.
+        Data and progress of a shard go in one step. A write that advances no progress of a shard stores nothing there.
+        Returns, by partition, the lowest progress of all shards afterwards: below a span's start, the consumer has to
+        go back to there.
         """
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
-        """By shard, everything that a tick needs, read together."""
+        """By shard, everything that a tick needs, read together; opens what the tick counts."""
+
+    def open(self, shards: Sequence[int], slot: int) -> None:
+        """Let facts stamped up to a slot into the windows: the tick before it is in the ledger, so nobody asks for it.
+
+        A slot that has not begun by the store's clock is not opened.
+        """
 
     def tidy(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Cut off what lies before a slot, drop designated times, and renew the expiry of the rest.

@@ -11,7 +11,7 @@ from typing import Final
 
 from monitor.scheme import Scheme, Timed
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The version of what the stores hold; raised when keys, members or scores change their meaning."""
 
 _DIGITS: Final = 16

@@ -1,6 +1,7 @@
 """The name of every key in Redis.
 
-    {name:fingerprint:shard}:meta         hash: p<partition> (progress), since, trimmed, dropped
+    {name:fingerprint:shard}:meta         hash: p<partition> (progress), since, trimmed, dropped, opened, shown
+    {name:fingerprint:shard}:waiting      sorted set: packed facts by the slot that their records were stamped in
     {name:fingerprint:shard}:w:<row>      sorted set: by person (keyed hash, 16 bytes), the last slot seen at the row
     {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes)
     {name:fingerprint:0}:rights           nothing: a script tries here whether its user may run each command
@@ -42,6 +43,10 @@ class Keys:
     def meta(self, shard: int) -> str:
         """The hash that tells how far a shard's facts reach."""
         return f"{self.tag(shard)}:meta"
+
+    def waiting(self, shard: int) -> str:
+        """The sorted set of facts that no tick may count yet."""
+        return f"{self.tag(shard)}:waiting"
 
     @property
     def rights(self) -> str:

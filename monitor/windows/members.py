@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import WindowsError
-from monitor.windows.hashing import HASH_BYTES
+from monitor.windows.packing import MEMBER
 
-_ROW: Final = np.dtype([("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 _REMEDY: Final = (
     "expected only what this service writes. Delete all keys of the service in Redis; the facts are read again from "
     "the input."
@@ -32,9 +31,10 @@ def count_members(members: Collection[bytes], rows: NDArray[np.int64]) -> NDArra
         WindowsError: if a member is not one that we write, for a row of this shard.
     """
     packed = b"".join(members)
-    if len(packed) != len(members) * _ROW.itemsize:
-        raise WindowsError(f"a designated time's set holds members that are not {_ROW.itemsize} bytes long: {_REMEDY}")
-    found = np.frombuffer(packed, _ROW)["row"].astype(np.int64)
+    if len(packed) != len(members) * MEMBER.itemsize:
+        size = MEMBER.itemsize
+        raise WindowsError(f"a designated time's set holds members that are not {size} bytes long: {_REMEDY}")
+    found = np.frombuffer(packed, MEMBER)["row"].astype(np.int64)
     places = np.searchsorted(rows, found)
     if found.size and (places.max() == rows.size or not np.array_equal(rows[places], found)):
         raise WindowsError(f"a designated time's set holds locations of another shard: {_REMEDY}")

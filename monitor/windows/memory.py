@@ -13,45 +13,102 @@ from monitor.clock import Clock
 from monitor.scheme import Scheme
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading, ShardFacts, Span
 from monitor.windows.members import count_members
+from monitor.windows.packing import PRESENT, SEEN
 
 
 @dataclass(slots=True)
 class _Shard:
-    """What is known of one shard."""
+    """What is known of one shard; `opened` is None until it is begun."""
 
     progress: dict[int, int] = field(default_factory=dict)
     since: int = SINCE_EVER
     trimmed: int = SINCE_EVER
     dropped: int = NEVER
+    opened: int | None = None
+    shown: int = SINCE_EVER
+    waiting: set[ShardFacts] = field(default_factory=set)
     seen: dict[int, dict[bytes, int]] = field(default_factory=dict)
     present: dict[int, set[bytes]] = field(default_factory=dict)
 
-    def add(self, facts: ShardFacts) -> None:
-        for row, (persons, slots) in facts.seen.items():
-            last = self.seen.setdefault(row, {})
-            for person, slot in zip(persons, slots, strict=True):
-                last[person] = max(slot, last.get(person, slot))
-        for instant, members in facts.present.items():
-            self.present.setdefault(instant, set()).update(members)
+    def begin(self, slot: int) -> None:
+        """Without `opened` nothing says what the windows hold, so they are emptied."""
+        if self.opened is None:
+            self.seen, self.present, self.waiting = {}, {}, set()
+            self.opened = self.shown = slot - 1
 
-    def advance(self, span: Span) -> int:
+    def opened_in(self, slot: int) -> int:
+        """`opened` as it may be in a slot: no further ahead than the windows need, no further behind than a slot."""
+        opened = slot - 1 if self.opened is None else self.opened
+        self.opened = max(self.shown, slot) if opened > slot else max(opened, slot - 1)
+        return self.opened
+
+    def merge(self, slot: int) -> None:
+        """Put what waits and was stamped up to a slot into the windows."""
+        for facts in [waiting for waiting in self.waiting if waiting.stamp <= slot]:
+            self.add(facts)
+            self.waiting.discard(facts)
+
+    def add(self, facts: ShardFacts) -> None:
+        self.shown = max(self.shown, facts.stamp)
+        for row, ahead, person in np.frombuffer(facts.seen, SEEN).tolist():
+            last = self.seen.setdefault(row, {})
+            last[person] = max(facts.stamp + ahead, last.get(person, facts.stamp + ahead))
+        for instant, row, person in np.frombuffer(facts.present, PRESENT).tolist():
+            if instant > self.dropped:
+                self.present.setdefault(instant, set()).add(int(row).to_bytes(4, "big") + person)
+
+    def advanced(self, span: Span) -> int:
+        """The progress that a span leads to, -1 without any."""
         present = self.progress.get(span.partition, -1)
-        if present >= span.start:
-            present = self.progress[span.partition] = max(present, span.end)
-        return present
+        return max(present, span.end) if present >= span.start else present
+
+    def write(self, spans: Sequence[Span], facts: Sequence[ShardFacts], slot: int) -> list[int]:
+        """Add facts and let progress follow; nothing if no span moves it. The progress by span."""
+        begun = self.opened is not None
+        reached = [self.advanced(span) if begun else -1 for span in spans]
+        moved = {span.partition: to for span, to in zip(spans, reached, strict=True) if to >= 0}
+        if all(self.progress.get(partition) == to for partition, to in moved.items()):
+            return reached
+        opened = self.opened_in(slot)
+        self.merge(opened)
+        for some in facts:
+            if some.stamp <= opened:
+                self.add(some)
+            else:
+                self.waiting.add(some)
+        self.progress |= moved
+        return reached
+
+    def settle(self, tick: int, slot: int) -> bool:
+        """Let the windows hold what a tick counts, if that can be."""
+        if self.opened is None or slot != tick + 1 or self.opened_in(slot) > tick:
+            return False
+        self.merge(tick)
+        return True
+
+    def open(self, to: int, slot: int) -> None:
+        """Let facts stamped up to a slot in, if it has begun."""
+        if self.opened is not None:
+            self.opened = max(self.opened_in(slot), min(to, slot))
+            self.merge(self.opened)
 
     def count(self, row: int, first_slot: int) -> int:
         return sum(slot >= first_slot for slot in self.seen.get(row, {}).values())
 
 
 class MemoryWindows:
-    """`Windows` in memory, thread-safe; lost with the process, and so is its progress."""
+    """`Windows` in memory, thread-safe; lost with the process, and so is its progress. Its clock is the one given."""
 
     def __init__(self, scheme: Scheme, clock: Clock) -> None:
         self._rows = scheme.registry.by_shard
+        self._slots = scheme.slots
+        self._tolerance = 0 if clock.simulated else scheme.tolerance
         self._clock = clock
         self._lock = threading.Lock()
         self._shards = [_Shard() for _ in range(scheme.registry.shards)]
+
+    def _slot(self) -> int:
+        return self._slots.slot_of(self._clock.now())
 
     def progress(self) -> list[dict[int, int]]:
         """By shard: the next offset by input partition, for those that were begun."""
@@ -62,6 +119,7 @@ class MemoryWindows:
         """Where a shard has no progress for the partition, start at an offset and raise its `since`."""
         with self._lock:
             for shard in self._shards:
+                shard.begin(self._slot())
                 if partition not in shard.progress:
                     shard.progress[partition] = offset
                     shard.since = max(shard.since, since)
@@ -70,15 +128,16 @@ class MemoryWindows:
         """Set the partition's progress in every shard, also back, and raise `since`."""
         with self._lock:
             for shard in self._shards:
+                shard.begin(self._slot())
                 shard.progress[partition] = offset
                 shard.since = max(shard.since, since)
 
-    def write(self, spans: Sequence[Span], facts: Mapping[int, ShardFacts]) -> dict[int, int]:
+    def write(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, int]:
         """Add a batch's facts, and advance progress; the lowest progress of all shards by partition."""
         with self._lock:
-            for shard, added in facts.items():
-                self._shards[shard].add(added)
-            return {span.partition: min(shard.advance(span) for shard in self._shards) for span in spans}
+            slot = self._slot()
+            reached = [shard.write(spans, facts.get(number, ()), slot) for number, shard in enumerate(self._shards)]
+            return {span.partition: min(each) for span, *each in zip(spans, *reached, strict=True)}
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """By shard, everything that a tick needs, read together."""
@@ -86,17 +145,30 @@ class MemoryWindows:
             now = self._clock.now()
             return {shard: self._read(shard, question, now) for shard, question in questions.items()}
 
+    def open(self, shards: Sequence[int], slot: int) -> None:
+        """Let facts stamped up to a slot into the windows, if it has begun."""
+        with self._lock:
+            for shard in shards:
+                self._shards[shard].open(slot, self._slot())
+
     def _read(self, number: int, question: Question, now: int) -> Reading:
         shard = self._shards[number]
+        settled = question.tick is None or self._settle(shard, question.tick, now)
+        asked = question if settled else Question()
         return Reading(
             progress=dict(shard.progress),
             since=shard.since,
             trimmed=shard.trimmed,
             dropped=shard.dropped,
             time=now,
-            counts={(row, first): shard.count(row, first) for row, first in question.windows},
-            present={instant: self._present(number, instant) for instant in question.times},
+            counts={(row, first): shard.count(row, first) for row, first in asked.windows},
+            present={instant: self._present(number, instant) for instant in asked.times},
+            settled=settled,
         )
+
+    def _settle(self, shard: _Shard, tick: int, now: int) -> bool:
+        slot = self._slots.slot_of(now)
+        return now >= self._slots.start(slot) + self._tolerance and shard.settle(tick, slot)
 
     def _present(self, number: int, instant: int) -> NDArray[np.int64]:
         return count_members(self._shards[number].present.get(instant, ()), self._rows[number])

@@ -1,14 +1,16 @@
-"""Windows in Redis or Valkey: sets of facts with their progress, one transaction a shard (runtime, section 3).
+"""Windows in Redis or Valkey: sets of facts with their progress, one transaction for each shard.
 
-Data is written and read by plain commands, grouped by key, in a MULTI whose last command is a script: it lets progress
-follow, or tells it. All else is a script alone, which is a transaction too. Scripts are sent as their text each time
-(EVAL), so that a SCRIPT FLUSH changes nothing.
+Facts are written by one script for each shard, which unpacks them and lets progress follow. Counts are read by plain
+commands in a MULTI that begins with a script, which lets the windows hold what the tick counts. All else is a script
+alone, which is a transaction too. Scripts are sent as their text each time (EVAL), so that a SCRIPT FLUSH changes
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from itertools import chain
@@ -23,33 +25,47 @@ from monitor.times import SECOND
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading, ShardFacts, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
 from monitor.windows.members import count_members
+from monitor.windows.packing import PRESENT, SEEN
 from monitor.windows.redis_client import REFUSALS, Client, cluster_nodes, error_code, failure, passes, where
 
 Command = tuple[Any, ...]
 """One command of a transaction, as redis-py takes it: the name, then strings, bytes and integers."""
 
 _LEAST_EXPIRY: Final = 3_600
-_CHUNK: Final = 10_000  # members to a command: a server is busy with one for a few milliseconds at most
+_PORTION: Final = 10_000  # facts that wait together: what is merged at a time is bounded by them
+_SHARED: Final = "slots"
+_BY_ITSELF: Final = ("read", "forget", "rights")  # scripts that need nothing of what the others share
+
+
+def _text(name: str) -> str:
+    return files("monitor.windows").joinpath(f"{name}.lua").read_text(encoding="utf-8")
 
 
 @cache
 def _script(name: str) -> str:
-    return files("monitor.windows").joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    """A script's text; what several share stands behind its first line, which has its flags."""
+    if name in _BY_ITSELF:
+        return _text(name)
+    flags, _, text = _text(name).partition("\n")
+    return f"{flags}\n{_text(_SHARED)}{text}"
 
 
-def _eval(script: str, keys: Sequence[str], *arguments: str | int) -> Command:
+def _eval(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:
     return ("EVAL", _script(script), len(keys), *keys, *arguments)
 
 
 class RedisWindows:
     """`Windows` in Redis, Valkey or a Redis Cluster; thread-safe, as its client is.
 
-    On one server all shards share a transaction, and so a round trip; on a cluster each shard has its own. Needs
-    Valkey, or Redis 7.
+    Each shard's writes and counts are atomic by themselves. Needs Valkey, or Redis 7. `simulated` tells the present
+    instant where the public clock is simulated; without it the server's clock says which slot it is.
     """
 
-    def __init__(self, scheme: Scheme, fingerprint: str, client: Client) -> None:
+    def __init__(
+        self, scheme: Scheme, fingerprint: str, client: Client, simulated: Callable[[], int] | None = None
+    ) -> None:
         self._name = scheme.name
+        self._scheme = scheme
         self._keys = Keys(scheme.name, fingerprint)
         self._rows = scheme.registry.by_shard
         self._all = range(scheme.registry.shards)
@@ -59,6 +75,7 @@ class RedisWindows:
         # delete live facts. The scripts keep facts twice as long as the progress that claims them.
         self._expiry = max(_LEAST_EXPIRY, 2 * (scheme.lookback + scheme.ahead) * scheme.slots.length // SECOND)
         self._client = client
+        self._simulated = simulated
 
     def progress(self) -> list[dict[int, int]]:
         """By shard: the next offset by input partition, for those that were begun."""
@@ -74,37 +91,75 @@ class RedisWindows:
         self._place("restart", partition, offset, since)
 
     def _place(self, script: str, partition: int, offset: int, since: int) -> None:
-        arguments = (f"{PROGRESS}{partition}", offset, since, self._expiry)
-        self._run({shard: _eval(script, [self._keys.meta(shard)], *arguments) for shard in self._all})
+        arguments = (*self._slots(), f"{PROGRESS}{partition}", offset, since)
+        times = self._times_that_may_be_there()
+        self._run({shard: _eval(script, self._every_key(shard, times), *arguments) for shard in self._all})
 
-    def write(self, spans: Sequence[Span], facts: Mapping[int, ShardFacts]) -> dict[int, int]:
-        """Add a batch's facts and advance each shard's progress, in one transaction a shard.
+    def _slots(self) -> tuple[str | int, ...]:
+        """What the scripts take to know which slot it is, and for how long keys are kept."""
+        slots = self._scheme.slots
+        return ("" if self._simulated is None else self._simulated(), slots.origin, slots.length, self._expiry)
+
+    def _times_that_may_be_there(self) -> list[int]:
+        """The designated times that sets may have been made for which have not expired."""
+        now = self.read({0: Question()})[0].time if self._simulated is None else self._simulated()
+        kept = 2 * self._expiry * SECOND
+        return sorted({int(at) for timed in self._scheme.timed for at in timed.times.between(now - kept, now + kept)})
+
+    def _every_key(self, shard: int, times: Iterable[int]) -> list[str]:
+        windows = (self._keys.window(shard, row) for row in self._watched[shard])
+        return [*self._own(shard), *windows, *(self._keys.time(shard, instant) for instant in times)]
+
+    def _own(self, shard: int) -> list[str]:
+        return [self._keys.meta(shard), self._keys.waiting(shard)]
+
+    def write(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, int]:
+        """Add a batch's facts and advance each shard's progress, by one script for each shard.
 
         Returns, by partition, the lowest progress of all shards afterwards, -1 where one has none.
         """
-        nothing = ShardFacts()
-        replies = self._transact({shard: self._writing(shard, spans, facts.get(shard, nothing)) for shard in self._all})
-        lowest = np.array([replies[shard][-1] for shard in self._all]).astype(np.int64).min(axis=0).tolist()
+        advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
+        arguments = (*self._slots(), len(spans), *advance)
+        replies = self._run(
+            {
+                shard: _eval("write", self._own(shard), *arguments, *_portions(facts.get(shard, ())))
+                for shard in self._all
+            }
+        )
+        lowest = np.array([replies[shard] for shard in self._all]).astype(np.int64).min(axis=0).tolist()
         return {span.partition: reached for span, reached in zip(spans, lowest, strict=True)}
 
-    def _writing(self, shard: int, spans: Sequence[Span], facts: ShardFacts) -> list[Command]:
-        windows = {self._keys.window(shard, row): seen for row, seen in facts.seen.items() if seen[0]}
-        times = {self._keys.time(shard, instant): members for instant, members in facts.present.items() if members}
-        advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
-        keys = [self._keys.meta(shard), *windows, *times]
-        return [
-            *(command for key, seen in windows.items() for command in _zadds(key, *seen)),
-            *(("SADD", key, *chunk) for key, members in times.items() for chunk in _chunks(members)),
-            _eval("progress", keys, self._expiry, len(windows), *advance),
-        ]
-
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
-        """By shard, everything that a tick needs, read together."""
-        replies = self._transact({shard: self._asking(shard, question) for shard, question in questions.items()})
-        return {shard: self._reading(shard, question, replies[shard]) for shard, question in questions.items()}
+        """By shard, everything that a tick needs, read together.
+
+        Facts that wait are merged beforehand, in steps that don't keep the server busy for long.
+        """
+        ticks = {shard: asked.tick for shard, asked in questions.items() if asked.tick is not None}
+        settling = {shard: self._settle(shard, tick) for shard, tick in ticks.items()}
+        settled = {shard for shard, reply in self._run(settling).items() if reply == 1}
+        asked = {
+            shard: question if question.tick is None or shard in settled else Question()
+            for shard, question in questions.items()
+        }
+        replies = self._transact({shard: self._asking(shard, question) for shard, question in asked.items()})
+        readings = {shard: self._reading(shard, question, replies[shard]) for shard, question in asked.items()}
+        waiting = settling.keys() - settled
+        return {
+            shard: replace(reading, settled=False) if shard in waiting else reading
+            for shard, reading in readings.items()
+        }
+
+    def _settle(self, shard: int, tick: int) -> Command:
+        tolerance = self._scheme.tolerance if self._simulated is None else 0
+        return _eval("settle", self._own(shard), *self._slots(), tick, tolerance)
+
+    def open(self, shards: Sequence[int], slot: int) -> None:
+        """Let facts stamped up to a slot into the windows, if it has begun."""
+        self._run({shard: _eval("open", self._own(shard), *self._slots(), slot) for shard in shards})
 
     def _asking(self, shard: int, question: Question) -> list[Command]:
         return [
+            *([] if question.tick is None else [self._settle(shard, question.tick)]),
             *(("ZCOUNT", self._keys.window(shard, row), first, "+inf") for row, first in question.windows),
             *(("SMEMBERS", self._keys.time(shard, instant)) for instant in question.times),
             _eval("read", [self._keys.meta(shard)]),
@@ -112,6 +167,7 @@ class RedisWindows:
 
     def _reading(self, shard: int, question: Question, replies: list[Any]) -> Reading:
         *data, (meta, (seconds, microseconds)) = replies
+        settled = question.tick is None or data.pop(0) == 1
         counts, members = data[: len(question.windows)], data[len(question.windows) :]
         fields = _fields(meta)
         return Reading(
@@ -125,6 +181,7 @@ class RedisWindows:
                 instant: count_members(found, self._rows[shard])
                 for instant, found in zip(question.times, members, strict=True)
             },
+            settled=settled,
         )
 
     def tidy(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
@@ -134,7 +191,7 @@ class RedisWindows:
         for shard in shards:
             windows = [self._keys.window(shard, row) for row in self._watched[shard]]
             times = [self._keys.time(shard, instant) for instant in (*drop, *keep)]
-            keys = [self._keys.meta(shard), *windows, *times]
+            keys = [*self._own(shard), *windows, *times]
             work[shard] = _eval("tidy", keys, self._expiry, len(windows), *dropped)
         self._run(work)
 
@@ -215,21 +272,19 @@ class RedisWindows:
             raise failure(error, where(self._client)) from None
 
     def _accept(self, shard: int, replies: Sequence[Any]) -> None:
-        """See that no command failed. One that failed for good is taken for a fact that is missing.
+        """See that no command failed. Where a key holds what is not ours, facts are missing.
 
         Then the shard's progress is dropped, so that nothing is claimed, also after someone deletes a foreign key.
         """
         error = next((reply for reply in replies if isinstance(reply, Exception)), None)
         if error is None:
             return
-        if passes(error):
+        if error_code(error) != "WRONGTYPE":
             raise failure(error, where(self._client))
         with self._plainly():
             dropped = self._execute([_eval("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False)[0]
         if isinstance(dropped, Exception):
             raise failure(dropped, where(self._client))
-        if error_code(error) != "WRONGTYPE":
-            raise failure(error, where(self._client))
         tag = self._keys.tag(shard)
         raise WindowsError(
             f"{where(self._client)}: a key that begins with {tag} holds what is not ours, so facts are missing: "
@@ -238,16 +293,12 @@ class RedisWindows:
         )
 
 
-def _zadds(key: str, persons: list[bytes], slots: list[int]) -> Iterator[Command]:
-    for begin in range(0, len(persons), _CHUNK):
-        end = begin + _CHUNK
-        pairs = zip(slots[begin:end], persons[begin:end], strict=True)
-        yield ("ZADD", key, "GT", *chain.from_iterable(pairs))
-
-
-def _chunks(members: list[bytes]) -> Iterator[list[bytes]]:
-    for begin in range(0, len(members), _CHUNK):
-        yield members[begin : begin + _CHUNK]
+def _portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
+    """What the script takes for each portion: the kind of its facts, their stamp, and the facts."""
+    for some in facts:
+        for kind, packed, size in (("s", some.seen, SEEN.itemsize), ("p", some.present, PRESENT.itemsize)):
+            for begin in range(0, len(packed), _PORTION * size):
+                yield from (kind, some.stamp, packed[begin : begin + _PORTION * size])
 
 
 def _fields(flat: Sequence[bytes]) -> dict[str, str]:

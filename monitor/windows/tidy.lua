@@ -2,9 +2,10 @@
 -- Cut off what no question reaches any more, say so in the shard's hash, and renew the expiry of the rest.
 --
 -- KEYS[1]            meta: the shard's hash
--- KEYS[2..1+w]       the sorted sets of its watched rows
--- KEYS[2+w..1+w+d]   sets of designated times to drop
--- KEYS[2+w+d..]      sets of designated times to keep
+-- KEYS[2]            the facts that wait
+-- KEYS[3..2+w]       the sorted sets of its watched rows
+-- KEYS[3+w..2+w+d]   sets of designated times to drop
+-- KEYS[3+w+d..]      sets of designated times to keep
 -- ARGV[1]            expiry of meta in seconds; facts have twice as long, so that none is gone before the progress that
 --                    claims it
 -- ARGV[2]            w: how many sorted sets
@@ -17,21 +18,14 @@
 
 local windows, dropped = tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local function raise(field, number)
-  local present = redis.call('HGET', KEYS[1], field)
-  if not present or tonumber(present) < tonumber(number) then
-    redis.call('HSET', KEYS[1], field, number)
-  end
-end
-
-raise('trimmed', ARGV[4])
+raise(KEYS[1], 'trimmed', ARGV[4])
 if dropped > 0 then
-  raise('dropped', ARGV[5])
+  raise(KEYS[1], 'dropped', ARGV[5])
 end
-for i = 2, 1 + windows do
+for i = 3, 2 + windows do
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', '(' .. ARGV[4])
 end
-for i = 2 + windows, 1 + windows + dropped do
+for i = 3 + windows, 2 + windows + dropped do
   redis.call('UNLINK', KEYS[i])
 end
 redis.call('EXPIRE', KEYS[1], ARGV[1])

@@ -47,15 +47,15 @@ def test_all_are_named_where_top_is_more_than_there_are(tiny: Tiny, named: dict[
 
 def test_who_is_watched_by_hot_spots_alone_is_applied_until_their_horizon_is_over(tiny: Tiny) -> None:
     #       τ                    τ + 3 h
-    #       02:30 ────────────── 05:30      reported in slot 5: a tick may still ask; in slot 6: none
+    #       02:30 ────────────── 05:30      reported in slot 4: tick 4 asks, as of 05:00; in slot 5: none does
     without_night(tiny)
     tiny.ask_for_the_busiest({"shop": 3})
-    tiny.lines += [f"p5,shop,{AT},2026-01-01T05:10:00Z", f"p6,shop,{AT},2026-01-01T06:10:00Z"]
+    tiny.lines += [f"p5,shop,{AT},2026-01-01T04:59:59Z", f"p6,shop,{AT},2026-01-01T05:00:00Z"]
     tiny.lines += ["p7,shop,2026-01-01T01:20:00Z,2026-01-01T01:40:00Z,"]
     report = tiny.audit()
     assert report.ok, report.violations
     assert report.fates == {"applied": 5, "not_watched": 1, "expired": 1, "dead_letter": 0}
-    assert report.whole_until == 6 + 3
+    assert report.whole_until == 5 + 3
 
 
 def test_a_noisy_count_below_the_count_is_found(tiny: Tiny) -> None:
@@ -182,9 +182,13 @@ def test_who_is_reported_at_two_places_at_once_pays_at_both(tiny: Tiny) -> None:
     assert tiny.audit().paid == 5 + 5 + Fraction(1, 2)  # p3, for the shop at `night` too
 
 
-def test_a_drawing_read_after_its_tick_may_charge_who_was_reported_in_between(tiny: Tiny) -> None:
+@pytest.mark.parametrize("every_tick", [True, False])
+@pytest.mark.parametrize(("reported", "paid"), [("04:59:59.999999", 5), ("05:00:00", 1)])
+def test_a_drawing_charges_exactly_who_was_reported_before_its_as_of(
+    tiny: Tiny, reported: str, paid: int, every_tick: bool
+) -> None:
+    """The last tick about 02:30 closes at 05:00; by the clock the same as where every tick is there."""
     tiny.ask_for_the_busiest({"shop": 3})
     tiny.config = tiny.config.replace('epsilon: "1/3"', 'epsilon: "5"')
-    tiny.lines = [*tiny.lines[:3], f"p5,shop,{AT},2026-01-01T05:10:00Z"]
-    assert tiny.audit().paid == 1
-    assert tiny.audit(every_tick=False).paid == 5
+    tiny.lines = [*tiny.lines[:3], f"p5,shop,{AT},2026-01-01T{reported}Z"]
+    assert tiny.audit(every_tick=every_tick).paid == paid

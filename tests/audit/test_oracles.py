@@ -12,7 +12,7 @@ import pytest
 
 Tiny = Any  # the fixture of conftest.py
 
-MARK = {"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 5}
+MARK = {"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 4}
 NIGHT = "night/2026-01-01T02:30:00Z/0"
 
 
@@ -29,12 +29,12 @@ def test_a_run_without_fault_is_found_to_be_one(tiny: Tiny) -> None:
     report = tiny.audit(fates={"applied": 4, "not_watched": 0, "expired": 0, "dead_letter": 0})
     assert report.ok, report.violations
     assert (report.records, report.ticks, report.first_tick, report.last_tick, report.whole_until) == (10, 7, 0, 6, 6)
-    assert report.safe == 2 + (2 + 1 + 1)  # the park at ticks 0 and 6; two places at tick 2, then one
+    assert report.safe == 3 + (2 + 1 + 1)  # the park at ticks 0, 5 and 6; two places at tick 2, then one
     assert report.noisy == 2
     assert report.answers == {
-        ("walk", "safe"): 2,
+        ("walk", "safe"): 3,
         ("walk", "noisy_count"): 1,
-        ("walk", "paused"): 4,
+        ("walk", "paused"): 3,
         ("night", "complete"): 3,
     }
     assert report.paid == 1
@@ -59,11 +59,6 @@ def test_a_safe_that_is_false_by_one_is_found(tiny: Tiny) -> None:
     assert found(tiny, "safe") == ["walk/park, tick 0: said safe, and there were 2 people or more"]
 
 
-def test_a_visit_counts_from_the_tick_that_closes_the_slot_of_its_report(tiny: Tiny) -> None:
-    tiny.lines.append("p5,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T01:00:00Z")
-    assert tiny.audit().ok
-
-
 def test_a_person_counts_once_however_often_reported(tiny: Tiny) -> None:
     tiny.lines += [tiny.lines[1], "p1,park,2026-01-01T00:20:00Z,,"]
     assert tiny.audit().ok
@@ -82,7 +77,7 @@ def test_an_unknown_snapshot_calls_nothing_safe(tiny: Tiny) -> None:
         tiny[f"{NIGHT}/{tick}"].update(status="unknown", noisy_counts={})
     report = tiny.audit()
     assert report.ok
-    assert report.safe == 2 + 2
+    assert report.safe == 3 + 2
 
 
 @pytest.mark.parametrize(("people", "true"), [(3, True), (4, False)])
@@ -129,21 +124,21 @@ def test_a_noisy_count_below_the_threshold_is_found(tiny: Tiny) -> None:
 
 
 def test_a_pause_one_tick_short_is_found(tiny: Tiny) -> None:
-    # said until 4 where W + A - 1 = 4 ticks must follow tick 1, and answered at tick 5
-    for tick in (1, 2, 3, 4):
-        tiny[f"walk/park/{tick}"]["answers"] = [{**MARK, "until": 4}]
+    # said until 3 where W + F - 1 = 3 ticks must follow tick 1, and answered at tick 4
+    for tick in (1, 2, 3):
+        tiny[f"walk/park/{tick}"]["answers"] = [{**MARK, "until": 3}]
         if tick > 1:
-            tiny[f"walk/park/{tick}"]["resumes_at"] = "2026-01-01T06:00:00Z"
-    tiny.walk(5, "safe", [])
+            tiny[f"walk/park/{tick}"]["resumes_at"] = "2026-01-01T05:00:00Z"
+    tiny.walk(4, "safe", [])
     texts = found(tiny, "budget")
-    assert "walk/park, tick 5: not paused, and the next answer is not affordable: 1 of 1 is spent" in texts
-    assert "walk/park, tick 4: resumes_at is not the as_of of tick 6, the next that can answer" in texts
-    assert "walk/park, tick 1: answers are not the noisy answers that run, each until tick + W + A - 1" in texts
+    assert "walk/park, tick 4: not paused, and the next answer is not affordable: 1 of 1 is spent" in texts
+    assert "walk/park, tick 3: resumes_at is not the as_of of tick 5, the next that can answer" in texts
+    assert "walk/park, tick 1: answers are not the noisy answers that run, each until tick + W + F - 1" in texts
 
 
 def test_a_pause_one_tick_long_is_found(tiny: Tiny) -> None:
-    tiny.walk(6, "paused", [], resumes_at="2026-01-01T08:00:00Z")
-    assert found(tiny, "budget") == ["walk/park, tick 6: paused, and the next answer is affordable"]
+    tiny.walk(5, "paused", [], resumes_at="2026-01-01T07:00:00Z")
+    assert found(tiny, "budget") == ["walk/park, tick 5: paused, and the next answer is affordable"]
 
 
 def test_unknown_does_not_beat_paused(tiny: Tiny) -> None:
@@ -154,26 +149,27 @@ def test_unknown_does_not_beat_paused(tiny: Tiny) -> None:
 
 
 def test_a_second_answer_in_the_pause_is_found_as_more_than_the_location_has(tiny: Tiny) -> None:
-    second = {"tick": 5, "noisy_count": 2, "epsilon": "1", "until": 9}
-    tiny.walk(5, "noisy_count", [MARK, second], noisy_count=2, count_at_most=2, p_value=math.exp(-1))
-    tiny.walk(6, "paused", [second], resumes_at="2026-01-01T11:00:00Z")
+    second = {"tick": 4, "noisy_count": 2, "epsilon": "1", "until": 7}
+    tiny.walk(4, "noisy_count", [MARK, second], noisy_count=2, count_at_most=2, p_value=math.exp(-1))
+    for tick in (5, 6):
+        tiny.walk(tick, "paused", [second], resumes_at="2026-01-01T09:00:00Z")
     assert found(tiny, "budget") == [
-        "walk/park, tick 5: not paused, and the next answer is not affordable: 1 of 1 is spent",
-        "walk/park, tick 5: ε of the answers that run is 2, more than the location's 1",
+        "walk/park, tick 4: not paused, and the next answer is not affordable: 1 of 1 is spent",
+        "walk/park, tick 4: ε of the answers that run is 2, more than the location's 1",
     ]
 
 
 def test_two_answers_a_window_cost_half_each_and_the_pause_ends_with_the_first(tiny: Tiny) -> None:
-    # tick  1   2   3   4   5   6      each answer runs for W + A = 5 ticks
-    #       3   2   ∥   ∥   ∥   safe
-    first = {"tick": 1, "noisy_count": 3, "epsilon": "1/2", "until": 5}
-    second = {"tick": 2, "noisy_count": 2, "epsilon": "1/2", "until": 6}
+    # tick  1   2   3   4   5      each answer runs for W + F = 4 ticks
+    #       3   2   ∥   ∥   safe
+    first = {"tick": 1, "noisy_count": 3, "epsilon": "1/2", "until": 4}
+    second = {"tick": 2, "noisy_count": 2, "epsilon": "1/2", "until": 5}
     tiny.config = tiny.config.replace("window: 3h}", "window: 3h, answers_per_window: 2}")
     tiny.walk(1, "noisy_count", [first], noisy_count=3, count_at_most=3, p_value=math.exp(-1))
     tiny.walk(2, "noisy_count", [first, second], noisy_count=2, count_at_most=2, p_value=math.exp(-0.5))
-    for tick in (3, 4, 5):
-        tiny.walk(tick, "paused", [first, second], resumes_at="2026-01-01T07:00:00Z")
-    tiny.walk(6, "safe", [second])
+    for tick in (3, 4):
+        tiny.walk(tick, "paused", [first, second], resumes_at="2026-01-01T06:00:00Z")
+    tiny.walk(5, "safe", [second])
     for tick in range(7):
         tiny[f"walk/park/{tick}"]["epsilon"] = "1/2"
     report = tiny.audit()
@@ -351,8 +347,30 @@ def test_the_first_twenty_are_listed_and_all_are_counted(tiny: Tiny) -> None:
     assert report.totals["form"] == 3 * 10
 
 
-def test_a_count_read_after_its_tick_may_charge_who_was_reported_in_between(tiny: Tiny) -> None:
-    # p3 at the park, reported in slot 2, the slot in which a service that runs by the clock reads the count of tick 1
-    tiny.lines.append("p3,park,2026-01-01T01:10:00Z,2026-01-01T01:50:00Z,2026-01-01T02:10:00Z")
-    assert tiny.audit().paid == 1
-    assert tiny.audit(every_tick=False).paid == Fraction(3, 2)
+@pytest.mark.parametrize("every_tick", [True, False])
+@pytest.mark.parametrize(
+    ("reported", "counted"), [("01:59:59.999999", True), ("02:00:00", False), ("02:00:00.500000", False)]
+)
+def test_a_count_holds_and_charges_exactly_who_was_reported_before_its_as_of(
+    tiny: Tiny, reported: str, counted: bool, every_tick: bool
+) -> None:
+    """Tick 1 closes at 02:00, and the park has two people then: a third, and an answer of 2; by the clock the same."""
+    mark = {**MARK, "noisy_count": 2}
+    tiny.walk(1, "noisy_count", [mark], noisy_count=2, count_at_most=2, p_value=math.exp(-1))
+    for tick in (2, 3, 4):
+        tiny[f"walk/park/{tick}"]["answers"] = [mark]
+    tiny.lines.append(f"p3,park,2026-01-01T01:10:00Z,2026-01-01T01:50:00Z,2026-01-01T{reported}Z")
+    report = tiny.audit(every_tick=every_tick)
+    assert report.paid == (Fraction(3, 2) if counted else 1)
+    assert report.ok is not counted
+    assert report.violations["noisy_count"] == ["walk/park, tick 1: there were more people than said"] * counted
+
+
+@pytest.mark.parametrize("every_tick", [True, False])
+@pytest.mark.parametrize(("reported", "true"), [("00:59:59.999999", False), ("01:00:00", True)])
+def test_safe_is_judged_by_exactly_who_was_reported_before_its_as_of(
+    tiny: Tiny, reported: str, true: bool, every_tick: bool
+) -> None:
+    """Tick 0 closes at 01:00, with T = 2: a second person at the park makes its "safe" false until then."""
+    tiny.lines.append(f"p5,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T{reported}Z")
+    assert tiny.audit(every_tick=every_tick).ok is true

@@ -69,7 +69,7 @@ class Live:
 
     def audit(self) -> tuple[int, str]:
         """The command's exit code, and what it says."""
-        (self.tiny.folder / "person.key").write_text("a secret of thirty-two characters")
+        (self.tiny.folder / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
         self.tiny.config = self.tiny.config.replace(
             "accept_ahead: 1h}", "accept_ahead: 1h, person_key_file: person.key}"
         )
@@ -125,7 +125,7 @@ def test_of_an_output_whose_beginning_expired_the_first_records_are_taken_at_the
     """What was published before tick 3 is gone, and with it the noisy count of tick 1; later records still tell of it.
 
     tick     0     1     2 │   3     4     5     6
-    says  safe     3       │ paused until 5   safe
+    says  safe     3       │ paused 4   safe  safe
     """
     live.produce()
     live.forget(live.alerts, 4)
@@ -143,18 +143,18 @@ def test_an_input_that_expired_accuses_nobody_and_is_told(live: Live) -> None:
 
 
 def test_a_pause_after_a_lost_ledger_is_as_it_must_be(live: Live) -> None:
-    """All counts as spent at 00:30, in slot 0: paused until W + A = 5 ticks after it."""
+    """All counts as spent at 00:30, in slot 0: paused until W + F = 4 ticks after it."""
     headers = {"ce_id": "owner/0/1", "ce_type": "org.location-monitor.owner", "ce_time": "2026-01-01T00:30:00Z"}
     lost = {"key": "owner/0", "headers": headers, "value": {"lost_at": "2026-01-01T00:30:00Z"}}
     live.tiny.remove("walk/park/0", "walk/park/1")
-    for tick in range(2, 5):
-        live.tiny.walk(tick, "paused", [], resumes_at="2026-01-01T06:00:00Z")
-    live.tiny.walk(5, "safe", [])
+    for tick in range(2, 4):
+        live.tiny.walk(tick, "paused", [], resumes_at="2026-01-01T05:00:00Z")
+    live.tiny.walk(4, "safe", [])
     live.tiny.records.insert(0, lost)
     live.produce()
     code, text = live.audit()
     assert code == 0, text
-    live.tiny.walk(5, "paused", [], resumes_at="2026-01-01T07:00:00Z")
+    live.tiny.walk(4, "paused", [], resumes_at="2026-01-01T06:00:00Z")
     assert not live.tiny.audit(every_tick=False).ok
 
 

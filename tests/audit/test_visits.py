@@ -63,10 +63,10 @@ def test_visits_of_one_person_count_once_where_their_windows_meet(tiny: Tiny) ->
 
 
 FATES = {
-    "applied": "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T03:59:59Z",
-    "expired": "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T04:00:00Z",
-    "applied at the designated time": "p1,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,2026-01-01T05:59:59Z",
-    "expired at the designated time": "p1,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,2026-01-01T06:00:00Z",
+    "applied": "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T02:59:59Z",
+    "expired": "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T03:00:00Z",
+    "applied at the designated time": "p1,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,2026-01-01T04:59:59Z",
+    "expired at the designated time": "p1,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,2026-01-01T05:00:00Z",
     "not_watched": "p1,shop,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,",
     "dead_letter: no such place": "p1,nowhere,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,",
     "dead_letter: left before": "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:09:00Z,",
@@ -82,7 +82,7 @@ FATES = {
 
 @pytest.mark.parametrize("what", FATES)
 def test_each_visit_has_the_fate_that_the_interface_gives_it(tiny: Tiny, what: str) -> None:
-    # a visit is applied if the tick before its report's slot, or a later one, can ask about it
+    # a visit is applied if the tick that closes its report's slot, or a later one, can ask about it
     before = tiny.audit().fates
     tiny.lines.insert(1, FATES[what])
     after = tiny.audit().fates

@@ -22,6 +22,7 @@ from monitor.check import (
 )
 from monitor.check_text import render
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
+from monitor.connections import MAX_RECORD_BYTES
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
 from monitor.privacy.odds import false_alarm, over_updates
 from monitor.times import DAY, HOUR
@@ -89,7 +90,7 @@ def test_single_instants_are_counted_wherever_they_are(evening: Callable[..., At
 
 
 def test_the_payments_are_those_of_the_model_written_by_hand() -> None:
-    """Period 14 days: H = 337, W = 336, A = 2, N = 674 = 1·338 + 336 ticks, for k = 1 and 2; 15 evenings."""
+    """Period 14 days: H = 337, W = 336, F = 1, N = 673 = 1·337 + 336 ticks, for k = 1 and 2; 15 evenings."""
     hubs, clinics, evenings, busiest = charges(city())
     assert hubs.amount == Fraction(2) * (1 * 1 + 1)
     assert clinics.amount == Fraction(1, 2) * (2 * 1 + 2)
@@ -106,7 +107,7 @@ def test_a_report_sums_all_monitors_and_writes_the_sum_out() -> None:
     assert "Sum: 4 + 2 + 15/4 + 5 = 59/4 ≤ 15." in text
     assert "e^14.75 = 2,545,913 times" in text
     assert "one place at a time" in text
-    assert "N = H + W + A - 1 = 674" in " ".join(text.split())
+    assert "N = H + W + F - 1 = 673" in " ".join(text.split())
 
 
 def test_more_than_is_stated_is_refused_with_the_sum() -> None:
@@ -129,20 +130,33 @@ def test_unknown_locations_and_overspending_are_listed_together() -> None:
     assert "Did you mean 'clinic-2'?" in str(caught.value)
 
 
+def test_answers_that_fit_no_record_are_refused_with_what_makes_them_smaller() -> None:
+    """64 MiB is the most that is sent: 120,000 ids of 250 quotes, which JSON doubles, make more in one shard."""
+    config = city(SERVICE__SHARDS="1")
+    wide = tuple(Location(f"{number:06}" + '"' * 250) for number in range(120_000))
+    with pytest.raises(ConfigError) as caught:
+        check(config, (*registry(config), *wide))
+    (problem,) = caught.value.problems
+    assert (problem.key, problem.value) == ("service.shards", "1")
+    assert f"records of at most {MAX_RECORD_BYTES} bytes, but the largest answer may have 68" in problem.expected
+    assert "would fit 1 MB with 69 shards" in problem.expected
+    assert check(city(SERVICE__SHARDS="16"), (*registry(config), *wide)).locations == 120_200
+
+
 def test_a_pause_lasts_a_window_and_what_visits_may_be_ahead() -> None:
-    # tick     t     t + 1 …                       t + W + A
-    # answer   z     paused, W + A - 1 ticks       next
+    # tick     t     t + 1 …                       t + W + F
+    # answer   z     paused, W + F - 1 ticks       next
     config = city()
     hubs, clinics, evenings, _busiest = check(config, registry(config)).monitors
     assert hubs.pause is not None
-    assert (hubs.pause.ticks, hubs.pause.duration) == (336 + 2, 14 * DAY + 2 * HOUR)
+    assert (hubs.pause.ticks, hubs.pause.duration) == (336 + 1, 14 * DAY + HOUR)
     assert clinics.pause is not None
     assert clinics.pause.answers == 2
     assert evenings.pause is None
     text = " ".join(text_of(check(config, registry(config))).split())
-    assert "the next answer comes W + A = 338 ticks (14 days 2 hours) later" in text
-    assert "up to 2 noisy answers in any W + A = 338 ticks" in text
-    assert "the next answer comes 337 ticks (14 days 1 hour) after the last" in text
+    assert "the next answer comes W + F = 337 ticks (14 days 1 hour) later" in text
+    assert "up to 2 noisy answers in any W + F = 337 ticks" in text
+    assert "the next answer comes 336 ticks (14 days) after the last" in text
 
 
 def test_false_alarms_are_told_for_each_distinct_epsilon_of_an_answer() -> None:
@@ -199,7 +213,7 @@ def test_a_threshold_of_one_has_one_count_below_it() -> None:
 
 def test_answers_that_can_never_be_given_are_warned_of() -> None:
     config = city(MONITORS__1__ANSWERS_PER_WINDOW="400", MONITORS__1__THRESHOLD="50000", PRIVACY__EPSILON="100")
-    assert any("only 338 ticks" in warning for warning in check(config, registry(config)).warnings)
+    assert any("only 337 ticks" in warning for warning in check(config, registry(config)).warnings)
 
 
 def test_passwords_over_connections_in_clear_are_warned_of() -> None:
@@ -211,6 +225,60 @@ def test_passwords_over_connections_in_clear_are_warned_of() -> None:
     report = check(config, registry(config))
     assert [warning.partition(":")[0] for warning in report.warnings] == ["kafka", "redis"]
     assert "hunter2" not in text_of(report) + report.to_json() + repr(report)
+
+
+def test_a_default_stay_that_puts_one_person_at_many_places_at_once_is_warned_of() -> None:
+    """Six check-ins ten minutes apart, each for an hour: six places, and six times ε at one designated time."""
+    config = city(VISITS__DEFAULT_STAY="1h")
+    report = check(config, registry(config))
+    (warning,) = report.warnings
+    assert warning == (
+        "visits: A visit without left_at lasts for visits.default_stay (1h): who checks in elsewhere every 10m without "
+        "saying when they left is at 6 places at a designated time, and pays there 6 times. In the period that may be "
+        "117/2, not 59/4 (evening, busiest). Have left_at reported, or set default_stay to 20m or less."
+    )
+    assert warning in " ".join(text_of(report).split())
+    tree = json.loads(report.to_json())
+    assert tree["warnings"] == [warning]
+    assert tree["overlap"] == {
+        "default_stay": "1h",
+        "check_ins_apart": "10m",
+        "places_at_once": 6,
+        "may_pay": str(Fraction(59, 4) + 5 * (15 * Fraction(1, 4) + 15 * Fraction(1, 3))),
+    }
+
+
+@pytest.mark.parametrize(("stay", "places"), [("1ms", 1), ("10m", 1), ("10m1ms", 2), ("20m", 2)])
+def test_a_short_default_stay_is_told_of_without_a_warning(stay: str, places: int) -> None:
+    """On the way from one place to the next anybody may be at two."""
+    config = city(VISITS__DEFAULT_STAY=stay)
+    report = check(config, registry(config))
+    assert report.warnings == ()
+    assert report.overlap is not None
+    assert report.overlap.places == places
+    told = "do not overlap" if places == 1 else "is at 2 places at a designated time, and pays there 2 times"
+    assert told in " ".join(text_of(report).split())
+
+
+def test_a_default_stay_costs_nobody_more_without_designated_times() -> None:
+    """The sum of `over_time` takes everyone to be everywhere already."""
+    config = city(
+        VISITS__DEFAULT_STAY="14d",
+        MONITORS=json.dumps(
+            [
+                {
+                    "name": "hubs",
+                    "kind": "over_time",
+                    "locations": ["station-1"],
+                    "epsilon": "1",
+                    "threshold": 60,
+                    "window": "14d",
+                }
+            ]
+        ),
+    )
+    report = check(config, registry(config))
+    assert (report.overlap, report.warnings) == (None, ())
 
 
 def test_ids_with_a_space_at_an_end_are_warned_of() -> None:
@@ -227,7 +295,7 @@ def test_the_report_for_programs_is_exact_json() -> None:
     assert (tree["stated"], tree["total"], tree["warnings"]) == ("15", "59/4", [])
     hubs = tree["monitors"][0]
     assert (hubs["name"], hubs["epsilon"], hubs["charge"]["amount"]) == ("hubs", "2", "4")
-    assert hubs["pause"] == {"ticks": 338, "duration": "14d2h", "answers": 1}
+    assert hubs["pause"] == {"ticks": 337, "duration": "14d1h", "answers": 1}
     assert hubs["odds"][0].keys() == {"epsilon", "locations", "people", "per_update", "over_updates"}
     assert "one place at a time" in tree["assumption"]
 

@@ -34,7 +34,7 @@ from tests.faults.processes import Instance, until
 from tests.faults.reading import plain_consumer
 from tests.faults.traffic import Traffic
 
-KEY: Final = "0123456789abcdef0123456789abcdef"
+KEY: Final = "x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE"
 SLOT: Final = 2 * SECOND
 ORIGIN: Final = "2026-01-01T00:00:00+00:00"
 PLACES: Final = (*(f"edge-{n}" for n in range(6)), "murmur-0", "murmur-1", "yard-0", "yard-1", "void")

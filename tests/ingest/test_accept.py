@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from monitor.scheme import Scheme
 from monitor.times import DAY, HOUR, MINUTE, SECOND, format_instant, parse_instant
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import PersonHasher
+from tests.windows.packed import Present, Seen, present_in, seen_in
 
 Visit = tuple[str, str, int, int]
 
@@ -25,8 +27,8 @@ Visit = tuple[str, str, int, int]
 class Expected:
     """Facts as sets, fates, and reasons by (record, index)."""
 
-    seen: set[tuple[int, int, bytes, int]] = field(default_factory=set)
-    present: set[tuple[int, int, bytes]] = field(default_factory=set)
+    seen: set[Seen] = field(default_factory=set)
+    present: set[Present] = field(default_factory=set)
     fates: Counter[str] = field(default_factory=Counter)
     refused: list[tuple[int, int, Reason]] = field(default_factory=list)
 
@@ -49,17 +51,17 @@ def judge(scheme: Scheme, hasher: PersonHasher, visit: Visit, current: int, expe
     windows = [monitor.window for monitor in scheme.over_time if row in monitor.rows]
     if windows:
         once = True
-        if last >= current - max(windows):
+        if last >= current - max(windows) + 1:
             can = True
-            expected.seen.add((shard, row, hasher(person), last))
+            expected.seen.add(Seen(current, shard, row, hasher(person), last))
     for monitor in scheme.at_times:
         for instant in monitor.times.between(arrived, left).tolist():
             once = True
             ticks = range(first - 2, current + 200)
             final = max(tick for tick in ticks if slots.as_of(tick) <= instant + monitor.horizon)
-            if final >= current - 1:
+            if final >= current:
                 can = True
-                expected.present.add((shard, instant, row.to_bytes(4, "big") + hasher(person)))
+                expected.present.add(Present(current, shard, instant, row, hasher(person)))
     expected.fates["applied" if can else "expired" if once else "not_watched"] += 1
     return None
 
@@ -92,16 +94,8 @@ def run(scheme: Scheme, hasher: PersonHasher, batches: list[tuple[int, list[Visi
 
 def check(scheme: Scheme, hasher: PersonHasher, batches: list[tuple[int, list[Visit]]]) -> Accepted:
     accepted, expected = run(scheme, hasher, batches)
-    facts = accepted.facts.items()
-    seen = {
-        (shard, row, person, last)
-        for shard, some in facts
-        for row, (people, slots) in some.seen.items()
-        for person, last in zip(people, slots, strict=True)
-    }
-    present = {(shard, at, member) for shard, some in facts for at, found in some.present.items() for member in found}
-    assert seen == expected.seen
-    assert present == expected.present
+    assert set(seen_in(accepted.facts)) == expected.seen
+    assert set(present_in(accepted.facts)) == expected.present
     assert [(refusal.record, refusal.index, refusal.reason) for refusal in accepted.refused] == expected.refused
     counted = {**dict.fromkeys(accepted.fates, 0), **expected.fates, "dead_letter": len(expected.refused)}
     assert accepted.fates == counted
@@ -155,17 +149,43 @@ def test_a_stay_beyond_f_slots_is_cut_for_windows_and_designated_times(scheme: S
     """At c = 11:00, F = 1: [12:59 ──── cut at 13:00 ╎···· 20:00); 13:30 is designated, and not covered."""
     c = scheme.slots.slot_of(at("11:30:00"))
     accepted = check(scheme, hasher, [(c, [("p", "inn", at("12:59:00"), at("20:00:00"))])])
-    (facts,) = accepted.facts.values()
-    assert facts.seen[0][1] == [c + 1]
-    assert facts.present == {}
+    assert [fact.last for fact in seen_in(accepted.facts)] == [c + 1]
+    assert list(present_in(accepted.facts)) == []
 
 
 def test_a_visit_is_asked_about_as_long_as_its_last_slot_is_in_reach(scheme: Scheme, hasher: PersonHasher) -> None:
-    """The tick of slot c - 1, decided during c, holds the W slots c - W … c - 1."""
+    """Tick c, the first that counts what is stamped in slot c, holds the W slots c - W + 1 … c."""
     slot = scheme.slots.slot_of(at("05:00:00"))
     for location, window in (("inn", 3), ("bath", 8), ("駅", 8)):
-        assert one(scheme, hasher, location, at("05:10:00"), at("05:20:00"), slot + window) == "applied"
-        assert one(scheme, hasher, location, at("05:10:00"), at("05:20:00"), slot + window + 1) == "expired"
+        assert one(scheme, hasher, location, at("05:10:00"), at("05:20:00"), slot + window - 1) == "applied"
+        assert one(scheme, hasher, location, at("05:10:00"), at("05:20:00"), slot + window) == "expired"
+
+
+def counts_at(scheme: Scheme, tick: int, location: str, left: int, last: int) -> Iterator[bool]:
+    """Whether each monitor's count at a tick holds a visit with this last slot, stamped in the tick's slot or before.
+
+    The visit is in its last slot's last microsecond, and so covers the designated times after which it leaves.
+    """
+    row, as_of = scheme.registry.ids.index(location), scheme.slots.as_of(tick)
+    for over in scheme.over_time:
+        yield row in over.rows and last >= scheme.window_start(over.window, tick)
+    for timed in scheme.at_times:
+        yield any(left - 1 == instant for instant in timed.live(as_of))
+
+
+@pytest.mark.parametrize("location", ["inn", "bath", "駅", "mill"])
+@pytest.mark.parametrize("left", ["05:20:00", "09:00:01", "12:00:00.000001", "12:30:00.000001", "13:30:00.000001"])
+def test_what_is_applied_is_what_some_tick_can_count(
+    scheme: Scheme, hasher: PersonHasher, location: str, left: str
+) -> None:
+    """For every slot of the report: applied exactly if a tick of that slot or later holds the visit in a count."""
+    end = at(left)
+    last = scheme.slots.slot_of(end - 1)
+    for current in range(last - scheme.ahead, last + 30):
+        ticks = range(current, current + 40)
+        counted = any(any(counts_at(scheme, tick, location, end, last)) for tick in ticks)
+        fate = one(scheme, hasher, location, end - 1, end, current)
+        assert (fate == "applied") == counted, (location, left, current - last)
 
 
 def test_a_designated_time_is_covered_from_arrival_until_just_before_leaving(
@@ -183,10 +203,10 @@ def test_a_designated_time_of_two_monitors_is_one_fact_for_the_longer_horizon(
 ) -> None:
     """noon: 12:00 with 2 h; late: 12:00 with 24 h. The last tick is that of as_of 12:00 on the next day."""
     noon = at("12:00:00")
-    c = scheme.slots.slot_of(noon + DAY)
+    c = scheme.slots.slot_of(noon + DAY) - 1
     accepted = check(scheme, hasher, [(c, [("p", "mill", noon, noon + 1)])])
-    (facts,) = accepted.facts.values()
-    assert facts.present == {noon: [(3).to_bytes(4, "big") + hasher("p")]}
+    (shard,) = accepted.facts
+    assert list(present_in(accepted.facts)) == [Present(c, shard, noon, 3, hasher("p"))]
     assert one(scheme, hasher, "mill", noon, noon + 1, c + 1) == "expired"
 
 
@@ -195,8 +215,8 @@ def test_a_stay_of_half_a_century_adds_no_more_than_what_is_still_asked(scheme: 
     visits = [("p", "farm", parse_instant("1970-01-01T00:00:00Z") + n, at("12:30:00")) for n in range(3)]
     columns = decode_records([as_record(visits)], scheme.default_stay)
     accepted = accept(scheme, hasher, columns, np.array([c]))
-    (facts,) = accepted.facts.values()
-    assert {instant: len(found) for instant, found in facts.present.items()} == {at("09:00:00"): 3, at("12:00:00"): 3}
+    held = Counter(fact.instant for fact in present_in(accepted.facts))
+    assert held == {at("09:00:00"): 3, at("12:00:00"): 3}
     assert accepted.fates["applied"] == 3
 
 
@@ -225,21 +245,7 @@ def test_a_visit_is_judged_alike_whatever_comes_with_it(scheme: Scheme, hasher: 
 
     def members(some: list[Visit]) -> Counter[tuple[object, ...]]:
         accepted = check(scheme, hasher, [(c, some)])
-        return Counter(
-            [
-                (shard, at, one)
-                for shard, facts in accepted.facts.items()
-                for at, found in facts.present.items()
-                for one in found
-            ]
-        ) + Counter(
-            [
-                (shard, row, one, last)
-                for shard, facts in accepted.facts.items()
-                for row, seen in facts.seen.items()
-                for one, last in zip(*seen, strict=True)
-            ]
-        )
+        return Counter([*seen_in(accepted.facts), *present_in(accepted.facts)])
 
     together = members(visits)
     apart: Counter[tuple[object, ...]] = Counter()
@@ -280,6 +286,6 @@ def test_a_refused_visit_is_told_as_it_was_sent(scheme: Scheme, hasher: PersonHa
 @pytest.mark.parametrize("values", [[], [b'{"visits": []}'], [None]])
 def test_nothing_is_accepted_of_nothing(scheme: Scheme, hasher: PersonHasher, values: list[bytes | None]) -> None:
     accepted = accept(scheme, hasher, decode_records(values, SECOND), np.zeros(len(values), np.int64))
-    facts: dict[int, ShardFacts] = {}
+    facts: dict[int, list[ShardFacts]] = {}
     assert accepted.facts == facts
     assert accepted.fates["dead_letter"] == values.count(None)

@@ -462,6 +462,37 @@ def test_a_store_that_forgets_a_loss_by_failing_over_is_told_again(
     assert world.seen.recoveries["log_lost_records"] == 2
 
 
+def test_a_loss_told_again_raises_no_shard_that_fell_back_too(
+    world: World, drain: Drain, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two nodes of a cluster fail over at once: one has progress of before the loss, the other has lost the last batch.
+
+    log          |--- 3 ---|  … 4
+    inn's shard  90           4        1   and not the facts of 1 to 4: to be read again from 1
+    others       90           4        90  (failed over)
+    """
+    monkeypatch.setattr(reader_module, "LOOK_SECONDS", 0.0)
+    world.create()
+    world.put(persons(3))
+    first = world.reader()
+    drain(world, first)
+    world.close_reader(first)
+    inn = int(world.scheme.registry.shard[0])
+    for shard in range(4):
+        world.raw.hset(world.meta(shard), "p0", 90)
+    reader = world.reader()
+    eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
+    world.put(persons(1, "after"))
+    drain(world, reader)
+    for shard in range(4):
+        world.raw.hset(world.meta(shard), mapping={"p0": 1 if shard == inn else 90, "since": SINCE_EVER})
+    world.raw.delete(Keys(world.scheme.name, FINGERPRINT).window(inn, 0))
+    eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 2)[1])
+    drain(world, reader)
+    assert world.windows.progress() == [{0: 4}] * 4
+    assert world.count("inn", NOW_SLOT) == 3  # those of the records 1, 2 and 3
+
+
 @pytest.mark.parametrize(("kept", "read_from"), [(2, 2), (None, 0)])
 def test_a_log_that_was_cut_below_what_was_read_makes_counts_whole_only_later(
     world: World,

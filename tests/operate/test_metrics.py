@@ -17,6 +17,7 @@ NAMES = {
     "location_monitor_visits_total": {"fate"},
     "location_monitor_records_total": set(),
     "location_monitor_dead_letters_total": {"reason"},
+    "location_monitor_people_at_several_places_total": set(),
     "location_monitor_ticks_total": {"monitor", "outcome"},
     "location_monitor_answers_total": {"monitor", "status"},
     "location_monitor_recoveries_total": {"cause"},
@@ -34,6 +35,7 @@ def metrics() -> Metrics:
     made = Metrics()
     fates = {"applied": 3, "not_watched": 2, "expired": 1, "dead_letter": 2}
     made.batch(5, fates, ["not_json", "unknown_location", "not_json"], 0.02)
+    made.several_places(2)
     made.lag({0: 7, 3: 0})
     made.recovery("takeover")
     made.tick(1_767_225_600.0, {"stations": "decided"}, {("stations", "safe"): 4, ("stations", "paused"): 1})
@@ -83,6 +85,7 @@ def test_what_happened_is_counted(metrics: Metrics) -> None:
     ]
     assert value("dead_letters_total", reason="not_json") == 2
     assert value("dead_letters_total", reason="unknown_location") == 1
+    assert value("people_at_several_places_total") == 2
     assert value("recoveries_total", cause="takeover") == 1
     for monitor, outcome in (
         ("stations", "decided"),

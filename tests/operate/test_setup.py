@@ -17,6 +17,7 @@ from monitor.embedded import EmbeddedValkey
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.operate.preflight import survey
 from monitor.operate.setup import Beginning, Made, loss_dated, redis_time
+from monitor.operate.topics import describe, needs
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.release.decide import Evidence
 from monitor.release.owner import LedgerPlace, Owner
@@ -181,13 +182,28 @@ def test_the_number_of_partitions_is_what_any_that_survived_says(
     assert terms(connections, scheme, ledger, 0) == Terms("town", 2, now)
 
 
-def test_a_number_of_shards_that_does_not_go_with_the_partitions_begins_nothing(
-    create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+def test_a_number_of_shards_that_does_not_go_with_the_partitions_makes_nothing(
+    create: Create, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
-    """It could never be changed without moving places away from what they have spent."""
+    """It could never be changed without moving places away from what they have spent; no topic is left half begun."""
     with pytest.raises(LedgerError, match=r"service\.shards is 3.*expected a multiple of 2, such as 2 or 4"):
         create(scheme=replace(scheme, registry=Registry(scheme.registry.ids, 3)))
-    assert terms(connections, scheme, kafka_settings.topics.alerts) is None
+    assert describe(admin, [name for _, name in kafka_settings.topics]) == {}
+
+
+def test_the_shards_go_with_the_partitions_that_are_there_not_with_those_that_would_be_made(
+    create: Create, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+) -> None:
+    """The output topic was made by hand with three partitions: two shards don't go with them, three do."""
+    ledger = kafka_settings.topics.alerts
+    _, alerts, _ = needs(scheme, kafka_settings, simulated=False)
+    configs = {setting.key: setting.create for setting in alerts.settings}
+    made = {"num_partitions": 3, "replication_factor": 1, "configs": configs}
+    admin.create_topics({ledger: made}, wait_for_metadata=True)
+    with pytest.raises(LedgerError, match=r"service\.shards is 2.*expected a multiple of 3, such as 3"):
+        create()
+    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}
+    assert create(scheme=replace(scheme, registry=Registry(scheme.registry.ids, 3))).partitions == (0, 1, 2)
 
 
 class TestLossDated:
@@ -241,10 +257,11 @@ def test_another_services_ledger_is_not_begun(
 def test_a_topic_with_wrong_settings_is_not_begun(
     create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
-    """It was there before; what is wrong is said, and the ledger stays uninitialised."""
+    """It was there before; what is wrong is said, the ledger stays uninitialised, and no other topic is made."""
     ledger = kafka_settings.topics.alerts
     compacted = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
     admin.create_topics({ledger: compacted}, wait_for_metadata=True)
     with pytest.raises(TopicError, match=r"cleanup\.policy is compact: expected delete"):
         create()
     assert terms(connections, scheme, ledger) is None
+    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}

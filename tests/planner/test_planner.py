@@ -48,7 +48,7 @@ def power(epsilon: Fraction, distance: int) -> Decimal:
 
 
 def paid(plan: Plan, slots: int) -> Fraction:
-    """What a person pays in H slots, by counting the most answers that N = H + W + A - 1 ticks hold one by one."""
+    """What a person pays in H slots, by counting the most answers that N = H + W + F - 1 ticks hold one by one."""
     reach, k = plan.design.reach, plan.design.answers
     answered: list[int] = []
     for tick in range(slots + reach - 1):
@@ -273,11 +273,11 @@ def test_the_silent_share_is_that_of_the_chain_of_all_patterns(alarm: float, ans
 
 
 def test_silence_lasts_from_the_last_alarm_in_a_row_to_the_next_answer() -> None:
-    # k = 2, W + A = 5   tick  0 1 2 3 4 5
+    # k = 2, W + F = 5   tick  0 1 2 3 4 5
     #                          ! ! . . . ?        the next answer 4 ticks after the last
-    assert Plan(OverTime(HOUR, 4, 0, 2), Fraction(1), 5).silence == 4 * HOUR
-    assert Plan(OverTime(HOUR, 4, 0, 1), Fraction(1), 5).silence == 5 * HOUR
-    assert Plan(OverTime(HOUR, 4, 0, 5), Fraction(1), 5).silence == 0
+    assert Plan(OverTime(HOUR, 4, 1, 2), Fraction(1), 5).silence == 4 * HOUR
+    assert Plan(OverTime(HOUR, 4, 1, 1), Fraction(1), 5).silence == 5 * HOUR
+    assert Plan(OverTime(HOUR, 4, 1, 5), Fraction(1), 5).silence == 0
 
 
 def test_the_picture_is_well_formed_and_holds_the_curves(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -11,8 +12,8 @@ from monitor.errors import EpsilonError, PrivacyError
 from monitor.privacy.over_time import Mark, OverTimeRule, extended, may_answer, p_value, resumes_at, running, step
 
 ONE = Fraction(1)
-RULE = OverTimeRule(ONE, answers=1, threshold=5, window=3, ahead=1)  # W + A = 5
-TWICE = OverTimeRule(ONE, answers=2, threshold=5, window=3, ahead=1)
+RULE = OverTimeRule(ONE, answers=1, threshold=5, window=3, ahead=2)  # W + F = 5
+TWICE = OverTimeRule(ONE, answers=2, threshold=5, window=3, ahead=2)
 
 
 def statuses(rule: OverTimeRule, ticks: range, count: int | None, lost_tick: int | None = None) -> str:
@@ -26,9 +27,9 @@ def statuses(rule: OverTimeRule, ticks: range, count: int | None, lost_tick: int
     return said
 
 
-def test_a_noisy_answer_pauses_for_w_plus_a_minus_one_ticks() -> None:
+def test_a_noisy_answer_pauses_for_w_plus_f_minus_one_ticks() -> None:
     """
-    W = 3, A = 2.
+    W = 3, F = 2.
 
         tick    0  1  2  3  4  5
         answer  z  p  p  p  p  z
@@ -38,7 +39,7 @@ def test_a_noisy_answer_pauses_for_w_plus_a_minus_one_ticks() -> None:
 
 def test_two_answers_a_window_each_cost_half() -> None:
     """
-    W + A = 5 consecutive ticks hold two answers.
+    W + F = 5 consecutive ticks hold two answers.
 
         tick    0  1  2  3  4  5  6  7  8  9
         answer  z  z  p  p  p  z  z  p  p  p
@@ -95,16 +96,30 @@ def test_marks_ahead_of_the_clock_run() -> None:
 
 
 def test_a_longer_window_lengthens_running_marks_and_a_shorter_one_changes_nothing() -> None:
-    """A mark runs until max(until, tick + W + A - 1) with the present W and A."""
+    """A mark runs until max(until, tick + W + F - 1) with the present W and F."""
     long = OverTimeRule(ONE, 1, 5, window=9, ahead=0)
     short = OverTimeRule(ONE, 1, 5, window=1, ahead=0)
     marks = (Mark(2, 6, ONE, 6),)
-    assert [mark.until for mark in extended(long, marks)] == [11]
+    assert [mark.until for mark in extended(long, marks)] == [10]
     assert extended(short, marks) == marks
     paused = step(long, marks, 10, 0, 0)
-    assert (paused.status, paused.resumes_at, paused.marks) == ("paused", 12, extended(long, marks))
+    assert (paused.status, paused.resumes_at, paused.marks) == ("paused", 11, extended(long, marks))
     assert step(short, marks, 6, 0, 0).status == "paused"
     assert step(short, marks, 7, 0, 0).status == "safe"
+
+
+def test_a_mark_of_the_build_that_counted_after_its_tick_runs_one_tick_longer_under_a_changed_rule() -> None:
+    """Its count may hold a visit of slot tick + 1; what it says itself is no shorter, and the flag is kept."""
+    later = OverTimeRule(ONE, 1, 5, window=9, ahead=0)
+    earlier = Mark(2, 6, ONE, 6, counted_after=True)
+    assert [mark.until for mark in extended(later, (earlier, replace(earlier, counted_after=False)))] == [
+        2 + later.reach,
+        1 + later.reach,
+    ]
+    assert [mark.counted_after for mark in step(later, (earlier,), 10, 0, 0).marks] == [True]
+    assert step(later, (earlier,), 2 + later.reach, 0, 0).status == "paused"
+    assert step(later, (earlier,), 3 + later.reach, 0, 0).status == "safe"
+    assert extended(OverTimeRule(ONE, 1, 5, window=1, ahead=0), (earlier,)) == (earlier,)
 
 
 def test_a_smaller_epsilon_waits_until_earlier_marks_leave_room() -> None:
@@ -115,9 +130,9 @@ def test_a_smaller_epsilon_waits_until_earlier_marks_leave_room() -> None:
     assert step(OverTimeRule(ONE, 1, 5, 3, 1), marks, 4, 9, 0).status == "paused"
 
 
-def test_a_lost_ledger_counts_as_spent_for_w_plus_a_ticks() -> None:
+def test_a_lost_ledger_counts_as_spent_for_w_plus_f_ticks() -> None:
     """
-    Lost at tick 2: nothing is answered before tick 2 + W + A = 7, whatever was published.
+    Lost at tick 2: nothing is answered before tick 2 + W + F = 7, whatever was published.
 
         tick    0  1  2  3  4  5  6  7  8
         answer  p  p  p  p  p  p  p  s  s

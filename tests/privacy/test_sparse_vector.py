@@ -208,7 +208,7 @@ def test_algorithm_4_is_the_instance_with_one_charged_answer_a_location(one_side
 
 @pytest.mark.parametrize("answers", [1, 2, 3])
 def test_algorithm_3_is_the_instance_with_k_charged_answers_a_window(answers: int) -> None:
-    """Within W + A ticks: the same answers from the same noise, and a pause where the other ends."""
+    """Within W + F ticks: the same answers from the same noise, and a pause where the other ends."""
     over_time = OverTimeRule(ONE, answers, THRESHOLD, window=4, ahead=0)
     rule = SparseVectorRule(ONE, answers)
     assert over_time.answer_epsilon == rule.noise_epsilon

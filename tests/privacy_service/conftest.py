@@ -1,7 +1,7 @@
 """The whole service in memory, its noise enumerated: records → reader → windows → decisions → ledger.
 
 Everything between what is reported and what is published is the service's own code; noise alone is given. What a
-tick reads follows from the records without chance, so a stream is told by its readings (`Town.read`); what a tick
+tick counts follows from the records without chance, so a stream is told by its readings (`Town.read`); what a tick
 publishes, given a reading and the ledger, is a law of exact fractions (`Town.law`). A *cell* is what has a budget: a
 location of an `over_time` monitor, or a location at a designated time. Cells draw apart (`test_cells.py` walks all of
 them jointly), so a stream's worst ratio Pr[D]/Pr[D'] is the product of its cells' worst ratios (`Town.worst`).
@@ -54,8 +54,8 @@ Counts = tuple[int, ...]
 class Visit(NamedTuple):
     """One reported visit; times in minutes, slots of 60.
 
-    `moment` is when it is reported: 2c in the first seconds of slot c, so that tick c - 1 has read it when it leaves;
-    2c + 1 later in slot c.
+    `moment` is when it is reported: 2c in the first seconds of slot c, so that it is processed before tick c - 1 is
+    read; 2c + 1 later in slot c. Tick c is the first that counts it, whichever it is.
     """
 
     person: str
@@ -66,7 +66,12 @@ class Visit(NamedTuple):
 
     @property
     def first_tick(self) -> int:
-        """The first tick whose reading holds the report."""
+        """The first tick that counts the report."""
+        return self.moment // 2
+
+    @property
+    def first_read(self) -> int:
+        """The first tick that is read after the report was processed."""
         return (self.moment - 1) // 2
 
 
@@ -228,8 +233,8 @@ class Town:
 
     @property
     def reach(self) -> int:
-        """W + A."""
-        return self.window + self.ahead + 1
+        """W + F."""
+        return self.window + self.ahead
 
     @cached_property
     def ticks(self) -> range:
@@ -278,23 +283,28 @@ class Town:
     def read(self, records: Sequence[Sequence[Visit]], *, twice: bool = False) -> tuple[dict[Cell, Counts], int]:
         """By cell what each tick reads, and how many dead letters there were; `twice`: every batch is written twice.
 
-        The records of one moment are read together, in the order of the moments. The processing clock stands far off.
+        The records of one moment are read together, in the order of the moments. The reader's clock stands far off;
+        the store's is in the first seconds of the slot after the tick that is read.
         """
-        clock = SteppedClock(ORIGIN + 1_000 * HOUR)
+        clock = SteppedClock(self.scheme.slots.as_of(self.ticks.start))
         windows, letters = MemoryWindows(self.scheme, clock), _Letters()
         windows.begin(0, 0, SINCE_EVER)
-        reader = Reader(self.scheme, cast("InputLog", None), windows, HASHER, letters, cast("Any", None), clock)
+        far_off = SteppedClock(ORIGIN + 1_000 * HOUR)
+        reader = Reader(self.scheme, cast("InputLog", None), windows, HASHER, letters, cast("Any", None), far_off)
         waiting = sorted(records, key=lambda visits: visits[0].moment)
         offset, counts = 0, []
         for tick in self.ticks:
-            due = [visits for visits in waiting if visits[0].first_tick == tick]
+            clock.move_to(self.scheme.slots.as_of(tick))
+            due = [visits for visits in waiting if visits[0].first_read == tick]
             if due:
                 self._ingest(reader, due, offset, twice=twice)
                 offset += len(due)
             question = self._questions[tick]
             reading = windows.read({0: question})[0]
+            assert reading.settled
             assert (reading.progress, reading.since, reading.trimmed) == ({0: offset}, SINCE_EVER, SINCE_EVER)
             counts.append(self._counted(tick, question, reading))
+            windows.open([0], tick + 1)
         found = {cell: tuple(at.get(cell, 0) for at in counts) for cell in self.cells}
         return found, len(letters.letters)
 

@@ -37,7 +37,7 @@ from monitor.service import settings_of
 from tests.security.rights import ALL_KAFKA_RIGHTS, KAFKA_RIGHTS, REDIS_SECRET, Right, redis_rules, topics_of
 
 ROOT = Path(__file__).parents[2]
-KAFKA_SECRET, OPERATOR_SECRET, PERSON_KEY = "planted-for-kafka", "planted-for-operators", "planted-for-people"
+KAFKA_SECRET, OPERATOR_SECRET, PERSON_KEY = "planted-for-kafka", "planted-for-operators", "planted-mK4vX9qW2zL8rT"
 SECRETS = (KAFKA_SECRET, REDIS_SECRET, PERSON_KEY, OPERATOR_SECRET)
 MAKER = "maker"
 """A user who may make the topics of the service of that name, and nothing that only `run` needs."""

@@ -43,7 +43,7 @@ class Site:
         self.folder, self.name = folder, name
         self.connections = KafkaConnections((kafka,))
         (folder / "locations.csv").write_text("location_id\ninn\nbath\n")
-        (folder / "person.key").write_text("0123456789abcdef" * 4)
+        (folder / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
         self.tree: dict[str, Any] = {
             "service": {"name": name, "shards": 2},
             "clock": {

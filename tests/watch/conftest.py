@@ -15,7 +15,7 @@ from monitor.times import HOUR, parse_instant
 
 SLOTS = Slots(parse_instant("2026-01-05T00:00:00Z"), HOUR)
 REGISTRY = Registry(("market", "park", "school", "clinic"), 2)
-RULE = OverTimeRule(Fraction(1), 1, 10, 5, 1)  # W = 5, F = 1
+RULE = OverTimeRule(Fraction(1), 1, 10, 5, 2)  # W = 5, F = 2
 
 
 def over_time(location: str, tick: int, count: int | None, *answers: tuple[int, int]) -> OutputRecord:
@@ -91,7 +91,7 @@ def registry() -> Registry:
 
 @pytest.fixture
 def said() -> Callable[..., OutputRecord]:
-    """`said("market", 7, 3)`: what is said at tick 7 of 3 people (None: input not complete), W + A = 7."""
+    """`said("market", 7, 3)`: what is said at tick 7 of 3 people (None: input not complete), W + F = 7."""
     return over_time
 
 

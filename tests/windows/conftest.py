@@ -72,12 +72,18 @@ def open_windows(scheme: Scheme) -> Iterator[Callable[..., RedisWindows]]:
     opened: list[RedisWindows] = []
 
     def open_one(
-        on: EmbeddedValkey, of: Scheme = scheme, fingerprint: str = FINGERPRINT, name: str = "test"
+        on: EmbeddedValkey,
+        of: Scheme = scheme,
+        fingerprint: str = FINGERPRINT,
+        name: str = "test",
+        clock: SteppedClock | None = None,
     ) -> RedisWindows:
         with redis.Redis.from_url(on.url) as client:
             cluster = bool(client.info("cluster")["cluster_enabled"])
         address = RedisAddress(on.url, cluster=cluster)
-        windows = RedisWindows(replace(of, name=name), fingerprint, redis_client(address))
+        windows = RedisWindows(
+            replace(of, name=name), fingerprint, redis_client(address), None if clock is None else clock.now
+        )
         opened.append(windows)
         return windows
 
@@ -94,11 +100,11 @@ def redis_windows(open_windows: Callable[..., RedisWindows], server: EmbeddedVal
 
 @pytest.fixture(params=["memory", *sorted(SERVERS)])
 def windows(request: pytest.FixtureRequest, scheme: Scheme, clock: SteppedClock) -> Windows:
-    """Every store of windows, empty."""
+    """Every store of windows, empty, on the stepped clock."""
     if request.param == "memory":
         return MemoryWindows(scheme, clock)
     started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])
     with redis.Redis.from_url(started.url) as client:
         client.flushall()
-    opened: RedisWindows = request.getfixturevalue("open_windows")(started)
+    opened: RedisWindows = request.getfixturevalue("open_windows")(started, clock=clock)
     return opened

@@ -7,11 +7,14 @@ import pytest
 
 from monitor.scheme import Scheme
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, ShardFacts, Span, Windows
+from monitor.windows.packing import shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
 EVENING = 1_767_258_000_000_000
 MORNING = EVENING - 43_200_000_000
 EVERY_SHARD = range(4)
+OPEN = -(10**6)
+"""A stamp long before any slot that is open: its facts go straight into the windows."""
 
 
 @pytest.fixture
@@ -20,14 +23,14 @@ def row(scheme: Scheme) -> int:
     return int(scheme.registry.by_shard[2][0])
 
 
-def seen(row: int, *visits: tuple[bytes, int], shard: int = 2) -> dict[int, ShardFacts]:
-    """Facts: these people were last seen at the row in these slots."""
-    return {shard: ShardFacts(seen={row: ([person for person, _ in visits], [slot for _, slot in visits])})}
+def seen(row: int, *visits: tuple[bytes, int], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
+    """Facts: these people were last seen at the row in these slots, as records stamped in a slot say."""
+    return {shard: [shard_facts(stamp, seen={row: visits})]}
 
 
-def present(instant: int, *visits: tuple[int, bytes], shard: int = 2) -> dict[int, ShardFacts]:
+def present(instant: int, *visits: tuple[int, bytes], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
     """Facts: these people were at these rows at a designated time."""
-    return {shard: ShardFacts(present={instant: [row.to_bytes(4, "big") + person for row, person in visits]})}
+    return {shard: [shard_facts(stamp, present={instant: visits})]}
 
 
 def count(windows: Windows, row: int, first_slot: int, shard: int = 2) -> int:
@@ -265,17 +268,17 @@ def test_tidying_leaves_progress_and_since_alone(windows: Windows) -> None:
 
 def test_a_batch_larger_than_one_command_is_written_whole(windows: Windows, row: int) -> None:
     people = [number.to_bytes(16, "big") for number in range(25_001)]
-    facts = ShardFacts(
-        seen={row: (people, [5] * len(people))}, present={EVENING: [row.to_bytes(4, "big") + who for who in people]}
+    facts = shard_facts(
+        OPEN, seen={row: [(who, 5) for who in people]}, present={EVENING: [(row, who) for who in people]}
     )
     windows.begin(0, 0, 0)
-    assert windows.write([Span(0, 0, 50)], {2: facts}) == {0: 50}
+    assert windows.write([Span(0, 0, 50)], {2: [facts]}) == {0: 50}
     reading = windows.read({2: Question(windows=((row, 5),), times=(EVENING,))})[2]
     assert (reading.counts[row, 5], int(reading.present[EVENING][0])) == (25_001, 25_001)
 
 
-def test_empty_lists_of_facts_are_no_facts(windows: Windows, row: int) -> None:
+def test_no_facts_are_no_facts(windows: Windows) -> None:
     windows.begin(0, 0, 0)
-    assert windows.write([Span(0, 0, 1)], {2: ShardFacts(seen={row: ([], [])}, present={EVENING: []})}) == {0: 1}
+    assert windows.write([Span(0, 0, 1)], {2: [ShardFacts(OPEN)]}) == {0: 1}
     assert windows.write([], {}) == {}
     assert windows.read({}) == {}

@@ -18,6 +18,7 @@ from monitor.times import SECOND
 from monitor.windows.facts import SINCE_EVER, Question, ShardFacts, Span
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
+from monitor.windows.packing import shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 
@@ -35,11 +36,11 @@ def row(scheme: Scheme) -> int:
 
 
 @pytest.fixture
-def facts(scheme: Scheme) -> dict[int, ShardFacts]:
+def facts(scheme: Scheme) -> dict[int, list[ShardFacts]]:
     """In every shard, Ann at its first row: last seen in slot 5, and at a designated time."""
     firsts = [int(rows[0]) for rows in scheme.registry.by_shard]
     return {
-        shard: ShardFacts(seen={row: ([ANN], [5])}, present={EVENING: [row.to_bytes(4, "big") + ANN]})
+        shard: [shard_facts(5, seen={row: [(ANN, 5)]}, present={EVENING: [(row, ANN)]})]
         for shard, row in enumerate(firsts)
     }
 
@@ -56,7 +57,7 @@ def setting(client: redis.Redis, name: str, value: str) -> Iterator[None]:
 
 
 def test_after_a_flush_all_begins_again_and_since_tells(
-    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, ShardFacts]
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
 ) -> None:
     redis_windows.begin(0, 0, SINCE_EVER)
     redis_windows.write([Span(0, 0, 10)], facts)
@@ -83,7 +84,7 @@ def test_flushed_scripts_are_sent_again(redis_windows: RedisWindows, raw: redis.
 
 @pytest.mark.parametrize("spoilt", ["window", "time"])
 def test_data_under_a_key_of_another_type_never_lies_under_progress(
-    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, ShardFacts], spoilt: str
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]], spoilt: str
 ) -> None:
     redis_windows.begin(0, 0, 0)
     redis_windows.write([Span(0, 0, 10)], facts)
@@ -102,7 +103,7 @@ def test_the_transaction_itself_keeps_progress_back_though_its_client_dies_at_on
     redis_windows: RedisWindows,
     raw: redis.Redis,
     row: int,
-    facts: dict[int, ShardFacts],
+    facts: dict[int, list[ShardFacts]],
     spoilt: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -160,7 +161,7 @@ def test_members_that_are_not_ours_are_refused(redis_windows: RedisWindows, raw:
 
 
 def test_out_of_memory_nothing_advances_and_nothing_is_half_written(
-    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, ShardFacts]
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
 ) -> None:
     redis_windows.begin(0, 0, 0)
     with setting(raw, "maxmemory", "1"):
@@ -174,7 +175,7 @@ def test_out_of_memory_nothing_advances_and_nothing_is_half_written(
 
 
 def test_out_of_memory_tidying_still_frees_some_and_says_what(
-    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, ShardFacts]
+    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
 ) -> None:
     redis_windows.begin(0, 0, 0)
     redis_windows.write([Span(0, 0, 10)], facts)
@@ -186,7 +187,7 @@ def test_out_of_memory_tidying_still_frees_some_and_says_what(
 
 
 def test_a_trim_that_fails_has_said_what_it_cuts(
-    redis_windows: RedisWindows, raw: redis.Redis, scheme: Scheme, facts: dict[int, ShardFacts]
+    redis_windows: RedisWindows, raw: redis.Redis, scheme: Scheme, facts: dict[int, list[ShardFacts]]
 ) -> None:
     """The shard's last window is spoilt, so that the ones before it have been trimmed when the script stops."""
     redis_windows.begin(0, 0, 0)
@@ -202,7 +203,7 @@ def test_a_replica_is_refused_and_named_as_one(valkey: EmbeddedValkey, open_wind
     with EmbeddedValkey(ValkeySettings(arguments=("--replicaof", LOOPBACK, port))) as replica:
         windows = open_windows(replica)
         with pytest.raises(UnreachableError, match="replica"):
-            windows.write([Span(0, 0, 10)], {0: ShardFacts(seen={0: ([ANN], [5])})})
+            windows.write([Span(0, 0, 10)], {0: [shard_facts(5, seen={0: [(ANN, 5)]})]})
         with pytest.raises(UnreachableError, match="replica"):
             windows.begin(0, 0, 0)
 
@@ -246,7 +247,7 @@ def test_a_wrong_password_is_told_without_the_password(scheme: Scheme) -> None:
 
 
 def test_a_command_that_the_user_may_not_run_is_named_without_what_it_held(
-    scheme: Scheme, valkey: EmbeddedValkey, facts: dict[int, ShardFacts]
+    scheme: Scheme, valkey: EmbeddedValkey, facts: dict[int, list[ShardFacts]]
 ) -> None:
     with redis.Redis.from_url(valkey.url) as client:
         client.flushall()
@@ -287,7 +288,7 @@ def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it
     raw: redis.Redis,
     server: EmbeddedValkey,
     open_windows: Open,
-    facts: dict[int, ShardFacts],
+    facts: dict[int, list[ShardFacts]],
 ) -> None:
     """A fact of F slots ahead is asked about F slots longer; tidying renews all, and writing what it touches.
 
@@ -329,15 +330,15 @@ def test_no_person_id_is_stored_in_the_clear(redis_windows: RedisWindows, raw: r
     redis_windows.begin(0, 0, 0)
     for shard, rows in enumerate(scheme.registry.by_shard):
         row = int(rows[0])
-        found = ShardFacts(seen={row: ([hashed], [5])}, present={EVENING: [row.to_bytes(4, "big") + hashed]})
-        redis_windows.write([Span(0, 0, 1)], {shard: found})
+        found = shard_facts(5, seen={row: [(hashed, 5)]}, present={EVENING: [(row, hashed)]})
+        redis_windows.write([Span(0, 0, shard + 1)], {shard: [found]})
     stored = b"".join(bytes(key) + bytes(raw.dump(key) or b"") for key in raw.scan_iter())
     assert hashed in stored
     assert planted.encode() not in stored
 
 
 def test_another_fingerprint_is_another_set_of_facts(
-    open_windows: Open, server: EmbeddedValkey, facts: dict[int, ShardFacts], row: int
+    open_windows: Open, server: EmbeddedValkey, facts: dict[int, list[ShardFacts]], row: int
 ) -> None:
     one, other = open_windows(server), open_windows(server, fingerprint="f" * 16)
     one.begin(0, 0, 0)

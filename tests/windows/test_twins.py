@@ -14,6 +14,7 @@ from monitor.embedded import EmbeddedValkey
 from monitor.scheme import Scheme
 from monitor.windows.facts import Question, Reading, ShardFacts, Span, Windows
 from monitor.windows.memory import MemoryWindows
+from monitor.windows.packing import shard_facts
 from monitor.windows.redis_store import RedisWindows
 
 TIMES = (1_767_258_000_000_000, 1_767_344_400_000_000)
@@ -31,35 +32,45 @@ class Visit:
     person: bytes
     slot: int
     instant: int | None
+    stamp: int
 
 
-visits = st.builds(Visit, st.integers(0, 3), st.integers(0, 1), people, slots, st.none() | st.sampled_from(TIMES))
+visits = st.builds(
+    Visit, st.integers(0, 3), st.integers(0, 1), people, slots, st.none() | st.sampled_from(TIMES), slots
+)
 spans = st.dictionaries(partitions, st.tuples(offsets, offsets).map(sorted), max_size=2)
 steps = st.one_of(
     st.tuples(st.just("begin"), partitions, offsets, slots),
     st.tuples(st.just("restart"), partitions, offsets, slots),
     st.tuples(st.just("write"), spans, st.lists(visits, max_size=6)),
     st.tuples(st.just("tidy"), shards, slots, st.lists(st.sampled_from(TIMES), unique=True)),
+    st.tuples(st.just("open"), shards, slots),
+    st.tuples(st.just("settle"), shards, slots),
+    st.tuples(st.just("clock"), slots),
 )
 
 
-def facts_of(scheme: Scheme, batch: list[Visit]) -> dict[int, ShardFacts]:
+def facts_of(scheme: Scheme, batch: list[Visit]) -> dict[int, list[ShardFacts]]:
     """The facts of a batch, by shard."""
-    facts: dict[int, ShardFacts] = {}
+    facts: dict[int, list[ShardFacts]] = {}
     for visit in batch:
         row = int(scheme.registry.by_shard[visit.shard][visit.nth])
-        shard = facts.setdefault(visit.shard, ShardFacts())
-        persons, seen = shard.seen.setdefault(row, ([], []))
-        persons.append(visit.person)
-        seen.append(visit.slot)
-        if visit.instant is not None:
-            shard.present.setdefault(visit.instant, []).append(row.to_bytes(4, "big") + visit.person)
+        at = {} if visit.instant is None else {visit.instant: [(row, visit.person)]}
+        found = shard_facts(visit.stamp, seen={row: [(visit.person, visit.slot)]}, present=at)
+        facts.setdefault(visit.shard, []).append(found)
     return facts
 
 
-def apply(windows: Windows, scheme: Scheme, step: tuple[object, ...]) -> dict[int, int]:
-    """Do one step; what a write returns."""
+def apply(windows: Windows, scheme: Scheme, clock: SteppedClock, step: tuple[object, ...]) -> dict[int, int]:
+    """Do one step; what a write returns, or which shards hold just what a tick counts."""
     match step:
+        case ("clock", int(slot)):
+            clock.move_to(scheme.slots.start(slot))
+        case ("open", list(named), int(slot)):
+            windows.open(named, slot)
+        case ("settle", list(named), int(tick)):
+            found = windows.read({shard: Question(tick=tick) for shard in named})
+            return {shard: int(reading.settled) for shard, reading in found.items()}
         case ("write", dict(bounds), list(batch)):
             return windows.write([Span(part, *ends) for part, ends in bounds.items()], facts_of(scheme, batch))
         case ("tidy", list(named), int(slot), list(dropped)):
@@ -89,18 +100,19 @@ def known(windows: Windows, scheme: Scheme) -> dict[int, tuple[Reading, list[lis
 def test_memory_and_valkey_know_the_same(
     scheme: Scheme, clock: SteppedClock, valkey: EmbeddedValkey, open_windows: Callable[..., RedisWindows]
 ) -> None:
-    stored = open_windows(valkey)
+    stored = open_windows(valkey, clock=clock)
 
     @settings(
-        max_examples=150, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
     )
-    @given(st.lists(steps, max_size=8))
+    @given(st.lists(steps, max_size=10))
     def agree(taken: list[tuple[object, ...]]) -> None:
         with redis.Redis.from_url(valkey.url) as client:
             client.flushall()
+        clock.move_to(scheme.slots.origin)
         twin = MemoryWindows(scheme, clock)
         for step in taken:
-            assert apply(twin, scheme, step) == apply(stored, scheme, step)
+            assert apply(twin, scheme, clock, step) == apply(stored, scheme, clock, step)
             assert twin.progress() == stored.progress()
         assert known(twin, scheme) == known(stored, scheme)
         assert twin.empty() == stored.empty()

@@ -1,0 +1,19 @@
+#!lua
+-- Let facts stamped up to a slot into the windows: the tick before it is in the ledger, so nobody counts for it again.
+--
+-- KEYS[1..2]  as in write.lua
+-- ARGV[1..4]  as in write.lua
+-- ARGV[5]     the slot
+--
+-- A slot that has not begun is not opened. Returns 1.
+
+local meta = KEYS[1]
+if redis.call('HEXISTS', meta, 'opened') == 1 then
+  local slot = (present_slot(ARGV[1], ARGV[2], ARGV[3]))
+  local may = math.min(tonumber(ARGV[5]), slot)
+  if opened_in(meta, slot) < may then
+    set_number(meta, 'opened', may)
+  end
+  merge(meta, KEYS[2], may, 2 * ARGV[4])
+end
+return 1

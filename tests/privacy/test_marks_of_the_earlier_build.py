@@ -1,0 +1,129 @@
+"""Marks of the build whose counts held visits reported after their tick, under the present rule: enumerated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+
+from monitor.privacy.over_time import Mark, OverTimeRule, step
+
+Law = Mapping[Hashable, tuple[Fraction, Any]]
+Pairs = list[tuple[Any, Any]]
+WorstRatio = Callable[[Callable[..., Law], Hashable, Sequence[Pairs]], Fraction | float]
+OneSided = Callable[[Fraction, int], tuple[tuple[int, Fraction], ...]]
+Stream = tuple[int, list[Pairs]]
+"""From which tick on the present build decides, and the pairs of counts at each tick."""
+
+Q = Fraction(1, 2)
+CAP = 3
+TICKS = 7
+RULES = ((1, 0), (1, 1), (2, 1))  # W, F: W + F = 1, 2, 3
+CHANGES = list(product(RULES, RULES, (1, 2)))  # W and F before and after, k
+
+VISITS = [(change, stamped) for change in (1, 2, 3) for stamped in range(change + 2)]
+"""From which tick on the present build decides, and the slot in which a visit is stamped."""
+
+
+def rule_of(shape: tuple[int, int], answers: int) -> OverTimeRule:
+    return OverTimeRule(Fraction(1), answers, 1, *shape)
+
+
+def counted(stamped: int, change: int, before: OverTimeRule, after: OverTimeRule) -> list[int]:
+    """The ticks whose counts hold a visit: the earlier build's from the tick before its slot on, ours from its slot."""
+    return [
+        tick
+        for tick in range(TICKS)
+        if (
+            stamped - 1 <= tick < stamped + before.window + before.ahead
+            if tick < change
+            else stamped <= tick < stamped + after.window + after.ahead
+        )
+    ]
+
+
+def pairs_at(inside: bool) -> Pairs:
+    """Counts under D and D' of another person, the person's other visits, and those taken away; and "unknown"."""
+    people = product((0, 1), (0, 1), (0, 1) if inside else (0,))
+    return [*sorted({(o + max(r, i), o + r) for o, r, i in people}), (None, None)]
+
+
+def streams(before: OverTimeRule, after: OverTimeRule) -> Iterator[Stream]:
+    for change, stamped in VISITS:
+        ticks = counted(stamped, change, before, after)
+        yield change, [pairs_at(tick in ticks) for tick in range(TICKS)]
+
+
+def decided(change: int, before: OverTimeRule, after: OverTimeRule, one_sided: OneSided, *, told: bool) -> Any:
+    """The decisions of both builds; `told`: whether the present one is told which marks are the earlier one's."""
+    earlier = replace(before, ahead=before.ahead + 1)  # it held a location for a tick more: W + F + 1
+
+    def law(marks: tuple[Mark, ...], tick: int, count: int | None) -> Law:
+        outcomes: dict[Hashable, tuple[Fraction, Any]] = {}
+        rule = earlier if tick < change else after
+        known = tuple(replace(mark, counted_after=told and mark.tick < change <= tick) for mark in marks)
+        for draw, chance in one_sided(Q, CAP):
+            answer = step(rule, known, tick, count, draw)
+            noisy_count = None if answer.noisy_count is None else min(answer.noisy_count, CAP)
+            new = tuple(replace(mark, noisy_count=0) for mark in answer.marks if mark.tick == tick)
+            said = answer.status, noisy_count, answer.resumes_at
+            outcomes[said] = outcomes.get(said, (Fraction(0), None))[0] + chance, (*marks, *new)
+        return outcomes
+
+    return law
+
+
+def worst_of(
+    before: OverTimeRule, after: OverTimeRule, worst_ratio: WorstRatio, one_sided: OneSided, *, told: bool
+) -> Fraction | float:
+    return max(
+        worst_ratio(decided(change, before, after, one_sided, told=told), (), choices)
+        for change, choices in streams(before, after)
+    )
+
+
+def most_counts(before: OverTimeRule, after: OverTimeRule) -> int:
+    return max(len(counted(stamped, change, before, after)) for change, stamped in VISITS)
+
+
+@pytest.mark.parametrize(("before", "after", "answers"), CHANGES)
+def test_a_visit_costs_its_locations_epsilon_across_the_change_of_builds(
+    before: tuple[int, int], after: tuple[int, int], answers: int, worst_ratio: WorstRatio, one_sided: OneSided
+) -> None:
+    """
+    Exactly k answers of ε_l/k, wherever W and F go, with "unknown" at any ticks.
+
+        W + F = 1, then 2 from tick 1 on. A visit stamped in slot 1:
+
+            tick      0  1  2
+            counted   x  x  x
+            answer    z  -  -
+    """
+    old, new = rule_of(before, answers), rule_of(after, answers)
+    assert worst_of(old, new, worst_ratio, one_sided, told=True) == Q ** -min(answers, most_counts(old, new))
+
+
+@pytest.mark.parametrize(("before", "after", "answers"), CHANGES)
+def test_one_tick_short_costs_one_answer_more_wherever_the_reach_has_grown(
+    before: tuple[int, int], after: tuple[int, int], answers: int, worst_ratio: WorstRatio, one_sided: OneSided
+) -> None:
+    """Marks that are taken for the present build's run for W + F ticks: 2ε where W + F is longer than it was."""
+    old, new = rule_of(before, answers), rule_of(after, answers)
+    spent = answers + 1 if sum(after) > sum(before) else answers
+    assert worst_of(old, new, worst_ratio, one_sided, told=False) == Q ** -min(spent, most_counts(old, new))
+
+
+def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
+    """Over all changes of W and F, and k."""
+    number = sum(
+        math.prod(map(len, choices))
+        for before, after, answers in CHANGES
+        for _, choices in streams(rule_of(before, answers), rule_of(after, answers))
+    )
+    print(f"Algorithm 3 across builds: {number} streams")
+    assert number == stated_streams("Algorithm 3, one visit and marks of the earlier build")
