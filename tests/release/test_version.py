@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ SCHEME = Scheme(
 FACTS = "0123456789abcdef"
 
 
-def over_time(**changes: object) -> Scheme:
+def over_time(**changes: Any) -> Scheme:
     """The second place under another rule."""
     return replace(SCHEME, over_time=(OverTime("stations", (0, 1), (RULE, replace(RULE, **changes))),))
 
