@@ -158,14 +158,13 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
             click.echo(f"warning: {warning}", err=True)
         return
     beginning = Beginning.FIRST_START if first_start else Beginning.LEDGER_LOST if ledger_lost else Beginning.UNSAID
-    groups = (settings.input_group, settings.release_group)
     lost_by = None
     if ledger_lost:
         ask_redis = partial(redis_time, settings.scheme, settings.redis)
         lost_by, found_how = loss_dated(SystemClock(), settings.scheme.tolerance, ask_redis)
         click.echo(f"the ledger counts as lost at {found_how}")
     factor = settings.config.kafka.replication_factor
-    click.echo(set_up(settings.kafka, settings.scheme, wanted, groups, beginning, SystemClock().now(), factor, lost_by))
+    click.echo(set_up(settings.kafka, settings.scheme, wanted, beginning, SystemClock().now(), factor, lost_by))
 
 
 @main.command()

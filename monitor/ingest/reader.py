@@ -1,7 +1,8 @@
 """Kafka → windows: read, decode, accept or refuse, write; by one thread, with one write on its way.
 
-Where to begin is decided by the windows' own progress, never by offsets committed to Kafka: facts and progress are
-written together, so whatever is lost with one is lost with the other, and read again.
+Where to go on is decided by the windows' own progress, not by offsets committed to Kafka: facts and progress are
+written together, so whatever is lost with one is lost with the other, and read again. Without progress, what was
+committed tells what has had its fate already.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ import numpy as np
 from monitor.clock import Clock
 from monitor.errors import UnreachableError, WindowsError
 from monitor.failpoints import passing
+from monitor.groups import Committed
 from monitor.ingest.accept import DEAD_LETTER, Accepted, Persons, accept
 from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import by_reason, unreadable
 from monitor.ingest.decode import Columns, Refusal, decode_records
+from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.scheme import Scheme
 from monitor.signals import Signal
@@ -58,6 +61,9 @@ class Observer(Protocol):
 
     def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         """A batch was written: how many records, visits by fate, what was refused by reason, the time it took."""
+
+    def several_places(self, people: int) -> None:
+        """So many times a person was reported at more than one place at a designated time."""
 
     def lag(self, records: Mapping[int, int]) -> None:
         """How far behind the reading is, by partition, in records."""
@@ -99,6 +105,9 @@ class Reader:
         self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
         self._committed = self._looked = time.monotonic()
         self._whole_since: dict[int, int] = {}  # by partition that lost records, as this reader saw
+        self._letters_from: dict[int, int] = {}  # by partition: what was refused below was written by earlier groups
+        self._commits: Mapping[int, Committed] | None = None
+        self._several_places = SeveralPlaces()
         self.progressed = Signal()
 
     def step(self, timeout_ms: int) -> bool:
@@ -135,6 +144,7 @@ class Reader:
         if self._source.unread:
             self._finish()  # what lies before them counts as read only once it is written
         progress = self._windows.progress()
+        self._commits = None
         for partition in sorted(self._source.waiting):
             self._source.go_on(partition, self._beginning(partition, progress))
             passing("reader.assigned")
@@ -159,6 +169,7 @@ class Reader:
             return self._behind(partition, first, end)
         if len(reached) < len(known):
             offset, since = self._whole_from(partition, first, end)
+            offset = self._unread_from(partition, offset, first, end)
             self._windows.begin(partition, offset, since)
             self._observer.recovery("no_progress")
             reached.append(offset)
@@ -209,9 +220,27 @@ class Reader:
         if offset == first > 0 and not self._clock.simulated:
             self._lost(partition, first)
             return first
+        offset = self._unread_from(partition, offset, first, end)
         self._windows.restart(partition, offset, since)
         self._observer.recovery("behind_the_log")
         return offset
+
+    def _unread_from(self, partition: int, offset: int, first: int, end: int) -> int:
+        """Where to begin so that nothing is passed by: no later than where all that was ever read here ends.
+
+        What no group of the service has read has no fate yet, however old it is. What all of them have read was
+        refused before: their dead letters are not written again.
+        """
+        if self._clock.simulated:
+            return offset
+        if self._commits is None:
+            self._commits = self._source.committed()
+        committed = self._commits.get(partition)
+        if committed is None:
+            return offset
+        if partition not in self._whole_since:  # else other records may have the offsets that were committed
+            self._letters_from[partition] = min(committed.lowest, end)
+        return max(first, min(offset, committed.highest))
 
     def _lost(self, partition: int, offset: int) -> None:
         """Records are gone unread, and with them visits up to F slots ahead of now; reading goes on at an offset."""
@@ -219,6 +248,7 @@ class Reader:
         since = self._scheme.slots.slot_of(now) + self._scheme.ahead + 1
         self._windows.restart(partition, offset, since)
         self._whole_since[partition] = since
+        self._letters_from.pop(partition, None)
         self._observer.recovery("log_lost_records")
         log.error("records of input partition %d are gone unread: answers are unknown for a window", partition)
 
@@ -267,8 +297,9 @@ class Reader:
 
     def _write(self, batch: _Batch) -> dict[int, int]:
         """Dead letters first: once progress has passed a record, nobody reads it again."""
-        if batch.letters:
-            self._dead_letters.put(batch.letters)
+        letters = [letter for letter in batch.letters if letter.offset >= self._letters_from.get(letter.partition, 0)]
+        if letters:
+            self._dead_letters.put(letters)
             passing("reader.dead_letters_written")
         lowest = self._windows.write(batch.spans, batch.accepted.facts)
         passing("reader.written")
@@ -284,6 +315,7 @@ class Reader:
         lowest = future.result()
         reasons = by_reason(batch.accepted.refused)
         self._observer.batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
+        self._observer.several_places(self._several_places.count_in(batch.accepted.facts))
         behind = [span.partition for span in batch.spans if lowest[span.partition] < span.start]
         if behind:
             self._observer.recovery("windows_behind")

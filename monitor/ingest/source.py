@@ -15,6 +15,7 @@ from kafka.errors import IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.connections import KafkaConnections
 from monitor.errors import UnreachableError
+from monitor.groups import Committed, committed
 from monitor.ingest.batches import Bounds, Record, Unreadable
 from monitor.ingest.fetching import Reading, read_leniently
 from monitor.ingest.stamps import first_run
@@ -75,7 +76,8 @@ class InputLog:
     `waiting` are assigned partitions that nobody has told where to begin; `go_on` tells. `truncated` are those whose
     log was seen to have lost records that were read, each with the offset up to which it is as it was (0: not known);
     and, with `stamped_by_brokers`, those with records that are not, each with the offset after them. `unread` are those
-    that wait because of records that this client can't read: they must be passed as lost.
+    that wait because of records that this client can't read: they must be passed as lost. `service` is the service
+    whose groups read the topic (the group's own name if not given), `topic_id` the topic's id.
     """
 
     def __init__(
@@ -83,14 +85,18 @@ class InputLog:
         connections: KafkaConnections,
         topic: str,
         group: str,
-        bounds: Bounds | None = None,
+        service: str = "",
+        topic_id: str = "",
         *,
+        bounds: Bounds | None = None,
         stamped_by_brokers: bool = False,
     ) -> None:
         self._stamped_by_brokers = stamped_by_brokers
         self._connections = connections
         self._topic = topic
         self._group = group
+        self._service = service or group
+        self._topic_id = topic_id
         self._reading = Reading(bounds or Bounds())
         self._next: dict[int, int] = {}
         self._failures = 0
@@ -190,7 +196,8 @@ class InputLog:
             begin, behind = unstamped
             self.unread.pop(partition, None)  # what lies behind is fetched once more
             if begin == 0:
-                return self._pass_unstamped(partition, records[behind - 1].offset + 1)
+                self._pass_unstamped(partition, records[behind - 1].offset + 1)
+                return None
             self._consumer.seek(TopicPartition(self._topic, partition), records[begin].offset)
             records, end = records[:begin], records[begin - 1].offset + 1
         if end <= start:
@@ -257,6 +264,10 @@ class InputLog:
             found = self._consumer.offsets_for_times({place: max(0, instant // 1_000)}, timeout_ms=TIMEOUT_MS)
         return None if found[place] is None else int(found[place].offset)
 
+    def committed(self) -> Mapping[int, Committed]:
+        """By partition, what the service's groups have committed, of any configuration; asked of the brokers now."""
+        return committed(self._connections, self._service, self._topic, self._topic_id)
+
     def lag(self) -> dict[int, int]:
         """Records between the position and the high watermark, by partition, as of the last fetch."""
         lags = {}
@@ -267,8 +278,8 @@ class InputLog:
         return lags
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Tell Kafka how far we are, for lag tools; a failure is of no consequence, progress is in the windows."""
-        places = {TopicPartition(self._topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+        """Tell Kafka how far we are, for lag tools and for later groups; where to go on is in the windows."""
+        places = self._committing(offsets)
         if places:
             self._consumer.commit_async(places)
 
@@ -276,10 +287,16 @@ class InputLog:
         """Leave the group, after a last commit that may fail."""
         if self._consumer is None:
             return
-        places = {TopicPartition(self._topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+        places = self._committing(offsets)
         closer = threading.Thread(target=self._close, args=(self._consumer, places), daemon=True)
         closer.start()
         closer.join(TIMEOUT_MS / 1_000)
+
+    def _committing(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
+        return {
+            TopicPartition(self._topic, partition): OffsetAndMetadata(offset, self._topic_id, -1)
+            for partition, offset in offsets.items()
+        }
 
     @staticmethod
     def _close(consumer: Any, places: Mapping[Any, Any]) -> None:

@@ -95,6 +95,8 @@ class PartitionRelease:
                 log.warning("ledger partition %d cannot be taken over yet: %s", self.partition, error)
             self._give_up(f"taking over: {error}")
             return False
+        terms = self.owner.state.terms
+        self._parts.input_topic.expect(0 if terms is None else terms.input_partitions)
         self._taken_at = self._parts.clock.now()
         self.trouble = ""
         self._parts.observer.recovery("takeover")
