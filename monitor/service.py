@@ -19,8 +19,10 @@ from monitor.compile import compile_scheme
 from monitor.config import Config, Location, kafka_password, redis_password
 from monitor.connections import KafkaConnections
 from monitor.errors import InsecureNoiseError, MonitorError
+from monitor.groups import input_group, release_group
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
+from monitor.ingest.readiness import Readiness
 from monitor.ingest.source import InputLog
 from monitor.operate.accounting import Accounting, Limits
 from monitor.operate.health import Health
@@ -28,12 +30,15 @@ from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Found
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.release.barrier import InputTopic
+from monitor.release.joining import Candidate, Joining
 from monitor.release.loop import ReleaseLoop
 from monitor.release.membership import Membership
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.parts import Parts, SharedNoise
+from monitor.release.version import version
 from monitor.scheme import Scheme
 from monitor.signals import Signal
+from monitor.times import SECOND
 from monitor.windows.facts import Question, Windows
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
@@ -56,15 +61,10 @@ class Settings:
     hasher: PersonHasher
     worst: Fraction  # what one person may pay at most in the period, by the configuration alone
 
-    @property
-    def input_group(self) -> str:
-        """The consumer group of the input topic."""
-        return self.config.service.name
-
-    @property
-    def release_group(self) -> str:
-        """The consumer group that shares out the output partitions."""
-        return f"{self.config.service.name}-release"
+    def fingerprint(self, found: Found) -> str:
+        """What this configuration's facts lie under, with the input topic that was found."""
+        topic_id = found.topics[self.config.kafka.topics.visits].topic_id
+        return fingerprint(self.scheme, self.hasher.key_digest, topic_id)
 
 
 def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> Settings:
@@ -121,10 +121,8 @@ def secure_noise() -> OneSidedNoise:
 
 def redis_windows(settings: Settings, found: Found, clock: Clock) -> RedisWindows:
     """The windows in Redis, under the fingerprint of this configuration and this input topic."""
-    topic_id = found.topics[settings.config.kafka.topics.visits].topic_id
-    mark = fingerprint(settings.scheme, settings.hasher.key_digest, topic_id)
     simulated = clock.now if clock.simulated else None
-    return RedisWindows(settings.scheme, mark, redis_client(settings.redis), simulated)
+    return RedisWindows(settings.scheme, settings.fingerprint(found), redis_client(settings.redis), simulated)
 
 
 class Service:
@@ -159,9 +157,10 @@ class Service:
         self._looked_at = self._public_time()
         self._dead_letters = self._make_dead_letters()
         topics = settings.config.kafka.topics
-        self._membership = Membership(settings.kafka, topics.alerts, settings.release_group, self._wake)
+        self._readiness = Readiness(settings.kafka, topics.visits, windows)
+        self._membership = self._make_membership()
         try:
-            source = InputLog(settings.kafka, topics.visits, settings.input_group)
+            source = self._make_source()
         except BaseException:
             self._membership.close()
             raise
@@ -175,6 +174,23 @@ class Service:
     def _public_time(self) -> int:
         """The present instant by the store's clock: this machine's may have been stepped since it was checked."""
         return self._clock.now() if self._clock.simulated else self._windows.read({0: Question()})[0].time
+
+    def _make_membership(self) -> Membership | Joining:
+        """A replay runs alone, so it joins at once; an instance on the system's clock when it is its turn."""
+        settings, scheme = self._settings, self._settings.scheme
+        topic, group = settings.config.kafka.topics.alerts, release_group(scheme.name)
+        if self._clock.simulated:
+            return Membership(settings.kafka, topic, group, self._wake)
+        own = version(scheme, settings.fingerprint(self._found))
+        candidate = Candidate(group, own, scheme.slots.length / SECOND)
+        return Joining(settings.kafka, topic, candidate, self._readiness, self._wake)
+
+    def _make_source(self) -> InputLog:
+        settings, topic = self._settings, self._settings.config.kafka.topics.visits
+        name, topic_id = settings.scheme.name, self._found.topics[topic].topic_id
+        group = input_group(name, settings.fingerprint(self._found))
+        by_brokers = not self._clock.simulated
+        return InputLog(settings.kafka, topic, group, name, topic_id, stamped_by_brokers=by_brokers)
 
     def _make_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics
@@ -241,7 +257,12 @@ class Service:
             self.ended.set()
 
     def _read(self) -> None:
-        run_reader(self.reader, self._stop, lambda waiting: self._health.turned("reading", waiting))
+        simulated = self._clock.simulated
+
+        def alive(waiting: str) -> None:
+            self._health.turned("reading", waiting or ("" if simulated else self._readiness.waiting))
+
+        run_reader(self.reader, self._stop, alive)
 
     def _release(self) -> None:
         def alive(waiting: str) -> None:

@@ -15,8 +15,9 @@ from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import ledger_record
 from monitor.errors import FailedError, LedgerError
 from monitor.failpoints import passing
+from monitor.groups import known_groups
 from monitor.operate.preflight import pinned, require_shards, surveyed
-from monitor.operate.topics import TopicNeeds, checked, create, existing, groups_that_ran
+from monitor.operate.topics import TopicNeeds, checked, create, existing
 from monitor.release.ledger import Record, Writer, first_offset
 from monitor.release.state import LedgerState
 from monitor.scheme import Scheme
@@ -56,7 +57,6 @@ def set_up(
     connections: KafkaConnections,
     scheme: Scheme,
     wanted: Sequence[TopicNeeds],
-    groups: Sequence[str],
     beginning: Beginning,
     now: int,
     replication_factor: int | None = None,
@@ -64,16 +64,16 @@ def set_up(
 ) -> Made:
     """Make what is missing. Running it again changes nothing, or finishes what was interrupted.
 
-    `wanted` are the needs of (visits, alerts, dead letters), `groups` the service's consumer groups,
-    `lost_by` an instant by which a lost ledger was lost (`loss_dated`; `now` without it).
+    `wanted` are the needs of (visits, alerts, dead letters), `lost_by` an instant by which a lost ledger was lost
+    (`loss_dated`; `now` without it).
 
     Raises:
-        LedgerError: the ledger is empty although the groups ran before, and nobody said which it is; or it is another
-            service's; or the shards do not go with its partitions, and then nothing was made.
+        LedgerError: the ledger is empty although groups of the service ran before, and nobody said which it is; or it
+            is another service's; or the shards do not go with its partitions, and then nothing was made.
         TopicError: a topic that was there has the wrong settings; nothing was made.
         UnreachableError: the brokers can't be used.
     """
-    ran = groups_that_ran(connections, groups)
+    ran = known_groups(connections, scheme.name)
     ledger = wanted[1].topic
     # Before anything is made: what can't be begun should leave nothing behind.
     before = existing(connections, wanted)

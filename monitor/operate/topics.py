@@ -270,14 +270,3 @@ def _configs(need: TopicNeeds, replication_factor: int | None) -> dict[str, str]
     if need.durable and replication_factor is not None and replication_factor >= _SPARE:
         configs[_IN_SYNC] = str(LEAST_REPLICAS)
     return configs
-
-
-def groups_that_ran(connections: KafkaConnections, groups: Sequence[str]) -> list[str]:
-    """Which of these consumer groups the brokers know."""
-    with connections.reached():
-        admin = connections.admin()
-        try:
-            known = {str(group.get("group_id")) for group in admin.list_groups()}
-        finally:
-            admin.close()
-    return [group for group in groups if group in known]

@@ -30,8 +30,11 @@ _FENCES: Final = (ProducerFencedError, InvalidProducerEpochError)
 
 READ_TIMEOUT_SECONDS: Final = 30.0
 POLL_MS: Final = 50
-SEND_TIMEOUT_SECONDS: Final = 45.0
-FLUSH_SECONDS: Final = 30.0
+# A broker that is gone must be given up within a slot, and what it leaves open be taken over. What is sent takes longer
+# the more it is.
+ACKNOWLEDGED_SECONDS: Final = 6.0
+RECORDS_PER_SECOND: Final = 20_000
+BEGIN_SECONDS: Final = 11.0  # the client itself waits 10 s for its transactional id
 TRANSACTION_TIMEOUT_MS: Final = 30_000
 
 # The topic's max.message.bytes limits whole batches: a batch fits twice into the least that is accepted at start.
@@ -184,16 +187,17 @@ class Writer:
             batch_size=BATCH_BYTES,
         )
         try:
-            self._run(self._producer.init_transactions)
+            self._run(self._producer.init_transactions, BEGIN_SECONDS)
         except BaseException:
             self.close()
             raise
 
     def append(self, records: Sequence[Record]) -> int:
         """Append records in one transaction, and return the offset of the last (-1 without any)."""
-        return self._run(lambda: self._transaction(records)) if records else -1
+        seconds = ACKNOWLEDGED_SECONDS + len(records) / RECORDS_PER_SECOND
+        return self._run(lambda: self._transaction(records, seconds), seconds) if records else -1
 
-    def _transaction(self, records: Sequence[Record]) -> int:
+    def _transaction(self, records: Sequence[Record], seconds: float) -> int:
         self._producer.begin_transaction()
         passing("ledger.begun")
         sent = [
@@ -207,19 +211,19 @@ class Writer:
             )
             for record in records
         ]
-        self._producer.flush(timeout=FLUSH_SECONDS)
+        self._producer.flush(timeout=seconds)
         passing("ledger.sent")
         self._producer.commit_transaction()
         passing("ledger.committed")
         # All are in the log once the commit is; asking each brings up what was refused.
         return max(int(future.get(timeout=0.001).offset) for future in sent)
 
-    def _run(self, work: Callable[[], _T]) -> _T:
+    def _run(self, work: Callable[[], _T], seconds: float) -> _T:
         try:
-            return _apart(work, f"ledger-{self._partition}").result(SEND_TIMEOUT_SECONDS)
+            return _apart(work, f"ledger-{self._partition}").result(seconds)
         except FutureTimeoutError as error:
             raise UnreachableError(
-                f"no word from Kafka on {self._topic}-{self._partition} for {SEND_TIMEOUT_SECONDS:.0f} s"
+                f"no word from Kafka on {self._topic}-{self._partition} for {seconds:.0f} s"
             ) from error
         except KafkaError as error:
             if _tells_of_a_fence(error):

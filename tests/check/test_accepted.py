@@ -49,7 +49,7 @@ def prepared(settings: Settings) -> Iterator[tuple[Found, RedisWindows]]:
     """Look at the servers as `run` does before it starts the service."""
     clock = SystemClock()
     found = prepare(settings, clock)
-    with closing(redis_windows(settings, found)) as windows:
+    with closing(redis_windows(settings, found, clock)) as windows:
         windows.check()
         check_clock(windows, clock, settings.scheme.tolerance)
         yield found, windows

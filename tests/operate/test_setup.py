@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -30,16 +30,20 @@ from monitor.windows.redis_store import RedisWindows
 Create = Callable[..., Made]
 
 
-@pytest.fixture
-def ran_before(connections: KafkaConnections, groups: tuple[str, str], topic: Callable[[str], str]) -> None:
-    """The service's input group has committed offsets, of a topic that is there."""
-    name = topic("visits-before")
+@pytest.fixture(params=["town", "town-release", "town-0123456789abcdef"])
+def ran_before(
+    request: pytest.FixtureRequest, connections: KafkaConnections, topic: Callable[[str], str]
+) -> Iterator[str]:
+    """One of the service's groups has committed offsets, of a topic that is there: its name."""
+    name, group = topic("visits-before"), str(request.param)
     with closing(connections.admin()) as admin:
         admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-    place = TopicPartition(name, 0)
-    with closing(connections.consumer(group_id=groups[0])) as consumer:
-        consumer.assign([place])
-        consumer.commit({place: OffsetAndMetadata(0, "", -1)})
+        place = TopicPartition(name, 0)
+        with closing(connections.consumer(group_id=group)) as consumer:
+            consumer.assign([place])
+            consumer.commit({place: OffsetAndMetadata(0, "", -1)})
+        yield group
+        admin.delete_groups([group])
 
 
 def terms(connections: KafkaConnections, scheme: Scheme, ledger: str, partition: int = 0) -> Terms | None:
@@ -63,16 +67,15 @@ def test_a_first_start_begins_every_partition_and_saying_it_again_changes_nothin
     assert survey(connections, scheme, names.alerts, 0).records == 1
 
 
-@pytest.mark.usefixtures("ran_before")
 def test_an_empty_ledger_of_a_service_that_ran_must_be_explained(
     create: Create,
     connections: KafkaConnections,
     scheme: Scheme,
     kafka_settings: KafkaSettings,
-    groups: tuple[str, str],
+    ran_before: str,
 ) -> None:
     """Was nothing ever published, or is it lost? Nobody but the operator knows; until then it stays uninitialised."""
-    with pytest.raises(LedgerError, match=f"{groups[0]} ran before.*--first-start.*--ledger-lost"):
+    with pytest.raises(LedgerError, match=f"{ran_before} ran before.*--first-start.*--ledger-lost"):
         create()
     assert terms(connections, scheme, kafka_settings.topics.alerts) is None
     with pytest.raises(LedgerError):
