@@ -102,16 +102,16 @@ class Recount:
         left = min(left, end)
         person = self.hashed(visit["person_id"])
         last = max(grid.slot_of(arrived), grid.slot_of(left - 1))
-        seen = {LastSeen(row, person, last)} if last >= current - self.window.get(row, last) else set()
-        present = {Present(time, row, person) for time in self._covered(arrived, left, grid.start(current))}
+        seen = {LastSeen(row, person, last)} if last > current - self.window.get(row, 0) else set()
+        present = {Present(time, row, person) for time in self._covered(arrived, left, grid.as_of(current))}
         found.seen |= seen if row in self.window else set()
         found.present |= present
         found.unasked += not (present or (seen and row in self.window))
 
-    def _covered(self, arrived: int, left: int, now: int) -> Iterator[int]:
-        """The designated times in [arrived, left) that some monitor still asks about."""
+    def _covered(self, arrived: int, left: int, as_of: int) -> Iterator[int]:
+        """The designated times in [arrived, left) that some monitor still asks about at this as_of, or later."""
         for times, horizon in self.times:
-            first, end = bisect_left(times, max(arrived, now - horizon)), bisect_left(times, left)
+            first, end = bisect_left(times, max(arrived, as_of - horizon)), bisect_left(times, left)
             yield from times[first:end]
 
     @cached_property

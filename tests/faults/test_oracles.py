@@ -34,8 +34,8 @@ def terms(town: Town) -> Terms:
 
 @pytest.fixture
 def recount(terms: Terms) -> Recount:
-    """Of a configuration whose only designated time is five seconds ago."""
-    timed = replace(terms.at_times[0], instants=(NOW * 1_000 - 5 * SECOND,))
+    """Of a configuration whose only designated time is four seconds ago."""
+    timed = replace(terms.at_times[0], instants=(NOW * 1_000 - 4 * SECOND,))
     return Recount(replace(terms, at_times=(timed,), hot_spots=()), KEY.encode())
 
 
@@ -60,15 +60,15 @@ def test_the_recount_refuses_each_kind_of_bad_record_for_its_reason(recount: Rec
 
 
 def test_a_visit_is_refused_cut_or_expired_by_its_stamp(recount: Recount, terms: Terms) -> None:
-    #   slots       -6            0 (now)     1 (F)      2
+    #   slots       -5            0 (now)     1 (F)      2
     #   edges, W=6  expired │ ├── applied ────────┤ cut  │ refused
     now = terms.grid.slot_of(NOW * 1_000)
 
     def slots(arrived: float, left: float, location: str = "edge-0") -> list[int]:
         return [fact.slot - now for fact in recount.fates(record(visit(arrived, left, location))).seen]
 
-    assert slots(-20, -12) == []
-    assert slots(-20, -10) == [-6] == slots(-12, -10.5)
+    assert slots(-20, -10) == []
+    assert slots(-20, -8) == [-5] == slots(-10, -8.5)
     assert slots(0, 30) == [1] == slots(3.9, 30)
     assert {letter.reason for letter in recount.fates(record(visit(4, 30))).letters} == {"too_far_ahead"}
     assert slots(0, 1, "yard-0") == []
@@ -76,11 +76,12 @@ def test_a_visit_is_refused_cut_or_expired_by_its_stamp(recount: Recount, terms:
 
 
 def test_a_designated_time_is_asked_about_until_its_horizon_has_gone_by(recount: Recount) -> None:
-    assert [fact.time for fact in recount.fates(record(visit(-5, -4))).present] == [NOW * 1_000 - 5 * SECOND]
-    assert not recount.fates(record(visit(-6, -5))).present
-    older = replace(recount.terms.at_times[0], horizon=4 * SECOND)
-    later = Recount(replace(recount.terms, at_times=(older,)), KEY.encode())
-    assert not later.fates(record(visit(-5, -4))).present
+    assert [fact.time for fact in recount.fates(record(visit(-4, -3))).present] == [NOW * 1_000 - 4 * SECOND]
+    assert not recount.fates(record(visit(-5, -4))).present
+    for horizon, asked in ((6 * SECOND, True), (6 * SECOND - 1, False)):  # the slot of the record ends in 2 s
+        shorter = replace(recount.terms.at_times[0], horizon=horizon)
+        other = Recount(replace(recount.terms, at_times=(shorter,)), KEY.encode())
+        assert bool(other.fates(record(visit(-4, -3))).present) is asked
 
 
 def test_a_fact_too_few_and_a_fact_too_many_are_found(terms: Terms) -> None:

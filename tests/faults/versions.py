@@ -278,10 +278,10 @@ def overpaid(terms: Sequence[Terms], told: Sequence[Told], acknowledged: Sequenc
 
 
 def _charges(terms: Sequence[Terms], told: Iterable[Told], acknowledged: Sequence[Acknowledged]) -> Iterator[_Charge]:
-    """Whom each noisy answer charges: a visit that was reported up to a slot after its tick may be in its count."""
+    """Whom each noisy answer charges: visits that were stamped before its as_of are in its count, and no others."""
     for one in told:
         said = terms[one.version]
-        reported = [visit for visit in acknowledged if said.grid.slot_of(visit.stamped) <= one.tick + 1]
+        reported = [visit for visit in acknowledged if said.grid.slot_of(visit.stamped) <= one.tick]
         if one.value["kind"] == "over_time" and one.value["status"] == "noisy_count":
             yield from _over_time(said, one, reported)
         elif one.value["kind"] == "at_times":
