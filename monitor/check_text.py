@@ -48,6 +48,8 @@ def _render_payments(report: Report, say: _Printer) -> None:
     say(f"At most {total} within any {words(report.period)}; privacy.epsilon states {stated}.")
     say(f"All that is published is at most {_factor(report.total)} times as likely as without some of their visits.")
     say(ASSUMPTION)
+    if report.overlap is not None:
+        say(report.overlap.sentence())
     for monitor in report.monitors:
         say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {monitor.explanation}")
     terms = " + ".join(format_epsilon(monitor.charge.amount) for monitor in report.monitors)

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from redis import Redis
 from rich.console import Console
 
-from monitor.clock import SystemClock
+from monitor.clock import Clock, SystemClock
 from monitor.config import Config, load_config, load_registry
 from monitor.config.servers import KafkaSettings, RedisSettings
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
@@ -27,6 +27,7 @@ from monitor.operate.setup import Beginning, set_up
 from monitor.operate.topics import needs
 from monitor.service import Settings, redis_windows, settings_of
 from monitor.times import DAY, HOUR, MINUTE, format_instant
+from monitor.windows.facts import Windows
 from simulators.progress import progress
 
 PARTITIONS: Final = 4
@@ -125,16 +126,17 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as valkey, EmbeddedKafka(report=console.print) as kafka:
         settings = settings_of(moved(config, kafka.bootstrap_servers, valkey.url), registry, os.urandom(32))
         wanted = needs(settings.scheme, settings.config.kafka, simulated=False)
-        set_up(settings.kafka, settings.scheme, wanted, (), Beginning.FIRST_START, clock.now())
+        set_up(settings.kafka, settings.scheme, wanted, Beginning.FIRST_START, clock.now())
         _fill(settings, records(load, clock.now()), console)
         found = look(settings.kafka, settings.scheme, wanted, config.kafka.topics.alerts)
-        windows = redis_windows(settings, found)
+        windows = redis_windows(settings, found, clock)
         used = _used_memory(valkey.url)
         metrics = Metrics()
-        source = InputLog(settings.kafka, config.kafka.topics.visits, settings.input_group)
+        source = InputLog(settings.kafka, config.kafka.topics.visits, settings.scheme.name)
         letters = DeadLetterTopic(settings.kafka, config.kafka.topics.dead_letters, config.kafka.topics.visits, 2**20)
         reader = Reader(settings.scheme, source, windows, settings.hasher, letters, metrics, clock)
         try:
+            _open(reader, windows, settings, clock)
             seconds = _drain(reader, metrics, load, console)
             return Measured(seconds, load.visits, _fates(metrics), _used_memory(valkey.url) - used)
         finally:
@@ -154,6 +156,15 @@ def _fill(settings: Settings, made: list[bytes], console: Console) -> None:
         producer.flush(timeout=120)
     finally:
         producer.close(timeout=5)
+
+
+def _open(reader: Reader, windows: Windows, settings: Settings, clock: Clock) -> None:
+    """Begin to read, and open the present slot, as an owner does once the tick before it is in the ledger."""
+    reader.step(0)
+    while not all(windows.progress()):
+        reader.step(200)
+    scheme = settings.scheme
+    windows.open(range(scheme.registry.shards), scheme.slots.slot_of(clock.now()))
 
 
 def _drain(reader: Reader, metrics: Metrics, load: Load, console: Console) -> float:

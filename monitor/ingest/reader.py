@@ -1,7 +1,8 @@
 """Kafka → windows: read, decode, accept or refuse, write; by one thread, with one write on its way.
 
-Where to begin is decided by the windows' own progress, never by offsets committed to Kafka: facts and progress are
-written together, so whatever is lost with one is lost with the other, and read again.
+Where to go on is decided by the windows' own progress, not by offsets committed to Kafka: facts and progress are
+written together, so whatever is lost with one is lost with the other, and read again. Without progress, what was
+committed tells what has had its fate already.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ import numpy as np
 from monitor.clock import Clock
 from monitor.errors import UnreachableError, WindowsError
 from monitor.failpoints import passing
-from monitor.ingest.accept import Accepted, Persons, accept
+from monitor.groups import Committed
+from monitor.ingest.accept import DEAD_LETTER, Accepted, Persons, accept
+from monitor.ingest.batches import Unreadable
+from monitor.ingest.columns import by_reason, unreadable
 from monitor.ingest.decode import Columns, Refusal, decode_records
+from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.scheme import Scheme
 from monitor.signals import Signal
@@ -54,8 +59,11 @@ class Letter:
 class Observer(Protocol):
     """What is counted of the reading."""
 
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Sequence[str], seconds: float) -> None:
-        """A batch was written: how many records, visits by fate, the reasons of dead letters, the time it took."""
+    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
+        """A batch was written: how many records, visits by fate, what was refused by reason, the time it took."""
+
+    def several_places(self, people: int) -> None:
+        """So many times a person was reported at more than one place at a designated time."""
 
     def lag(self, records: Mapping[int, int]) -> None:
         """How far behind the reading is, by partition, in records."""
@@ -97,6 +105,9 @@ class Reader:
         self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
         self._committed = self._looked = time.monotonic()
         self._whole_since: dict[int, int] = {}  # by partition that lost records, as this reader saw
+        self._letters_from: dict[int, int] = {}  # by partition: what was refused below was written by earlier groups
+        self._commits: Mapping[int, Committed] | None = None
+        self._several_places = SeveralPlaces()
         self.progressed = Signal()
 
     def step(self, timeout_ms: int) -> bool:
@@ -130,7 +141,10 @@ class Reader:
         """Find where each newly assigned partition begins: at the lowest progress of all shards."""
         if not self._source.waiting:
             return
+        if self._source.unread:
+            self._finish()  # what lies before them counts as read only once it is written
         progress = self._windows.progress()
+        self._commits = None
         for partition in sorted(self._source.waiting):
             self._source.go_on(partition, self._beginning(partition, progress))
             passing("reader.assigned")
@@ -145,6 +159,9 @@ class Reader:
             offset = min(max(truncated, first), end)
             self._lost(partition, offset)
             return offset
+        unread = self._source.unread.pop(partition, None)
+        if unread is not None and None not in known and unread.first <= min(reached) < unread.end:
+            return self._pass(partition, unread, end)
         if reached and max(reached) > end:
             self._lost(partition, end)
             return end
@@ -152,6 +169,7 @@ class Reader:
             return self._behind(partition, first, end)
         if len(reached) < len(known):
             offset, since = self._whole_from(partition, first, end)
+            offset = self._unread_from(partition, offset, first, end)
             self._windows.begin(partition, offset, since)
             self._observer.recovery("no_progress")
             reached.append(offset)
@@ -202,9 +220,27 @@ class Reader:
         if offset == first > 0 and not self._clock.simulated:
             self._lost(partition, first)
             return first
+        offset = self._unread_from(partition, offset, first, end)
         self._windows.restart(partition, offset, since)
         self._observer.recovery("behind_the_log")
         return offset
+
+    def _unread_from(self, partition: int, offset: int, first: int, end: int) -> int:
+        """Where to begin so that nothing is passed by: no later than where all that was ever read here ends.
+
+        What no group of the service has read has no fate yet, however old it is. What all of them have read was
+        refused before: their dead letters are not written again.
+        """
+        if self._clock.simulated:
+            return offset
+        if self._commits is None:
+            self._commits = self._source.committed()
+        committed = self._commits.get(partition)
+        if committed is None:
+            return offset
+        if partition not in self._whole_since:  # else other records may have the offsets that were committed
+            self._letters_from[partition] = min(committed.lowest, end)
+        return max(first, min(offset, committed.highest))
 
     def _lost(self, partition: int, offset: int) -> None:
         """Records are gone unread, and with them visits up to F slots ahead of now; reading goes on at an offset."""
@@ -212,8 +248,29 @@ class Reader:
         since = self._scheme.slots.slot_of(now) + self._scheme.ahead + 1
         self._windows.restart(partition, offset, since)
         self._whole_since[partition] = since
+        self._letters_from.pop(partition, None)
         self._observer.recovery("log_lost_records")
         log.error("records of input partition %d are gone unread: answers are unknown for a window", partition)
+
+    def _pass(self, partition: int, unread: Unreadable, end: int) -> int:
+        """Go on behind records that this client can't read, as lost unread: visits may be among them.
+
+        They lie at most F slots ahead of the slot in which their batch was stamped. Where that is not known, and the
+        batch's own end may be wrong, all was stamped before now that is passed.
+        """
+        offset = min(unread.end, end)
+        now = self._now() + self._scheme.tolerance
+        stamp = now if unread.stamp_ms is None else unread.stamp_ms * 1_000
+        began = time.perf_counter()
+        letter = Letter(unreadable(0, unread), partition, unread.first)
+        self._dead_letters.put([letter])
+        self._windows.restart(partition, offset, self._scheme.slots.slot_of(stamp) + self._scheme.ahead + 1)
+        self._observer.recovery("log_lost_records")
+        reasons = by_reason([letter.refusal])
+        self._observer.batch(0, {DEAD_LETTER: reasons.total()}, reasons, time.perf_counter() - began)
+        told = f"records {unread.first} to {offset - 1} of input partition {partition} cannot be read: {unread.why}"
+        log.error("%s; they count as lost unread: answers are unknown for a window", told)
+        return offset
 
     def _now(self) -> int:
         """The present by the store's clock, as answers are held to it.
@@ -233,14 +290,16 @@ class Reader:
         slots = self._scheme.slots
         columns: Columns = decode_records(values, self._scheme.default_stay)
         accepted = accept(self._scheme, self._persons, columns, (stamps * 1_000 - slots.origin) // slots.length)
+        accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
         letters = tuple(Letter(refusal, *places[refusal.record]) for refusal in accepted.refused)
         spans = tuple(Span(some.partition, some.start, some.end) for some in fetched)
         return _Batch(spans, accepted, letters, len(values), began)
 
     def _write(self, batch: _Batch) -> dict[int, int]:
         """Dead letters first: once progress has passed a record, nobody reads it again."""
-        if batch.letters:
-            self._dead_letters.put(batch.letters)
+        letters = [letter for letter in batch.letters if letter.offset >= self._letters_from.get(letter.partition, 0)]
+        if letters:
+            self._dead_letters.put(letters)
             passing("reader.dead_letters_written")
         lowest = self._windows.write(batch.spans, batch.accepted.facts)
         passing("reader.written")
@@ -254,8 +313,9 @@ class Reader:
         batch, future = self._writing
         self._writing = None
         lowest = future.result()
-        reasons = [letter.refusal.reason for letter in batch.letters]
+        reasons = by_reason(batch.accepted.refused)
         self._observer.batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
+        self._observer.several_places(self._several_places.count_in(batch.accepted.facts))
         behind = [span.partition for span in batch.spans if lowest[span.partition] < span.start]
         if behind:
             self._observer.recovery("windows_behind")
@@ -281,12 +341,17 @@ class Reader:
             # From before the log lost records: a store that failed over may have forgotten that it was told of them.
             # (Where nothing was lost, another member's last batch may lie ahead of a reader that has just taken over.)
             if partition in reading and _highest(progress, partition) > reading[partition]:
-                self._windows.restart(partition, written[partition], since)
-                self._observer.recovery("log_lost_records")
+                self._restart_again(partition, min(written[partition], _lowest(progress, partition)), since)
         behind = [partition for partition in written if _lowest(progress, partition) < written[partition]]
         if behind:
             self._observer.recovery("windows_behind")
             self._source.park(behind)
+
+    def _restart_again(self, partition: int, least: int, since: int) -> None:
+        """Tell the store of a loss again, at the least that any shard has: another one may have fallen back as well."""
+        offset = least if least >= 0 else self._source.bounds(partition)[0]
+        self._windows.restart(partition, offset, since)
+        self._observer.recovery("log_lost_records")
 
     def _commit_now_and_then(self) -> None:
         if time.monotonic() - self._committed < COMMIT_SECONDS:

@@ -34,6 +34,12 @@ class Health:
         """Announce a loop: not ready until it says so."""
         self.turned(loop, "starting")
 
+    def forget(self, loop: str) -> None:
+        """Expect a loop no longer: it has ended, and another one is started, or none."""
+        with self._lock:
+            self._turned.pop(loop, None)
+            self._waiting_for.pop(loop, None)
+
     def turned(self, loop: str, waiting_for: str = "") -> None:
         """Note that a loop turned, and what it waits for, if anything."""
         with self._lock:

@@ -1,9 +1,12 @@
-"""Prometheus metrics (interface, section 5). Never a person, never an exact count of a location in a label or value."""
+"""Prometheus metrics (interface, section 5): totals, for operators. No label names a person or a location.
+
+Totals are exact: where one location alone is watched, the applied visits are that location's. Operators are trusted.
+"""
 
 from __future__ import annotations
 
-from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.platform_collector import PlatformCollector
@@ -25,9 +28,14 @@ class Metrics:
         PlatformCollector(registry=self.registry)
         self._visits = self._counter("visits", "Visits by fate, at least once", "fate")
         self._records = self._counter("records", "Records read from the input topic, at least once")
-        self._dead_letters = self._counter("dead_letters", "Dead letters by reason, at least once", "reason")
+        self._dead_letters = self._counter(
+            "dead_letters", "Refused visits and records by reason, at least once", "reason"
+        )
         self._ticks = self._counter("ticks", "Ticks by monitor and outcome", "monitor", "outcome")
         self._answers = self._counter("answers", "Published answers by monitor and status", "monitor", "status")
+        self._several_places = self._counter(
+            "people_at_several_places", "Times that a person was reported at more than one place at a designated time"
+        )
         self._recoveries = self._counter("recoveries", "Recoveries by cause", "cause")
         self._lag = Gauge(
             "consumer_lag_records",
@@ -36,9 +44,11 @@ class Metrics:
             namespace=PREFIX,
             registry=self.registry,
         )
+        self._lost = self._counter("lost_ticks", "Ticks of an output partition that nobody decided", "partition")
         self._last_tick = Gauge(
             "last_tick_timestamp_seconds",
-            "as_of of the last tick that this instance decided",
+            "as_of of the last tick of an output partition that this instance decided",
+            ["partition"],
             namespace=PREFIX,
             registry=self.registry,
         )
@@ -55,12 +65,12 @@ class Metrics:
     def _histogram(self, name: str, text: str) -> Histogram:
         return Histogram(name, text, namespace=PREFIX, registry=self.registry, buckets=_BUCKETS)
 
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Sequence[str], seconds: float) -> None:
+    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         """Count a batch that was written to the windows."""
         self._records.inc(records)
         for fate, count in fates.items():
             self._visits.labels(fate).inc(count)
-        for reason, count in Tally(reasons).items():
+        for reason, count in reasons.items():
             self._dead_letters.labels(reason).inc(count)
         self._batch_seconds.observe(seconds)
 
@@ -70,22 +80,45 @@ class Metrics:
         for partition, behind in records.items():
             self._lag.labels(str(partition)).set(behind)
 
+    def several_places(self, people: int) -> None:
+        """Count people who were found to be reported at more than one place at a designated time."""
+        self._several_places.inc(people)
+
     def recovery(self, cause: str) -> None:
         """Count a recovery."""
         self._recoveries.labels(cause).inc()
 
-    def tick(self, as_of_seconds: float, outcomes: Mapping[str, str], answers: Mapping[tuple[str, str], int]) -> None:
-        """Count a decided tick: its outcome by monitor, and its answers by monitor and status."""
-        self._last_tick.set(as_of_seconds)
+    def tick(
+        self,
+        partition: int,
+        as_of_seconds: float,
+        outcomes: Mapping[str, str],
+        answers: Mapping[tuple[str, str], int],
+    ) -> None:
+        """Count a decided tick of an output partition: its outcome by monitor, its answers by (monitor, status)."""
+        self._last_tick.labels(str(partition)).set(as_of_seconds)
+        self._lost.labels(str(partition))
         for monitor, outcome in outcomes.items():
             self._ticks.labels(monitor, outcome).inc()
         for (monitor, status), count in answers.items():
             self._answers.labels(monitor, status).inc(count)
 
-    def skipped(self, monitors: Sequence[str]) -> None:
-        """Count a tick that could not be decided before the next one closed."""
+    def lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
+        """Count ticks of an output partition that nobody decided."""
+        self._lost.labels(str(partition)).inc(ticks)
         for monitor in monitors:
-            self._ticks.labels(monitor, "skipped").inc()
+            self._ticks.labels(monitor, "skipped").inc(ticks)
+
+    def refused(self, partition: int, monitors: Sequence[str]) -> None:
+        """Count a tick that an output partition's ledger lies ahead of."""
+        del partition
+        for monitor in monitors:
+            self._ticks.labels(monitor, "refused").inc()
+
+    def let_go(self, partition: int) -> None:
+        """Show an output partition's last tick no longer: another instance decides it."""
+        with suppress(KeyError):
+            self._last_tick.remove(str(partition))
 
     def tick_took(self, seconds: float) -> None:
         """Record how long a tick took."""

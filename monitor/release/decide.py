@@ -73,14 +73,16 @@ class Decider:
                 row = monitor.rows[n]
                 windows[int(scheme.registry.shard[row])].append((row, start))
         live = {time for monitor in scheme.at_times for time in monitor.live(scheme.slots.as_of(tick))}
-        asked = {shard: Question(tuple(dict.fromkeys(rows)), tuple(sorted(live))) for shard, rows in windows.items()}
+        asked = {
+            shard: Question(tuple(dict.fromkeys(rows)), tuple(sorted(live)), tick) for shard, rows in windows.items()
+        }
         last = {time for monitor in self._hot_spots for time in self._last_asked(monitor, tick)}
         if not last:
             return asked
         return {
             shard: replace(question, times=tuple(sorted(last.union(question.times))))
             for shard in range(scheme.registry.shards)
-            for question in (asked.get(shard, Question()),)
+            for question in (asked.get(shard, Question(tick=tick)),)
         }
 
     def _last_asked(self, monitor: HotSpots, tick: int) -> list[int]:

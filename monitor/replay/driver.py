@@ -81,9 +81,8 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Found:
     config, scheme = settings.config, settings.scheme
     wanted = needs(scheme, config.kafka, simulated=True)
     _require_empty(settings.kafka, wanted)
-    groups = (settings.input_group, settings.release_group)
     factor = config.kafka.replication_factor
-    set_up(settings.kafka, scheme, wanted, groups, Beginning.FIRST_START, clock.now(), factor)
+    set_up(settings.kafka, scheme, wanted, Beginning.FIRST_START, clock.now(), factor)
     return look(settings.kafka, scheme, wanted, config.kafka.topics.alerts)
 
 
@@ -119,7 +118,7 @@ class Replay:
         self._scheme = settings.scheme
         self._clock = clock
         self.metrics = Metrics()
-        self.windows: Windows = redis_windows(settings, found)
+        self.windows: Windows = redis_windows(settings, found, clock)
         if not resumes and not self.windows.empty():
             self.windows.close()
             raise NotEmptyError(

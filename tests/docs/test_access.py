@@ -16,7 +16,8 @@ from monitor.config import load_config, load_registry
 from monitor.embedded import EmbeddedValkey
 from monitor.errors import UnreachableError, WindowsError
 from monitor.scheme import Scheme
-from monitor.windows.facts import Question, ShardFacts, Span
+from monitor.windows.facts import Question, Span
+from monitor.windows.packing import shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, redis_rules
@@ -48,7 +49,7 @@ def _use(url: str, scheme: Scheme, *, cluster: bool) -> None:
     windows = RedisWindows(scheme, "0123456789abcdef", client)
     row = int(scheme.watched_rows[0])
     shard = int(scheme.registry.shard[row])
-    facts = ShardFacts({row: ([b"p" * 16], [5])}, {1_000_000: [row.to_bytes(4, "big") + b"p" * 16]})
+    facts = [shard_facts(stamp, {row: [(b"p" * 16, 5)]}, {1_000_000: [(row, b"p" * 16)]}) for stamp in (5, 10**7)]
     try:
         windows.check()
         assert windows.empty()

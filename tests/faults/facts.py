@@ -7,6 +7,7 @@ below a shard's progress must be there, and nothing may be there that no record 
 from __future__ import annotations
 
 import json
+import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -22,6 +23,9 @@ from tests.faults.town import KEY, Town
 from tests.faults.traffic import fingerprint
 
 ROW_BYTES: Final = 4
+WAITING: Final = struct.Struct(">qc")  # what facts that wait begin with: the stamp, and their kind
+SEEN: Final = struct.Struct(">Ii16s")
+PRESENT: Final = struct.Struct(">qI16s")
 NEVER: Final = -(2**62)
 PROGRESS: Final = "p"
 
@@ -105,23 +109,36 @@ def stored(town: Town, name: str, recount: Recount) -> tuple[list[Shard], list[s
             tag = f"{{{name}:{number}}}"
             windows = {f"{tag}:w:{row}": row for row in rows if recount.terms.shard[row] == number}
             moments = {f"{tag}:t:{time}": time for time in times}
-            known |= {f"{tag}:meta", *windows, *moments}
+            known |= {f"{tag}:meta", f"{tag}:waiting", *windows, *moments}
             with client.pipeline(transaction=True) as pipeline:
                 pipeline.hgetall(f"{tag}:meta")
                 for key in windows:
                     pipeline.zrange(key, 0, -1, withscores=True)
                 for key in moments:
                     pipeline.smembers(key)
-                meta, *held = pipeline.execute()
+                pipeline.zrange(f"{tag}:waiting", 0, -1)
+                meta, *held, waiting = pipeline.execute()
             shard = Shard({field.decode(): int(number) for field, number in meta.items()})
             for row, members in zip(windows.values(), held, strict=False):
                 shard.seen |= {LastSeen(row, person, int(slot)) for person, slot in members}
             for time, members in zip(moments.values(), held[len(windows) :], strict=True):
                 rows_and_people = ((member[:ROW_BYTES], member[ROW_BYTES:]) for member in members)
                 shard.present |= {Present(time, int.from_bytes(row), person) for row, person in rows_and_people}
+            for packed in waiting:
+                add_waiting(shard, packed)
             shards.append(shard)
         found = {key.decode() for key in client.scan_iter(match=f"{{{name}:*", count=1_000)}
     return shards, sorted(found - known)
+
+
+def add_waiting(shard: Shard, packed: bytes) -> None:
+    """Add facts that no tick may count yet: one packed member of those that wait."""
+    stamp, kind = WAITING.unpack_from(packed)
+    facts = packed[WAITING.size :]
+    if kind == b"s":
+        shard.seen |= {LastSeen(row, person, stamp + ahead) for row, ahead, person in SEEN.iter_unpack(facts)}
+    else:
+        shard.present |= {Present(time, row, person) for time, row, person in PRESENT.iter_unpack(facts)}
 
 
 def client_of(town: Town) -> Any:
@@ -146,7 +163,9 @@ def wrong_windows(
     told, due = bounds
     for fact in shard.seen - told.seen:
         yield f"{terms.locations[fact.row]}: someone is said to have been there in slot {fact.slot}, and no visit tells"
-    held = {(fact.row, fact.person): fact.slot for fact in shard.seen}
+    held: dict[tuple[int, bytes], int] = defaultdict(lambda: NEVER)
+    for fact in shard.seen:
+        held[fact.row, fact.person] = max(held[fact.row, fact.person], fact.slot)
     whole_from = max(shard.since, shard.meta.get("trimmed", NEVER))
     last: dict[tuple[int, bytes], int] = defaultdict(lambda: NEVER)
     for fact in due.seen:
@@ -154,7 +173,7 @@ def wrong_windows(
             last[fact.row, fact.person] = max(last[fact.row, fact.person], fact.slot)
     found.people += len(last)
     for (row, person), slot in last.items():
-        if held.get((row, person), NEVER) < slot:
+        if held[row, person] < slot:
             yield f"{terms.locations[row]}: someone was there in slot {slot}, and the facts do not say so"
 
 

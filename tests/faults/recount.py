@@ -103,13 +103,13 @@ class Recount:
         person = self.hashed(visit["person_id"])
         last = max(grid.slot_of(arrived), grid.slot_of(left - 1))
         seen = {LastSeen(row, person, last)} if last > current - self.window.get(row, 0) else set()
-        present = {Present(time, row, person) for time in self._covered(arrived, left, grid.as_of(current))}
+        present = {Present(time, row, person) for time in self._covered(arrived, left, grid.start(current + 1))}
         found.seen |= seen if row in self.window else set()
         found.present |= present
         found.unasked += not (present or (seen and row in self.window))
 
     def _covered(self, arrived: int, left: int, as_of: int) -> Iterator[int]:
-        """The designated times in [arrived, left) that some monitor still asks about at this as_of, or later."""
+        """The designated times in [arrived, left) that some monitor still asks about at a tick."""
         for times, horizon in self.times:
             first, end = bisect_left(times, max(arrived, as_of - horizon)), bisect_left(times, left)
             yield from times[first:end]

@@ -132,6 +132,7 @@ def refused(scene: Scene) -> dict[str, tuple[Version, str]]:
     trees["slot"]["clock"] |= {"slot": "1s", "release_delay": "500ms"}
     trees["origin"]["clock"]["origin"] = "2026-01-01T00:00:02+00:00"
     trees["shards"]["service"]["shards"] = 3
+    trees["shards"]["kafka"]["partitions"]["alerts"] = 3  # the configuration is right; the ledger has two
     trees["fewer"]["monitors"] = [found for found in trees["fewer"]["monitors"] if found["name"] != "edges"]
     grid = r"clock\.slot and clock\.origin put tick \d+ at .*they can't change over a ledger"
     reasons = {

@@ -3,7 +3,7 @@
 `edges` watches six places with an ε at which a draw is above zero with a chance below 10^-17, so that a place is safe
 exactly if fewer than T people were there: a lost visit shows. `murmur` watches two with so little ε that draws vary:
 a second draw shows. `moments` asks about all places each four seconds, and `crowds` which three were the fullest
-then. W = 6, F = 1: a pause lasts 8 ticks.
+then. W = 6, F = 1: a pause lasts 7 ticks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.faults.processes import Instance, until
 from tests.faults.reading import plain_consumer
 from tests.faults.traffic import Traffic
 
-KEY: Final = "0123456789abcdef0123456789abcdef"
+KEY: Final = "x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE"
 SLOT: Final = 2 * SECOND
 ORIGIN: Final = "2026-01-01T00:00:00+00:00"
 PLACES: Final = (*(f"edge-{n}" for n in range(6)), "murmur-0", "murmur-1", "yard-0", "yard-1", "void")
@@ -140,12 +140,10 @@ class Town:
         """Do what `topics --create` does."""
         config, scheme = self.settings.config, self.settings.scheme
         wanted = needs(scheme, config.kafka, simulated=False)
-        groups = (self.settings.input_group, self.settings.release_group)
         return set_up(
             self.settings.kafka,
             scheme,
             wanted,
-            groups,
             beginning,
             SystemClock().now(),
             self.shape.replication,

@@ -33,8 +33,8 @@ CROWDS: Final = (0, 1, 2, 2, 3)
 PLANNED: Final = (2 * SECOND, 4 * SECOND, 6 * SECOND, 8 * SECOND)
 LATE: Final = (5 * SECOND, 9 * SECOND, 13 * SECOND, 60 * SECOND)
 
-# Of a town: from the oldest designated time that is asked about until the cut; left W - 1 slots ago, with W = 6 and 4;
-# and expired.
+# Of a town: from before the oldest designated time that is asked about until the cut; left in the first slot of a
+# window of 6 and of 4 slots; and expired.
 LAST: Final = (
     (-10 * SECOND + 100 * MILLISECOND, 30 * SECOND),
     (-13 * SECOND, -10 * SECOND),

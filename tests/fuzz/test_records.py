@@ -19,6 +19,7 @@ from monitor.ingest.columns import Columns
 from monitor.ingest.decode import decode, decode_records
 from monitor.service import Settings
 from tests.fuzz.records import SLOT, Expected, Maker, Seeds
+from tests.windows.packed import seen_in
 
 BATCH = 2_000
 SAMPLED = 40  # one in so many records is read by the contract too
@@ -60,12 +61,7 @@ def check_fates(
 def check_kept(town: Settings, expected: Sequence[Expected], accepted: Accepted) -> int:
     """All planted visits that are still there are among the facts, whatever their siblings are."""
     ids = town.scheme.registry.ids
-    facts = {
-        (ids[row], person)
-        for added in accepted.facts.values()
-        for row, (persons, _slots) in added.seen.items()
-        for person in persons
-    }
+    facts = {(ids[fact.row], fact.person) for fact in seen_in(accepted.facts)}
     kept = [(location, person) for one in expected for location, person in one.kept]
     lost = [(location, person) for location, person in kept if (location, town.hasher(person)) not in facts]
     assert not lost, f"{lost[0]} and {len(lost) - 1} others were lost"

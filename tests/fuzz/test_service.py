@@ -22,6 +22,7 @@ from monitor.replay.driver import Replay, prepare_empty
 from monitor.service import Settings
 from monitor.windows.facts import Question
 from tests.fuzz.records import SLOT, WATCHED, Made, Maker, Seeds
+from tests.windows.packed import seen_in
 
 RECORDS = 4_000
 PARTITIONS = 2
@@ -87,10 +88,9 @@ def counts(run: Replay, settings: Settings) -> dict[str, int]:
 def people(settings: Settings, accepted: Accepted) -> dict[str, int]:
     """The same as one pass over the records in memory says."""
     found: dict[str, set[Any]] = {location: set() for location in WATCHED}
-    for facts in accepted.facts.values():
-        for row, (persons, slots) in facts.seen.items():
-            kept = (person for person, slot in zip(persons, slots, strict=True) if slot > SLOT - 6)
-            found[settings.scheme.registry.ids[row]].update(kept)
+    for fact in seen_in(accepted.facts):
+        if fact.last > SLOT - 6:
+            found[settings.scheme.registry.ids[fact.row]].add(fact.person)
     return {location: len(persons) for location, persons in found.items()}
 
 

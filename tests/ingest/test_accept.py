@@ -18,6 +18,7 @@ from monitor.scheme import Scheme
 from monitor.times import DAY, HOUR, MINUTE, SECOND, format_instant, parse_instant
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import PersonHasher
+from tests.windows.packed import Present, Seen, present_in, seen_in
 
 Visit = tuple[str, str, int, int]
 
@@ -26,8 +27,8 @@ Visit = tuple[str, str, int, int]
 class Expected:
     """Facts as sets, fates, and reasons by (record, index)."""
 
-    seen: set[tuple[int, int, bytes, int]] = field(default_factory=set)
-    present: set[tuple[int, int, bytes]] = field(default_factory=set)
+    seen: set[Seen] = field(default_factory=set)
+    present: set[Present] = field(default_factory=set)
     fates: Counter[str] = field(default_factory=Counter)
     refused: list[tuple[int, int, Reason]] = field(default_factory=list)
 
@@ -52,7 +53,7 @@ def judge(scheme: Scheme, hasher: PersonHasher, visit: Visit, current: int, expe
         once = True
         if last >= current - max(windows) + 1:
             can = True
-            expected.seen.add((shard, row, hasher(person), last))
+            expected.seen.add(Seen(current, shard, row, hasher(person), last))
     for monitor in scheme.at_times:
         for instant in monitor.times.between(arrived, left).tolist():
             once = True
@@ -60,7 +61,7 @@ def judge(scheme: Scheme, hasher: PersonHasher, visit: Visit, current: int, expe
             final = max(tick for tick in ticks if slots.as_of(tick) <= instant + monitor.horizon)
             if final >= current:
                 can = True
-                expected.present.add((shard, instant, row.to_bytes(4, "big") + hasher(person)))
+                expected.present.add(Present(current, shard, instant, row, hasher(person)))
     expected.fates["applied" if can else "expired" if once else "not_watched"] += 1
     return None
 
@@ -93,16 +94,8 @@ def run(scheme: Scheme, hasher: PersonHasher, batches: list[tuple[int, list[Visi
 
 def check(scheme: Scheme, hasher: PersonHasher, batches: list[tuple[int, list[Visit]]]) -> Accepted:
     accepted, expected = run(scheme, hasher, batches)
-    facts = accepted.facts.items()
-    seen = {
-        (shard, row, person, last)
-        for shard, some in facts
-        for row, (people, slots) in some.seen.items()
-        for person, last in zip(people, slots, strict=True)
-    }
-    present = {(shard, at, member) for shard, some in facts for at, found in some.present.items() for member in found}
-    assert seen == expected.seen
-    assert present == expected.present
+    assert set(seen_in(accepted.facts)) == expected.seen
+    assert set(present_in(accepted.facts)) == expected.present
     assert [(refusal.record, refusal.index, refusal.reason) for refusal in accepted.refused] == expected.refused
     counted = {**dict.fromkeys(accepted.fates, 0), **expected.fates, "dead_letter": len(expected.refused)}
     assert accepted.fates == counted
@@ -156,9 +149,8 @@ def test_a_stay_beyond_f_slots_is_cut_for_windows_and_designated_times(scheme: S
     """At c = 11:00, F = 1: [12:59 ──── cut at 13:00 ╎···· 20:00); 13:30 is designated, and not covered."""
     c = scheme.slots.slot_of(at("11:30:00"))
     accepted = check(scheme, hasher, [(c, [("p", "inn", at("12:59:00"), at("20:00:00"))])])
-    (facts,) = accepted.facts.values()
-    assert facts.seen[0][1] == [c + 1]
-    assert facts.present == {}
+    assert [fact.last for fact in seen_in(accepted.facts)] == [c + 1]
+    assert list(present_in(accepted.facts)) == []
 
 
 def test_a_visit_is_asked_about_as_long_as_its_last_slot_is_in_reach(scheme: Scheme, hasher: PersonHasher) -> None:
@@ -213,8 +205,8 @@ def test_a_designated_time_of_two_monitors_is_one_fact_for_the_longer_horizon(
     noon = at("12:00:00")
     c = scheme.slots.slot_of(noon + DAY) - 1
     accepted = check(scheme, hasher, [(c, [("p", "mill", noon, noon + 1)])])
-    (facts,) = accepted.facts.values()
-    assert facts.present == {noon: [(3).to_bytes(4, "big") + hasher("p")]}
+    (shard,) = accepted.facts
+    assert list(present_in(accepted.facts)) == [Present(c, shard, noon, 3, hasher("p"))]
     assert one(scheme, hasher, "mill", noon, noon + 1, c + 1) == "expired"
 
 
@@ -223,8 +215,8 @@ def test_a_stay_of_half_a_century_adds_no_more_than_what_is_still_asked(scheme: 
     visits = [("p", "farm", parse_instant("1970-01-01T00:00:00Z") + n, at("12:30:00")) for n in range(3)]
     columns = decode_records([as_record(visits)], scheme.default_stay)
     accepted = accept(scheme, hasher, columns, np.array([c]))
-    (facts,) = accepted.facts.values()
-    assert {instant: len(found) for instant, found in facts.present.items()} == {at("09:00:00"): 3, at("12:00:00"): 3}
+    held = Counter(fact.instant for fact in present_in(accepted.facts))
+    assert held == {at("09:00:00"): 3, at("12:00:00"): 3}
     assert accepted.fates["applied"] == 3
 
 
@@ -253,21 +245,7 @@ def test_a_visit_is_judged_alike_whatever_comes_with_it(scheme: Scheme, hasher: 
 
     def members(some: list[Visit]) -> Counter[tuple[object, ...]]:
         accepted = check(scheme, hasher, [(c, some)])
-        return Counter(
-            [
-                (shard, at, one)
-                for shard, facts in accepted.facts.items()
-                for at, found in facts.present.items()
-                for one in found
-            ]
-        ) + Counter(
-            [
-                (shard, row, one, last)
-                for shard, facts in accepted.facts.items()
-                for row, seen in facts.seen.items()
-                for one, last in zip(*seen, strict=True)
-            ]
-        )
+        return Counter([*seen_in(accepted.facts), *present_in(accepted.facts)])
 
     together = members(visits)
     apart: Counter[tuple[object, ...]] = Counter()
@@ -308,6 +286,6 @@ def test_a_refused_visit_is_told_as_it_was_sent(scheme: Scheme, hasher: PersonHa
 @pytest.mark.parametrize("values", [[], [b'{"visits": []}'], [None]])
 def test_nothing_is_accepted_of_nothing(scheme: Scheme, hasher: PersonHasher, values: list[bytes | None]) -> None:
     accepted = accept(scheme, hasher, decode_records(values, SECOND), np.zeros(len(values), np.int64))
-    facts: dict[int, ShardFacts] = {}
+    facts: dict[int, list[ShardFacts]] = {}
     assert accepted.facts == facts
     assert accepted.fates["dead_letter"] == values.count(None)

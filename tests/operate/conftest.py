@@ -66,13 +66,6 @@ def kafka_settings(topic: Callable[[str], str]) -> KafkaSettings:
     )
 
 
-@pytest.fixture
-def groups(topic: Callable[[str], str]) -> tuple[str, str]:
-    """The two consumer groups of a service that no other test has."""
-    name = topic("group")
-    return name, f"{name}-release"
-
-
 @dataclass(frozen=True)
 class Prepared:
     """`topics --create`, as often as wanted."""
@@ -80,7 +73,6 @@ class Prepared:
     connections: KafkaConnections
     scheme: Scheme
     wanted: tuple[TopicNeeds, ...]
-    groups: tuple[str, str]
 
     def __call__(
         self,
@@ -90,15 +82,13 @@ class Prepared:
         lost_by: int | None = None,
     ) -> Made:
         at, of = now or self.scheme.slots.start(10), scheme or self.scheme
-        return set_up(self.connections, of, self.wanted, self.groups, beginning, at, lost_by=lost_by)
+        return set_up(self.connections, of, self.wanted, beginning, at, lost_by=lost_by)
 
 
 @pytest.fixture
-def create(
-    connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, groups: tuple[str, str]
-) -> Prepared:
+def create(connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings) -> Prepared:
     """Makes the topics of `kafka_settings` and begins their ledger."""
-    return Prepared(connections, scheme, needs(scheme, kafka_settings, simulated=False), groups)
+    return Prepared(connections, scheme, needs(scheme, kafka_settings, simulated=False))
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -17,6 +17,7 @@ from monitor.embedded import EmbeddedValkey
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.operate.preflight import survey
 from monitor.operate.setup import Beginning, Made, loss_dated, redis_time
+from monitor.operate.topics import describe, needs
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.release.decide import Evidence
 from monitor.release.owner import LedgerPlace, Owner
@@ -29,16 +30,20 @@ from monitor.windows.redis_store import RedisWindows
 Create = Callable[..., Made]
 
 
-@pytest.fixture
-def ran_before(connections: KafkaConnections, groups: tuple[str, str], topic: Callable[[str], str]) -> None:
-    """The service's input group has committed offsets, of a topic that is there."""
-    name = topic("visits-before")
+@pytest.fixture(params=["town", "town-release", "town-0123456789abcdef"])
+def ran_before(
+    request: pytest.FixtureRequest, connections: KafkaConnections, topic: Callable[[str], str]
+) -> Iterator[str]:
+    """One of the service's groups has committed offsets, of a topic that is there: its name."""
+    name, group = topic("visits-before"), str(request.param)
     with closing(connections.admin()) as admin:
         admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-    place = TopicPartition(name, 0)
-    with closing(connections.consumer(group_id=groups[0])) as consumer:
-        consumer.assign([place])
-        consumer.commit({place: OffsetAndMetadata(0, "", -1)})
+        place = TopicPartition(name, 0)
+        with closing(connections.consumer(group_id=group)) as consumer:
+            consumer.assign([place])
+            consumer.commit({place: OffsetAndMetadata(0, "", -1)})
+        yield group
+        admin.delete_groups([group])
 
 
 def terms(connections: KafkaConnections, scheme: Scheme, ledger: str, partition: int = 0) -> Terms | None:
@@ -62,16 +67,15 @@ def test_a_first_start_begins_every_partition_and_saying_it_again_changes_nothin
     assert survey(connections, scheme, names.alerts, 0).records == 1
 
 
-@pytest.mark.usefixtures("ran_before")
 def test_an_empty_ledger_of_a_service_that_ran_must_be_explained(
     create: Create,
     connections: KafkaConnections,
     scheme: Scheme,
     kafka_settings: KafkaSettings,
-    groups: tuple[str, str],
+    ran_before: str,
 ) -> None:
     """Was nothing ever published, or is it lost? Nobody but the operator knows; until then it stays uninitialised."""
-    with pytest.raises(LedgerError, match=f"{groups[0]} ran before.*--first-start.*--ledger-lost"):
+    with pytest.raises(LedgerError, match=f"{ran_before} ran before.*--first-start.*--ledger-lost"):
         create()
     assert terms(connections, scheme, kafka_settings.topics.alerts) is None
     with pytest.raises(LedgerError):
@@ -178,13 +182,28 @@ def test_the_number_of_partitions_is_what_any_that_survived_says(
     assert terms(connections, scheme, ledger, 0) == Terms("town", 2, now)
 
 
-def test_a_number_of_shards_that_does_not_go_with_the_partitions_begins_nothing(
-    create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+def test_a_number_of_shards_that_does_not_go_with_the_partitions_makes_nothing(
+    create: Create, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
-    """It could never be changed without moving places away from what they have spent."""
+    """It could never be changed without moving places away from what they have spent; no topic is left half begun."""
     with pytest.raises(LedgerError, match=r"service\.shards is 3.*expected a multiple of 2, such as 2 or 4"):
         create(scheme=replace(scheme, registry=Registry(scheme.registry.ids, 3)))
-    assert terms(connections, scheme, kafka_settings.topics.alerts) is None
+    assert describe(admin, [name for _, name in kafka_settings.topics]) == {}
+
+
+def test_the_shards_go_with_the_partitions_that_are_there_not_with_those_that_would_be_made(
+    create: Create, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+) -> None:
+    """The output topic was made by hand with three partitions: two shards don't go with them, three do."""
+    ledger = kafka_settings.topics.alerts
+    _, alerts, _ = needs(scheme, kafka_settings, simulated=False)
+    configs = {setting.key: setting.create for setting in alerts.settings}
+    made = {"num_partitions": 3, "replication_factor": 1, "configs": configs}
+    admin.create_topics({ledger: made}, wait_for_metadata=True)
+    with pytest.raises(LedgerError, match=r"service\.shards is 2.*expected a multiple of 3, such as 3"):
+        create()
+    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}
+    assert create(scheme=replace(scheme, registry=Registry(scheme.registry.ids, 3))).partitions == (0, 1, 2)
 
 
 class TestLossDated:
@@ -238,10 +257,11 @@ def test_another_services_ledger_is_not_begun(
 def test_a_topic_with_wrong_settings_is_not_begun(
     create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
-    """It was there before; what is wrong is said, and the ledger stays uninitialised."""
+    """It was there before; what is wrong is said, the ledger stays uninitialised, and no other topic is made."""
     ledger = kafka_settings.topics.alerts
     compacted = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
     admin.create_topics({ledger: compacted}, wait_for_metadata=True)
     with pytest.raises(TopicError, match=r"cleanup\.policy is compact: expected delete"):
         create()
     assert terms(connections, scheme, ledger) is None
+    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}

@@ -10,14 +10,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from kafka import OffsetAndMetadata, TopicPartition
 
 from monitor.config.servers import KafkaSettings
 from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import at_times_record, hot_spots_record
 from monitor.designated import DesignatedTimes
 from monitor.errors import TopicError
-from monitor.operate.topics import FoundTopic, TopicNeeds, checked, create, describe, groups_that_ran, needs, risks
+from monitor.operate.topics import FoundTopic, TopicNeeds, checked, create, describe, needs, risks
 from monitor.scheme import HotSpots, Registry, Scheme
 from monitor.times import DAY, HOUR, MILLISECOND
 
@@ -323,21 +322,3 @@ class TestRisks:
         names = kafka_settings.topics
         for name, expected in ((names.visits, in_sync), (names.alerts, in_sync), (names.dead_letters, None)):
             assert made[name]["configs"].get("min.insync.replicas") == expected
-
-
-def test_groups_that_ran_are_those_the_brokers_know(
-    connections: KafkaConnections, kafka_settings: KafkaSettings, scheme: Scheme, groups: tuple[str, str], admin: Any
-) -> None:
-    """By their committed offsets; in the order that was asked."""
-    create(connections, needs(scheme, kafka_settings, simulated=False), 1)
-    assert groups_that_ran(connections, groups) == []
-    committed(connections, groups[1], kafka_settings.topics.visits)
-    assert groups_that_ran(connections, groups) == [groups[1]]
-
-
-def committed(connections: KafkaConnections, group: str, topic: str) -> None:
-    consumer = connections.consumer(group_id=group)
-    place = TopicPartition(topic, 0)
-    consumer.assign([place])
-    consumer.commit({place: OffsetAndMetadata(0, "", -1)})
-    consumer.close(autocommit=False)

@@ -1,7 +1,7 @@
 """The whole service in memory, its noise enumerated: records → reader → windows → decisions → ledger.
 
 Everything between what is reported and what is published is the service's own code; noise alone is given. What a
-tick reads follows from the records without chance, so a stream is told by its readings (`Town.read`); what a tick
+tick counts follows from the records without chance, so a stream is told by its readings (`Town.read`); what a tick
 publishes, given a reading and the ledger, is a law of exact fractions (`Town.law`). A *cell* is what has a budget: a
 location of an `over_time` monitor, or a location at a designated time. Cells draw apart (`test_cells.py` walks all of
 them jointly), so a stream's worst ratio Pr[D]/Pr[D'] is the product of its cells' worst ratios (`Town.worst`).
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any, Final, NamedTuple, cast
@@ -54,8 +54,8 @@ Counts = tuple[int, ...]
 class Visit(NamedTuple):
     """One reported visit; times in minutes, slots of 60.
 
-    `moment` is when it is reported: 2c in the first seconds of slot c, so that it is in the windows before tick c - 1
-    is read; 2c + 1 later in slot c.
+    `moment` is when it is reported: 2c in the first seconds of slot c, so that it is processed before tick c - 1 is
+    read; 2c + 1 later in slot c. Tick c is the first that counts it, whichever it is.
     """
 
     person: str
@@ -65,14 +65,14 @@ class Visit(NamedTuple):
     moment: int
 
     @property
-    def known_at(self) -> int:
-        """The first tick that is read after the report."""
-        return (self.moment - 1) // 2
+    def first_tick(self) -> int:
+        """The first tick that counts the report."""
+        return self.moment // 2
 
     @property
-    def first_tick(self) -> int:
-        """The first tick whose count holds the report: that of the slot c of its stamp, whatever was read before."""
-        return self.moment // 2
+    def first_read(self) -> int:
+        """The first tick that is read after the report was processed."""
+        return (self.moment - 1) // 2
 
 
 class Cell(NamedTuple):
@@ -278,32 +278,33 @@ class Town:
     @cached_property
     def _questions(self) -> dict[int, Question]:
         decider = Decider(self.scheme, [0], Walk(self, 0, {}, None), self.scheme.hot_spots)
-        return {tick: replace(decider.questions(tick)[0], tick=tick) for tick in self.ticks}
+        return {tick: decider.questions(tick)[0] for tick in self.ticks}
 
     def read(self, records: Sequence[Sequence[Visit]], *, twice: bool = False) -> tuple[dict[Cell, Counts], int]:
         """By cell what each tick reads, and how many dead letters there were; `twice`: every batch is written twice.
 
-        The records of one moment are read together, in the order of the moments. The processing clock stands far off;
-        the store's is 20 s after the tick that is read.
+        The records of one moment are read together, in the order of the moments. The reader's clock stands far off;
+        the store's is in the first seconds of the slot after the tick that is read.
         """
-        clock = SteppedClock(ORIGIN + 1_000 * HOUR)
-        store_clock = SteppedClock(self.scheme.slots.start(self.ticks.start))
-        windows, letters = MemoryWindows(self.scheme, store_clock), _Letters()
+        clock = SteppedClock(self.scheme.slots.as_of(self.ticks.start))
+        windows, letters = MemoryWindows(self.scheme, clock), _Letters()
         windows.begin(0, 0, SINCE_EVER)
-        reader = Reader(self.scheme, cast("InputLog", None), windows, HASHER, letters, cast("Any", None), clock)
+        far_off = SteppedClock(ORIGIN + 1_000 * HOUR)
+        reader = Reader(self.scheme, cast("InputLog", None), windows, HASHER, letters, cast("Any", None), far_off)
         waiting = sorted(records, key=lambda visits: visits[0].moment)
         offset, counts = 0, []
         for tick in self.ticks:
-            store_clock.move_to(self.scheme.slots.as_of(tick) + 20 * SECOND)
-            due = [visits for visits in waiting if visits[0].known_at == tick]
+            clock.move_to(self.scheme.slots.as_of(tick))
+            due = [visits for visits in waiting if visits[0].first_read == tick]
             if due:
                 self._ingest(reader, due, offset, twice=twice)
                 offset += len(due)
             question = self._questions[tick]
             reading = windows.read({0: question})[0]
-            assert (reading.progress, reading.since, reading.trimmed) == ({0: offset}, SINCE_EVER, SINCE_EVER)
             assert reading.settled
+            assert (reading.progress, reading.since, reading.trimmed) == ({0: offset}, SINCE_EVER, SINCE_EVER)
             counts.append(self._counted(tick, question, reading))
+            windows.open([0], tick + 1)
         found = {cell: tuple(at.get(cell, 0) for at in counts) for cell in self.cells}
         return found, len(letters.letters)
 

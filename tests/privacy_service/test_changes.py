@@ -26,7 +26,6 @@ Q = Fraction(1, 2)
 UNIT = Fraction(1, 6)
 LAST = 6
 NOBODY = (0,) * (LAST + 1)
-MOMENTS = range(-1, 7)
 SHAPES = [(60 * first + 10, 60 * last + 50) for first in range(4) for last in range(first, 4)]
 Stages = tuple[tuple[int, Any], ...]
 """By tick from which it holds, the town; in order."""
@@ -93,13 +92,13 @@ def test_one_visit_pays_the_largest_epsilon_at_most_whatever_changes(
     """
     Every visit, every change between four sets of rules, at every tick: max(ε_l before, ε_l after), and 1·ε at a time.
 
-        W + F         1  1  1  3  3  3     from tick 2 on a visit of slot 1 is in the counts of two ticks more
+        W + F         1  1  1  3  3  3     a visit of slot 1 is in the counts of one tick more
         tick         -1  0  1  2  3  4
-        counted             #  #  #
+        counted             #  #
         answer              z  -  -        the mark that ended at tick 1 is lengthened to tick 3
     """
     towns = changing_towns(make_town)
-    visits = [visit("ann", "inn", *shape, moment) for shape, moment in product(SHAPES, MOMENTS)]
+    visits = [visit("ann", "inn", *shape, moment) for shape, moment in product(SHAPES, range(8))]
     reached: dict[Fraction, Fraction] = {}
     streams = 0
     for (before, after), change in product(permutations(towns, 2), range(5)):
@@ -123,7 +122,7 @@ def test_a_third_location_makes_marks_that_run_exceed_their_shares_by_what_the_c
     two = make_town(2, 0, 1, 1, (), 4, 2, Fraction(1, 2), (0, 1), UNIT, LAST, remembers=True)
     three = make_town(2, 0, 1, 1, (), 4, 2, Fraction(1, 3), (0, 1, 2), UNIT, LAST, remembers=True)
     worst_of_all = Fraction(0)
-    for change, shape, moment in product(range(5), SHAPES, MOMENTS):
+    for change, shape, moment in product(range(5), SHAPES, range(8)):
         ratio = Fraction(1)
         for row, place in enumerate(("inn", "mill", "farm")):
             one = visit("ann", place, *shape, moment)
@@ -146,7 +145,7 @@ def test_a_location_that_is_watched_again_still_holds_what_it_answered_before(
     town = make_town(3, 0, 1, 1, (), 4, 2, Fraction(1), (0, 1), UNIT, LAST, remembers=True)
     without = make_town(3, 0, 1, 1, (), 4, 2, Fraction(1), (1,), UNIT, LAST, remembers=True)
     ratios = []
-    for (gone, back), shape, moment in product([(0, 1), (1, 2), (1, 3), (2, 4)], SHAPES, MOMENTS):
+    for (gone, back), shape, moment in product([(0, 1), (1, 2), (1, 3), (2, 4)], SHAPES, range(8)):
         stages = ((-1, town), (gone, without), (back, town))
         ratios.append(loss(stages, cell_of(0), visit("ann", "inn", *shape, moment), 0))
     assert max(ratios) == Q ** -int(1 / UNIT)
@@ -210,7 +209,7 @@ def changed_pairs(stages: Stages, cell: Any, read_of: tuple[Any, ...]) -> tuple[
 
 def removals(visit: Callable[..., Any]) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
     """All sets of two visits of one person at the inn, a slot long or all four, each with what may be left of it."""
-    visits = [visit("ann", "inn", *shape, moment) for shape, moment in product([*SLOTS, LONG], MOMENTS)]
+    visits = [visit("ann", "inn", *shape, moment) for shape, moment in product([*SLOTS, LONG], range(8))]
     return [(both, kept) for both in combinations(visits, 2) for kept in ((), both[:1], both[1:])]
 
 
@@ -240,8 +239,8 @@ def test_two_visits_across_a_change_pay_what_both_rules_allow_in_sum(
 
         W + F       1  1  1  3  3  3  3
         tick       -1  0  1  2  3  4  5
-        counted           #  #  #  #  #     two visits, of slot 1 and of slot 3
-        answer            z  -  -  z  -     the mark of tick 1 is lengthened to tick 3
+        counted           #  #  #  #        two visits, of slot 1 and of slot 3
+        answer            z  -  -  z        the mark of tick 1 is lengthened to tick 3
     """
     towns = changing_towns(make_town)
     changes = removals(visit)
@@ -300,15 +299,15 @@ class NoNoise:
 
 def test_answers_that_expired_count_as_spent(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
     """
-    A ledger whose records below tick 4's have expired, under a longer window: W + F = 10.
+    A ledger whose records below tick 4's have expired, under a longer window: W + F = 9.
 
-        tick    4  5  6  …  14  15
-        answer     p  p     p   s       what tick 4 or an earlier one answered may be in the counts up to tick 14
+        tick    4  5  6  …  13  14
+        answer     p  p     p   s       an earlier build's answer at tick 4 may hold a visit stamped in slot 5
     """
-    town = make_town(10, 0, 1, 2, times=(), until=20)
+    town = make_town(9, 0, 1, 2, times=(), until=20)
     state = LedgerState(expired_until=town.scheme.slots.as_of(4))
     decider, said = Decider(town.scheme, [0], NoNoise()), []
     for tick in range(5, 17):
         records = decider.decide(tick, town._evidence(tick, {cell_of(0): 0}), state).records
         said.append(json.loads(records[0].value)["status"])
-    assert said == [*["paused"] * 10, "safe", "safe"]
+    assert said == [*["paused"] * 9, "safe", "safe", "safe"]

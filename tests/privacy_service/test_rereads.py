@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -11,7 +12,8 @@ import pytest
 
 from monitor.clock import SteppedClock
 from monitor.ingest.reader import Reader
-from monitor.release.loop import ReleaseLoop
+from monitor.release.evidence import EvidenceReader
+from monitor.release.parts import Parts
 from monitor.scheme import Scheme
 from monitor.signals import Signal
 from monitor.times import HOUR, SECOND
@@ -103,7 +105,7 @@ def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
         ({0: 6, 1: 9}, 0, True),
         ({0: 4, 1: 7}, 0, False),  # one record was not read
         ({0: 5}, 0, False),  # a partition that nobody reads yet
-        ({0: 5, 1: 7}, 1, False),  # read after the release, when a visit of one slot more may be in (rule 2)
+        ({0: 5, 1: 7}, 1, False),  # read after the release: what is said then would tell of the load
     ],
 )
 def test_a_reading_is_complete_if_it_holds_all_before_the_barrier_and_was_made_in_time(
@@ -111,9 +113,31 @@ def test_a_reading_is_complete_if_it_holds_all_before_the_barrier_and_was_made_i
 ) -> None:
     """The barrier is at offsets 5 and 7; the release 30 s after the slot's end."""
     scheme = make_town(2, 0, 1, 1).scheme
-    clock = PublicClock(scheme.slots.as_of(3) + 30 * SECOND + late)
+    due = scheme.slots.as_of(3) + 30 * SECOND
+    clock = PublicClock(due + late)
     windows = MemoryWindows(scheme, clock)
     for partition, offset in progress.items():
         windows.begin(partition, offset, 0)
-    loop = cast("Any", ReleaseLoop)(scheme, windows, None, None, None, None, clock, Signal())
-    assert (0 in loop._complete(3, {0: 5, 1: 7}, {0: Question()})) == complete
+    parts = Parts(scheme, windows, *(cast("Any", None),) * 3, clock, Signal())
+    reader = EvidenceReader(parts, 3, {0: Question(tick=3)}, due, threading.Event(), lambda: None)
+    reader._read_complete({0: 5, 1: 7})
+    assert (0 in reader._readings) == complete
+
+
+@pytest.mark.parametrize("store", ["before as_of", "within the tolerance", "in the slot", "after the slot"])
+def test_a_tick_is_counted_while_the_store_is_in_the_slot_after_it_and_no_sooner(
+    store: str, make_town: Callable[..., Any]
+) -> None:
+    """By the store's clock: what a fast broker stamped before as_of has been stamped by all clocks a tolerance later."""
+    scheme = make_town(2, 0, 1, 1).scheme
+    as_of = scheme.slots.as_of(3)
+    at = {
+        "before as_of": as_of - 1,
+        "within the tolerance": as_of + scheme.tolerance - 1,
+        "in the slot": as_of + scheme.tolerance,
+        "after the slot": as_of + HOUR,
+    }
+    clock = PublicClock(at[store])
+    windows = MemoryWindows(scheme, clock)
+    windows.begin(0, 5, 0)
+    assert windows.read({0: Question(tick=3)})[0].settled == (store == "in the slot")

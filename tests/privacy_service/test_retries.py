@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,10 +16,14 @@ from monitor.clock import SteppedClock
 from monitor.errors import UnreachableError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.release.decide import Decider
-from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import Owner
+from monitor.release.partition import PartitionRelease
+from monitor.release.parts import Parts
 from monitor.release.state import LedgerState
+from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
+from monitor.windows.facts import SINCE_EVER
+from monitor.windows.memory import MemoryWindows
 
 
 @dataclass
@@ -91,6 +96,13 @@ class Unacknowledged:
         self.closed = True
 
 
+class Unread:
+    """An input topic that nothing was produced to."""
+
+    def barrier_of(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # at any tick
+        return {0: 0}
+
+
 def test_a_tick_whose_append_fails_is_not_decided_again(make_town: Callable[..., Any]) -> None:
     """
     Its answers may be in the ledger: the owner is let go, and the next one finds out by reading (rule 4).
@@ -101,12 +113,16 @@ def test_a_tick_whose_append_fails_is_not_decided_again(make_town: Callable[...,
     town = make_town(2, 0, 1, 2, times=())
     owner, ledger, noise = object.__new__(Owner), Unacknowledged(), Given([0, 5])
     owner.partition, owner.state, owner.first_tick = 0, LedgerState(), 0
-    owner._scheme, owner._writer = town.scheme, cast("Any", ledger)
+    owner._scheme, owner._writer, owner._owner_record_at = town.scheme, cast("Any", ledger), 2
     owner._decider = Decider(town.scheme, [0], noise)
-    loop = cast("Any", ReleaseLoop)(town.scheme, None, None, None, None, None, SteppedClock(0), Signal())
-    loop._owners[0] = owner
-    assert loop._decided(owner, 2, town._evidence(2, {})) is None
-    assert (loop.owners, ledger.closed) == ({}, True)
+    clock = SteppedClock(town.scheme.slots.as_of(2) + town.scheme.release_delay)
+    windows = MemoryWindows(town.scheme, clock)
+    windows.begin(0, 0, SINCE_EVER)
+    parts = Parts(town.scheme, windows, cast("Any", Unread()), cast("Any", None), cast("Any", None), clock, Signal())
+    release = PartitionRelease(0, parts, Upkeep(town.scheme, windows))
+    release.owner = owner
+    assert not release.tick(2, threading.Event())
+    assert (release.owner, ledger.closed) == (None, True)
     told: dict[bytes, set[Any]] = {}
     for record in ledger.kept:
         told.setdefault(dict(record.headers)["ce_id"], set()).add(record)

@@ -441,7 +441,7 @@ def test_questions_ask_each_window_once_and_each_live_time_once(
         watched={"zoo": [0], "alley": [0, 1]}, at_times=(make_at_times("noon", NOON), make_at_times("lunch", NOON))
     )
     asked = Decider(scheme, [0], noise).questions(12)
-    assert asked == {0: Question(((0, 10), (1, 10)), (parse_instant(NOON),))}
+    assert asked == {0: Question(((0, 10), (1, 10)), (parse_instant(NOON),), 12)}
 
 
 def test_the_state_knows_the_tick_that_was_decided(make_scheme: Make, noise: Any) -> None:

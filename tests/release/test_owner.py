@@ -364,6 +364,17 @@ def test_the_owner_record_is_repeated_so_that_it_outlives_the_retention(
     assert others == [first, first]
 
 
+def test_a_tick_with_nothing_to_answer_is_in_the_ledger(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+) -> None:
+    """No place is watched: an owner record says that the tick was decided, and the next owner knows it."""
+    place, scheme = make_ledger(), make_scheme(watched={})
+    decide(take_over(place, scheme=scheme), 4)
+    assert owner_values(ledger(connections, place))[-1]["tick"] == 4
+    after = take_over(place, scheme=scheme)
+    assert (after.state.last_tick, after.may_decide(4), after.may_decide(5)) == (4, False, True)
+
+
 def test_the_first_record_pins_over_how_many_partitions_the_shards_are_spread(
     make_ledger: MakeLedger, take_over: TakeOver, admin: Any, make_scheme: Make, eventually: Callable[..., Any]
 ) -> None:

@@ -91,8 +91,7 @@ def lose_the_ledger(town: Any, eventually: Eventually) -> None:
         admin.delete_topics([town.topics.alerts])
         eventually(lambda: admin.describe_topics([town.topics.alerts])[0]["error_code"])
     wanted = needs(town.scheme, settings.config.kafka, simulated=True)
-    groups = (settings.input_group, settings.release_group)
-    set_up(settings.kafka, town.scheme, wanted, groups, Beginning.LEDGER_LOST, town.clock.now())
+    set_up(settings.kafka, town.scheme, wanted, Beginning.LEDGER_LOST, town.clock.now())
 
 
 class SlowClock(SystemClock):
@@ -115,7 +114,7 @@ def test_when_the_input_was_looked_at_is_told_by_the_stores_clock(
     monkeypatch.setattr("monitor.service.Owner", taken)
     town = make_town()
     found = town.prepare()
-    with closing(redis_windows(town.settings, found)) as windows:
+    with closing(redis_windows(town.settings, found, SlowClock())) as windows:
         before = SystemClock().now()
         service = Service(town.settings, found, windows, SlowClock(), secure_noise(), Metrics(), Health())
         service.start()
