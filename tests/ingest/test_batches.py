@@ -206,7 +206,7 @@ def test_a_record_of_another_length_than_it_says_is_passed_with_all_behind_it(
 def test_a_large_batch_comes_a_few_megabytes_at_a_time(
     connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
 ) -> None:
-    """Of 40 MB that were sent in a few kilobytes no poll gives more than 8 MiB and a record."""
+    """Of 40 MB that were sent in a few kilobytes no poll gives more than 4 MiB and a record."""
     values = [b"x" * 1_000_000] * 40
     crafted.produce(connections, name, crafted.batch(zstandard.compress(crafted.records(values)), len(values), ZSTD))
     found = fetch(source, len(values), eventually)
