@@ -136,7 +136,8 @@ class InputLog:
         if self._stamped_by_brokers and (unstamped := first_run(records)) is not None:
             begin, end = unstamped
             if begin == 0:
-                return self._pass_unstamped(partition, records[end - 1].offset + 1)
+                self._pass_unstamped(partition, records[end - 1].offset + 1)
+                return None
             # What lies before them counts; they are fetched once more.
             self._consumer.seek(TopicPartition(self._topic, partition), records[begin].offset)
             records = records[:begin]
