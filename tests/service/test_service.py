@@ -204,14 +204,14 @@ def test_noise_that_can_be_predicted_is_refused(make_town: Callable[..., Any]) -
     town = make_town()
     found = town.prepare()
     noise = OneSidedNoise(SeededEntropy(1))
-    with closing(redis_windows(town.settings, found)) as windows, pytest.raises(InsecureNoiseError):
+    with closing(redis_windows(town.settings, found, town.clock)) as windows, pytest.raises(InsecureNoiseError):
         Service(town.settings, found, windows, town.clock, noise, Metrics(), Health())
 
 
 @contextmanager
 def serving(town: Any, found: Found) -> Iterator[Service]:
     """One more instance of the service, on the town's clock."""
-    with closing(redis_windows(town.settings, found)) as windows:
+    with closing(redis_windows(town.settings, found, town.clock)) as windows:
         service = Service(town.settings, found, windows, town.clock, secure_noise(), Metrics(), Health())
         service.start()
         try:

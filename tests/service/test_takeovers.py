@@ -115,7 +115,7 @@ def test_when_the_input_was_looked_at_is_told_by_the_stores_clock(
     monkeypatch.setattr("monitor.service.Owner", taken)
     town = make_town()
     found = town.prepare()
-    with closing(redis_windows(town.settings, found)) as windows:
+    with closing(redis_windows(town.settings, found, SlowClock())) as windows:
         before = SystemClock().now()
         service = Service(town.settings, found, windows, SlowClock(), secure_noise(), Metrics(), Health())
         service.start()
