@@ -221,12 +221,13 @@ def test_what_holds_more_than_the_bounds_is_lost_from_there_on(codec: str) -> No
     bounds = Bounds()
     value = bytes(1_000_000)
     body = crafted.records([value] * 80)
-    number, pack = {
+    packers: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
         "gzip": (GZIP, gzip.compress),
         "snappy": (SNAPPY, lambda data: xerial(*[snappy.compress(part) for part in parts(data)])),
         "lz4": (LZ4, frame),
         "zstd": (ZSTD, zstandard.compress),
-    }[codec]
+    }
+    number, pack = packers[codec]
     found = read(crafted.batch(pack(body), 80, number))
     given = [record.value for record in found[:-1]]
     assert given == [value] * len(given)

@@ -94,6 +94,9 @@ class Seen:
     def lag(self, records: Mapping[int, int]) -> None:
         self.lags = dict(records)
 
+    def several_places(self, people: int) -> None:
+        assert people >= 0
+
     def recovery(self, cause: str) -> None:
         self.recoveries[cause] += 1
 
