@@ -18,15 +18,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from monitor.compile import compile_scheme
+from monitor.check_sizes import oversized
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import Location, unknown_locations
 from monitor.config.servers import url_password
-from monitor.connections import MAX_RECORD_BYTES
 from monitor.designated import DesignatedTimes
 from monitor.errors import ConfigError, OverspentError, Problem
-from monitor.operate.topics import MESSAGE_BYTES, needs
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import false_alarm, mean_noise, over_updates
 from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
@@ -131,7 +129,7 @@ def check(config: Config, registry: Sequence[Location]) -> Report:
         OverspentError: if one person may pay more than privacy.epsilon, with the sum written out.
     """
     problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
-    problems = problems or tuple(_too_large(config, registry))
+    problems = problems or tuple(oversized(config, registry))
     overspent = overspending(config)
     if problems:
         raise ConfigError(
@@ -168,19 +166,6 @@ def overspending_problem(config: Config, error: OverspentError) -> Problem:
     """Overspending as one of several problems."""
     stated = format_epsilon(config.privacy.epsilon)
     return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
-
-
-def _too_large(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
-    """The answers that would fit no record, as problems: nothing could ever be published about their time."""
-    for need in needs(compile_scheme(config, registry), config.kafka, simulated=False):
-        for setting in need.settings:
-            if setting.key == MESSAGE_BYTES and int(setting.create) > MAX_RECORD_BYTES:
-                yield Problem(
-                    "service.shards",
-                    str(config.service.shards),
-                    f"records of at most {MAX_RECORD_BYTES} bytes, but {setting.why}",
-                    "Raise it; for hot spots lower monitors[].top, for over_time answers_per_window.",
-                )
 
 
 def charges(config: Config) -> tuple[Charge, ...]:

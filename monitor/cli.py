@@ -24,6 +24,7 @@ from monitor.config.secret_values import kafka_password_of, key_of, redis_passwo
 from monitor.contracts import schemas
 from monitor.demo import demo_command
 from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageError
+from monitor.ingest.fetching import Reading, read_leniently
 from monitor.operate.logs import set_up_logging
 from monitor.operate.setup import Beginning, loss_dated, redis_time, set_up
 from monitor.operate.topics import checked, needs, risks
@@ -248,9 +249,15 @@ def audit(visits: Path | None, config_file: Path, alerts: Path | None, live: boo
 def _audit_topics(config_file: Path) -> recount.Report:
     config = load_config(config_file, os.environ)
     kafka = kafka_connections(config)
+
+    def open_input(**settings: str) -> object:
+        return read_leniently(kafka.consumer(**settings), Reading(tries=1))
+
     with kafka.reached():
         topics = config.kafka.topics
-        report, source, output = recount.audit_topics(config_file, kafka.consumer, topics.visits, topics.alerts)
+        report, source, output = recount.audit_topics(
+            config_file, kafka.consumer, topics.visits, topics.alerts, open_input
+        )
     recount.render_kept(source, output, Console())
     return report
 

@@ -24,9 +24,10 @@ from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.readiness import Readiness
 from monitor.ingest.source import InputLog
+from monitor.operate.accounting import Accounting, Limits
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import Found, check_marks
+from monitor.operate.preflight import Found
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.release.barrier import InputTopic
 from monitor.release.joining import Candidate, Joining
@@ -39,7 +40,7 @@ from monitor.scheme import Scheme
 from monitor.signals import Signal
 from monitor.times import SECOND
 from monitor.windows.facts import Question, Windows
-from monitor.windows.fingerprint import fingerprint
+from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
@@ -187,7 +188,9 @@ class Service:
     def _make_source(self) -> InputLog:
         settings, topic = self._settings, self._settings.config.kafka.topics.visits
         name, topic_id = settings.scheme.name, self._found.topics[topic].topic_id
-        return InputLog(settings.kafka, topic, input_group(name, settings.fingerprint(self._found)), name, topic_id)
+        group = input_group(name, settings.fingerprint(self._found))
+        by_brokers = not self._clock.simulated
+        return InputLog(settings.kafka, topic, group, name, topic_id, stamped_by_brokers=by_brokers)
 
     def _make_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics
@@ -197,17 +200,19 @@ class Service:
     def _make_loop(self, progressed: Signal) -> ReleaseLoop:
         topics = self._settings.config.kafka.topics
         input_id, ledger_id = self._found.topics[topics.visits].topic_id, self._found.topics[topics.alerts].topic_id
-        mark = self._settings.fingerprint(self._found)
-        place = LedgerPlace(topics.alerts, ledger_id, input_id, mark, self._looked_at)
+        place = LedgerPlace(
+            topics.alerts,
+            ledger_id,
+            input_id,
+            published_fingerprint(self._settings.scheme, input_id),
+            self._looked_at,
+            self._found.topics[topics.visits].partitions,
+        )
+        accounting = self._make_accounting(place, lambda: parts.store_clock.at_most(self._clock.now()))
 
         def take_over(partition: int) -> Owner:
-            owner = Owner(self._settings.kafka, place, partition, self._settings.scheme, self._noise, self._clock)
-            try:
-                self._check_marks(owner)
-            except BaseException:
-                owner.close()
-                raise
-            return owner
+            settings = self._settings
+            return Owner(settings.kafka, place, partition, settings.scheme, self._noise, self._clock, accounting)
 
         parts = Parts(
             self._settings.scheme,
@@ -222,21 +227,10 @@ class Service:
             parts.store_clock.hear(self._looked_at)
         return ReleaseLoop(parts, self._membership, self.queues)
 
-    def _check_marks(self, taken: Owner) -> None:
-        """Hold what a partition's earlier owners published against the configuration: they may have had another one.
-
-        What is known of the other partitions is what their owner here knows, or what was found at the start.
-
-        Raises:
-            PeriodError: one person may pay more than is stated.
-        """
-        config, scheme = self._settings.config, self._settings.scheme
-        states = dict(enumerate(self._found.states))
-        states |= {partition: owner.state for partition, owner in self.loop.owners.items()}
-        states[taken.partition] = taken.state
-        tick = scheme.slots.slot_of(self.loop.store_clock.at_most(self._clock.now()))
-        worst, privacy = self._settings.worst, config.privacy
-        check_marks(scheme, tuple(states.values()), privacy.epsilon, worst, tick, privacy.period)
+    def _make_accounting(self, place: LedgerPlace, now: Callable[[], int]) -> Accounting:
+        settings, found = self._settings, self._found
+        limits = Limits(settings.config.privacy.epsilon, settings.worst)
+        return Accounting(settings.kafka, place, settings.scheme, limits, found.survey, self.queues, now)
 
     @property
     def queues(self) -> int:

@@ -55,7 +55,8 @@ class DeadLetterTopic:
         for letter in letters:
             refusal = letter.refusal
             origin = Origin(self._input, letter.partition, letter.offset)
-            made = dead_letter(refusal.fault, refusal.payload, origin, refusal.index, self._limit)
+            count = refusal.count if refusal.several else None
+            made = dead_letter(refusal.fault, refusal.payload, origin, refusal.index, self._limit, count)
             sent.append(self._producer.send(self._topic, value=made.value, headers=made.headers))
         self._producer.flush(timeout=FLUSH_SECONDS)
         for future in sent:

@@ -22,8 +22,11 @@ from monitor.clock import Clock
 from monitor.errors import UnreachableError, WindowsError
 from monitor.failpoints import passing
 from monitor.groups import Committed
-from monitor.ingest.accept import Accepted, Persons, accept
+from monitor.ingest.accept import DEAD_LETTER, Accepted, Persons, accept
+from monitor.ingest.batches import Unreadable
+from monitor.ingest.columns import by_reason, unreadable
 from monitor.ingest.decode import Columns, Refusal, decode_records
+from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.scheme import Scheme
 from monitor.signals import Signal
@@ -56,8 +59,11 @@ class Letter:
 class Observer(Protocol):
     """What is counted of the reading."""
 
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Sequence[str], seconds: float) -> None:
-        """A batch was written: how many records, visits by fate, the reasons of dead letters, the time it took."""
+    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
+        """A batch was written: how many records, visits by fate, what was refused by reason, the time it took."""
+
+    def several_places(self, people: int) -> None:
+        """So many times a person was reported at more than one place at a designated time."""
 
     def lag(self, records: Mapping[int, int]) -> None:
         """How far behind the reading is, by partition, in records."""
@@ -101,6 +107,7 @@ class Reader:
         self._whole_since: dict[int, int] = {}  # by partition that lost records, as this reader saw
         self._letters_from: dict[int, int] = {}  # by partition: what was refused below was written by earlier groups
         self._commits: Mapping[int, Committed] | None = None
+        self._several_places = SeveralPlaces()
         self.progressed = Signal()
 
     def step(self, timeout_ms: int) -> bool:
@@ -134,6 +141,8 @@ class Reader:
         """Find where each newly assigned partition begins: at the lowest progress of all shards."""
         if not self._source.waiting:
             return
+        if self._source.unread:
+            self._finish()  # what lies before them counts as read only once it is written
         progress = self._windows.progress()
         self._commits = None
         for partition in sorted(self._source.waiting):
@@ -150,6 +159,9 @@ class Reader:
             offset = min(max(truncated, first), end)
             self._lost(partition, offset)
             return offset
+        unread = self._source.unread.pop(partition, None)
+        if unread is not None and None not in known and unread.first <= min(reached) < unread.end:
+            return self._pass(partition, unread, end)
         if reached and max(reached) > end:
             self._lost(partition, end)
             return end
@@ -240,6 +252,26 @@ class Reader:
         self._observer.recovery("log_lost_records")
         log.error("records of input partition %d are gone unread: answers are unknown for a window", partition)
 
+    def _pass(self, partition: int, unread: Unreadable, end: int) -> int:
+        """Go on behind records that this client can't read, as lost unread: visits may be among them.
+
+        They lie at most F slots ahead of the slot in which their batch was stamped. Where that is not known, and the
+        batch's own end may be wrong, all was stamped before now that is passed.
+        """
+        offset = min(unread.end, end)
+        now = self._now() + self._scheme.tolerance
+        stamp = now if unread.stamp_ms is None else unread.stamp_ms * 1_000
+        began = time.perf_counter()
+        letter = Letter(unreadable(0, unread), partition, unread.first)
+        self._dead_letters.put([letter])
+        self._windows.restart(partition, offset, self._scheme.slots.slot_of(stamp) + self._scheme.ahead + 1)
+        self._observer.recovery("log_lost_records")
+        reasons = by_reason([letter.refusal])
+        self._observer.batch(0, {DEAD_LETTER: reasons.total()}, reasons, time.perf_counter() - began)
+        told = f"records {unread.first} to {offset - 1} of input partition {partition} cannot be read: {unread.why}"
+        log.error("%s; they count as lost unread: answers are unknown for a window", told)
+        return offset
+
     def _now(self) -> int:
         """The present by the store's clock, as answers are held to it.
 
@@ -258,6 +290,7 @@ class Reader:
         slots = self._scheme.slots
         columns: Columns = decode_records(values, self._scheme.default_stay)
         accepted = accept(self._scheme, self._persons, columns, (stamps * 1_000 - slots.origin) // slots.length)
+        accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
         letters = tuple(Letter(refusal, *places[refusal.record]) for refusal in accepted.refused)
         spans = tuple(Span(some.partition, some.start, some.end) for some in fetched)
         return _Batch(spans, accepted, letters, len(values), began)
@@ -280,8 +313,9 @@ class Reader:
         batch, future = self._writing
         self._writing = None
         lowest = future.result()
-        reasons = [letter.refusal.reason for letter in batch.letters]
+        reasons = by_reason(batch.accepted.refused)
         self._observer.batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
+        self._observer.several_places(self._several_places.count_in(batch.accepted.facts))
         behind = [span.partition for span in batch.spans if lowest[span.partition] < span.start]
         if behind:
             self._observer.recovery("windows_behind")

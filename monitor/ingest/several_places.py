@@ -6,11 +6,16 @@ counted, so that operators see whether the assumption holds that a person is at 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from monitor.windows.facts import ShardFacts
+from monitor.windows.hashing import HASH_BYTES
+from monitor.windows.packing import PRESENT
 
 Ints = NDArray[np.int64]
 
@@ -47,6 +52,13 @@ class SeveralPlaces:
         for key in list(islice(self._first, max(0, len(self._first) - self._most))):
             del self._first[key]
         return len(several)
+
+    def count_in(self, facts: Mapping[int, Sequence[ShardFacts]]) -> int:
+        """As `count`, of a batch's packed facts by shard."""
+        packed = b"".join(some.present for shard in facts.values() for some in shard)
+        present = np.frombuffer(packed, PRESENT)
+        hashes = np.ascontiguousarray(present["person"]).view(np.uint8).reshape(-1, HASH_BYTES)
+        return self.count(present["instant"].astype(np.int64), present["row"].astype(np.int64), hashes)
 
 
 def _keys(instant: Ints, hashes: NDArray[np.uint8]) -> NDArray[np.uint64]:

@@ -131,7 +131,7 @@ class Maker:
     def _monitor(self, name: str, slot: str, locations: list[str]) -> dict[str, Any]:
         draw = self._random
         kind = draw.choice(("over_time", "at_times", "hot_spots"))
-        monitor = {"name": name, "kind": kind, "epsilon": draw.choice(EPSILONS)}
+        monitor: dict[str, Any] = {"name": name, "kind": kind, "epsilon": draw.choice(EPSILONS)}
         if kind == "over_time":
             return monitor | self._over_time(slot, locations)
         at = draw.sample(TIMES, draw.choice((0, 1, 2)))

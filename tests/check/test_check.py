@@ -131,15 +131,14 @@ def test_unknown_locations_and_overspending_are_listed_together() -> None:
 
 
 def test_answers_that_fit_no_record_are_refused_with_what_makes_them_smaller() -> None:
-    """64 MiB is the most that is sent: 120,000 ids of 250 quotes, which JSON doubles, make more in one shard."""
+    """Half of what is sent at once: 120,000 ids of 250 quotes, which JSON doubles, make more in one shard."""
     config = city(SERVICE__SHARDS="1")
     wide = tuple(Location(f"{number:06}" + '"' * 250) for number in range(120_000))
     with pytest.raises(ConfigError) as caught:
         check(config, (*registry(config), *wide))
     (problem,) = caught.value.problems
     assert (problem.key, problem.value) == ("service.shards", "1")
-    assert f"records of at most {MAX_RECORD_BYTES} bytes, but the largest answer may have 68" in problem.expected
-    assert "would fit 1 MB with 69 shards" in problem.expected
+    assert f"snapshots of at most {MAX_RECORD_BYTES // 2} bytes, and one with all locations of" in problem.expected
     assert check(city(SERVICE__SHARDS="16"), (*registry(config), *wide)).locations == 120_200
 
 

@@ -87,7 +87,7 @@ def said_of_annex(scene: Scene, above: int = -1) -> list[int]:
 
 
 def is_of_annex(value: dict[str, Any]) -> bool:
-    return value["kind"] == "over_time" and value["location_id"] == ANNEX
+    return bool(value["kind"] == "over_time" and value["location_id"] == ANNEX)
 
 
 def missed(scene: Scene, since: int) -> Iterator[str]:

@@ -85,7 +85,7 @@ class Seen:
     recoveries: Counter[str] = field(default_factory=Counter)
     lags: dict[int, int] = field(default_factory=dict)
 
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Sequence[str], seconds: float) -> None:
+    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         assert seconds > 0
         self.records += records
         self.fates.update(fates)
@@ -93,6 +93,9 @@ class Seen:
 
     def lag(self, records: Mapping[int, int]) -> None:
         self.lags = dict(records)
+
+    def several_places(self, people: int) -> None:
+        assert people >= 0
 
     def recovery(self, cause: str) -> None:
         self.recoveries[cause] += 1
@@ -985,16 +988,16 @@ def test_ten_thousand_visits_of_one_record_all_count(world: World, drain: Drain)
 
 
 def test_every_visit_has_one_fate_and_fates_add_up(world: World, drain: Drain) -> None:
-    #   slot   20 | 37 | 42 …          45 (now)   46   47
-    #   inn, W = 3: expired | applied from slot 42 on     F    refused
+    #   slot   … 42 | 43 …             45 (now)   46   47
+    #   inn, W = 3: expired | applied from slot 43 on     F    refused
     world.create()
     world.put_raw(world.visit("a", "inn", 45))
-    world.put_raw(world.visit("b", "inn", 42))
-    world.put_raw(world.visit("c", "inn", 41))
+    world.put_raw(world.visit("b", "inn", 43))
+    world.put_raw(world.visit("c", "inn", 42))
     world.put_raw(world.visit("d", "inn", 46))
     world.put_raw(world.visit("e", "inn", 47))
     world.put_raw(world.visit("f", "farm", 44))
-    world.put_raw(world.visit("g", "駅", 37))
+    world.put_raw(world.visit("g", "駅", 38))
     world.put_raw(world.visit("h", "attic", 45))
     drain(world, world.reader())
     assert world.seen.fates == {"applied": 4, "expired": 1, "not_watched": 1, "dead_letter": 2}

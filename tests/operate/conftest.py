@@ -26,12 +26,12 @@ from monitor.times import HOUR, SECOND, parse_instant
 
 @pytest.fixture(scope="session")
 def scheme() -> Scheme:
-    """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 1; noon is asked for 6 hours."""
-    rule = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
+    """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 2; noon is asked for 6 hours."""
+    rule = OverTimeRule(Fraction(1, 2), 1, 3, 24, 2)
     return Scheme(
         name="town",
         slots=Slots(parse_instant("2026-01-01T00:00:00Z"), HOUR),
-        ahead=1,
+        ahead=2,
         default_stay=HOUR // 4,
         release_delay=30 * SECOND,
         tolerance=SECOND,

@@ -17,7 +17,7 @@ from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import at_times_record, hot_spots_record, ledger_record
 from monitor.embedded import EmbeddedValkey
 from monitor.errors import EvictionError, LedgerError, PeriodError, TopicError
-from monitor.operate.preflight import Found, check_marks, look
+from monitor.operate.preflight import Found, check_marks, look, require_room
 from monitor.operate.setup import Beginning
 from monitor.operate.topics import needs
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
@@ -26,7 +26,8 @@ from monitor.release.decide import Evidence
 from monitor.release.ledger import Record, Writer
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, Terms
-from monitor.scheme import Registry, Scheme
+from monitor.scheme import OverTime, Registry, Scheme
+from monitor.sizes import place_bytes
 from monitor.times import DAY
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 from monitor.windows.redis_client import RedisAddress, redis_client
@@ -235,6 +236,27 @@ class TestLook:
             assert len(looked(replace(scheme, registry=Registry(scheme.registry.ids, shards))).states) == 1
 
 
+class TestRoom:
+    """What a place's record repeats must fit the topic, also where an earlier configuration gave more answers."""
+
+    def test_the_present_answers_need_no_more_than_they_are_accepted_with(self, scheme: Scheme) -> None:
+        """However many of them run."""
+        rule = replace(scheme.over_time[0].rules[0], answers=20)
+        many = replace(scheme, over_time=(OverTime("stations", (0, 1), (rule, rule)),))
+        marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.reach - 1) for tick in range(20))
+        state = holding({("stations", "place-0"): marks})
+        require_room(many, state, "alerts", {"max.message.bytes": str(place_bytes(rule))})
+
+    def test_more_answers_of_before_are_refused_with_the_size_that_would_do(self, scheme: Scheme) -> None:
+        """Thousands at a small ε run on under one answer a window."""
+        marks = tuple(Mark(tick, 5, Fraction(1, 8_000), tick + 8_000) for tick in range(4_000))
+        state = holding({("stations", "place-0"): marks, ("gone", "place-1"): marks * 2})
+        with pytest.raises(TopicError, match=r"max\.message\.bytes is 262144: expected at least \d+") as raised:
+            require_room(scheme, state, "alerts", {"max.message.bytes": "262144"})
+        would_do = str(raised.value).rpartition("=")[2].rstrip("`")
+        require_room(scheme, state, "alerts", {"max.message.bytes": would_do})
+
+
 class TestEviction:
     def test_a_server_that_may_evict_is_refused(self, valkey: EmbeddedValkey, scheme: Scheme) -> None:
         """A fact that is evicted makes a false "safe"."""
@@ -259,7 +281,7 @@ def holding(marks: Mapping[tuple[str, str], tuple[Mark, ...]]) -> list[LedgerSta
 
 
 class TestMarks:
-    """The scheme watches place-0 and place-1 in "stations", ε_l = 1/2 each, W + A = 26."""
+    """The scheme watches place-0 and place-1 in "stations", ε_l = 1/2 each, W + F = 26."""
 
     def test_marks_within_the_present_shares_charge_nothing_more(self, scheme: Scheme) -> None:
         """They are in the configuration's worst case."""
@@ -301,7 +323,7 @@ class TestMarks:
             check_marks(scheme, holding(marks), Fraction(2), Fraction(2), 12)
 
     def test_a_longer_window_lengthens_what_is_added(self, scheme: Scheme) -> None:
-        """The mark had run out under W + A = 3 at tick 12; under 26 it runs until tick 35."""
+        """The mark had run out under W + F = 3 at tick 12; under 26 it runs until tick 35."""
         marks = {("stations", "place-0"): (Mark(10, 5, Fraction(1), 12),)}
         with pytest.raises(PeriodError, match=r"It would fit from 2026-01-02T12:00:00Z on"):
             check_marks(scheme, holding(marks), Fraction(2), Fraction(2), 20)

@@ -96,7 +96,7 @@ def test_ledger_lost_pauses_every_location_from_then_on(
     create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
 ) -> None:
     """
-    Lost within slot 10; whatever was published before counts as spent for W + A = 26 ticks.
+    Lost within slot 10; whatever was published before counts as spent for W + F = 26 ticks.
 
         tick      10 …  35  36
                   p  p  p   s

@@ -47,7 +47,7 @@ class TestNeeds:
     def test_the_ledger_is_kept_by_time_for_as_long_as_anything_runs(
         self, scheme: Scheme, kafka_settings: KafkaSettings
     ) -> None:
-        """Not compacted (that would drop aborted records, hence marks); W + A, the horizon, and a margin."""
+        """Not compacted (that would drop aborted records, hence marks); W + F, the horizon, and a margin."""
         _, alerts, _ = needs(scheme, kafka_settings, simulated=False)
         assert alerts.partitions == 2
         assert (

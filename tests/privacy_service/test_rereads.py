@@ -128,7 +128,7 @@ def test_a_reading_is_complete_if_it_holds_all_before_the_barrier_and_was_made_i
 def test_a_tick_is_counted_while_the_store_is_in_the_slot_after_it_and_no_sooner(
     store: str, make_town: Callable[..., Any]
 ) -> None:
-    """By the store's clock: what a fast broker stamped before as_of has been stamped by all clocks a tolerance later."""
+    """By the store's clock: what any broker stamps before as_of has been stamped a tolerance later."""
     scheme = make_town(2, 0, 1, 1).scheme
     as_of = scheme.slots.as_of(3)
     at = {
