@@ -19,6 +19,7 @@ from monitor.compile import compile_scheme
 from monitor.config import Config, Location, kafka_password, redis_password
 from monitor.connections import KafkaConnections
 from monitor.errors import InsecureNoiseError, MonitorError
+from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
@@ -159,7 +160,8 @@ class Service:
         topics = settings.config.kafka.topics
         self._membership = Membership(settings.kafka, topics.alerts, settings.release_group, self._wake)
         try:
-            source = InputLog(settings.kafka, topics.visits, settings.input_group)
+            largest = int(found.topics[topics.visits].settings["max.message.bytes"])
+            source = InputLog(settings.kafka, topics.visits, settings.input_group, Bounds(largest))
         except BaseException:
             self._membership.close()
             raise
