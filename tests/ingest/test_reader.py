@@ -26,7 +26,8 @@ from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
 from monitor.ingest.dead_letters import DeadLetterTopic
-from monitor.ingest.reader import DeadLetters, Letter, Reader, run_reader
+from monitor.ingest.ports import DeadLetters, Letter
+from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
 from monitor.scheme import Scheme
 from monitor.times import HOUR, MINUTE, format_instant
