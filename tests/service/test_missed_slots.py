@@ -82,8 +82,7 @@ def town(make_town: Callable[..., Any]) -> Any:
     made = make_town(queues=2, inputs=2, **CHANGES)
     settings = made.settings
     wanted = needs(settings.scheme, settings.config.kafka, simulated=False)
-    groups = (settings.input_group, settings.release_group)
-    set_up(settings.kafka, settings.scheme, wanted, groups, Beginning.UNSAID, SystemClock().now())
+    set_up(settings.kafka, settings.scheme, wanted, Beginning.UNSAID, SystemClock().now())
     return made
 
 
