@@ -20,6 +20,7 @@ from monitor.config import Config, Location, kafka_password, redis_password
 from monitor.connections import KafkaConnections
 from monitor.errors import InsecureNoiseError, MonitorError
 from monitor.groups import input_group, release_group
+from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.readiness import Readiness
@@ -190,7 +191,8 @@ class Service:
         name, topic_id = settings.scheme.name, self._found.topics[topic].topic_id
         group = input_group(name, settings.fingerprint(self._found))
         by_brokers = not self._clock.simulated
-        return InputLog(settings.kafka, topic, group, name, topic_id, stamped_by_brokers=by_brokers)
+        bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
+        return InputLog(settings.kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
 
     def _make_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics

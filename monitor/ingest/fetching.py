@@ -18,7 +18,7 @@ from kafka.protocol.consumer import IsolationLevel
 
 from monitor.ingest.batches import FORMAT, Bounds, Record, Unreadable, not_read, read_batch
 
-POLL_BYTES: Final = 8 * 1024 * 1024
+POLL_BYTES: Final = 4 * 1024 * 1024
 """How much a poll gives at once, beside one record."""
 
 TRIES: Final = 4

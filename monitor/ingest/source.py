@@ -198,6 +198,7 @@ class InputLog:
             if begin == 0:
                 self._pass_unstamped(partition, records[behind - 1].offset + 1)
                 return None
+            # What lies before them counts; they are fetched once more.
             self._consumer.seek(TopicPartition(self._topic, partition), records[begin].offset)
             records, end = records[:begin], records[begin - 1].offset + 1
         if end <= start:

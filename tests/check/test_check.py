@@ -64,6 +64,14 @@ def test_every_example_passes(name: str) -> None:
     assert text_of(report)
 
 
+def test_it_says_what_a_change_of_configuration_needs() -> None:
+    """Twice the memory, and an order in which instances start and end."""
+    config = city()
+    text = " ".join(text_of(check(config, registry(config))).split())
+    assert "Redis needs twice the memory until the old ones have expired" in text
+    assert "Start a new instance, wait until it is ready, and only then end an old one" in text
+
+
 def test_a_period_that_is_not_aligned_touches_one_slot_more() -> None:
     # slots    |---|---|---|---|
     # period     |-----------|       3 slots long, in 4 slots

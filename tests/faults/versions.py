@@ -174,6 +174,8 @@ def recount(versions: Sequence[Version], told: Sequence[Told]) -> list[str]:
     broken = []
     acknowledged, inherited = versions[-1].town.traffic.known(), set(counts_of_before(told))
     for number, version in enumerate(versions):
+        if all(one.version != number for one in told):
+            continue  # it left before anyone heard of it
         town = version.town
         visits, alerts = (town.folder / f"{town.config.stem}.{kind}" for kind in ("visits.csv", "alerts.jsonl"))
         write_visits(town, acknowledged, visits)

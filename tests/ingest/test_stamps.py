@@ -95,7 +95,7 @@ def read(
             truncated = source.truncated.pop(partition, None)
             passed.extend([] if truncated is None else [truncated])
             source.go_on(partition, truncated or 0)
-        found.extend(value for some in source.poll(100) for value in some.values if value is not None)
+        found.extend(value for some in source.poll(100) for value in some.values if isinstance(value, bytes))
         return found[-1:] == [b"end"]
 
     try:

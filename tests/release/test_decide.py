@@ -47,7 +47,7 @@ def read(
     **known: int,
 ) -> dict[int, Reading]:
     """What shards would tell: `people` at every watched row (or by row), `present` at every designated time."""
-    given = {"since": SINCE_EVER, "trimmed": SINCE_EVER, "dropped": NEVER, "time": 0} | known
+    given: dict[str, Any] = {"since": SINCE_EVER, "trimmed": SINCE_EVER, "dropped": NEVER, "time": 0} | known
     return {
         shard: Reading(
             progress={0: 1},

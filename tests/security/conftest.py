@@ -321,7 +321,8 @@ def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPath
     grant(guarded_kafka, "city", KAFKA_RIGHTS, "city", ledger_id)
     for lacking in KAFKA_RIGHTS:
         grant(guarded_kafka, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "city", ledger_id)
-    before = [right for right in ALL_KAFKA_RIGHTS if "prefix" not in right.name]  # the topic's id is not known yet
+    # The topic's id, which transactional ids begin with, is not known yet.
+    before = [right for right in ALL_KAFKA_RIGHTS if right.kind != "transactional id" or right.create]
     grant(guarded_kafka, MAKER, before, MAKER, "")
     for lacking in (right for right in before if right.create):
         grant(guarded_kafka, lacking.lacked_by, (r for r in before if r != lacking), lacking.lacked_by, "")

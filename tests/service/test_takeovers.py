@@ -67,8 +67,8 @@ def test_what_an_earlier_configuration_published_after_the_start_is_found_at_the
 def test_a_ledger_that_was_made_anew_ends_a_running_service_and_all_is_paused_from_then_on(
     make_town: Callable[..., Any], eventually: Eventually
 ) -> None:
-    #   tick   0 1 | 2 3 4 5 6 7       lost in slot 2: paused until tick 2 + W + A = 7, by the new ledger alone
-    #   inn    s s | p p p p p s
+    #   tick   0 1 | 2 3 4 5 6 7       lost in slot 2: paused until tick 2 + W + F = 6, by the new ledger alone
+    #   inn    s s | p p p p s s
     town = make_town()
     with Replay(town.settings, town.prepare(), town.clock) as run:
         run.tick(0)
@@ -81,7 +81,7 @@ def test_a_ledger_that_was_made_anew_ends_a_running_service_and_all_is_paused_fr
     with Replay(town.settings, prepare(town.settings, town.clock), town.clock, resumes=True) as run:
         for tick in range(2, 8):
             run.tick(tick)
-    assert "".join(town.statuses("inn")) == "..ppppps"
+    assert "".join(town.statuses("inn")) == "..ppppss"
 
 
 def lose_the_ledger(town: Any, eventually: Eventually) -> None:

@@ -33,7 +33,7 @@ ALWAYS = tuple(Stay("a", slot, slot) for slot in range(6))
 
 
 class Case(NamedTuple):
-    """A rule, how many ticks are published, b's visits and over how many slots, and the first tick that is past them."""
+    """A rule, how many ticks are published, b's visits and over how many slots, and the first tick past them."""
 
     rule: OverTimeRule
     ticks: int
