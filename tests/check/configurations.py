@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import yaml
 
-SECOND: Final = 1
 SLOTS: Final = {"1s": 1, "2s": 2, "7s": 7, "90s": 90, "10m": 600, "1h": 3_600, "3h30m": 12_600, "1d": 86_400}
 ORIGINS: Final = (
     "2026-01-05T00:00:00+09:00",
@@ -77,8 +76,8 @@ class Maker:
         self._random = random.Random(seed)
         self._prefix, self._kafka, self._redis = prefix, kafka, redis
 
-    def made(self) -> Made:
-        """The next one."""
+    def made(self, twist: str | None = None) -> Made:
+        """The next one; with a twist alone, with none if that is empty, else with some or none."""
         draw = self._random
         slot = draw.choice(list(SLOTS))
         locations = self._locations()
@@ -104,8 +103,10 @@ class Maker:
             },
             locations,
         )
-        while draw.random() < 0.3:
-            self._twist(made, slot)
+        while twist is None and draw.random() < 0.3:
+            self._twist(made, draw.choice(list(TWISTS)))
+        if twist:
+            self._twist(made, twist)
         return made
 
     def _clock(self, slot: str) -> dict[str, Any]:
@@ -165,33 +166,81 @@ class Maker:
             servers["replication_factor"] = 1
         return servers
 
-    def _twist(self, made: Made, slot: str) -> None:
+    def _twist(self, made: Made, twist: str) -> None:
         """Change something to what may be wrong; that it is, is for `check` to say."""
-        draw, tree = self._random, made.tree
-        twists: dict[str, Callable[[], object]] = {
-            "shards": lambda: tree["service"].update(shards=draw.choice((1, 5, 7, 4_096))),
-            "queues": lambda: tree["kafka"].update(partitions={"visits": 2, "alerts": draw.choice((2, 3, 5))}),
-            "inputs": lambda: tree["kafka"].update(partitions={"visits": draw.choice((10_000, 2**31, 10**12))}),
-            "release": lambda: tree["service"].update(name=f"{made.tree['service']['name']}-release"),
-            "group": lambda: tree["service"].update(name=f"{made.tree['service']['name']}-0123456789abcdef"),
-            "name": lambda: tree["service"].update(name=f"{made.tree['service']['name']}-{'n' * 70}"),
-            "topic": lambda: tree["kafka"]["topics"].update(alerts=draw.choice(("__consumer_offsets", "..", "__own"))),
-            "collision": lambda: tree["kafka"]["topics"].update(
-                alerts=tree["kafka"]["topics"]["visits"].replace(".", "_")
-            ),
-            "window": lambda: tree["monitors"][0].update(window=draw.choice(("100y", "36500d", "1ms", "90m"))),
-            "horizon": lambda: tree["monitors"][0].update(reporting_horizon=draw.choice(("100y", "1ms", "99y1ms"))),
-            "ahead": lambda: tree["visits"].update(accept_ahead=draw.choice(("100y", self._slots(slot, (9_999,))))),
-            "stay": lambda: tree["visits"].update(default_stay="100y"),
-            "period": lambda: tree["privacy"].update(period="100y"),
-            "stated": lambda: tree["privacy"].update(epsilon=draw.choice(("1/1000000000000", "3"))),
-            "epsilon": lambda: tree["monitors"][0].update(epsilon=draw.choice(("1/1000000000000", LARGEST))),
-            "many answers": lambda: tree["monitors"][0].update(answers_per_window=draw.choice((5_000, 10**12))),
-            "delay": lambda: tree["clock"].update(release_delay=slot),
-            "unknown place": lambda: tree["monitors"][0].update(locations=["nowhere"]),
-            "twice": lambda: made.locations.append(made.locations[0]),
-            "broad": lambda: made.locations.extend(f"{number:06}{'w' * 250}" for number in range(40_000)),
-        }
-        chosen = draw.choice(list(twists))
-        twists[chosen]()
-        made.twists.append(chosen)
+        TWISTS[twist](self._random, made)
+        made.twists.append(twist)
+
+
+def _set(section: str, **drawn: tuple[Any, ...]) -> Twist:
+    """Give keys of a section one of some values; "first" is the first monitor."""
+
+    def twist(draw: random.Random, made: Made) -> None:
+        place = made.tree["monitors"][0] if section == "first" else made.tree[section]
+        place.update({key: draw.choice(values) for key, values in drawn.items()})
+
+    return twist
+
+
+def _both(one: Twist, other: Twist) -> Twist:
+    def twist(draw: random.Random, made: Made) -> None:
+        one(draw, made)
+        other(draw, made)
+
+    return twist
+
+
+def _name(end: Callable[[int], str]) -> Twist:
+    """Lengthen the service's name by what follows from its length."""
+
+    def twist(_: random.Random, made: Made) -> None:
+        made.tree["service"]["name"] += end(len(made.tree["service"]["name"]))
+
+    return twist
+
+
+def _output(topic: Callable[[random.Random, str], str]) -> Twist:
+    """Rename the output topic, by the input's name."""
+
+    def twist(draw: random.Random, made: Made) -> None:
+        made.tree["kafka"]["topics"]["alerts"] = topic(draw, made.tree["kafka"]["topics"]["visits"])
+
+    return twist
+
+
+def _delay_of_a_slot(_: random.Random, made: Made) -> None:
+    made.tree["clock"]["release_delay"] = made.tree["clock"]["slot"]
+
+
+def _same_place_twice(_: random.Random, made: Made) -> None:
+    made.locations.append(made.locations[0])
+
+
+def _many_places(_: random.Random, made: Made) -> None:
+    made.locations += [f"{number:06}{'w' * 250}" for number in range(40_000)]
+
+
+Twist = Callable[[random.Random, Made], None]
+TWISTS: Final[dict[str, Twist]] = {
+    "shards": _both(_set("service", shards=(5, 7, 4_095)), _set("kafka", partitions=({"visits": 2, "alerts": 2},))),
+    "inputs": _set("kafka", partitions=({"visits": 10_000}, {"visits": 2**31}, {"visits": 10**12})),
+    "many": _both(_set("service", shards=(4_096,)), _set("kafka", partitions=({"visits": 60, "alerts": 1},))),
+    "release": _name(lambda _: "-release"),
+    "fingerprint": _name(lambda _: "-0123456789abcdef"),
+    "longest name": _name(lambda length: "n" * (100 - length)),
+    "own topic": _output(lambda draw, _: draw.choice(("__consumer_offsets", "..", "__own"))),
+    "collision": _output(lambda _, visits: visits.replace(".", "_")),
+    "window": _set("first", window=("100y", "36500d", "1ms", "90m")),
+    "horizon": _set("first", reporting_horizon=("100y", "1ms", "99y1ms")),
+    "ahead": _set("visits", accept_ahead=("100y", "9999s")),
+    "stay": _set("visits", default_stay=("100y",)),
+    "period": _set("privacy", period=("100y",)),
+    "stated": _set("privacy", epsilon=("1/1000000000000", "3")),
+    "epsilon": _set("first", epsilon=("1/1000000000000", LARGEST)),
+    "many answers": _set("first", answers_per_window=(5_000, 10**12)),
+    "delay": _delay_of_a_slot,
+    "unknown place": _set("first", locations=(["nowhere"],)),
+    "same place twice": _same_place_twice,
+    "many places": _many_places,
+}
+"""What may be wrong with a configuration, by name."""

@@ -989,12 +989,12 @@ def test_ten_thousand_visits_of_one_record_all_count(world: World, drain: Drain)
 
 
 def test_every_visit_has_one_fate_and_fates_add_up(world: World, drain: Drain) -> None:
-    #   slot   … 42 | 43 …             45 (now)   46   47
-    #   inn, W = 3: expired | applied from slot 43 on     F    refused
+    #   slot       … 41      | 43 …             45 (now)   46   47
+    #   inn, W = 3:  expired | applied from slot 43 on     F    refused      42 holds an evening that is asked about
     world.create()
     world.put_raw(world.visit("a", "inn", 45))
     world.put_raw(world.visit("b", "inn", 43))
-    world.put_raw(world.visit("c", "inn", 42))
+    world.put_raw(world.visit("c", "inn", 41))
     world.put_raw(world.visit("d", "inn", 46))
     world.put_raw(world.visit("e", "inn", 47))
     world.put_raw(world.visit("f", "farm", 44))

@@ -21,23 +21,27 @@ from monitor.operate.topics import TopicNeeds, describe, needs
 from monitor.privacy.over_time import OverTimeRule
 from monitor.scheme import AtTimes, OverTime, Registry, Scheme
 from monitor.slots import Slots
-from monitor.times import HOUR, SECOND, parse_instant
+from monitor.times import DAY, HOUR, SECOND, parse_instant
 
 
 @pytest.fixture(scope="session")
 def scheme() -> Scheme:
-    """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 2; noon is asked for 6 hours."""
-    rule = OverTimeRule(Fraction(1, 2), 1, 3, 24, 2)
+    """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 1; noon is asked for 6 hours.
+
+    A period has three days, which touch 73 slots: their visits are in the counts of N = 97 ticks, 3·25 + 22.
+    """
+    rule = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
     return Scheme(
         name="town",
         slots=Slots(parse_instant("2026-01-01T00:00:00Z"), HOUR),
-        ahead=2,
+        ahead=1,
         default_stay=HOUR // 4,
         release_delay=30 * SECOND,
         tolerance=SECOND,
         registry=Registry(tuple(f"place-{number}" for number in range(8)), 2),
         over_time=(OverTime("stations", (0, 1), (rule, rule)),),
         at_times=(AtTimes("noon", DesignatedTimes.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
+        period=3 * DAY,
     )
 
 

@@ -96,9 +96,9 @@ def test_ledger_lost_pauses_every_location_from_then_on(
     create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
 ) -> None:
     """
-    Lost within slot 10; whatever was published before counts as spent for W + F = 26 ticks.
+    Lost within slot 10; whatever was published before counts as spent for W + F = 25 ticks.
 
-        tick      10 …  35  36
+        tick      10 …  34  35
                   p  p  p   s
     """
     now = scheme.slots.start(10) + 1
@@ -114,10 +114,10 @@ def test_ledger_lost_pauses_every_location_from_then_on(
     for partition in (0, 1):
         place = LedgerPlace(ledger, topic_id, "input", "fingerprint", now)
         with closing(Owner(connections, place, partition, scheme, OneSidedNoise(SystemEntropy()), clock)) as owner:
-            for tick in (10, 35, 36):
+            for tick in (10, 34, 35):
                 answers = owner.decide(tick, Evidence({}, {})).answers
                 said[tick] = said.get(tick, set()) | {status for monitor, status in answers if monitor == "stations"}
-    assert said == {10: {"paused"}, 35: {"paused"}, 36: {"unknown"}}
+    assert said == {10: {"paused"}, 34: {"paused"}, 35: {"unknown"}}
 
 
 def test_a_ledger_that_begun_in_part_must_be_explained(

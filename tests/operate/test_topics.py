@@ -47,7 +47,7 @@ class TestNeeds:
     def test_the_ledger_is_kept_by_time_for_as_long_as_anything_runs(
         self, scheme: Scheme, kafka_settings: KafkaSettings
     ) -> None:
-        """Not compacted (that would drop aborted records, hence marks); W + F, the horizon, and a margin."""
+        """Not compacted (that would drop aborted records, hence marks); a period, W + F, the horizon, and a margin."""
         _, alerts, _ = needs(scheme, kafka_settings, simulated=False)
         assert alerts.partitions == 2
         assert (
@@ -58,7 +58,7 @@ class TestNeeds:
                 "unclean.leader.election.enable": "false",
             }.items()
         )
-        assert int(created(alerts)["retention.ms"]) > scheme.reach * HOUR / MILLISECOND
+        assert int(created(alerts)["retention.ms"]) > (scheme.reach * HOUR + scheme.period) / MILLISECOND
 
     def test_a_horizon_longer_than_the_windows_lengthens_both(
         self, scheme: Scheme, kafka_settings: KafkaSettings
@@ -228,12 +228,12 @@ class TestChecked:
         """A millisecond too short is; exactly as long, and for ever, are not."""
         wanted = needs(scheme, kafka_settings, simulated=False)
         create(connections, wanted, 1)
-        least = (scheme.reach + 2) * HOUR // MILLISECOND
+        least = (scheme.reach + 2 + scheme.period_slots) * HOUR // MILLISECOND
         altered(kafka_settings.topics.alerts, retention_ms="-1" if kept < 0 else str(least - kept))
         if suffices:
             checked(connections, wanted)
         else:
-            with pytest.raises(TopicError, match=rf"retention\.ms is {least - 1}: expected at least {least} \(1d4h\)"):
+            with pytest.raises(TopicError, match=rf"retention\.ms is {least - 1}: expected at least {least} \(4d4h\)"):
                 checked(connections, wanted)
 
 

@@ -63,7 +63,7 @@ def test_facts_that_are_read_again_hold_every_visit_from_since_on(
     for slot in range(20, 24):
         log = Log(scheme.slots.origin, range(-5, slot + 1))
         reader = reader_of(scheme, log, scheme.slots.start(slot))
-        offset, since = reader._whole_from(0, *log.bounds(0))
+        offset, since = reader._beginnings._whole_from(0, *log.bounds(0))
         assert log.slots[offset] <= since - ahead
         assert since <= slot - window  # whole for the tick that closes next
 
@@ -86,7 +86,7 @@ def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
         for gone in range(len(slots) + 1):
             log = Log(scheme.slots.origin, slots, gone)
             reader = reader_of(scheme, log, scheme.slots.start(slot) + 1)
-            offset, since = reader._whole_from(0, *log.bounds(0))
+            offset, since = reader._beginnings._whole_from(0, *log.bounds(0))
             unread = [at + ahead for at in slots[:offset]]
             assert all(last < since for last in unread)
             kept = slots[gone] if gone < len(slots) else slot

@@ -92,7 +92,7 @@ def test_a_zombies_open_transaction_is_aborted_and_still_counts(
     owner = open_writer(name, topic_id)
     owner.append([record("after")])
     with pytest.raises(FencedError):
-        zombie._run(zombie._producer.commit_transaction)
+        zombie._run(zombie._producer.commit_transaction, 10.0)
     assert keys(connections, name) == ["seen", "after"]
     assert committed(connections, name) == ["after"]
 

@@ -158,7 +158,12 @@ class TestSideBySide:
             partition 0    |········· 100
             partition 1      taken over ········· 100
         """
-        world = run_world(2, lambda world: setattr(world, "owned", frozenset({0})) or world.published(99, 1))
+
+        def owns_the_first(world: World) -> None:
+            world.owned = frozenset({0})
+            world.published(99, 1)
+
+        world = run_world(2, owns_the_first)
         eventually(lambda: is_ready(world))
         world.clock.move_to(world.scheme.slots.as_of(100) + 10 * SECOND)
         world.owned = frozenset({0, 1})

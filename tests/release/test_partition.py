@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -132,7 +132,7 @@ class TestWhenAnswersLeave:
         at(world, 100)
         world.clock.step = 0
         heard = [world.clock.instant]
-        release._turn = lambda: heard.append(world.clock.instant)
+        release._turn = lambda: heard.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
         assert release.tick(100, world.stop)
         heard.append(world.clock.instant)
         assert heard[-1] == released(world.scheme, 100)
@@ -146,7 +146,7 @@ class TestWhenAnswersLeave:
         at(world, 100)
         world.clock.step, world.input.end = 5 * SECOND, 7
         heard = [world.clock.instant]
-        release._turn = lambda: heard.append(world.clock.instant)
+        release._turn = lambda: heard.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
         assert release.tick(100, world.stop)
         assert len(heard) > 5 * MINUTE // (10 * SECOND)
         assert max(later - sooner for sooner, later in pairwise(heard)) <= 10 * SECOND
@@ -248,7 +248,12 @@ class TestLost:
         release = world.partition()
         release.take_over()
         at(world, 100)
-        world.clock.wait_until = lambda *_: at(world, 101) or True
+
+        def oversleep(*_: Any) -> bool:
+            at(world, 101)
+            return True
+
+        world.clock.wait_until = oversleep  # the process is stopped within the wait
         assert not release.tick(100, world.stop)
         assert world.told() == []
         world.clock.wait_until = RunningClock.wait_until.__get__(world.clock)
@@ -296,7 +301,11 @@ class TestLost:
         """A rate over a counter that appears with its first event misses that event."""
         world = make_world()
         shown: list[tuple[int, int]] = []
-        world.counted.lost = lambda partition, _monitors, ticks: shown.append((partition, ticks))  # type: ignore[method-assign]  # to see the zero
+
+        def lost(partition: int, monitors: Sequence[str], ticks: int) -> None:
+            shown.append((partition, ticks))
+
+        world.counted.lost = lost  # type: ignore[method-assign]  # to see the zero
         world.partition(0).take_over()
         assert shown == [(0, 0)]
 

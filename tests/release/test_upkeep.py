@@ -121,7 +121,7 @@ class TestTidying:
         def away(*_: Any) -> None:
             raise UnreachableError("Redis does not answer")
 
-        world.store.open = world.store.tidy = away  # type: ignore[method-assign]  # as if it was away
+        world.store.open = world.store.tidy = away  # type: ignore[method-assign, assignment]  # as if it was away
         release = world.partition()
         release.take_over()
         for tick in (100, 101):
