@@ -6,9 +6,11 @@ Pure: `monitor.operate.accounting` reads the ledger for it.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Final
 
 from monitor.contracts.charges import Charges, TimeCharges
 from monitor.errors import PeriodError
@@ -19,6 +21,8 @@ from monitor.release.charges import time_charges
 from monitor.release.state import Spent
 from monitor.scheme import Scheme, shard_of
 from monitor.times import DAY, format_instant
+
+_EVER: Final = -(2**62)
 
 _Watched = tuple[str, str]  # a monitor and a location
 
@@ -48,11 +52,12 @@ class Account:
 
     def total(self, tick: int) -> Fraction:
         """The most that one person may pay, where no tick before this one is decided any more."""
-        slots = self._scheme.period_slots
-        own = sum((bound.steady(slots) for bound in self._bounds.values()), Fraction(0))
+        times = self._times.excess(tick) + self._times_of_others
+        if self._unchanged:
+            return self._worst + times
         places = [place.later(tick) for place in self._places]
-        over_time = own if self._unchanged else most_paid(places, slots, tick + 1 - self._oldest)
-        return self._worst - own + max(own, over_time) + self._times.excess(tick) + self._times_of_others
+        over_time = most_paid(places, self._scheme.period_slots, tick + 1 - self._oldest)
+        return self._worst + max(Fraction(0), over_time - self._own) + times
 
     def fits_from(self, stated: Fraction, tick: int) -> int | None:
         """The first tick from `tick` on at which the total is what is stated, if nothing is answered until then."""
@@ -81,10 +86,16 @@ class Account:
         )
 
     @cached_property
+    def _own(self) -> Fraction:
+        """What one person may pay at all places by this configuration alone."""
+        slots, bounds = self._scheme.period_slots, Counter(self._bounds.values())
+        return sum((bound.steady(slots) * times for bound, times in bounds.items()), Fraction(0))
+
+    @cached_property
     def _bounds(self) -> dict[_Watched, Bound]:
         """What this configuration allows."""
         return {
-            (monitor.name, self._scheme.registry.ids[row]): Bound.of(rule)
+            (monitor.name, self._scheme.registry.ids[row]): _bound_of(rule)
             for monitor in self._scheme.over_time
             for row, rule in zip(monitor.rows, monitor.rules, strict=True)
         }
@@ -111,19 +122,20 @@ class Account:
 
     @cached_property
     def _places(self) -> tuple[Place, ...]:
-        marked = {key for spent in self._spent.values() for key in spent.marks}
-        return tuple(map(self._place, sorted(marked | self._bounds.keys() | self._bounds_of_others.keys())))
+        marked = {key: spent for spent in self._spent.values() for key in spent.marks}
+        keys = marked.keys() | self._bounds.keys() | self._bounds_of_others.keys()
+        return tuple(self._place(key, marked.get(key)) for key in keys)
 
-    def _place(self, key: _Watched) -> Place:
+    def _place(self, key: _Watched, spent: Spent | None) -> Place:
         own, other = self._bounds.get(key), self._bounds_of_others.get(key)
         bound = own.or_by(other) if own is not None and other is not None else own or other
-        spent = self._spent[self._partition(key[1])]
-        marks = tuple(mark for each in self._spent.values() for mark in each.marks.get(key, ()))
+        if spent is None:
+            return Place((), bound, _EVER)
+        reach = 0 if bound is None else bound.reach
         paid = (
-            Paid.of(mark, self._scheme.ahead if ahead is None else ahead, 0 if bound is None else bound.reach)
-            for mark, ahead in marks
+            Paid.of(mark, self._scheme.ahead if ahead is None else ahead, reach) for mark, ahead in spent.marks[key]
         )
-        return Place(tuple(paid), bound, -(2**62) if spent.last_tick is None else spent.last_tick + 1)
+        return Place(tuple(paid), bound, _EVER if spent.last_tick is None else spent.last_tick + 1)
 
     @cached_property
     def _unchanged(self) -> bool:
@@ -152,6 +164,9 @@ class Account:
         """More times than any period holds: its days and two, for each time of day, and all single instants."""
         days = self._scheme.period // DAY + 3
         return sum(1 if "T" in at else days for at in time.at)
+
+
+_bound_of = lru_cache(maxsize=1024)(Bound.of)
 
 
 def _bound(epsilon: Fraction, answers: int, window: int, ahead: int) -> Bound:

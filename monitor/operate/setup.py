@@ -95,7 +95,13 @@ def set_up(
     lost_at = _lost_at(beginning, ran, _begun(connections, ledger, states), ledger, lost_by or now)
     for partition in empty:
         record = ledger_record(
-            source=scheme.name, service=scheme.name, partitions=queues, lost_at=lost_at, partition=partition, at=now
+            source=scheme.name,
+            service=scheme.name,
+            partitions=queues,
+            lost_at=lost_at,
+            partition=partition,
+            at=now,
+            input_topic_id=found[wanted[0].topic].topic_id,
         )
         writer = Writer(connections, ledger, found[ledger].topic_id, partition)
         try:

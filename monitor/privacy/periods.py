@@ -96,6 +96,8 @@ class Place:
         """Whether all was answered as it is answered now: then what one rule allows in a period holds it as well."""
         if self.bound is None:
             return not self.paid
+        if not self.paid:
+            return True
         bound, lasts = self.bound, sorted(paid.last for paid in self.paid)
         return all(
             (paid.epsilon, paid.last - paid.first + 1, paid.until - paid.last + bound.ahead + 1)

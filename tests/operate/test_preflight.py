@@ -19,7 +19,7 @@ from monitor.embedded import EmbeddedValkey
 from monitor.errors import EvictionError, LedgerError, PeriodError, TopicError
 from monitor.operate.preflight import Found, check_marks, look, require_room
 from monitor.operate.setup import Beginning
-from monitor.operate.topics import needs
+from monitor.operate.topics import describe, needs
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import Mark
 from monitor.release.decide import Evidence
@@ -57,8 +57,9 @@ def published(
         create()
         ledger = kafka_settings.topics.alerts
         with closing(connections.admin()) as admin:
-            topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
-        place = LedgerPlace(ledger, topic_id, "input", "fingerprint", scheme.slots.start(tick))
+            found = describe(admin, [ledger, kafka_settings.topics.visits])
+        input_id = found[kafka_settings.topics.visits].topic_id if kafka_settings.topics.visits in found else "input"
+        place = LedgerPlace(ledger, found[ledger].topic_id, input_id, "fingerprint", scheme.slots.start(tick))
         clock = SteppedClock(scheme.slots.start(tick))
         for partition in range(queues):
             with closing(Owner(connections, place, partition, scheme, OneSidedNoise(SystemEntropy()), clock)) as owner:
@@ -78,8 +79,9 @@ class TestLook:
         """Topics with ids, the terms, and a state for each partition of the ledger."""
         create()
         found = looked(scheme)
-        assert found.terms == Terms("town", 2)
-        assert [state.terms for state in found.states] == [Terms("town", 2)] * 2
+        terms = Terms("town", 2, input_topic_id=found.topics[kafka_settings.topics.visits].topic_id)
+        assert found.terms == terms
+        assert [state.terms for state in found.states] == [terms] * 2
         assert set(found.topics) == {name for _, name in kafka_settings.topics}
         assert len({topic.topic_id for topic in found.topics.values()}) == 3
 
@@ -492,4 +494,5 @@ def test_a_lost_ledger_is_looked_at_like_any_other(
     """Its terms say when it was lost."""
     now = scheme.slots.start(30)
     create(Beginning.LEDGER_LOST, now)
-    assert looked(scheme).terms == Terms("town", 2, now)
+    terms = looked(scheme).terms
+    assert (terms.service, terms.partitions, terms.lost_at) == ("town", 2, now)

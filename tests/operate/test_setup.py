@@ -47,7 +47,9 @@ def ran_before(
 
 
 def terms(connections: KafkaConnections, scheme: Scheme, ledger: str, partition: int = 0) -> Terms | None:
-    return survey(connections, scheme, ledger, partition).terms
+    """What the ledger's first record says, but for the input that there was then."""
+    said = survey(connections, scheme, ledger, partition).terms
+    return None if said is None else replace(said, input_topic_id="")
 
 
 def test_a_first_start_begins_every_partition_and_saying_it_again_changes_nothing(
@@ -118,6 +120,25 @@ def test_ledger_lost_pauses_every_location_from_then_on(
                 answers = owner.decide(tick, Evidence({}, {})).answers
                 said[tick] = said.get(tick, set()) | {status for monitor, status in answers if monitor == "stations"}
     assert said == {10: {"paused"}, 34: {"paused"}, 35: {"unknown"}}
+
+
+def test_the_first_record_says_which_input_there_was(
+    create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+) -> None:
+    """An input that is made anew before there is any owner is noticed: its facts are whole only from then on."""
+    create()
+    ledger, visits = kafka_settings.topics.alerts, kafka_settings.topics.visits
+    found = describe(admin, [ledger, visits])
+    said = survey(connections, scheme, ledger, 0).terms
+    assert said is not None
+    assert said.input_topic_id == found[visits].topic_id
+    clock, noise = SteppedClock(scheme.slots.start(10)), OneSidedNoise(SystemEntropy())
+    seen = scheme.slots.start(30)
+    for input_id, since in ((found[visits].topic_id, None), ("another", 32)):
+        place = LedgerPlace(ledger, found[ledger].topic_id, input_id, "fingerprint", seen)
+        with closing(Owner(connections, place, 0 if since is None else 1, scheme, noise, clock)) as owner:
+            assert owner.state.terms is not None
+            assert owner.state.terms.input_since == since
 
 
 def test_a_ledger_that_begun_in_part_must_be_explained(
