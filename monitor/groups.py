@@ -9,14 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from kafka.errors import GroupAuthorizationFailedError, KafkaError
+from kafka.errors import GroupIdNotFoundError, for_code
 
 from monitor.connections import KafkaConnections
-
-_NO_SUCH_GROUP: Final = "[Error 69]"
-_NO_RIGHT: Final = "[Error 30]"
 
 
 def input_group(name: str, fingerprint: str) -> str:
@@ -91,11 +88,7 @@ def member_ids(admin: Any, group: str) -> list[str]:
         KafkaError: the brokers can't tell now.
     """
     told = admin.describe_groups([group])[group]
-    error = told["error"] or ""
-    if error.startswith(_NO_SUCH_GROUP):
-        return []
-    if error.startswith(_NO_RIGHT):
-        raise GroupAuthorizationFailedError(group)
-    if error:
-        raise KafkaError(f"group {group}: {error}")
+    code = re.match(r"\[Error (-?\d+)\]", told["error"] or "")  # kafka-python tells it in words alone
+    if code is not None and int(code[1]) != GroupIdNotFoundError.errno:
+        raise for_code(int(code[1]))(f"group {group}")
     return [str(member["client_id"]) for member in told["members"]]

@@ -22,6 +22,9 @@ DEFAULT_MESSAGE_BYTES: Final = 1_048_588
 _BATCH_FACTOR: Final = 64
 _RECORD_FACTOR: Final = 8
 _LEAST_RECORD_BYTES: Final = 256
+LOG_END: Final = 2**63 - 1
+"""The end of what is unread where no batch can be told from the next: all that the log holds at that time."""
+
 _HEADER_BYTES: Final = 61
 FORMAT: Final = 2
 """Kafka's present format of batches ("magic")."""
@@ -61,6 +64,8 @@ class Unreadable:
         """Why it is a dead letter."""
         lost = "; counted as lost unread" if self.lost else ""
         where = f"{self.records} records from offset {self.first} to {self.end - 1}"
+        if self.end == LOG_END:
+            where = f"all from offset {self.first} on"
         return Fault(Reason.UNREADABLE_BATCH, f"batch: expected one that can be read: {self.why}; {where}{lost}")
 
 

@@ -74,12 +74,11 @@ class Beginnings:
         # Bounds are asked for after the progress was read, so that progress made meanwhile can't look lost.
         first, end = self._source.bounds(partition)
         reached = [offset for offset in known if offset is not None]
-        truncated = self._source.truncated.pop(partition, None)
+        truncated, unread = self._source.truncated.pop(partition, None), self._source.unread.pop(partition, None)
         if truncated is not None:
             offset = min(max(truncated, first), end)
             self._lost(partition, offset)
             return offset
-        unread = self._source.unread.pop(partition, None)
         if unread is not None and None not in known and unread.first <= min(reached) < unread.end:
             return self._pass(partition, unread, end)
         if reached and max(reached) > end:

@@ -16,16 +16,13 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
-from monitor.ingest.batches import FORMAT, Bounds, Record, Unreadable, not_read, read_batch
+from monitor.ingest.batches import FORMAT, LOG_END, Bounds, Record, Unreadable, not_read, read_batch
 
 POLL_BYTES: Final = 4 * 1024 * 1024
 """How much a poll gives at once, beside one record."""
 
 TRIES: Final = 4
 """How often a damaged batch is fetched: damage on the way, or on one broker's disk, may be gone the next time."""
-
-LOG_END: Final = 2**63 - 1
-"""The end of what is unread where no batch can be told from the next: all that the log holds at that time."""
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
-from kafka.errors import IllegalStateError, KafkaError, LogTruncationError
+from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.connections import KafkaConnections
 from monitor.errors import UnreachableError
@@ -144,9 +145,7 @@ class InputLog:
             found = self._polled(timeout_ms)
         except UnreachableError as error:
             if not isinstance(error.__cause__, LogTruncationError):
-                self._failures += 1
-                if self._failures >= FAILURES and self._consumer is not None:
-                    self._give_up()
+                self._note_failure(error.__cause__)
                 raise
             kept = error.__cause__.divergent_offsets
             self.truncated |= {place.partition: 0 if at is None else at.offset for place, at in kept.items()}
@@ -154,7 +153,9 @@ class InputLog:
             self.park()
             return []
         except Exception as error:
-            log.exception("Kafka's client fails in a way that it should not; a new one goes on")
+            # Where, but not the error's own text, which might quote what was read.
+            where = "".join(traceback.format_tb(error.__traceback__))
+            log.error("Kafka's client fails in a way that nobody foresaw; a new one goes on:\n%s", where)  # noqa: TRY400
             self._give_up()
             raise UnreachableError(f"Kafka's client failed ({type(error).__name__}), and a new one goes on") from error
         self._failures = 0
@@ -162,6 +163,13 @@ class InputLog:
             self._next[some.partition] = some.end
         self.park(self.unread)
         return found
+
+    def _note_failure(self, cause: BaseException | None) -> None:
+        if isinstance(cause, CorruptRecordError):
+            return  # it is the batch's fault, and passes or is passed
+        self._failures += 1
+        if self._failures >= FAILURES and self._consumer is not None:
+            self._give_up()
 
     def _polled(self, timeout_ms: int) -> list[Fetched]:
         if self._consumer is None:

@@ -105,6 +105,11 @@ class Joining:
             raise FailedError(f"joining the release group ended: {self._failure!r}") from self._failure
         return frozenset() if self._membership is None else self._membership.owned
 
+    @property
+    def joined(self) -> bool:
+        """Whether its turn has come."""
+        return self._membership is not None
+
     def _run(self) -> None:
         backoff = self._pause
         try:
@@ -140,7 +145,8 @@ class Joining:
                 self._say(logging.INFO, self._reason(members))
         except UnreachableError as error:
             self._turn.come(None, ready=False, now=time.monotonic())
-            self._say(logging.WARNING, str(error))
+            passes = getattr(error.__cause__, "retriable", False)  # as while a coordinator is being found
+            self._say(logging.INFO if passes else logging.WARNING, str(error))
             raise
 
     def _reason(self, members: Sequence[str]) -> str:

@@ -30,6 +30,10 @@ class Ownership(Protocol):
     def owned(self) -> frozenset[int]:
         """The partitions."""
 
+    @property
+    def joined(self) -> bool:
+        """Whether it shares the partitions out with others; before, it waits for others to leave."""
+
 
 class ReleaseLoop:
     """Runs the partitions that are owned, each on a thread, so that none holds another up. Used by one thread.
@@ -47,6 +51,7 @@ class ReleaseLoop:
         self._failure: BaseException | None = None
         self._wake = threading.Event()
         self._looked: int | None = None
+        self._was_member = False
         self._warned: int | None = None
         self._undecided = ""
         self.decided = parts.decided
@@ -138,7 +143,6 @@ class ReleaseLoop:
         slot = slots.slot_of(clock.now())
         if clock.simulated or slot == self._looked:
             return
-        first = self._looked is None
         try:
             self._parts.input_topic.require_same()
             newest = self._parts.input_topic.newest(self._queues)
@@ -148,7 +152,8 @@ class ReleaseLoop:
             self._warned = slot
             return
         self._looked = slot
-        if not first:  # while an instance starts, others may just have ended
+        was_member, self._was_member = self._was_member, self._ownership.joined
+        if was_member and self._was_member:  # while an instance starts or waits, others decide, or have just ended
             self._note_undecided(newest, slots.as_of(slot - 2))
 
     def _note_undecided(self, newest: Mapping[int, int], as_of: int) -> None:

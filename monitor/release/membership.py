@@ -78,6 +78,11 @@ class Membership:
             raise FailedError(f"the release group's member ended: {self._failure!r}") from self._failure
         return self._ownership.owned
 
+    @property
+    def joined(self) -> bool:
+        """Whether it shares the partitions out with others: from the start."""
+        return True
+
     def _run(self) -> None:
         try:
             self._poll()

@@ -34,12 +34,12 @@ class _Shard:
         """Without `opened` nothing says what the windows hold, so they are emptied."""
         if self.opened is None:
             self.seen, self.present, self.waiting = {}, {}, set()
-            self.opened = self.shown = slot - 1
+            self.opened, self.shown = slot - 1, SINCE_EVER
 
     def opened_in(self, slot: int) -> int:
         """`opened` as it may be in a slot: no further ahead than the windows need, no further behind than a slot."""
         opened = slot - 1 if self.opened is None else self.opened
-        self.opened = max(self.shown, slot) if opened > slot else max(opened, slot - 1)
+        self.opened = max(self.shown if opened > slot else opened, slot - 1)
         return self.opened
 
     def merge(self, slot: int) -> None:

@@ -9,6 +9,8 @@ local SEEN, PRESENT = 24, 28  -- bytes of a packed fact (monitor/windows/packing
 local PORTION = 2000      -- facts to a command
 local MERGED = 50000      -- facts that one script merges at most: a server is busy with them for a fraction of a second
 
+local NOTHING_SHOWN = -2 ^ 52  -- as monitor.windows.facts.SINCE_EVER
+
 -- The slot that it is now: by the server's clock, or by a simulated one (µs) where the caller gives it.
 local function present_slot(now, origin, length)
   if now == '' then
@@ -31,12 +33,7 @@ end
 -- is lowered as far as the windows allow; what is waiting for a slot that has closed is opened.
 local function opened_in(meta, slot)
   local opened = number_of(meta, 'opened')
-  local may = opened
-  if opened > slot then
-    may = math.max(number_of(meta, 'shown'), slot)
-  elseif opened < slot - 1 then
-    may = slot - 1
-  end
+  local may = math.max(opened > slot and number_of(meta, 'shown') or opened, slot - 1)
   if may ~= opened then
     set_number(meta, 'opened', may)
   end
@@ -129,7 +126,7 @@ local function begin_shard(meta, slot)
       redis.call('UNLINK', KEYS[i])
     end
     set_number(meta, 'opened', slot - 1)
-    set_number(meta, 'shown', slot - 1)
+    set_number(meta, 'shown', NOTHING_SHOWN)
   end
 end
 

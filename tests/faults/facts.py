@@ -2,6 +2,7 @@
 
 Facts are compared one by one, person by person, not only counted. While visits flow there are two bounds: everything
 below a shard's progress must be there, and nothing may be there that no record tells. Once all is read these are one.
+What waits for its slot is there too; and in the windows nothing is that only a later record than what is shown tells.
 """
 
 from __future__ import annotations
@@ -23,11 +24,10 @@ from tests.faults.town import KEY, Town
 from tests.faults.traffic import fingerprint
 
 ROW_BYTES: Final = 4
-WAITING: Final = struct.Struct(">qc")  # what facts that wait begin with: the stamp, and their kind
-SEEN: Final = struct.Struct(">Ii16s")
-PRESENT: Final = struct.Struct(">qI16s")
 NEVER: Final = -(2**62)
 PROGRESS: Final = "p"
+WAITING: Final = struct.Struct(">qc")  # the stamp, and s (seen) or p (present); packed facts follow
+PACKED: Final = {b"s": struct.Struct(">Ii16s"), b"p": struct.Struct(">qI16s")}
 
 
 @dataclass
@@ -42,11 +42,12 @@ class Compared:
 
 @dataclass
 class Shard:
-    """What one shard holds: its hash of numbers, and its facts."""
+    """What one shard holds: its hash of numbers, its facts, those that wait included, and those of the windows alone."""
 
     meta: dict[str, int]
     seen: set[LastSeen] = field(default_factory=set)
     present: set[Present] = field(default_factory=set)
+    shown: set[LastSeen | Present] = field(default_factory=set)
 
     @property
     def since(self) -> int:
@@ -82,6 +83,7 @@ def compare(town: Town) -> Compared:
         due = _together(judged, shard.reached)
         found.broken += wrong_windows(number, shard, (told, due), terms, found)
         found.broken += wrong_moments(number, shard, (told, due), terms, found)
+        found.broken += shown_early(shard, _first_told(judged, terms), terms)
     reached = {partition: min(shard.progress(partition) for shard in shards) for partition in ends}
     found.broken += list(wrong_letters(town, written, judged, reached))
     found.broken += list(_sent(sent, judged))
@@ -112,33 +114,51 @@ def stored(town: Town, name: str, recount: Recount) -> tuple[list[Shard], list[s
             known |= {f"{tag}:meta", f"{tag}:waiting", *windows, *moments}
             with client.pipeline(transaction=True) as pipeline:
                 pipeline.hgetall(f"{tag}:meta")
+                pipeline.zrange(f"{tag}:waiting", 0, -1)
                 for key in windows:
                     pipeline.zrange(key, 0, -1, withscores=True)
                 for key in moments:
                     pipeline.smembers(key)
-                pipeline.zrange(f"{tag}:waiting", 0, -1)
-                meta, *held, waiting = pipeline.execute()
+                meta, waiting, *held = pipeline.execute()
             shard = Shard({field.decode(): int(number) for field, number in meta.items()})
             for row, members in zip(windows.values(), held, strict=False):
                 shard.seen |= {LastSeen(row, person, int(slot)) for person, slot in members}
             for time, members in zip(moments.values(), held[len(windows) :], strict=True):
                 rows_and_people = ((member[:ROW_BYTES], member[ROW_BYTES:]) for member in members)
                 shard.present |= {Present(time, int.from_bytes(row), person) for row, person in rows_and_people}
-            for packed in waiting:
-                add_waiting(shard, packed)
+            shard.shown = {*shard.seen, *shard.present}
+            unpack(waiting, shard)
             shards.append(shard)
         found = {key.decode() for key in client.scan_iter(match=f"{{{name}:*", count=1_000)}
     return shards, sorted(found - known)
 
 
-def add_waiting(shard: Shard, packed: bytes) -> None:
-    """Add facts that no tick may count yet: one packed member of those that wait."""
-    stamp, kind = WAITING.unpack_from(packed)
-    facts = packed[WAITING.size :]
-    if kind == b"s":
-        shard.seen |= {LastSeen(row, person, stamp + ahead) for row, ahead, person in SEEN.iter_unpack(facts)}
-    else:
-        shard.present |= {Present(time, row, person) for time, row, person in PRESENT.iter_unpack(facts)}
+def unpack(waiting: list[bytes], shard: Shard) -> None:
+    """Add the facts that wait for their slot (monitor/windows/packing.py says what the bytes are)."""
+    for blob in waiting:
+        stamp, kind = WAITING.unpack_from(blob)
+        facts = PACKED[kind].iter_unpack(blob[WAITING.size :])
+        if kind == b"s":
+            shard.seen |= {LastSeen(row, person, stamp + ahead) for row, ahead, person in facts}
+        else:
+            shard.present |= {Present(time, row, person) for time, row, person in facts}
+
+
+def _first_told(judged: list[tuple[Any, Fates]], terms: Terms) -> dict[LastSeen | Present, int]:
+    """The slot of the first stamp of a record that tells a fact."""
+    first: dict[LastSeen | Present, int] = {}
+    for record, fates in judged:
+        stamp = terms.grid.slot_of(record.timestamp * 1_000)
+        for fact in (*fates.seen, *fates.present):
+            first[fact] = min(first.get(fact, stamp), stamp)
+    return first
+
+
+def shown_early(shard: Shard, first: Mapping[LastSeen | Present, int], terms: Terms) -> Iterator[str]:
+    """What is in the windows, although it was told only in a later slot than the latest that is said to be shown."""
+    for fact in shard.shown:
+        if first.get(fact, NEVER) > shard.meta.get("shown", NEVER):
+            yield f"{terms.locations[fact.row]}: a fact of slot {first[fact]} is in the windows, and is not said to be"
 
 
 def client_of(town: Town) -> Any:

@@ -2,6 +2,7 @@
 
 - one set of bytes per ce_id, also among records of aborted transactions; all that was seen is audited, and stands
   committed at the end; answers lie in the partition of their shard, of the Q that the ledger's first record names
+- every answer follows from the exact count of the records stamped before as_of, and where draws are zero it is that count
 - no false "safe", noisy counts certain, ε and pauses as they must be at every prefix, nobody pays more than stated
 - every visit has exactly one fate: facts and dead letters are those of the recount of the input topic, one by one
 - planted person ids nowhere outside the input and the values of dead letters
@@ -18,12 +19,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from monitor.audit import Report, audit
+from monitor.audit.terms import read_terms
 from monitor.times import format_instant
+from tests.faults.exact import Counts, inexact
 from tests.faults.facts import Compared, compare
 from tests.faults.leaks import leaks
 from tests.faults.processes import Instance, until
 from tests.faults.reading import header, read_topic
-from tests.faults.town import Subscriber, Town
+from tests.faults.recount import Recount
+from tests.faults.town import KEY, Subscriber, Town
 from tests.faults.traffic import Acknowledged
 
 SETTLE_SECONDS: Final = 60.0
@@ -73,8 +77,17 @@ def judge(town: Town) -> Verdict:
     audited = {header(record, "ce_id") for record in records}
     verdict.broken += [f"{ce_id} was seen, and is not audited" for ce_id in sorted(seen - audited)]
     verdict.broken += misplaced(town, records)
+    verdict.broken += not_of_the_log(town, records)
     verdict.broken += compare(town).broken
     return verdict
+
+
+def not_of_the_log(town: Town, records: list[Any]) -> list[str]:
+    """Answers that do not follow from what the input topic holds; it is read after them, and so holds all they count."""
+    recount = Recount(read_terms(town.config), KEY.encode())
+    counts = Counts(recount, read_topic(town.servers, town.topics.visits, "read_committed"))
+    answers = {header(record, "ce_id"): json.loads(record.value) for record in records}
+    return list(inexact(counts, answers.values(), town.traffic.renewed))
 
 
 def write_visits(town: Town, acknowledged: list[Acknowledged], path: Path) -> None:

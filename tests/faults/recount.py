@@ -45,6 +45,17 @@ class Present(NamedTuple):
     person: bytes
 
 
+class Accepted(NamedTuple):
+    """An accepted visit: times and last slot after the cut, and the slot that its record was stamped in."""
+
+    row: int
+    person: bytes
+    arrived: int
+    left: int
+    last: int
+    stamp: int
+
+
 class RefusedError(Exception):
     """A record or a visit is refused for this reason."""
 
@@ -90,26 +101,48 @@ class Recount:
                 found.letters[Letter(record.partition, record.offset, str(index), str(refused))] = visit
         return found
 
-    def _accepted(self, visit: Any, current: int, found: Fates) -> None:
-        terms = self.terms
-        grid, end = terms.grid, terms.grid.start(current + terms.ahead + 1)
-        arrived, left = _times(visit, terms.default_stay)
-        row = terms.rows.get(visit["location_id"])
+    def accepted(self, record: Any) -> Iterator[Accepted]:
+        """The accepted visits of a record, whether or not anybody asks about them."""
+        try:
+            visits = opened(record.value)
+        except RefusedError:
+            return
+        for visit in visits:
+            try:
+                yield self._judged(visit, self.terms.grid.slot_of(record.timestamp * 1_000))
+            except RefusedError:
+                continue
+
+    def _judged(self, visit: Any, current: int) -> Accepted:
+        """One visit of a record that was stamped in slot `current`.
+
+        Raises:
+            RefusedError: it is a dead letter.
+        """
+        grid, end = self.terms.grid, self.terms.grid.start(current + self.terms.ahead + 1)
+        arrived, left = _times(visit, self.terms.default_stay)
+        row = self.terms.rows.get(visit["location_id"])
         if row is None:
             raise RefusedError("unknown_location")
         if arrived >= end:
             raise RefusedError("too_far_ahead")
         left = min(left, end)
-        person = self.hashed(visit["person_id"])
         last = max(grid.slot_of(arrived), grid.slot_of(left - 1))
-        seen = {LastSeen(row, person, last)} if last > current - self.window.get(row, 0) else set()
-        present = {Present(time, row, person) for time in self._covered(arrived, left, grid.start(current + 1))}
-        found.seen |= seen if row in self.window else set()
+        return Accepted(row, self.hashed(visit["person_id"]), arrived, left, last, current)
+
+    def _accepted(self, visit: Any, current: int, found: Fates) -> None:
+        """The facts of a visit that tick `current`, the first that counts it, or a later one asks about."""
+        one = self._judged(visit, current)
+        watched = one.last > current - self.window.get(one.row, 0)
+        seen = {LastSeen(one.row, one.person, one.last)} if watched and one.row in self.window else set()
+        as_of = self.terms.grid.as_of(current)
+        present = {Present(time, one.row, one.person) for time in self._covered(one.arrived, one.left, as_of)}
+        found.seen |= seen
         found.present |= present
-        found.unasked += not (present or (seen and row in self.window))
+        found.unasked += not (present or seen)
 
     def _covered(self, arrived: int, left: int, as_of: int) -> Iterator[int]:
-        """The designated times in [arrived, left) that some monitor still asks about at a tick."""
+        """The designated times in [arrived, left) that some monitor still asks about at the tick with this as_of."""
         for times, horizon in self.times:
             first, end = bisect_left(times, max(arrived, as_of - horizon)), bisect_left(times, left)
             yield from times[first:end]

@@ -3,7 +3,8 @@
 `edges` watches six places with an ε at which a draw is above zero with a chance below 10^-17, so that a place is safe
 exactly if fewer than T people were there: a lost visit shows. `murmur` watches two with so little ε that draws vary:
 a second draw shows. `moments` asks about all places each four seconds, and `crowds` which three were the fullest
-then. W = 6, F = 1: a pause lasts 7 ticks.
+then. W = 6, F = 1: a pause lasts 7 ticks. `late` watches four places with T = 1, where one person is reported now and
+then, always just after the slot's end, before the tick is released: that tick is safe, and the next one is not.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from tests.faults.traffic import Traffic
 KEY: Final = "x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE"
 SLOT: Final = 2 * SECOND
 ORIGIN: Final = "2026-01-01T00:00:00+00:00"
-PLACES: Final = (*(f"edge-{n}" for n in range(6)), "murmur-0", "murmur-1", "yard-0", "yard-1", "void")
+LATE: Final = tuple(f"late-{n}" for n in range(4))
+PLACES: Final = (*(f"edge-{n}" for n in range(6)), "murmur-0", "murmur-1", "yard-0", "yard-1", *LATE, "void")
 TIMES_EVERY: Final = 4 * SECOND
 MINUTES: Final = 30
 
@@ -74,6 +76,14 @@ def monitors(now: int) -> list[dict[str, Any]]:
             "threshold": 5,
             "window": "8s",
             "answers_per_window": 2,
+        },
+        {
+            "name": "late",
+            "kind": "over_time",
+            "locations": list(LATE),
+            "epsilon": "160",
+            "threshold": 1,
+            "window": "4s",
         },
         {
             "name": "moments",
@@ -127,7 +137,8 @@ class Town:
         self.topics = self.settings.config.kafka.topics
         self.instances: list[Instance] = []
         self.subscriber: Subscriber | None = None
-        self.traffic = Traffic(self.settings.kafka, self.topics.visits, PLACES[:-1], seed)
+        usual = tuple(place for place in PLACES[:-1] if place not in LATE)
+        self.traffic = Traffic(self.settings.kafka, self.topics.visits, usual, seed, LATE, SLOT)
 
     def configured(self, tree: dict[str, Any], config: Path | None = None) -> Settings:
         """Write a configuration, the town's own unless told otherwise, and read it."""

@@ -33,8 +33,11 @@ CROWDS: Final = (0, 1, 2, 2, 3)
 PLANNED: Final = (2 * SECOND, 4 * SECOND, 6 * SECOND, 8 * SECOND)
 LATE: Final = (5 * SECOND, 9 * SECOND, 13 * SECOND, 60 * SECOND)
 
-# Of a town: from before the oldest designated time that is asked about until the cut; left in the first slot of a
-# window of 6 and of 4 slots; and expired.
+# After a slot's end, before its tick's answers leave.
+AFTER: Final = (5 * MILLISECOND, 600 * MILLISECOND)
+
+# Of a town: from the oldest designated time that is asked about until the cut; left W slots ago, with W = 6 and 4; and
+# expired.
 LAST: Final = (
     (-10 * SECOND + 100 * MILLISECOND, 30 * SECOND),
     (-13 * SECOND, -10 * SECOND),
@@ -78,12 +81,21 @@ def fingerprint(key: bytes | None, value: bytes | None) -> bytes:
 class Traffic:
     """A thread that produces until stopped, and remembers what Kafka acknowledges.
 
-    `sent` holds by fingerprint (index, reason) of the dead letters that a record must become; visits that are too far
+    At `late` places people are reported just after a slot's end (`slot` is its length) and not otherwise. `sent` holds by fingerprint (index, reason) of the dead letters that a record must become; visits that are too far
     ahead are not among them, for that depends on the broker's timestamp. `renewed` is when another topic came.
     """
 
-    def __init__(self, connections: KafkaConnections, topic: str, locations: tuple[str, ...], seed: int) -> None:
+    def __init__(
+        self,
+        connections: KafkaConnections,
+        topic: str,
+        locations: tuple[str, ...],
+        seed: int,
+        late: tuple[str, ...],
+        slot: int,
+    ) -> None:
         self._connections, self._topic, self._locations = connections, topic, locations
+        self._late, self._slot, self._planned_to = late, slot, 0
         self._random = random.Random(seed)
         self._prefix = f"planted-{seed:08x}"
         self._lock = threading.Lock()
@@ -139,6 +151,7 @@ class Traffic:
                 if phases.get(location, 0) <= now:
                     phases[location] = now + self._random.randint(PHASE // 2, PHASE)
                     self._plan(location, now, phases[location])
+            self._plan_late(now)
             self._send_due(now)
         self._end()
         self._close()
@@ -169,6 +182,20 @@ class Traffic:
         self._put(seen, _Report((visit,), frozenset(), visit.person.encode(), json.dumps(_shown(visit)).encode()))
         bad = next(self._bad)
         self._put(chance.randint(now, end), _Report((), bad.letters, bad.key, bad.value))
+
+    def _plan_late(self, now: int) -> None:
+        """Once a slot, people who were there before its end are reported just after it, within the release delay.
+
+        At one of the places that have no other visits, in turns; and at one of all the others.
+        """
+        as_of = (now // self._slot + 1) * self._slot
+        if as_of == self._planned_to:
+            return
+        self._planned_to = as_of
+        for location in (self._late[as_of // self._slot % len(self._late)], self._random.choice(self._locations)):
+            self._number += 1
+            visit = Visit(f"{self._prefix}-{self._number}", location, as_of - SECOND, as_of - SECOND // 2)
+            self._put(as_of + self._random.randint(*AFTER), self._report(visit))
 
     def _put(self, due: int, report: _Report) -> None:
         heapq.heappush(self._due, (due, next(self._order), report))

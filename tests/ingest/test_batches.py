@@ -16,15 +16,16 @@ import pytest
 import snappy
 import zstandard
 from kafka import TopicPartition
+from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from monitor.connections import KafkaConnections
 from monitor.embedded import EmbeddedKafka
 from monitor.errors import UnreachableError
-from monitor.ingest.batches import Bounds, Record, Unreadable, read_batch
+from monitor.ingest.batches import LOG_END, Bounds, Record, Unreadable, read_batch
 from monitor.ingest.decompress import NAMES
-from monitor.ingest.fetching import POLL_BYTES, TRIES
+from monitor.ingest.fetching import POLL_BYTES, TRIES, Reading, _Records
 from monitor.ingest.source import Fetched, InputLog
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -333,6 +334,21 @@ def earlier(codec: int, count: int, size: int) -> list[Record]:
     while (batch := batches.next_batch()) is not None:
         found += read_batch(batch, len(found), Bounds())
     return found
+
+
+def test_what_has_not_even_the_form_of_batches_is_fetched_again_and_then_lost_to_the_logs_end() -> None:
+    """A length that cannot be leaves no way to tell one batch from the next."""
+    made = crafted.batch(RECORDS, len(VALUES))
+    wrong = made[:8] + struct.pack(">i", 4) + made[12:]
+    reading, place = Reading(tries=2, left=POLL_BYTES), TopicPartition("t", 0)
+    fetched = [_Records(reading, 0, place, MemoryRecords(made + wrong)) for _ in range(2)]
+    assert [record.value for record in fetched[0].take(10)] == VALUES
+    with pytest.raises(CorruptRecordError, match="offset 4 is damaged"):
+        fetched[0].take(10)
+    assert not fetched[0]
+    told = unread(fetched[1].take(10))
+    assert (told.first, told.end, told.stamp_ms, told.lost) == (4, LOG_END, None, True)
+    assert "all from offset 4 on" in told.fault.error
 
 
 class Damage:

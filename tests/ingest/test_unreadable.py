@@ -21,6 +21,7 @@ from monitor.contracts.dead_letters import DeadLetterHeaders
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import accept
+from monitor.ingest.batches import LOG_END, Unreadable
 from monitor.ingest.columns import SINGLE
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.decode import decode_records
@@ -146,6 +147,24 @@ def test_a_batch_damaged_for_good_is_lost_as_of_now_and_what_follows_is_read(
     assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
     assert world.count("inn", NOW_SLOT) == 3
     assert [(letter.offset, letter.refusal.reason) for letter in world.dead.letters] == [(0, "unreadable_batch")]
+
+
+def test_where_the_end_of_what_is_unread_is_not_known_all_that_the_log_holds_is_lost(
+    world: World, drain: Drain
+) -> None:
+    """All of it was stamped by now, so it lies up to F slots ahead of now; what comes later is read."""
+    world.put(persons(3, "before"))
+    reader = world.reader()
+    drain(world, reader)
+    world.put(persons(2, "unread"), slot=30)
+    reader._source.park()
+    reader._source.unread[0] = Unreadable(3, LOG_END, 1, None, "it was made up", b"", lost=True)
+    drain(world, reader)
+    world.put(persons(1, "after"))
+    drain(world, reader)
+    assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.windows.progress() == [{0: 6}] * 4
+    assert world.count("inn", 0) == 4
 
 
 def test_what_is_lost_is_told_before_it_is_passed_and_told_again_if_that_failed(

@@ -154,7 +154,7 @@ def test_every_tick_reads_what_a_recount_finds(
     found = universe(town, visit)
     print(f"W = {window}, F = {ahead}: {found.driven} streams driven, {len(found.adds)} ways to be counted")
     assert found.driven == stated_streams("The service, visits of one person")
-    assert len(found.adds) > 300
+    assert len(found.adds) > 200
     assert any(not adds for adds in found.adds)
 
 
@@ -357,6 +357,7 @@ def test_who_keeps_coming_pays_what_the_formula_says(
     worst: dict[int, Fraction] = {}
     nobody = (0,) * len(town.ticks)
     choices = [[None, *at_place(visit, "ann", "inn", [shape])] for shape in SHORT]
+    choices[0].append(visit("ann", "inn", *SHORT[0], -1))  # told of a slot ahead, as those of later slots may be
     for chosen in product(*choices):
         visits = [one for one in chosen if one is not None]
         lasts = [fated[0] for one in visits if (fated := fate(town, one)) is not None]

@@ -81,6 +81,22 @@ def test_a_partition_whose_ledger_lacks_the_tick_before_the_last_is_decided_by_n
     assert world.loop.trouble == ""
 
 
+def test_an_instance_that_waits_to_join_says_nothing_of_what_others_decide(make_world: MakeWorld) -> None:
+    """Those who have joined do. Its own first slot as a member is not asked about either."""
+    world = make_world()
+    as_of = world.scheme.slots.as_of
+    world.input.newest_in = {0: as_of(90)}
+    world.joined = False
+    for slot in (103, 104, 105):
+        look_in(world, slot)
+        assert world.loop.trouble == ""
+    world.joined = True
+    look_in(world, 106)
+    assert world.loop.trouble == ""
+    look_in(world, 107)
+    assert "no instance decides them" in world.loop.trouble
+
+
 def test_an_input_that_was_made_anew_ends_the_loop_of_an_instance_that_owns_nothing_too(
     make_site: MakeSite, make_scheme: Make, admin: Any, eventually: Eventually, make_world: MakeWorld
 ) -> None:

@@ -104,6 +104,7 @@ class Owned:
     """Which partitions this instance owns, as the test says."""
 
     owned: frozenset[int] = frozenset({0})
+    joined: bool = True
 
 
 class Spied:
@@ -214,6 +215,7 @@ class World:
     queues: int = 1
     input: Input = field(default_factory=Input)
     owned: frozenset[int] = frozenset({0})
+    joined: bool = True
     failing: set[int] = field(default_factory=set)
     tried: list[int] = field(default_factory=list)
     ledgers: dict[int, LedgerState] = field(default_factory=dict)

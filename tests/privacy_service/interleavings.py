@@ -1,0 +1,643 @@
+"""The real reader, windows and tick, stepped by hand: every order of what they do, on a log of a few records.
+
+What is stepped: a reader polls the next records (any number of them); a write lands, at once or late; a zombie's write
+lands, once or again; the clock moves on, over a slot's end or within it; an owner looks at the last closed tick, puts
+it into the ledger, and lets the next slot's facts in; a reader or an owner dies and another takes over; the store is
+emptied, or falls back to an earlier state of itself. In any state, each of these may come next.
+
+All that the parts remember is put into one value (`State`) and taken back from it, so that each state is visited once
+however many ways lead to it; the ways are counted. At each reading that a tick would be decided from, the counts are
+compared with those that the definitions give.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache, cached_property
+from itertools import product
+from typing import Any, Final, NamedTuple, cast
+
+from monitor.clock import SteppedClock
+from monitor.designated import DesignatedTimes
+from monitor.ingest.reader import Letter, Reader, _Batch
+from monitor.ingest.source import Fetched
+from monitor.privacy.over_time import OverTimeRule
+from monitor.release.decide import Decider
+from monitor.release.evidence import EvidenceReader
+from monitor.release.partition import PartitionRelease
+from monitor.release.parts import Parts
+from monitor.release.upkeep import Upkeep
+from monitor.scheme import AtTimes, OverTime, Registry, Scheme
+from monitor.signals import Signal
+from monitor.slots import Slots
+from monitor.times import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.windows.facts import Span, Windows
+from monitor.windows.hashing import PersonHasher
+from monitor.windows.memory import MemoryWindows, _Shard
+
+ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
+PLACES: Final = ("inn", "mill", "farm")  # of two shards, inn is in the one, mill and farm are in the other
+HASHER: Final = PersonHasher(b"0123456789abcdef")
+TIME: Final = 90
+"""The designated time, in minutes: half past in slot 1."""
+
+Counts = Mapping[tuple[str, int | None], int]
+"""By (place, None) the people of a window, by (place, designated time in minutes) those of then."""
+Spans = tuple[Span, ...]
+
+
+class Entry(NamedTuple):
+    """A record of one visit: who was where (minutes), the slot of its stamp, and the moment at which it is in the log.
+
+    A moment is an index of `Plan.moments`.
+    """
+
+    person: str
+    place: str
+    arrived: int
+    left: int
+    stamp: int
+    moment: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is explored: the log, by input partition; the scheme; the moments (slot, seconds); and what may go wrong.
+
+    `faults`: how often at most each of crash, zombie, flush, failover, takeover may come. `readers`: the partitions
+    that each reader is assigned; one partition may be two readers'. `queues`: how many ledger partitions there are.
+    `lands_late`: a write may land later than in its reader's next step but one. `real`: the clock is the servers' own.
+    """
+
+    log: tuple[tuple[Entry, ...], ...]
+    moments: tuple[tuple[int, int], ...]
+    window: int = 1
+    ahead: int = 0
+    shards: int = 1
+    queues: int = 1
+    readers: tuple[tuple[int, ...], ...] = ((0,),)
+    faults: tuple[tuple[str, int], ...] = ()
+    real: bool = True
+
+    def without(self, gone: Iterable[Entry]) -> Plan:
+        """The plan without some records."""
+        lacking = list(gone)
+        return replace(self, log=tuple(tuple(one for one in part if one not in lacking) for part in self.log))
+
+    def neighbours(self) -> Iterator[tuple[str, Plan]]:
+        """Without some, any, also all records of one person: who, and the plan that is left."""
+        for person in sorted({entry.person for part in self.log for entry in part}):
+            theirs = [entry for part in self.log for entry in part if entry.person == person]
+            for chosen in product((False, True), repeat=len(theirs)):
+                if any(chosen):
+                    yield person, self.without(one for one, gone in zip(theirs, chosen, strict=True) if gone)
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """The service's own description."""
+        rule = OverTimeRule(Fraction(1), 1, 1, self.window, self.ahead)
+        times = DesignatedTimes((ORIGIN + TIME * MINUTE,))
+        return Scheme(
+            name="town",
+            slots=Slots(ORIGIN, HOUR),
+            ahead=self.ahead,
+            default_stay=15 * MINUTE,
+            release_delay=30 * SECOND,
+            tolerance=SECOND,
+            registry=Registry(PLACES, self.shards),
+            over_time=(OverTime("stations", (0, 1), (rule, rule)),),
+            at_times=(AtTimes("noon", times, Fraction(1), 1, 3 * HOUR),),
+        )
+
+    def instant(self, moment: int) -> int:
+        """The instant of a moment."""
+        slot, seconds = self.moments[moment]
+        return self.scheme.slots.start(slot) + seconds * SECOND
+
+    def counts(self, tick: int) -> Counts:
+        """What the tick counts, by the definitions: the accepted visits of records stamped in slot `tick` or before."""
+        people: dict[tuple[str, int | None], set[str]] = {}
+        for entry in (entry for part in self.log for entry in part if entry.stamp <= tick):
+            furthest = entry.stamp + self.ahead
+            if entry.arrived // 60 > furthest:
+                continue
+            left = min(entry.left, 60 * (furthest + 1))
+            last = max(entry.arrived // 60, -(-left // 60) - 1)
+            if entry.place in PLACES[:2] and last > tick - self.window:
+                people.setdefault((entry.place, None), set()).add(entry.person)
+            if entry.arrived <= TIME < left and TIME < 60 * (tick + 1) <= TIME + 180:
+                people.setdefault((entry.place, TIME), set()).add(entry.person)
+        return {cell: len(found) for cell, found in people.items()}
+
+
+class ShardState(NamedTuple):
+    """All that a shard holds, as one value."""
+
+    numbers: tuple[Any, ...]
+    progress: frozenset[tuple[int, int]]
+    waiting: frozenset[Any]
+    seen: frozenset[tuple[int, frozenset[tuple[bytes, int]]]]
+    present: frozenset[tuple[int, frozenset[bytes]]]
+
+
+class ReaderState(NamedTuple):
+    """What a reader remembers: positions, partitions that wait, and the write on its way with what it led to."""
+
+    positions: frozenset[tuple[int, int]]
+    waiting: frozenset[int]
+    writing: Spans
+    landed: frozenset[tuple[int, int]] | None
+
+
+class OwnerState(NamedTuple):
+    """What an owner of a ledger partition remembers; `decided` is the ledger's last tick, whoever the owner is."""
+
+    decided: int
+    taken_at: int
+    barrier: frozenset[tuple[int, int]] | None
+    read: frozenset[int]
+
+
+class State(NamedTuple):
+    """Everything, at one moment."""
+
+    moment: int
+    store: tuple[ShardState, ...]
+    replica: tuple[ShardState, ...] | None
+    readers: tuple[ReaderState, ...]
+    zombies: frozenset[Spans]
+    owners: tuple[OwnerState, ...]
+    opens: frozenset[tuple[int, int]]
+    faults: tuple[int, ...]
+
+
+Action = tuple[Any, ...]
+
+
+class HandClock(SteppedClock):
+    """A clock that is moved by hand; it may say that it is the real one."""
+
+    def __init__(self, start: int, *, real: bool) -> None:
+        super().__init__(start)
+        self.simulated = not real
+
+
+class Held:
+    """An executor whose work waits until its result is asked for, or until it is told to be done."""
+
+    def submit(self, work: Any, batch: _Batch) -> Write:
+        return Write(work, batch)
+
+
+@dataclass
+class Write:
+    """A write on its way."""
+
+    work: Any
+    batch: _Batch
+    reached: dict[int, int] | None = None
+
+    def result(self) -> dict[int, int]:
+        if self.reached is None:
+            self.reached = self.work(self.batch)
+        return self.reached
+
+
+class HandLog:
+    """The input log as one reader sees it, which yields as many records as it is told to."""
+
+    def __init__(self, plan: Plan, partitions: Sequence[int], clock: HandClock) -> None:
+        self._plan, self._clock = plan, clock
+        self.waiting = set(partitions)
+        self.truncated: dict[int, int] = {}
+        self.reading: dict[int, int] = {}
+        self.next: Mapping[int, int] = {}
+
+    def end(self, partition: int) -> int:
+        """How many records are there by now; one that is not yet there hides those behind it."""
+        return log_end(self._plan, partition, self._clock.now())
+
+    def poll(self, timeout_ms: int) -> list[Fetched]:  # noqa: ARG002  # nothing is waited for
+        """As many records as were named, of each partition."""
+        return [self._fetched(partition, number) for partition, number in self.next.items() if number]
+
+    def _fetched(self, partition: int, number: int) -> Fetched:
+        start = self.reading[partition]
+        self.reading[partition] = end = start + number
+        entries = self._plan.log[partition][start:end]
+        stamps = [(ORIGIN + entry.stamp * HOUR + MINUTE) // 1_000 for entry in entries]
+        return Fetched(partition, start, end, [value_of(entry) for entry in entries], stamps, range(start, end))
+
+    def go_on(self, partition: int, offset: int) -> None:
+        """As the service's."""
+        self.waiting.discard(partition)
+        self.reading[partition] = offset
+
+    def park(self, partitions: Iterable[int] | None = None) -> None:
+        """As the service's."""
+        for partition in list(self.reading if partitions is None else partitions):
+            if self.reading.pop(partition, None) is not None:
+                self.waiting.add(partition)
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """Nothing has expired."""
+        return 0, self.end(partition)
+
+    def offset_at(self, partition: int, instant: int) -> int | None:
+        """The first record stamped at or after an instant."""
+        for offset, entry in enumerate(self._plan.log[partition][: self.end(partition)]):
+            if ORIGIN + entry.stamp * HOUR + MINUTE >= instant:
+                return offset
+        return None
+
+
+def log_end(plan: Plan, partition: int, now: int) -> int:
+    """How many records of a partition are in the log."""
+    there = [plan.instant(entry.moment) <= now for entry in plan.log[partition]]
+    return there.index(False) if False in there else len(there)
+
+
+@cache
+def value_of(entry: Entry) -> bytes:
+    """The record's value."""
+    times = {"arrived_at": entry.arrived, "left_at": entry.left}
+    told = {name: format_instant(ORIGIN + minutes * MINUTE) for name, minutes in times.items()}
+    return json.dumps({"person_id": entry.person, "location_id": entry.place, **told}).encode()
+
+
+class HandTopic:
+    """What the owners ask of the input topic."""
+
+    def __init__(self, plan: Plan, clock: HandClock) -> None:
+        self._plan, self._clock = plan, clock
+
+    def barrier_of(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # a fresh one: that of any moment may be given
+        """The log's ends at this moment."""
+        return {part: log_end(self._plan, part, self._clock.now()) for part in range(len(self._plan.log))}
+
+
+class Silent:
+    """An observer of readers, and a dead-letter topic, that keep nothing."""
+
+    def put(self, letters: Sequence[Letter]) -> None:
+        """Kept nowhere."""
+
+    def batch(self, *_: Any) -> None:
+        """Counted nowhere."""
+
+    def recovery(self, cause: str) -> None:
+        """As above."""
+
+
+@dataclass
+class Found:
+    """What was seen on the way: readings that were complete, those of which the store knew later facts already."""
+
+    readings: int = 0
+    ahead_of_the_tick: int = 0
+    unknown: int = 0
+    actions: Counter[str] = field(default_factory=Counter)
+
+
+class World:
+    """The parts over one log, stepped. `stores` makes the store that is used (memory, if none is given)."""
+
+    def __init__(self, plan: Plan, stores: Any = None) -> None:
+        self.plan = plan
+        self.found = Found()
+        self.clock = HandClock(plan.instant(0), real=plan.real)
+        self.windows: Windows = MemoryWindows(plan.scheme, self.clock) if stores is None else stores(plan, self.clock)
+        self._batches: dict[Spans, _Batch] = {}
+        self._logs = [HandLog(plan, partitions, self.clock) for partitions in plan.readers]
+        self._readers = [self._reader(log) for log in self._logs]
+        parts = (plan.scheme, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
+        self._parts = Parts(*cast("Any", parts))
+        self._upkeep = Upkeep(plan.scheme, self.windows)
+        shards = [[s for s in range(plan.shards) if s % plan.queues == q] for q in range(plan.queues)]
+        deciders = [Decider(plan.scheme, owned, cast("Any", None)) for owned in shards]
+        self._questions = [cache(decider.questions) for decider in deciders]
+        self._shards = shards
+        self._evidence: list[EvidenceReader | None] = [None] * plan.queues
+        self._owners = [OwnerState(-1, 0, None, frozenset())] * plan.queues
+        self.moment = 0
+        self._zombies: frozenset[Spans] = frozenset()
+        self._opens: frozenset[tuple[int, int]] = frozenset()
+        self._replica: Any = None
+        self._left = dict(plan.faults)
+        self._expected = {tick: plan.counts(tick) for tick in range(-1, plan.moments[-1][0])}
+
+    def _reader(self, log: HandLog) -> Reader:
+        reader = Reader(
+            self.plan.scheme,
+            cast("Any", log),
+            self.windows,
+            HASHER,
+            Silent(),
+            cast("Any", Silent()),
+            self.clock,
+        )
+        prepare = reader._prepare
+
+        def prepared(fetched: Sequence[Fetched]) -> _Batch:
+            spans = tuple(Span(some.partition, some.start, some.end) for some in fetched)
+            if spans not in self._batches:
+                self._batches[spans] = prepare(fetched)
+            return self._batches[spans]
+
+        reader._prepare = prepared  # type: ignore[method-assign]  # the same, once for the same records
+        reader._writer.shutdown()
+        reader._writer = cast("Any", Held())
+        reader._committed = float("inf")
+        return reader
+
+    @property
+    def tick(self) -> int:
+        """The last closed tick."""
+        return self.plan.moments[self.moment][0] - 1
+
+    # What may come next
+
+    def actions(self) -> list[Action]:
+        """Everything that may be done now; some of it may turn out to change nothing."""
+        found: list[Action] = []
+        if self.moment + 1 < len(self.plan.moments):
+            found.append(("clock",))
+        for number in range(len(self._readers)):
+            found += self._of_reader(number)
+        for partition in range(self.plan.queues):
+            found += self._of_owner(partition)
+        found += [("open", *due) for due in sorted(self._opens)]
+        if self._left.get("zombie"):
+            found += [("zombie", spans) for spans in sorted(self._zombies, key=repr)]
+        return [*found, *self._of_store()]
+
+    def _of_reader(self, number: int) -> Iterator[Action]:
+        log, writing = self._logs[number], self._readers[number]._writing
+        yield ("idle", number)
+        if not log.waiting:
+            rests = [range(log.end(p) - log.reading[p] + 1) for p in log.reading]
+            for each in product(*rests):
+                if any(each):
+                    yield ("poll", number, dict(zip(log.reading, each, strict=True)))
+        if writing is not None and cast("Any", writing[1]).reached is None:
+            yield ("land", number)
+        if self._left.get("crash"):
+            yield ("crash", number)
+
+    def _of_owner(self, partition: int) -> Iterator[Action]:
+        owner = self._owners[partition]
+        if self.tick < 0 or owner.decided >= self.tick:
+            return
+        if owner.read != frozenset(self._shards[partition]):
+            yield ("look", partition)
+        if owner.read == frozenset(self._shards[partition]) or self._is_due(partition):
+            yield ("decide", partition)
+        if self._left.get("takeover"):
+            yield ("takeover", partition)
+
+    def _of_store(self) -> Iterator[Action]:
+        if self._left.get("flush"):
+            yield ("flush",)
+        if self._left.get("failover"):
+            yield ("replicate",) if self._replica is None else ("failover",)
+
+    def _due(self, partition: int) -> int:
+        release = PartitionRelease(partition, self._parts, self._upkeep)
+        release._taken_at = self.plan.instant(self._owners[partition].taken_at)
+        return release.due(self.tick)
+
+    def _is_due(self, partition: int) -> bool:
+        return self.plan.real and self.clock.now() >= self._due(partition)
+
+    # What is done
+
+    def do(self, action: Action) -> None:
+        """Take one step."""
+        self.found.actions[action[0]] += 1
+        getattr(self, f"_{action[0]}")(*action[1:])
+
+    def _clock(self) -> None:
+        before = self.tick
+        self.moment += 1
+        self.clock.move_to(self.plan.instant(self.moment))
+        if self.tick > before:
+            self._owners = [owner._replace(barrier=None, read=frozenset()) for owner in self._owners]
+            self._evidence = [None] * self.plan.queues
+
+    def _idle(self, number: int) -> None:
+        self._step(number, {}, looks=True)
+
+    def _poll(self, number: int, numbers: Mapping[int, int]) -> None:
+        self._step(number, numbers, looks=False)
+
+    def _step(self, number: int, numbers: Mapping[int, int], *, looks: bool) -> None:
+        """A reader's turn; every half second of real time it looks whether the windows still have what it wrote."""
+        reader, log = self._readers[number], self._logs[number]
+        reader._looked = float("-inf") if looks else float("inf")
+        log.next = numbers
+        reader.step(0)
+
+    def _land(self, number: int) -> None:
+        writing = self._readers[number]._writing
+        assert writing is not None
+        writing[1].result()
+
+    def _crash(self, number: int) -> None:
+        """The process ends, and another is assigned its partitions; what was on its way may land later, or never."""
+        self._left["crash"] -= 1
+        writing = self._readers[number]._writing
+        if writing is not None:
+            self._zombies |= {writing[0].spans}
+        self._logs[number] = HandLog(self.plan, self.plan.readers[number], self.clock)
+        self._readers[number] = self._reader(self._logs[number])
+
+    def _zombie(self, spans: Spans) -> None:
+        self._left["zombie"] -= 1
+        self._readers[0]._write(self._batches[spans])
+
+    def _look(self, partition: int) -> None:
+        """The owner looks once; whatever it would decide from must be the counts of the log."""
+        evidence = self._evidence_of(partition)
+        before = set(evidence._readings)
+        evidence._look()
+        for shard in evidence._readings.keys() - before:
+            self._compare(partition, shard, evidence)
+        owner = self._owners[partition]
+        barrier = None if evidence._barrier is None else frozenset(evidence._barrier.items())
+        self._owners[partition] = owner._replace(barrier=barrier, read=owner.read.union(evidence._readings))
+
+    def _evidence_of(self, partition: int) -> EvidenceReader:
+        known = self._evidence[partition]
+        if known is not None:
+            return known
+        owner = self._owners[partition]
+        questions = self._questions[partition](self.tick)
+        asked = {shard: question for shard, question in questions.items() if shard not in owner.read}
+        due = self._due(partition)
+        made = EvidenceReader(self._parts, self.tick, asked, due, threading.Event(), lambda: None)
+        made._barrier = None if owner.barrier is None else dict(owner.barrier)
+        self._evidence[partition] = made
+        return made
+
+    def _compare(self, partition: int, shard: int, evidence: EvidenceReader) -> None:
+        reading = evidence._readings[shard]
+        registry = self.plan.scheme.registry
+        counted = {(PLACES[row], None): count for (row, _), count in reading.counts.items()}
+        for instant, counts in reading.present.items():
+            rows = registry.by_shard[shard].tolist()
+            time = (instant - ORIGIN) // MINUTE
+            counted |= {(PLACES[row], time): count for row, count in zip(rows, counts.tolist(), strict=True)}
+        expected = self._expected[self.tick]
+        assert all(count == expected.get(cell, 0) for cell, count in counted.items()), (self.tick, counted, expected)
+        whole = max(reading.since, reading.trimmed)
+        assert whole <= self.tick - self.plan.window + 1, "these facts are not said to be whole"
+        self.found.readings += 1
+        later = [part[:offset] for part, offset in ((self.plan.log[p], reading.progress[p]) for p in reading.progress)]
+        self.found.ahead_of_the_tick += any(entry.stamp > self.tick for part in later for entry in part)
+
+    def _decide(self, partition: int) -> None:
+        """The tick's answers are in the ledger; what has not been read is unknown for good."""
+        self.found.unknown += self._owners[partition].read != frozenset(self._shards[partition])
+        self._opens |= {(partition, self.tick)}
+        self._owners[partition] = OwnerState(self.tick, self._owners[partition].taken_at, None, frozenset())
+        self._evidence[partition] = None
+
+    def _open(self, partition: int, tick: int) -> None:
+        """The owner says so, at once, late, or (if it died before) never."""
+        self._opens -= {(partition, tick)}
+        self.windows.open(self._shards[partition], tick + 1)
+
+    def _takeover(self, partition: int) -> None:
+        self._left["takeover"] -= 1
+        self._owners[partition] = OwnerState(self._owners[partition].decided, self.moment, None, frozenset())
+        self._evidence[partition] = None
+
+    def _flush(self) -> None:
+        self._left["flush"] -= 1
+        memory = cast("MemoryWindows", self.windows)
+        memory._shards = [_Shard() for _ in memory._shards]
+
+    def _replicate(self) -> None:
+        self._replica = self._stored()
+
+    def _failover(self) -> None:
+        """The store is as it was when it was last copied."""
+        self._left["failover"] -= 1
+        self._fill(self._replica)
+        self._replica = None
+
+    # All of it as one value
+
+    def state(self) -> State:
+        """What the parts remember."""
+        return State(
+            self.moment,
+            self._stored(),
+            self._replica,
+            tuple(self._reader_state(number) for number in range(len(self._readers))),
+            self._zombies,
+            tuple(self._owners),
+            self._opens,
+            tuple(self._left.values()),
+        )
+
+    def put(self, state: State) -> None:
+        """Let the parts remember this, and nothing else."""
+        self.moment = state.moment
+        self.clock.move_to(self.plan.instant(state.moment))
+        self._fill(state.store)
+        self._replica, self._zombies, self._opens = state.replica, state.zombies, state.opens
+        self._owners, self._evidence = list(state.owners), [None] * self.plan.queues
+        self._left = dict(zip(self._left, state.faults, strict=True))
+        for number, reader in enumerate(state.readers):
+            self._put_reader(number, reader)
+
+    def _reader_state(self, number: int) -> ReaderState:
+        log, writing = self._logs[number], self._readers[number]._writing
+        spans: Spans = () if writing is None else writing[0].spans
+        reached = None if writing is None else cast("Any", writing[1]).reached
+        landed = None if reached is None else frozenset(reached.items())
+        return ReaderState(frozenset(log.reading.items()), frozenset(log.waiting), spans, landed)
+
+    def _put_reader(self, number: int, state: ReaderState) -> None:
+        log, reader = self._logs[number], self._readers[number]
+        log.reading, log.waiting = dict(sorted(state.positions)), set(state.waiting)
+        reader._writing = None
+        if state.writing:
+            batch = self._batches[state.writing]
+            write = Write(reader._write, batch, None if state.landed is None else dict(state.landed))
+            reader._writing = (batch, cast("Any", write))
+
+    def _stored(self) -> tuple[ShardState, ...]:
+        return tuple(shard_state(shard) for shard in cast("MemoryWindows", self.windows)._shards)
+
+    def _fill(self, store: Sequence[ShardState]) -> None:
+        cast("MemoryWindows", self.windows)._shards = [shard_of_state(state) for state in store]
+
+
+def shard_state(shard: _Shard) -> ShardState:
+    """All that a shard holds."""
+    return ShardState(
+        (shard.since, shard.trimmed, shard.dropped, shard.opened, shard.shown),
+        frozenset(shard.progress.items()),
+        frozenset(shard.waiting),
+        frozenset((row, frozenset(people.items())) for row, people in shard.seen.items()),
+        frozenset((at, frozenset(members)) for at, members in shard.present.items()),
+    )
+
+
+def shard_of_state(state: ShardState) -> _Shard:
+    """A shard that holds this."""
+    seen = {row: dict(people) for row, people in state.seen}
+    present = {at: set(members) for at, members in state.present}
+    return _Shard(dict(state.progress), *state.numbers, set(state.waiting), seen, present)
+
+
+@dataclass(frozen=True)
+class Explored:
+    """How many states there are, how many steps between them, in how many orders they can be taken, and what was seen."""
+
+    states: int
+    steps: int
+    orders: int
+    found: Found
+
+
+def explore(plan: Plan) -> Explored:
+    """Every state that can be reached, each once; `orders` counts the ways from the first one to one where all is done.
+
+    An order in which a step changes nothing is the order without it, and is not counted.
+    """
+    world = World(plan)
+    first = world.state()
+    orders: dict[State, int] = {}
+    after: dict[State, list[State]] = {}
+    stack = [first]
+    while stack:
+        state = stack[-1]
+        if state not in after:
+            after[state] = _next_states(world, state)
+            stack += [one for one in after[state] if one not in after]
+            continue
+        stack.pop()
+        if state not in orders:
+            assert all(one in orders for one in after[state]), "states lead back to one another"
+            orders[state] = sum(orders[one] for one in after[state]) or 1
+    return Explored(len(after), sum(map(len, after.values())), orders[first], world.found)
+
+
+def _next_states(world: World, state: State) -> list[State]:
+    world.put(state)
+    found = []
+    for action in world.actions():
+        world.put(state)
+        world.do(action)
+        then = world.state()
+        if then != state:
+            found.append(then)
+    return found

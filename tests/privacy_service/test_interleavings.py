@@ -1,0 +1,261 @@
+"""A count is a function of the log: every order of what readers, owners and the store may do gives the same counts.
+
+A few records of two people, the real reader, windows and tick (`interleavings.py` steps them), each state that can be
+reached visited once. Whenever a tick would be decided from a reading, its counts are those of the accepted visits whose
+records were stamped before as_of, and so they are in the log without some records of a person.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from monitor.embedded import EmbeddedValkey
+from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_store import RedisWindows
+from tests.privacy_service.interleavings import Entry, Explored, HandClock, Plan, World, explore
+
+# By moment: late in slot 0; slot 1 as it begins, when the tick may be counted, and after its release; the same of slot 2.
+MOMENTS = ((0, 1_000), (1, 0), (1, 2), (1, 31), (2, 2), (2, 31))
+FEWER = ((0, 1_000), (1, 2), (1, 31), (2, 2))
+
+LOGS = {
+    # Bob's and Ann's reports at the inn come just after as_of of tick 0, and before it is counted.
+    "late": (
+        Entry("ann", "mill", 20, 50, stamp=0, moment=0),
+        Entry("bob", "inn", 10, 50, stamp=1, moment=1),
+        Entry("ann", "inn", 70, 110, stamp=1, moment=1),
+        Entry("bob", "mill", 80, 140, stamp=2, moment=4),
+    ),
+    # Ann is told of twice, in slot 0 and again in slot 1; and comes again.
+    "again": (
+        Entry("ann", "inn", 10, 50, stamp=0, moment=0),
+        Entry("ann", "inn", 10, 50, stamp=1, moment=1),
+        Entry("bob", "inn", 70, 100, stamp=1, moment=2),
+        Entry("ann", "inn", 130, 140, stamp=2, moment=4),
+    ),
+    # Told of ahead of time (refused for F = 0), and staying on (cut).
+    "ahead": (
+        Entry("ann", "inn", 70, 100, stamp=0, moment=0),
+        Entry("bob", "inn", 10, 130, stamp=0, moment=0),
+        Entry("ann", "inn", 70, 100, stamp=1, moment=1),
+        Entry("bob", "mill", 80, 100, stamp=1, moment=2),
+    ),
+    # A leader with a fast clock stamps into the next slot, and the one after it, with a slow one, into the slot before.
+    "skewed": (
+        Entry("ann", "inn", 20, 50, stamp=1, moment=0),
+        Entry("bob", "inn", 30, 50, stamp=0, moment=1),
+        Entry("bob", "mill", 80, 100, stamp=1, moment=1),
+        Entry("ann", "mill", 80, 100, stamp=2, moment=3),
+    ),
+}
+
+SHORT = {
+    "late": LOGS["late"][:3],
+    "again": (*LOGS["again"][:2], Entry("ann", "inn", 130, 140, stamp=2, moment=3)),
+}
+"""At the moments of FEWER."""
+
+Stated = Callable[[str], tuple[int, int]]
+
+
+@pytest.fixture(scope="session")
+def stated() -> Stated:
+    """How many states and orders docs/theory.md states: `stated("No fault")`."""
+    theory = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+
+    def of(what: str) -> tuple[int, int]:
+        ((states, orders),) = re.findall(rf"^\| {re.escape(what)} \| ([0-9,]+) \| ([0-9,]+) \|", theory, re.MULTILINE)
+        return int(states.replace(",", "")), int(orders.replace(",", ""))
+
+    return of
+
+
+def with_neighbours(plan: Plan) -> list[Explored]:
+    """The plan's log, and that without some records of a person: all orders; the counts of others stay, none rises."""
+    explored = [explore(plan)]
+    ticks = range(plan.moments[-1][0])
+    for person, less in plan.neighbours():
+        for tick in ticks:
+            before, after = plan.counts(tick), less.counts(tick)
+            assert all(0 <= before[cell] - after.get(cell, 0) <= 1 for cell in before), person
+            assert after.keys() <= before.keys()
+        explored.append(explore(less))
+    return explored
+
+
+def seen(what: str, explored: list[Explored]) -> tuple[int, int]:
+    """How many states and orders; and that what matters was among them: readings while later facts were in the store."""
+    found = [one.found for one in explored]
+    totals = sum(one.states for one in explored), sum(one.orders for one in explored)
+    readings, later = sum(one.readings for one in found), sum(one.ahead_of_the_tick for one in found)
+    unknown = sum(one.unknown for one in found)
+    print(f"{what}: {totals[0]:,} states, {totals[1]:,} orders, {readings} readings, {later} with later facts there")
+    assert readings > later > 0
+    assert unknown > 0
+    return totals
+
+
+EVERY_LOG = [
+    ("late", 1, 0),
+    ("again", 2, 1),
+    ("ahead", 2, 1),
+    ("skewed", 1, 0),
+    *(pytest.param(*case, marks=pytest.mark.soak) for case in [("late", 2, 1), ("again", 1, 0)]),
+    *(pytest.param(*case, marks=pytest.mark.soak) for case in [("ahead", 1, 0), ("skewed", 2, 1)]),
+]
+
+
+@pytest.mark.parametrize(("log", "window", "ahead"), EVERY_LOG)
+def test_every_poll_boundary_and_every_moment_of_reading_gives_the_same_counts(
+    log: str, window: int, ahead: int, stated: Stated
+) -> None:
+    """One reader, one owner: any number of records a poll, writes at once or late, looks before and after any of them.
+
+    slot 0        |as_of  slot 1                           |as_of  slot 2
+    ann@mill       bob@inn ann@inn                                  bob@mill
+    poll, write, poll, look, poll, poll, write, look, answers, next slot is let in, poll, …
+    """
+    plan = Plan((LOGS[log],), MOMENTS, window, ahead)
+    assert seen(log, with_neighbours(plan)) == stated(f"No fault, {log}, W = {window}, F = {ahead}")
+
+
+FAULTS: dict[str, dict[str, Any]] = {
+    "A reader dies, its last write lands late": {"faults": (("crash", 1), ("zombie", 1))},
+    "An owner dies, another looks at any moment of the next slot": {"faults": (("takeover", 1),)},
+    "The store is emptied": {"faults": (("flush", 1),)},
+    "The store falls back": {"faults": (("failover", 1),)},
+    "Two readers read the partition": {"readers": ((0,), (0,))},
+    "Two shards and two owners": {"shards": 2, "queues": 2},
+}
+
+WORSE: dict[str, dict[str, Any]] = {
+    "A reader dies and the store is emptied": {"faults": (("crash", 1), ("zombie", 1), ("flush", 1))},
+    "A reader dies and the store falls back": {"faults": (("crash", 1), ("zombie", 1), ("failover", 1))},
+    "An owner dies and the store falls back": {"faults": (("takeover", 1), ("failover", 1))},
+    "Two readers and the store is emptied": {"readers": ((0,), (0,)), "faults": (("flush", 1),)},
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_no_fault_changes_a_count(what: str, stated: Stated) -> None:
+    """In every order of the fault and all else: a tick is unknown, or its counts are those of the log."""
+    plan = Plan((SHORT["late"],), FEWER, 2, 1, **FAULTS[what])
+    assert seen(what, [explore(plan)]) == stated(what)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize(("what", "log"), [*product({**FAULTS, **WORSE}, SHORT)])
+def test_no_fault_changes_a_count_with_and_without_anyone(what: str, log: str) -> None:
+    """The same and worse, with and without each person's records."""
+    plan = Plan((SHORT[log],), FEWER, 2, 1, **{**FAULTS, **WORSE}[what])
+    totals = seen(what, with_neighbours(plan) if what in FAULTS else [explore(plan)])
+    assert totals[0] > 1_000
+
+
+@pytest.mark.parametrize("readers", [((0, 1),), ((0,), (1,))], ids=["one reader", "two readers"])
+def test_two_partitions_that_are_read_at_any_speed_give_the_same_counts(
+    readers: tuple[tuple[int, ...], ...], stated: Stated
+) -> None:
+    """One may be a slot ahead of the other: what it tells of the next slot waits."""
+    log = SHORT["late"]
+    plan = Plan((log[:1], log[1:]), FEWER, 2, 1, readers=readers)
+    said = "one reader" if len(readers) == 1 else "two readers"
+    assert seen(said, with_neighbours(plan)) == stated(f"Two partitions, {said}")
+
+
+def test_a_late_report_that_slides_into_the_poll_is_not_counted() -> None:
+    """
+    Four people were at the inn, which has T = 5. The target was at the mill; Bob's report at the inn is late.
+
+        with the target     | 1 2 3 4 t | B            the poll ends before Bob's report
+        without             | 1 2 3 4 B |              it slides in: "safe" would have no chance in one of two worlds
+    """
+    people = [Entry(f"p{number}", "inn", 10, 50, stamp=0, moment=0) for number in range(4)]
+    target = Entry("target", "mill", 10, 50, stamp=0, moment=0)
+    bob = Entry("bob", "inn", 20, 50, stamp=1, moment=1)
+    plan = Plan(((*people, target, bob),), FEWER[:3])
+    without = plan.without([target])
+    assert plan.counts(0)["inn", None] == without.counts(0)["inn", None] == 4
+    assert Plan(((*people, target, bob._replace(stamp=0)),), FEWER).counts(0)["inn", None] == 5
+    for one in (plan, without):
+        explored = explore(one)
+        assert explored.found.ahead_of_the_tick > 0
+        assert explored.states > 100
+
+
+def store_in(server: EmbeddedValkey) -> Callable[[Plan, HandClock], Any]:
+    """What makes windows in a server that is emptied first, on the plan's clock."""
+
+    def make(plan: Plan, clock: HandClock) -> RedisWindows:
+        with redis.Redis.from_url(server.url) as client:
+            client.flushall()
+        return RedisWindows(plan.scheme, "0123456789abcdef", redis_client(RedisAddress(server.url)), clock.now)
+
+    return make
+
+
+REDIS_PLANS = {
+    "late": Plan((LOGS["late"],), MOMENTS, 2, 1, real=False),
+    "again": Plan((LOGS["again"],), MOMENTS, 2, 1, real=False, faults=(("crash", 1), ("zombie", 2))),
+    "ahead": Plan((LOGS["ahead"],), MOMENTS, 2, 1, real=False, shards=2, queues=2),
+    "skewed": Plan((LOGS["skewed"],), MOMENTS, 1, 0, real=False, faults=(("takeover", 1),)),
+    "two": Plan((LOGS["late"][:2], LOGS["late"][2:]), MOMENTS, 2, 1, real=False, readers=((0,), (1,))),
+}
+
+
+def walk(plan: Plan, choose: random.Random, stores: Any) -> World:
+    """One order of steps, drawn; the clock is moved on less often than all else, so that much happens in each moment."""
+    world = World(plan, stores)
+    for _ in range(40):
+        actions = world.actions()
+        weights = [1 if action[0] in {"clock", "idle"} else 3 for action in actions]
+        world.do(choose.choices(actions, weights)[0])
+    world.windows.close()
+    return world
+
+
+@pytest.mark.parametrize("name", REDIS_PLANS)
+def test_a_sample_of_orders_gives_the_same_counts_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
+    """Sixty orders of forty steps each, drawn with a fixed seed, on Valkey."""
+    choose = random.Random(name)
+    readings = later = 0
+    for _ in range(60):
+        found = walk(REDIS_PLANS[name], choose, store_in(valkey)).found
+        readings += found.readings
+        later += found.ahead_of_the_tick
+    print(f"{name}: {readings} readings, {later} while later facts were in the store")
+    assert readings > 20
+    assert later > 5
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("name", REDIS_PLANS)
+def test_a_large_sample_of_orders_gives_the_same_counts_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
+    """Others in every run: the seed is printed."""
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    choose = random.Random(seed)
+    found = [walk(REDIS_PLANS[name], choose, store_in(valkey)).found for _ in range(1_000)]
+    assert sum(one.readings for one in found) > 200
+
+
+def test_a_plan_with_a_count_that_is_not_the_logs_is_found_out() -> None:
+    """The comparison is one: had a record been stamped a slot earlier than the store was told, a reading would differ."""
+    plan = Plan((SHORT["late"],), FEWER, 2, 1)
+    world = World(plan)
+    world._expected = {tick: replace(plan, log=((SHORT["late"][0],),)).counts(tick) for tick in range(2)}
+    with pytest.raises(AssertionError, match="inn"):
+        for action in [("idle", 0), ("clock",), ("poll", 0, {0: 3}), ("clock",), ("clock",), ("idle", 0)]:
+            world.do(action)
+        world.do(("look", 0))
