@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from monitor.errors import OverspentError, PrivacyError
 from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.over_time import Mark, running
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +17,6 @@ class Charge:
     source: str
     amount: Fraction
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """One location's present ε_l (0 where it or its monitor is gone) and its marks, extended by the present rule."""
-
-    epsilon: Fraction
-    marks: tuple[Mark, ...]
 
 
 def most_answers(answers: int, window: int, ahead: int, slots: int) -> int:
@@ -85,31 +76,3 @@ def check_period(stated: Fraction, charges: Sequence[Charge]) -> Fraction:
         f"Set privacy.epsilon to {format_epsilon(total)} or more, or lower a monitor's epsilon or its designated "
         "times."
     )
-
-
-def excess_of_running_marks(epsilon: Fraction, marks: tuple[Mark, ...], tick: int) -> Fraction:
-    """By how much the marks that run at a tick exceed the location's present ε_l (0 where it is gone); never negative.
-
-    The marks are those under the present rule (`monitor.privacy.over_time.extended`).
-    """
-    spent = sum((mark.epsilon for mark in running(marks, tick)), Fraction(0))
-    return max(spent - epsilon, Fraction(0))
-
-
-def total_excess(holdings: Sequence[Holding], tick: int) -> Fraction:
-    """What one person may have paid at all locations beyond their present shares, by marks that run at a tick."""
-    return sum((excess_of_running_marks(held.epsilon, held.marks, tick) for held in holdings), Fraction(0))
-
-
-def ends(holdings: Sequence[Holding]) -> set[int]:
-    """The ticks at which the excess of holdings falls: each one after a mark's last."""
-    return {mark.until + 1 for held in holdings for mark in held.marks}
-
-
-def fits_at(allowance: Fraction, excess: Callable[[int], Fraction], changes: Iterable[int], tick: int) -> int | None:
-    """The first tick from `tick` on at which the excess is at most the allowance; None if it never is.
-
-    `changes`: the ticks at which the excess may fall, and it falls nowhere else.
-    """
-    moments = sorted({tick} | {moment for moment in changes if moment > tick})
-    return next((moment for moment in moments if excess(moment) <= allowance), None)

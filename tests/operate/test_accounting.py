@@ -304,7 +304,9 @@ class TestSurvey:
         """One reads and is held up; those who ask meanwhile are served by one more reading, and by its failure."""
         scene = make_scene(1)
         survey = Survey(scene.connections, scene.old, scene.topic, 1, lambda: scene.now)
-        going, readings, failed = threading.Event(), [], []
+        going = threading.Event()
+        readings: list[None] = []
+        failed: list[None] = []
 
         def read(*_: Any) -> None:
             readings.append(None)

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 from itertools import product
 
 import pytest
 
 from monitor.errors import OverspentError, PrivacyError
-from monitor.privacy.over_time import Mark, OverTimeRule
+from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import (
-    Holding,
     at_times_charge,
     at_times_payment,
     check_period,
-    ends,
-    excess_of_running_marks,
-    fits_at,
     most_answers,
     over_time_charge,
     over_time_payment,
-    total_excess,
 )
 
 ONE = Fraction(1)
@@ -78,37 +72,6 @@ def test_a_period_that_is_overspent_is_refused_with_the_sum_written_out() -> Non
         "Set privacy.epsilon to 19/2 or more",
     ):
         assert part in message
-
-
-def test_a_third_location_makes_running_marks_exceed_their_shares() -> None:
-    """
-    ε/2 was answered at each of two locations; a third is added, and each may answer at ε/3: 4/3·ε in all.
-
-        first    |--- 1/2 ---|          until 9
-        second      |--- 1/2 ---|       until 12
-        third          1/3 …
-    """
-    third = Fraction(1, 3)
-    first, second = Mark(4, 20, Fraction(1, 2), 9), Mark(7, 31, Fraction(1, 2), 12)
-    held = [Holding(third, (first,)), Holding(third, (second,)), Holding(third, ())]
-    assert ONE + total_excess(held, tick=8) == Fraction(4, 3)
-    assert ends(held) == {10, 13}
-    fits = partial(fits_at, excess=partial(total_excess, held), changes=ends(held))
-    assert fits(Fraction(0), tick=8) == fits(Fraction(0), tick=12) == 13
-    assert fits(Fraction(1, 6), tick=8) == 10
-    assert fits(third, tick=8) == 8
-    assert fits(Fraction(-1), tick=8) is None
-
-
-def test_marks_of_a_location_that_is_gone_exceed_by_all_of_their_epsilon() -> None:
-    """Its present ε_l is 0; marks that ended charge nothing more."""
-    marks = (Mark(1, 5, Fraction(1, 4), 6), Mark(5, 9, Fraction(1, 4), 10))
-    assert [excess_of_running_marks(Fraction(0), marks, tick) for tick in (6, 7, 11)] == [
-        Fraction(1, 2),
-        Fraction(1, 4),
-        Fraction(0),
-    ]
-    assert excess_of_running_marks(ONE, marks, tick=6) == 0
 
 
 @pytest.mark.parametrize("wrong", [(0, 3, 0, 1), (1, 0, 0, 1), (1, 3, -1, 1), (1, 3, 0, 0)])

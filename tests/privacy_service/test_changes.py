@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.privacy.over_time import Mark
-from monitor.privacy.payments import Holding, total_excess
+from monitor.privacy.periods import Bound, Paid, Place
+from monitor.privacy.periods import most_paid as bounded
 from monitor.release.decide import Decider
 from monitor.release.state import LedgerState
 
@@ -128,9 +129,39 @@ def test_a_third_location_makes_marks_that_run_exceed_their_shares_by_what_the_c
             one = visit("ann", place, *shape, moment)
             ratio *= loss(((-1, two), (change, three)), cell_of(row), one, 0)
         worst_of_all = max(worst_of_all, ratio)
-    held = (Mark(0, 1, Fraction(1, 2), 3),)
-    excess = total_excess([Holding(Fraction(1, 3), held), Holding(Fraction(1, 3), held)], 1)
-    assert worst_of_all == Q ** -int((1 + excess) / UNIT) == Q ** -int(Fraction(4, 3) / UNIT)
+    (rule,) = {rule for monitor in three.scheme.over_time for rule in monitor.rules}
+    held = (Paid.of(Mark(0, 1, Fraction(1, 2), 1), 0, rule.reach),)
+    places = [Place(paid, Bound.of(rule), 1) for paid in (held, held, ())]
+    assert bounded(places, 1, 0) == Fraction(4, 3)
+    assert worst_of_all == Q ** -int(Fraction(4, 3) / UNIT)
+
+
+def test_two_configurations_that_take_turns_pay_the_larger_of_both_at_each_place(
+    make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
+) -> None:
+    """
+    Places lie in partitions of their own, whose owners change at any tick: every course of three changes at each.
+
+        tick    -1  0  1  2  3  4       ε/2 at X and Y under the old one, ε/3 at X, Y and Z under the new one
+        X        old …
+        Z        -  new  old  new …     4/3·ε for who was at all three, as the check has it that ends each takeover
+    """
+    old = make_town(2, 0, 1, 1, (), 4, 2, Fraction(1, 2), (0, 1), UNIT, LAST, remembers=True)
+    new = make_town(2, 0, 1, 1, (), 4, 2, Fraction(1, 3), (0, 1, 2), UNIT, LAST, remembers=True)
+    courses = {
+        ((-1, first), *((tick, (old, new)[(number + (first is old)) % 2]) for number, tick in enumerate(changes)))
+        for first in (old, new)
+        for count in range(4)
+        for changes in combinations(range(4), count)
+    }
+    total, places = Fraction(1), []
+    for row, place in enumerate(("inn", "mill", "farm")):
+        visits = [visit("ann", place, *shape, moment) for shape, moment in product(SHAPES, range(8))]
+        total *= max(loss(stages, cell_of(row), one, 0) for stages in courses for one in visits)
+        bounds = [Bound.of(town.scheme.over_time[0].rules[0]) for town in (old, new) if row in town.watched]
+        places.append(Place((), bounds[0] if len(bounds) == 1 else bounds[0].or_by(bounds[1]), -1))
+    assert bounded(places, 1, -1) == Fraction(4, 3)
+    assert total == Q ** -int(Fraction(4, 3) / UNIT)
 
 
 def test_a_location_that_is_watched_again_still_holds_what_it_answered_before(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -13,15 +13,18 @@ from kafka import TopicPartition
 
 from monitor.clock import SteppedClock
 from monitor.connections import KafkaConnections
-from monitor.contracts.alerts import LEDGER, OWNER
-from monitor.errors import FencedError, LedgerChangedError, LedgerError
+from monitor.contracts.alerts import COUNTING, LEDGER, OWNER
+from monitor.contracts.charges import Charges
+from monitor.errors import FencedError, LedgerChangedError, LedgerError, PeriodError
 from monitor.release.decide import Evidence
 from monitor.release.ledger import Record, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, Terms
 from monitor.scheme import Scheme
-from monitor.times import SECOND
+from monitor.times import DAY, SECOND
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
+from monitor.windows.fingerprint import fingerprint, published_fingerprint
+from monitor.windows.hashing import PersonHasher
 
 Make = Callable[..., Scheme]
 MakeLedger = Callable[..., LedgerPlace]
@@ -443,3 +446,102 @@ def test_a_ledger_with_a_foreign_record_is_not_taken_over(
     open_writer(place.topic, place.topic_id).append([foreign])
     with pytest.raises(LedgerError, match="What it spent is not known"):
         take_over(place)
+
+
+@dataclass
+class Books:
+    """Accounts that are given, and say at which partitions they were asked."""
+
+    charges: Charges = field(default_factory=lambda: Charges("0123456789abcdef", 1, (), ()))
+    at: int = 0
+    refused: Exception | None = None
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def now(self) -> int:
+        return self.at
+
+    def end_takeover(self, partition: int, state: LedgerState) -> None:
+        self.asked.append((partition, state.records))
+        if self.refused is not None:
+            raise self.refused
+
+
+@pytest.fixture
+def with_books(
+    connections: KafkaConnections, make_scheme: Make, clock: SteppedClock, noise: Any
+) -> Iterator[Callable[..., Owner]]:
+    """Takes over partition 0 with accounts; owners are closed at the end."""
+    with ExitStack() as opened:
+
+        def take(place: LedgerPlace, books: Books) -> Owner:
+            return opened.enter_context(
+                closing(Owner(connections, place, 0, make_scheme(window=7, places=1), noise, clock, books))
+            )
+
+        yield take
+
+
+def test_owner_records_tell_what_counts_hold_and_what_may_be_charged(
+    connections: KafkaConnections, make_ledger: MakeLedger, with_books: Callable[..., Owner]
+) -> None:
+    """And how many partitions the input was seen with."""
+    place = replace(make_ledger(), input_partitions=3)
+    owner = with_books(place, Books())
+    (value,) = owner_values(ledger(connections, place))
+    assert (value["counting"], value["input_partitions"]) == (COUNTING, 3)
+    assert value["charges"] == {"digest": "0123456789abcdef", "ahead": 1, "places": [], "times": []}
+    assert owner.state.counting == COUNTING
+
+
+def test_owner_records_are_stamped_by_the_clock_that_is_not_ahead(
+    connections: KafkaConnections, make_ledger: MakeLedger, with_books: Callable[..., Owner], clock: SteppedClock
+) -> None:
+    """An instance's clock is a year ahead: by its stamp the record would outlive all answers, and silence them."""
+    place = make_ledger()
+    right = clock.now() + 5 * SECOND
+    clock.move_to(clock.now() + 365 * DAY)
+    with_books(place, Books(at=right))
+    (record,) = [record for record in ledger(connections, place) if record.key == b"owner"]
+    assert record.timestamp_ms == right // 1_000
+
+
+def test_the_accounts_end_a_takeover_and_may_refuse_it(
+    connections: KafkaConnections, make_ledger: MakeLedger, with_books: Callable[..., Owner], take_over: TakeOver
+) -> None:
+    """After the owner's record is in the ledger and all before it was read; then nothing is held open."""
+    place = make_ledger()
+    decide(take_over(place), 0)
+    books = Books(refused=PeriodError("too much"))
+    with pytest.raises(PeriodError, match="too much"):
+        with_books(place, books)
+    assert books.asked == [(0, 5)]
+    assert kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
+    decide(take_over(place), 1)
+
+
+def test_more_input_partitions_are_told_with_the_next_tick(
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+) -> None:
+    """So that whoever takes over does not believe a broker that lists fewer; fewer are not told."""
+    place = replace(make_ledger(), input_partitions=3)
+    owner = take_over(place, scheme=make_scheme(window=40))
+    decide(owner, 0)
+    owner.saw_input_partitions(5)
+    owner.saw_input_partitions(4)
+    decide(owner, 1)
+    decide(owner, 2)
+    assert [value["input_partitions"] for value in owner_values(ledger(connections, place))] == [3, 5]
+    terms = take_over(place).state.terms
+    assert terms is not None
+    assert terms.input_partitions == 5
+
+
+def test_a_key_of_person_ids_cannot_be_tested_by_what_owners_publish(make_scheme: Make) -> None:
+    """Whoever guesses the key finds the same fingerprint with every guess; the store's own differs."""
+    scheme = make_scheme()
+    digests = [PersonHasher(key * 32).key_digest for key in (b"a", b"b")]
+    assert len({fingerprint(scheme, digest, "t") for digest in digests}) == 2
+    published = published_fingerprint(scheme, "t")
+    assert published not in {fingerprint(scheme, digest, "t") for digest in digests}
+    assert published != published_fingerprint(scheme, "made anew")
+    assert published != published_fingerprint(make_scheme(window=9), "t")

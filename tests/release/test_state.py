@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from monitor.contracts.alerts import OWNER, TYPE_PREFIX, ledger_record, owner_record
+from monitor.contracts.charges import Charges
 from monitor.errors import LedgerError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark
@@ -130,6 +132,117 @@ def test_of_one_ticks_mark_the_longer_one_counts() -> None:
         for mark in order:
             state.spend("zoo", "place-0", (mark,))
         assert state.marks_of("zoo", "place-0") == (long,)
+
+
+def test_what_was_first_said_of_a_marks_count_stays(scheme: Scheme) -> None:
+    """An earlier build's mark is repeated by ours, and ours by an earlier build that comes back: the first is right."""
+    earlier, ours = Mark(5, 3, Fraction(1), 7, counted_after=True), Mark(5, 3, Fraction(1), 12)
+    for first, other in ((earlier, ours), (ours, earlier)):
+        state = LedgerState()
+        for mark in (first, other):
+            state.spend("zoo", "place-0", (mark,))
+        (kept,) = state.marks_of("zoo", "place-0")
+        assert kept.counted_after == first.counted_after
+        assert kept.until == 12
+
+
+COUNTED = {"input_topic_id": "i"}
+
+
+def without_counting(record: Record) -> Record:
+    """The owner record as the earlier build wrote it."""
+    value = json.loads(record.value)
+    for key in ("counting", "input_partitions", "charges"):
+        del value[key]
+    return replace(record, value=json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("first", [0, 5])
+def test_what_counts_held_is_told_by_the_owners_record_before(first: int, scheme: Scheme) -> None:
+    """
+    Marks of the earlier build are flagged, also where ours repeat them; where nobody tells, they count as its marks.
+
+        ledger  start  earlier's owner  0 … 7  our owner  8 … 15
+        or             (expired)        5 … 7  our owner  8 … 15
+    """
+    _, published = decided_ticks(scheme, seed=4)
+    ours, earlier = told(**COUNTED), without_counting(told(**COUNTED))
+    before = [told(), earlier] if first == 0 else [told()]
+    ticks = [record for records in published[first:8] for record in records]
+    later = [record for records in published[8:] for record in records]
+    state = folded([*before, *ticks, ours, *later], scheme.slots)
+    flagged = {mark.tick: mark.counted_after for key in state.marks for mark in state.marks_of(*key)}
+    assert {tick for tick, flag in flagged.items() if flag} == {tick for tick in flagged if tick < 8}
+    assert any(flagged.values())
+    assert not all(flagged.values())
+
+
+def test_marks_of_an_earlier_build_that_comes_back_are_flagged(scheme: Scheme) -> None:
+    """A rollback: its owner's record tells no counting."""
+    _, published = decided_ticks(scheme, seed=4)
+    ours, earlier = told(**COUNTED), without_counting(told(**COUNTED))
+    records = [told(), ours, *(one for records in published[:8] for one in records)]
+    records += [earlier, *(one for records in published[8:] for one in records)]
+    state = folded(records, scheme.slots)
+    flagged = {mark.tick for key in state.marks for mark in state.marks_of(*key) if mark.counted_after}
+    assert flagged == {mark.tick for key in state.marks for mark in state.marks_of(*key) if mark.tick >= 8}
+    assert flagged
+
+
+def test_what_has_expired_was_answered_before_the_first_answer_that_is_left(scheme: Scheme) -> None:
+    """
+    An owner record that was stamped a year ahead begins what is left: it silences nothing for longer.
+
+        ledger   (expired)   owner (2027)   4 4 4 …
+    """
+    _, published = decided_ticks(scheme, seed=5)
+    year, now = 8_760 * HOUR, scheme.slots.start(6)
+    stray = replace(told(**COUNTED), timestamp_ms=(now + year) // 1_000)
+    state = LedgerState()
+    state.read(100, stray, scheme.slots, now)
+    assert state.expired_until == now
+    for offset, record in enumerate(published[4], start=101):
+        state.read(offset, record, scheme.slots, now)
+    assert state.expired_until == scheme.slots.as_of(4)
+    assert LedgerState().expired_until is None
+
+
+def test_the_most_input_partitions_ever_seen_are_carried_for_one_input(scheme: Scheme) -> None:
+    """A broker that lags lists fewer; another input has partitions of its own."""
+    records = [told(), *(told(input_topic_id="i", input_partitions=seen) for seen in (3, 8, 5))]
+    terms = folded(records, scheme.slots).terms
+    assert terms is not None
+    assert terms.input_partitions == 8
+    terms = folded([*records, told(input_topic_id="other", input_partitions=2)], scheme.slots).terms
+    assert terms is not None
+    assert terms.input_partitions == 2
+
+
+def test_what_was_spent_says_under_which_f_it_was(scheme: Scheme) -> None:
+    """By the charges of the owner before; where they are not told, it is not known."""
+    _, published = decided_ticks(scheme, seed=4)
+    records: list[Record] = [told(), without_counting(told(**COUNTED))]
+    for tick, answers in enumerate(published):
+        if tick in (4, 9):
+            records.append(told(**COUNTED, charges=Charges("0" * 16, tick)))
+        records += answers
+    spent = folded(records, scheme.slots).spent()
+    found = {mark.tick: ahead for marks in spent.marks.values() for mark, ahead in marks}
+    assert found == {tick: None if tick < 4 else 4 if tick < 9 else 9 for tick in found}
+    assert set(found.values()) == {None, 4, 9}
+    assert spent.owned
+    assert spent.charges == Charges("0" * 16, 9)
+
+
+def test_forgetting_keeps_for_a_period_what_no_window_can_hold_again() -> None:
+    """It is out of the way of the ticks, and dropped once no period holds it."""
+    state = LedgerState()
+    state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 10)))
+    for tick, kept in ((12, [5, 9]), (26, [5, 9]), (27, [9]), (30, [9]), (31, [])):
+        state.forget(tick, reach=2, oldest_time=0, kept=20)
+        assert state.marks_of("zoo", "place-0") == ()
+        assert [mark.tick for marks in state.spent().marks.values() for mark, _ in marks] == kept
+    assert state.past == {}
 
 
 def test_forgetting_keeps_what_a_window_may_hold_again(scheme: Scheme) -> None:
