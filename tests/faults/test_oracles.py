@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 
 from monitor.audit.terms import Terms, read_terms
 from tests.faults.bad_records import KINDS, bad_records
-from tests.faults.facts import Compared, Shard, wrong_letters, wrong_moments, wrong_windows
+from tests.faults.facts import Compared, Shard, shown_early, unpack, wrong_letters, wrong_moments, wrong_windows
 from tests.faults.oracles import misplaced, write_alerts
 from tests.faults.recount import Fates, LastSeen, Letter, Present, Recount
 from tests.faults.town import KEY, Shape, Town
@@ -34,8 +35,8 @@ def terms(town: Town) -> Terms:
 
 @pytest.fixture
 def recount(terms: Terms) -> Recount:
-    """Of a configuration whose only designated time is five seconds ago."""
-    timed = replace(terms.at_times[0], instants=(NOW * 1_000 - 5 * SECOND,))
+    """Of a configuration whose only designated time is four seconds ago."""
+    timed = replace(terms.at_times[0], instants=(NOW * 1_000 - 4 * SECOND,))
     return Recount(replace(terms, at_times=(timed,), hot_spots=()), KEY.encode())
 
 
@@ -60,15 +61,15 @@ def test_the_recount_refuses_each_kind_of_bad_record_for_its_reason(recount: Rec
 
 
 def test_a_visit_is_refused_cut_or_expired_by_its_stamp(recount: Recount, terms: Terms) -> None:
-    #   slots       -6            0 (now)     1 (F)      2
+    #   slots       -5            0 (now)     1 (F)      2
     #   edges, W=6  expired │ ├── applied ────────┤ cut  │ refused
     now = terms.grid.slot_of(NOW * 1_000)
 
     def slots(arrived: float, left: float, location: str = "edge-0") -> list[int]:
         return [fact.slot - now for fact in recount.fates(record(visit(arrived, left, location))).seen]
 
-    assert slots(-20, -12) == []
-    assert slots(-20, -10) == [-6] == slots(-12, -10.5)
+    assert slots(-20, -10) == []
+    assert slots(-20, -8) == [-5] == slots(-10, -8.5)
     assert slots(0, 30) == [1] == slots(3.9, 30)
     assert {letter.reason for letter in recount.fates(record(visit(4, 30))).letters} == {"too_far_ahead"}
     assert slots(0, 1, "yard-0") == []
@@ -76,11 +77,12 @@ def test_a_visit_is_refused_cut_or_expired_by_its_stamp(recount: Recount, terms:
 
 
 def test_a_designated_time_is_asked_about_until_its_horizon_has_gone_by(recount: Recount) -> None:
-    assert [fact.time for fact in recount.fates(record(visit(-5, -4))).present] == [NOW * 1_000 - 5 * SECOND]
-    assert not recount.fates(record(visit(-6, -5))).present
-    older = replace(recount.terms.at_times[0], horizon=4 * SECOND)
+    #   τ = -4 s, horizon 6 s: the tick of slot 0, whose as_of is 2 s ahead, is the last that asks about it
+    assert [fact.time for fact in recount.fates(record(visit(-4, -3))).present] == [NOW * 1_000 - 4 * SECOND]
+    assert not recount.fates(record(visit(-5, -4))).present
+    older = replace(recount.terms.at_times[0], horizon=6 * SECOND - 1)
     later = Recount(replace(recount.terms, at_times=(older,)), KEY.encode())
-    assert not later.fates(record(visit(-5, -4))).present
+    assert not later.fates(record(visit(-4, -3))).present
 
 
 def test_a_fact_too_few_and_a_fact_too_many_are_found(terms: Terms) -> None:
@@ -102,6 +104,20 @@ def test_a_fact_too_few_and_a_fact_too_many_are_found(terms: Terms) -> None:
     assert found(Shard({"trimmed": 8, "dropped": NOW}, set(), set())) == (0, 0)
     assert found(Shard({}, {replace_slot(here, 6)}, {at})) == (2, 0)
     assert found(Shard({}, {here, LastSeen(row, b"c", 7)}, {at, Present(NOW, row, b"c")})) == (1, 1)
+
+
+def test_what_waits_is_there_and_what_is_shown_early_is_found(terms: Terms) -> None:
+    """A fact of slot 7 waits, and is none of the windows'; one in the windows was told in slot 7, and 6 is shown."""
+    row = terms.rows["edge-0"]
+    seen = struct.pack(">qcIi16s", 7, b"s", row, 1, b"a" * 16)
+    present = struct.pack(">qcqI16s", 7, b"p", NOW, row, b"a" * 16)
+    shard = Shard({"shown": 6})
+    unpack([seen, present], shard)
+    here, at = LastSeen(row, b"a" * 16, 8), Present(NOW, row, b"a" * 16)
+    assert (shard.seen, shard.present) == ({here}, {at})
+    assert list(shown_early(shard, {here: 7, at: 7}, terms)) == []
+    shard.shown = {here, at}
+    assert len(list(shown_early(shard, {here: 7, at: 6}, terms))) == 1
 
 
 def replace_slot(fact: LastSeen, slot: int) -> LastSeen:
