@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
+from monitor.check_sizes import oversized
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import Location, unknown_locations
@@ -26,6 +28,7 @@ from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import false_alarm, mean_noise, over_updates
 from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
+from monitor.stays import Overlap
 from monitor.times import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration, to_instant
 
 OFTEN: Final = 0.5
@@ -93,7 +96,10 @@ class MonitorReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `check` found. Durations in microseconds; chances are floats, for display; ε is exact."""
+    """What `check` found. Durations in microseconds; chances are floats, for display; ε is exact.
+
+    `overlap`: None without monitors of designated times.
+    """
 
     service: str
     locations: int
@@ -101,11 +107,13 @@ class Report:
     stated: Fraction
     total: Fraction
     monitors: tuple[MonitorReport, ...]
+    overlap: Overlap | None
     warnings: tuple[str, ...]
 
     def to_json(self) -> str:
         """The report as a JSON object: ε as exact strings ("1/2"), durations as in the configuration."""
         tree = asdict(self) | {"period": format_duration(self.period), "assumption": ASSUMPTION}
+        tree["overlap"] = None if self.overlap is None else self.overlap.tree()
         for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
             if monitor.pause is not None:
                 entry["pause"]["duration"] = format_duration(monitor.pause.duration)
@@ -116,24 +124,48 @@ def check(config: Config, registry: Sequence[Location]) -> Report:
     """Work out what a valid configuration means.
 
     Raises:
-        ConfigError: if a watched location is not in the registry; with overspending too, if there is some.
+        ConfigError: if a watched location is not in the registry, or the largest answer fits no record; with
+            overspending too, if there is some.
         OverspentError: if one person may pay more than privacy.epsilon, with the sum written out.
     """
-    monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
-    problems = tuple(unknown_locations(config, registry))
-    try:
-        total = check_period(config.privacy.epsilon, charges(config))
-    except OverspentError as error:
-        if not problems:
-            raise
-        stated = format_epsilon(config.privacy.epsilon)
-        problems += (Problem("privacy.epsilon", stated, "at least what one person may pay", str(error)),)
+    problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
+    problems = problems or tuple(oversized(config, registry))
+    overspent = overspending(config)
     if problems:
-        raise ConfigError("the configuration", problems)
-    warnings = (*_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
+        raise ConfigError(
+            "the configuration", (*problems, *([overspending_problem(config, overspent)] if overspent else ()))
+        )
+    if overspent:
+        raise overspent
+    monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
+    total = sum((charge.amount for charge in charges(config)), Fraction(0))
+    overlap = _overlap(config, total)
+    warnings = (*_overlapping(overlap), *_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
     return Report(
-        config.service.name, len(registry), config.privacy.period, config.privacy.epsilon, total, monitors, warnings
+        service=config.service.name,
+        locations=len(registry),
+        period=config.privacy.period,
+        stated=config.privacy.epsilon,
+        total=total,
+        monitors=monitors,
+        overlap=overlap,
+        warnings=warnings,
     )
+
+
+def overspending(config: Config) -> OverspentError | None:
+    """Why one person may pay more than privacy.epsilon, with the sum written out; None if nobody may."""
+    try:
+        check_period(config.privacy.epsilon, charges(config))
+    except OverspentError as error:
+        return error
+    return None
+
+
+def overspending_problem(config: Config, error: OverspentError) -> Problem:
+    """Overspending as one of several problems."""
+    stated = format_epsilon(config.privacy.epsilon)
+    return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
 
 
 def charges(config: Config) -> tuple[Charge, ...]:
@@ -152,10 +184,16 @@ def most_designated_times(monitor: TimedMonitor, period: int) -> int:
     Counted over every interval that begins at a designated time, from 2000 on, for forty years and the period at
     least, and at all single instants.
     """
-    instants = monitor.instants
+    return _most_times(monitor.at, monitor.timezone, period)
+
+
+@lru_cache(maxsize=256)
+def _most_times(at: tuple[str, ...], timezone: str | None, period: int) -> int:
+    designated = DesignatedTimes.of(at, timezone)
+    instants = designated.instants
     low = min((_RULES_FROM, *instants))
     high = max((_RULES_FROM + _RULES_YEARS * YEAR + period, *instants)) + SECOND
-    times = DesignatedTimes.of(monitor.at, monitor.timezone).between(low, high)
+    times = designated.between(low, high)
     return int((np.searchsorted(times, times + period) - np.arange(times.size)).max(initial=0))
 
 
@@ -248,6 +286,21 @@ def _odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[O
         for people in sorted({0, threshold - 1}):
             p = false_alarm(epsilon, threshold, people)
             yield Odds(epsilon, locations, people, p, over_updates(p, updates))
+
+
+def _overlap(config: Config, total: Fraction) -> Overlap | None:
+    timed = {
+        monitor.name: _charge(config, monitor).amount
+        for monitor in config.monitors
+        if not isinstance(monitor, OverTimeMonitor)
+    }
+    return Overlap(config.visits.default_stay, total, timed) if timed else None
+
+
+def _overlapping(overlap: Overlap | None) -> Iterator[str]:
+    warning = None if overlap is None else overlap.warning()
+    if warning is not None:
+        yield warning
 
 
 def _bad_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:

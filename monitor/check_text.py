@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from monitor.check import ASSUMPTION, SELDOM, Pause, Ranking, Report, percent, words
 from monitor.privacy.epsilon import format_epsilon
+
+CHANGE: Final = (
+    "Where other facts are asked about (places, windows, times, the registry), the new ones are read beside the old "
+    "ones: Redis needs twice the memory until the old ones have expired. Start a new instance, wait until it is ready, "
+    "and only then end an old one."
+)
 
 
 def render(report: Report, console: Console) -> None:
@@ -36,6 +43,8 @@ def render(report: Report, console: Console) -> None:
         say.heading("What hot spots say")
     for name, ranking in rankings:
         say(f"  {name}: {_ranking_words(ranking, report.locations)}")
+    say.heading("If it replaces another configuration")
+    say(CHANGE)
     if report.warnings:
         say.heading("Warnings")
     for warning in report.warnings:
@@ -48,6 +57,8 @@ def _render_payments(report: Report, say: _Printer) -> None:
     say(f"At most {total} within any {words(report.period)}; privacy.epsilon states {stated}.")
     say(f"All that is published is at most {_factor(report.total)} times as likely as without some of their visits.")
     say(ASSUMPTION)
+    if report.overlap is not None:
+        say(report.overlap.sentence())
     for monitor in report.monitors:
         say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {monitor.explanation}")
     terms = " + ".join(format_epsilon(monitor.charge.amount) for monitor in report.monitors)

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar
@@ -16,13 +16,15 @@ from rich.console import Console
 
 from monitor import __version__
 from monitor import audit as recount
-from monitor.check import check as check_config
 from monitor.check_text import render
+from monitor.checked import examined, problems_in
 from monitor.clock import SystemClock
-from monitor.config import Config, load_config, load_registry, person_key, require_files
+from monitor.config import Config, Read, load_config, person_key, read_config
+from monitor.config.secret_values import kafka_password_of, key_of, redis_password_of, require_files_of
 from monitor.contracts import schemas
 from monitor.demo import demo_command
-from monitor.errors import EXIT_FAILED, ConfigError, MonitorError, TimeError, UsageError
+from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageError
+from monitor.ingest.fetching import Reading, read_leniently
 from monitor.operate.logs import set_up_logging
 from monitor.operate.setup import Beginning, loss_dated, redis_time, set_up
 from monitor.operate.topics import checked, needs, risks
@@ -72,24 +74,26 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
 
     Raises:
         ConfigError: with every problem of every file at once.
+        OverspentError: the period's sum is all that is wrong.
     """
-    config = load_config(config_file, os.environ)
-    problems: list[ConfigError] = []
+    read = read_config(config_file, os.environ)
+    checked = examined(read, tuple(_of_secrets(read, wants_key=key is None)))
+    secret = person_key(checked.config) if key is None else key
+    return settings_of(checked.config, checked.locations, secret)
 
-    def attempted(read: Callable[[], _R]) -> _R | None:
-        try:
-            return read()
-        except ConfigError as error:
-            problems.append(error)
-            return None
 
-    locations = attempted(lambda: load_registry(config.locations.file))
-    attempted(lambda: require_files(config))
-    secret = key if key is not None else attempted(lambda: person_key(config))
-    settings = attempted(lambda: settings_of(config, locations or (), secret or bytes(16))) if locations else None
-    if problems or settings is None:
-        raise ConfigError(str(config_file), tuple(problem for error in problems for problem in error.problems))
-    return settings
+def _of_secrets(read: Read, *, wants_key: bool) -> Iterator[Problem]:
+    """What is wrong with the files of secrets and certificates that `run` needs, if the configuration is right."""
+    if read.problems:
+        return
+    visits, kafka, redis = (read.sections.get(name) for name in ("visits", "kafka", "redis"))
+    yield from problems_in(lambda: require_files_of(kafka, redis))
+    if wants_key and visits is not None:
+        yield from problems_in(lambda: key_of(visits))
+    if kafka is not None:
+        yield from problems_in(lambda: kafka_password_of(kafka))
+    if redis is not None:
+        yield from problems_in(lambda: redis_password_of(redis))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -117,12 +121,19 @@ def run(config_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click pass
 @told
 def check(config_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click passes options by name
     """Validate a configuration, and say in plain words what it means."""
-    config = load_config(config_file, os.environ)
-    report = check_config(config, load_registry(config.locations.file))
+    read = read_config(config_file, os.environ)
+    report = examined(read, tuple(_of_readable_key(read))).report
     if as_json:
         click.echo(report.to_json())
     else:
         render(report, Console())
+
+
+def _of_readable_key(read: Read) -> Iterator[Problem]:
+    """What is wrong with the secret of person ids, where it can be read: a check may be made where it is not."""
+    visits = read.sections.get("visits")
+    if visits is not None and visits.person_key_file is not None and os.access(visits.person_key_file, os.R_OK):
+        yield from problems_in(lambda: key_of(visits))
 
 
 @main.command()
@@ -147,14 +158,13 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
             click.echo(f"warning: {warning}", err=True)
         return
     beginning = Beginning.FIRST_START if first_start else Beginning.LEDGER_LOST if ledger_lost else Beginning.UNSAID
-    groups = (settings.input_group, settings.release_group)
     lost_by = None
     if ledger_lost:
         ask_redis = partial(redis_time, settings.scheme, settings.redis)
         lost_by, found_how = loss_dated(SystemClock(), settings.scheme.tolerance, ask_redis)
         click.echo(f"the ledger counts as lost at {found_how}")
     factor = settings.config.kafka.replication_factor
-    click.echo(set_up(settings.kafka, settings.scheme, wanted, groups, beginning, SystemClock().now(), factor, lost_by))
+    click.echo(set_up(settings.kafka, settings.scheme, wanted, beginning, SystemClock().now(), factor, lost_by))
 
 
 @main.command()
@@ -239,9 +249,15 @@ def audit(visits: Path | None, config_file: Path, alerts: Path | None, live: boo
 def _audit_topics(config_file: Path) -> recount.Report:
     config = load_config(config_file, os.environ)
     kafka = kafka_connections(config)
+
+    def open_input(**settings: str) -> object:
+        return read_leniently(kafka.consumer(**settings), Reading(tries=1))
+
     with kafka.reached():
         topics = config.kafka.topics
-        report, source, output = recount.audit_topics(config_file, kafka.consumer, topics.visits, topics.alerts)
+        report, source, output = recount.audit_topics(
+            config_file, kafka.consumer, topics.visits, topics.alerts, open_input
+        )
     recount.render_kept(source, output, Console())
     return report
 

@@ -31,6 +31,7 @@ def compile_scheme(config: Config, locations: Sequence[Location]) -> Scheme:
         ),
         at_times=tuple(_at_times(monitor) for monitor in config.monitors if isinstance(monitor, AtTimesMonitor)),
         hot_spots=tuple(_hot_spots(monitor) for monitor in config.monitors if isinstance(monitor, HotSpotsMonitor)),
+        period=config.privacy.period,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -15,7 +16,8 @@ from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.operate.health import Endpoint, Health
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Found, check_marks, look
-from monitor.operate.topics import needs
+from monitor.operate.topic_watch import TopicWatch
+from monitor.operate.topics import TopicNeeds, needs
 from monitor.service import Service, Settings, redis_windows, secure_noise
 from monitor.times import format_duration, format_instant
 from monitor.windows.facts import Question, Windows
@@ -25,6 +27,8 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
 TURN_SECONDS: Final = 1.0
+TOPICS_SECONDS: Final = 60.0
+"""How often the topics' settings are looked at while the service runs."""
 
 
 def prepare(settings: Settings, clock: Clock) -> Found:
@@ -35,11 +39,16 @@ def prepare(settings: Settings, clock: Clock) -> Found:
         UnreachableError: the servers can't be looked at now.
     """
     config, scheme = settings.config, settings.scheme
-    wanted = needs(scheme, config.kafka, simulated=clock.simulated)
-    found = look(settings.kafka, scheme, wanted, config.kafka.topics.alerts)
-    tick = scheme.slots.slot_of(clock.now())
-    check_marks(scheme, found.states, config.privacy.epsilon, settings.worst, tick, config.privacy.period)
+    wanted = wanted_topics(settings, clock)
+    found = look(settings.kafka, scheme, wanted, config.kafka.topics.alerts, clock.now)
+    tick = scheme.slots.slot_of(clock.now()) - 1  # the last one that closed may still be decided
+    check_marks(scheme, found.states, config.privacy.epsilon, settings.worst, tick)
     return found
+
+
+def wanted_topics(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
+    """What the topics must be like."""
+    return needs(settings.scheme, settings.config.kafka, simulated=clock.simulated)
 
 
 def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
@@ -108,8 +117,10 @@ def _run_once(
             service.start()
             ran.set()
             log.info("%s runs: %d locations", settings.scheme.name, len(settings.scheme.registry.ids))
+            watch = TopicWatch(settings.kafka, wanted_topics(settings, clock), TOPICS_SECONDS, time.monotonic)
             while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
                 health.turned("service")
+                watch.look()
         finally:
             service.stop()
     finally:

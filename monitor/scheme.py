@@ -110,7 +110,10 @@ Timed = AtTimes | HotSpots
 
 @dataclass(frozen=True)
 class Scheme:
-    """The whole of what is watched. Durations in microseconds, windows and F in slots."""
+    """The whole of what is watched. Durations in microseconds, windows and F in slots.
+
+    `period`: in which what one person may pay is stated.
+    """
 
     name: str
     slots: Slots
@@ -122,6 +125,7 @@ class Scheme:
     over_time: tuple[OverTime, ...]
     at_times: tuple[AtTimes, ...]
     hot_spots: tuple[HotSpots, ...] = ()
+    period: int = 0
 
     @property
     def timed(self) -> tuple[Timed, ...]:
@@ -169,6 +173,16 @@ class Scheme:
         return any(
             monitor.is_final(time, as_of, self.slots) for monitor in self.hot_spots for time in monitor.live(as_of)
         )
+
+    @property
+    def period_slots(self) -> int:
+        """How many slots a period touches at most: one more than fit in it, as it need not be aligned with them."""
+        return -(-self.period // self.slots.length) + 1 if self.period else 0
+
+    @property
+    def remembered(self) -> int:
+        """For how many slots an answer that has run out may still count in a period."""
+        return self.period_slots + self.lookback
 
     def current_slot(self, timestamp_ms: int) -> int:
         """The current slot of a record: that of its broker timestamp (privacy model, rule 7)."""

@@ -19,22 +19,29 @@ from monitor.compile import compile_scheme
 from monitor.config import Config, Location, kafka_password, redis_password
 from monitor.connections import KafkaConnections
 from monitor.errors import InsecureNoiseError, MonitorError
+from monitor.groups import input_group, release_group
+from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
+from monitor.ingest.readiness import Readiness
 from monitor.ingest.source import InputLog
+from monitor.operate.accounting import Accounting, Limits
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import Found, check_marks
+from monitor.operate.preflight import Found
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.release.barrier import InputTopic
+from monitor.release.joining import Candidate, Joining
 from monitor.release.loop import ReleaseLoop
 from monitor.release.membership import Membership
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.parts import Parts, SharedNoise
+from monitor.release.version import version
 from monitor.scheme import Scheme
 from monitor.signals import Signal
+from monitor.times import SECOND
 from monitor.windows.facts import Question, Windows
-from monitor.windows.fingerprint import fingerprint
+from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
@@ -55,15 +62,10 @@ class Settings:
     hasher: PersonHasher
     worst: Fraction  # what one person may pay at most in the period, by the configuration alone
 
-    @property
-    def input_group(self) -> str:
-        """The consumer group of the input topic."""
-        return self.config.service.name
-
-    @property
-    def release_group(self) -> str:
-        """The consumer group that shares out the output partitions."""
-        return f"{self.config.service.name}-release"
+    def fingerprint(self, found: Found) -> str:
+        """What this configuration's facts lie under, with the input topic that was found."""
+        topic_id = found.topics[self.config.kafka.topics.visits].topic_id
+        return fingerprint(self.scheme, self.hasher.key_digest, topic_id)
 
 
 def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> Settings:
@@ -120,10 +122,8 @@ def secure_noise() -> OneSidedNoise:
 
 def redis_windows(settings: Settings, found: Found, clock: Clock) -> RedisWindows:
     """The windows in Redis, under the fingerprint of this configuration and this input topic."""
-    topic_id = found.topics[settings.config.kafka.topics.visits].topic_id
-    mark = fingerprint(settings.scheme, settings.hasher.key_digest, topic_id)
     simulated = clock.now if clock.simulated else None
-    return RedisWindows(settings.scheme, mark, redis_client(settings.redis), simulated)
+    return RedisWindows(settings.scheme, settings.fingerprint(found), redis_client(settings.redis), simulated)
 
 
 class Service:
@@ -158,9 +158,10 @@ class Service:
         self._looked_at = self._public_time()
         self._dead_letters = self._make_dead_letters()
         topics = settings.config.kafka.topics
-        self._membership = Membership(settings.kafka, topics.alerts, settings.release_group, self._wake)
+        self._readiness = Readiness(settings.kafka, topics.visits, windows)
+        self._membership = self._make_membership()
         try:
-            source = InputLog(settings.kafka, topics.visits, settings.input_group)
+            source = self._make_source()
         except BaseException:
             self._membership.close()
             raise
@@ -175,6 +176,24 @@ class Service:
         """The present instant by the store's clock: this machine's may have been stepped since it was checked."""
         return self._clock.now() if self._clock.simulated else self._windows.read({0: Question()})[0].time
 
+    def _make_membership(self) -> Membership | Joining:
+        """A replay runs alone, so it joins at once; an instance on the system's clock when it is its turn."""
+        settings, scheme = self._settings, self._settings.scheme
+        topic, group = settings.config.kafka.topics.alerts, release_group(scheme.name)
+        if self._clock.simulated:
+            return Membership(settings.kafka, topic, group, self._wake)
+        own = version(scheme, settings.fingerprint(self._found))
+        candidate = Candidate(group, own, scheme.slots.length / SECOND)
+        return Joining(settings.kafka, topic, candidate, self._readiness, self._wake)
+
+    def _make_source(self) -> InputLog:
+        settings, topic = self._settings, self._settings.config.kafka.topics.visits
+        name, topic_id = settings.scheme.name, self._found.topics[topic].topic_id
+        group = input_group(name, settings.fingerprint(self._found))
+        by_brokers = not self._clock.simulated
+        bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
+        return InputLog(settings.kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
+
     def _make_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics
         limit = int(self._found.topics[topics.dead_letters].settings["max.message.bytes"])
@@ -183,17 +202,19 @@ class Service:
     def _make_loop(self, progressed: Signal) -> ReleaseLoop:
         topics = self._settings.config.kafka.topics
         input_id, ledger_id = self._found.topics[topics.visits].topic_id, self._found.topics[topics.alerts].topic_id
-        mark = fingerprint(self._settings.scheme, self._settings.hasher.key_digest, input_id)
-        place = LedgerPlace(topics.alerts, ledger_id, input_id, mark, self._looked_at)
+        place = LedgerPlace(
+            topics.alerts,
+            ledger_id,
+            input_id,
+            published_fingerprint(self._settings.scheme, input_id),
+            self._looked_at,
+            self._found.topics[topics.visits].partitions,
+        )
+        accounting = self._make_accounting(place, lambda: parts.store_clock.at_most(self._clock.now()))
 
         def take_over(partition: int) -> Owner:
-            owner = Owner(self._settings.kafka, place, partition, self._settings.scheme, self._noise, self._clock)
-            try:
-                self._check_marks(owner)
-            except BaseException:
-                owner.close()
-                raise
-            return owner
+            settings = self._settings
+            return Owner(settings.kafka, place, partition, settings.scheme, self._noise, self._clock, accounting)
 
         parts = Parts(
             self._settings.scheme,
@@ -208,21 +229,10 @@ class Service:
             parts.store_clock.hear(self._looked_at)
         return ReleaseLoop(parts, self._membership, self.queues)
 
-    def _check_marks(self, taken: Owner) -> None:
-        """Hold what a partition's earlier owners published against the configuration: they may have had another one.
-
-        What is known of the other partitions is what their owner here knows, or what was found at the start.
-
-        Raises:
-            PeriodError: one person may pay more than is stated.
-        """
-        config, scheme = self._settings.config, self._settings.scheme
-        states = dict(enumerate(self._found.states))
-        states |= {partition: owner.state for partition, owner in self.loop.owners.items()}
-        states[taken.partition] = taken.state
-        tick = scheme.slots.slot_of(self.loop.store_clock.at_most(self._clock.now()))
-        worst, privacy = self._settings.worst, config.privacy
-        check_marks(scheme, tuple(states.values()), privacy.epsilon, worst, tick, privacy.period)
+    def _make_accounting(self, place: LedgerPlace, now: Callable[[], int]) -> Accounting:
+        settings, found = self._settings, self._found
+        limits = Limits(settings.config.privacy.epsilon, settings.worst)
+        return Accounting(settings.kafka, place, settings.scheme, limits, found.survey, self.queues, now)
 
     @property
     def queues(self) -> int:
@@ -249,7 +259,12 @@ class Service:
             self.ended.set()
 
     def _read(self) -> None:
-        run_reader(self.reader, self._stop, lambda waiting: self._health.turned("reading", waiting))
+        simulated = self._clock.simulated
+
+        def alive(waiting: str) -> None:
+            self._health.turned("reading", waiting or ("" if simulated else self._readiness.waiting))
+
+        run_reader(self.reader, self._stop, alive)
 
     def _release(self) -> None:
         def alive(waiting: str) -> None:

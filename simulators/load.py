@@ -126,13 +126,13 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as valkey, EmbeddedKafka(report=console.print) as kafka:
         settings = settings_of(moved(config, kafka.bootstrap_servers, valkey.url), registry, os.urandom(32))
         wanted = needs(settings.scheme, settings.config.kafka, simulated=False)
-        set_up(settings.kafka, settings.scheme, wanted, (), Beginning.FIRST_START, clock.now())
+        set_up(settings.kafka, settings.scheme, wanted, Beginning.FIRST_START, clock.now())
         _fill(settings, records(load, clock.now()), console)
         found = look(settings.kafka, settings.scheme, wanted, config.kafka.topics.alerts)
         windows = redis_windows(settings, found, clock)
         used = _used_memory(valkey.url)
         metrics = Metrics()
-        source = InputLog(settings.kafka, config.kafka.topics.visits, settings.input_group)
+        source = InputLog(settings.kafka, config.kafka.topics.visits, settings.scheme.name)
         letters = DeadLetterTopic(settings.kafka, config.kafka.topics.dead_letters, config.kafka.topics.visits, 2**20)
         reader = Reader(settings.scheme, source, windows, settings.hasher, letters, metrics, clock)
         try:

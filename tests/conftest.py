@@ -65,8 +65,10 @@ def stated_streams() -> Callable[[str], int]:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[EmbeddedKafka]:
     """A real Kafka, shared by the session: use topics of your own (`topic`)."""
-    # Tests stamp records as they like: by age, the broker would delete some of them when it looks, every five minutes.
-    settings = KafkaSettings({"log.retention.check.interval.ms": str(24 * 3_600_000)})
+    # Tests stamp records as they like: by age, the broker would delete some of them when it looks, half a minute after
+    # its start and then every five minutes.
+    day = str(24 * 3_600_000)
+    settings = KafkaSettings({"log.retention.check.interval.ms": day, "log.initial.task.delay.ms": day})
     server = EmbeddedKafka(settings, report=lambda line: print(line, flush=True))
     try:
         server.start()

@@ -162,7 +162,9 @@ def audit(
     return _report(_Judge(terms, read_visits(visits, terms), every_tick), read_file(alerts), fates)
 
 
-def audit_topics(config: Path, open_consumer: OpenConsumer, visits: str, alerts: str) -> tuple[Report, Kept, Kept]:
+def audit_topics(
+    config: Path, open_consumer: OpenConsumer, visits: str, alerts: str, open_input: OpenConsumer | None = None
+) -> tuple[Report, Kept, Kept]:
     """Recount a run by the clock from its topics, as far back as they go: the report, and what the two still hold.
 
     What has expired from the input lowers the counts that the answers are compared with, so that nothing is found wrong
@@ -173,13 +175,16 @@ def audit_topics(config: Path, open_consumer: OpenConsumer, visits: str, alerts:
         open_consumer: opens a kafka-python consumer without a group.
         visits: the input topic.
         alerts: the output topic.
+        open_input: opens another one for the input topic, which gives also batches that kafka-python would not read.
 
     Raises:
         AuditError: the configuration or a topic cannot be read.
     """
     terms = read_terms(config)
     output = Topic(open_consumer, alerts, committed=False)
-    source = Topic(open_consumer, visits, committed=True)  # opened later, so that it holds all that was answered about
+    source = Topic(
+        open_input or open_consumer, visits, committed=True
+    )  # opened later, so that it holds all that was answered about
     judge = _Judge(terms, read_input(source, terms), every_tick=False, whole=not output.kept.expired)
     return _report(judge, read_output(output), None), source.kept, output.kept
 

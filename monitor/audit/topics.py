@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import Any, Final, NoReturn
 
 from kafka import TopicPartition
@@ -23,7 +23,11 @@ from monitor.audit.text import AuditError
 from monitor.audit.visits import Line, Visits, judged, line
 
 OpenConsumer = Callable[..., Any]
-"""Opens a kafka-python consumer that belongs to no group; takes its settings by name, `isolation_level` for one."""
+"""Opens a kafka-python consumer that belongs to no group; takes its settings by name, `isolation_level` for one.
+
+One of the input topic may give, as the value of its last record, what stands for all of a batch that cannot be read:
+`records`, how many they are, and `end`, the offset behind them.
+"""
 
 _POLL_MS: Final = 500
 _PATIENCE_SECONDS: Final = 30.0
@@ -80,6 +84,8 @@ class Topic:
                 found = consumer.poll(timeout_ms=_POLL_MS).get(place, ())
                 if found:
                     heard = time.monotonic()
+                    if not isinstance(found[-1].value, bytes | None):
+                        consumer.seek(place, found[-1].value.end)
                 elif time.monotonic() - heard > _PATIENCE_SECONDS:
                     raise AuditError(f"partition {partition} of {self._name} cannot be read to offset {end}")
                 yield from (record for record in found if record.offset < end)
@@ -108,8 +114,11 @@ def read_input(topic: Topic, terms: Terms) -> Visits:
         raise AuditError(f"the input topic: {error}") from error
 
 
-def opened(value: bytes | None, stamped: int, terms: Terms) -> Iterator[Line | int]:
+def opened(value: Any, stamped: int, terms: Terms) -> Iterator[Line | int]:
     """What an input record holds: its visits, and for each dead letter the instant at which it was stamped."""
+    if not isinstance(value, bytes | None):
+        yield from repeat(stamped, value.records)
+        return
     visits = visits_in(value)
     if visits is None:
         yield stamped

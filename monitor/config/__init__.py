@@ -1,6 +1,6 @@
 """What operators decide: the configuration and the registry of locations (interface, section 3)."""
 
-from monitor.config.load import load_config
+from monitor.config.load import Read, load_config, read_config
 from monitor.config.model import Config
 from monitor.config.monitors import AtTimesMonitor, HotSpotsMonitor, Monitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import Location, check_watched, load_registry
@@ -13,12 +13,14 @@ __all__ = [
     "Location",
     "Monitor",
     "OverTimeMonitor",
+    "Read",
     "TimedMonitor",
     "check_watched",
     "kafka_password",
     "load_config",
     "load_registry",
     "person_key",
+    "read_config",
     "redis_password",
     "require_files",
 ]

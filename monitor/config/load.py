@@ -47,14 +47,41 @@ def load_config(path: Path, environ: Mapping[str, str]) -> Config:
     Raises:
         ConfigError: with every problem that was found.
     """
+    return read_config(path, environ).whole()
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was read of a file: sections by name and monitors by index that are valid by themselves, and all problems.
+
+    `problems` are also those between sections and monitors.
+    """
+
+    path: Path
+    sections: Mapping[str, Any]
+    monitors: Mapping[int, AnyMonitor]
+    problems: tuple[Problem, ...]
+
+    def whole(self) -> Config:
+        """The configuration. Raises ConfigError with every problem, if there is one."""
+        if self.problems:
+            raise ConfigError(str(self.path), self.problems)
+        return Config.model_validate({**self.sections, "monitors": tuple(self.monitors.values())})
+
+
+def read_config(path: Path, environ: Mapping[str, str]) -> Read:
+    """As `load_config`, for who looks for further problems where there are some.
+
+    Raises:
+        ConfigError: if the file is no mapping in YAML.
+    """
     tree = read_yaml(path)
     problems = list(_secrets_in_clear(tree))
     overrides = override(tree, environ)
-    read = _Read(tree, {"folder": path.parent})
+    read = _Reading(tree, {"folder": path.parent})
     problems += [*overrides.problems, *read.problems]
-    if not problems:
-        return Config.model_validate({**read.sections, "monitors": tuple(read.monitors.values())})
-    raise ConfigError(str(path), tuple(_with_variable(problem, overrides) for problem in problems))
+    told = tuple(_with_variable(problem, overrides) for problem in problems)
+    return Read(path, read.sections, read.monitors, told)
 
 
 def _secrets_in_clear(tree: dict[str, Any]) -> Iterator[Problem]:
@@ -74,7 +101,7 @@ def _with_variable(problem: Problem, overrides: Overrides) -> Problem:
 
 
 @dataclass
-class _Read:
+class _Reading:
     """The sections and monitors that are valid by themselves, and every problem of and between them."""
 
     tree: dict[str, Any]
@@ -91,7 +118,7 @@ class _Read:
                 self._read_monitors()
             else:
                 self._read_section(name)
-        valid = {name: self.sections.get(name) for name in ("clock", "visits", "kafka", "redis")}
+        valid = {name: self.sections.get(name) for name in ("service", "clock", "visits", "kafka", "redis")}
         self.problems += broken_rules(Sections(**valid, monitors=self.monitors))
 
     def _read_section(self, name: str) -> None:

@@ -82,7 +82,9 @@ class Config(Settings):
     @model_validator(mode="after")
     def _between_sections(self) -> Self:
         problems = tuple(
-            broken_rules(Sections(self.clock, self.visits, self.kafka, self.redis, dict(enumerate(self.monitors))))
+            broken_rules(
+                Sections(self.clock, self.visits, self.kafka, self.redis, dict(enumerate(self.monitors)), self.service)
+            )
         )
         if problems:
             raise ValueError("; ".join(str(problem) for problem in problems))

@@ -6,13 +6,13 @@ import csv
 import difflib
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from monitor.config.model import Config
-from monitor.config.monitors import OverTimeMonitor
+from monitor.config.monitors import AnyMonitor, OverTimeMonitor
 from monitor.config.scalars import has_controls
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import ConfigError, Problem
@@ -59,16 +59,16 @@ def check_watched(config: Config, registry: Sequence[Location]) -> None:
     Raises:
         ConfigError: naming each that is not, with the nearest id.
     """
-    problems = tuple(unknown_locations(config, registry))
+    problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
     if problems:
         raise ConfigError(str(config.locations.file), problems)
 
 
-def unknown_locations(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
-    """The watched locations that are not in the registry, as problems."""
+def unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Location]) -> Iterator[Problem]:
+    """The locations that monitors (by index) watch and that are not in the registry, as problems."""
     known = {location.id for location in registry}
     compared = 0
-    for index, monitor in enumerate(config.monitors):
+    for index, monitor in monitors.items():
         watched = monitor.location_ids if isinstance(monitor, OverTimeMonitor) else ()
         for location in watched:
             if location not in known:

@@ -5,21 +5,29 @@ A rule runs where the sections that it compares are valid by themselves, so that
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor, TimedMonitor
+from monitor.config.scalars import MOST_SHARDS
 from monitor.config.servers import url_password
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
 from monitor.times import format_duration, format_instant, to_datetime
 
 if TYPE_CHECKING:
-    from monitor.config.model import ClockSettings, VisitsSettings
+    from monitor.config.model import ClockSettings, ServiceSettings, VisitsSettings
     from monitor.config.servers import KafkaSettings, RedisSettings
+
+
+MOST_PARTITIONS: Final = 10_000
+"""How many partitions Kafka makes at one request."""
+
+_GROUP_OF_ANOTHER: Final = re.compile(r"-(release|[0-9a-f]{16})\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,7 @@ class Sections:
     kafka: KafkaSettings | None
     redis: RedisSettings | None
     monitors: Mapping[int, AnyMonitor]
+    service: ServiceSettings | None = None
 
 
 def broken_rules(sections: Sections) -> Iterator[Problem]:
@@ -40,6 +49,8 @@ def broken_rules(sections: Sections) -> Iterator[Problem]:
         yield from _release(clock)
         if sections.visits is not None:
             yield from _ahead(clock, sections.visits)
+    if sections.service is not None:
+        yield from _service_name(sections.service)
     yield from _names(monitors)
     for index, monitor in monitors.items():
         key = f"monitors.{index}"
@@ -49,6 +60,9 @@ def broken_rules(sections: Sections) -> Iterator[Problem]:
             yield from _at_times(key, monitor, clock)
     if sections.kafka is not None:
         yield from _topics(sections.kafka)
+        yield from _partitions(sections.kafka)
+        if sections.service is not None:
+            yield from _shards(sections.service, sections.kafka)
         yield from _sasl(sections.kafka)
         yield from _tls(sections.kafka)
     if sections.redis is not None:
@@ -90,6 +104,18 @@ def _not_whole(key: str, duration: int, slot: int) -> Problem:
         f"a whole number of slots of {format_duration(slot)}",
         f"The nearest: {' or '.join(near)}.",
     )
+
+
+def _service_name(service: ServiceSettings) -> Iterator[Problem]:
+    ending = _GROUP_OF_ANOTHER.search(service.name)
+    if ending is not None:
+        yield Problem(
+            "service.name",
+            repr(service.name),
+            "a name that does not end in -release, or in - and 16 hexadecimal digits",
+            f"Rename it: a service {service.name[: ending.start()]!r} would have a consumer group of this name, and "
+            "instances of the two would take each other's partitions.",
+        )
 
 
 def _names(monitors: Mapping[int, AnyMonitor]) -> Iterator[Problem]:
@@ -163,14 +189,43 @@ def _repeats(key: str, monitor: TimedMonitor) -> Iterator[Problem]:
 def _topics(kafka: KafkaSettings) -> Iterator[Problem]:
     first: dict[str, str] = {}
     for role, topic in kafka.topics:
-        other = first.setdefault(topic, role)
+        # Kafka names metrics by topics, with _ for a dot, and makes no two topics whose metrics would have one name.
+        other = first.setdefault(topic.replace(".", "_"), role)
         if other != role:
-            yield Problem(
-                f"kafka.topics.{role}",
-                repr(topic),
-                f"a topic of its own, but kafka.topics.{other} is it too",
-                "Rename one.",
-            )
+            what = f"a topic of its own, but kafka.topics.{other} is it too"
+            if topic != (differs := getattr(kafka.topics, other)):
+                what = f"a topic that Kafka can tell from kafka.topics.{other} ({differs!r}): to it . and _ are one"
+            yield Problem(f"kafka.topics.{role}", repr(topic), what, "Rename one.")
+
+
+def _partitions(kafka: KafkaSettings) -> Iterator[Problem]:
+    inputs, outputs = kafka.partitions.visits, kafka.partitions.alerts
+    if inputs + 2 * outputs > MOST_PARTITIONS:  # the dead letters' topic has as many as the output
+        key = "visits" if inputs > outputs else "alerts"
+        yield Problem(
+            f"kafka.partitions.{key}",
+            str(inputs if key == "visits" else outputs),
+            f"visits + 2·alerts of at most {MOST_PARTITIONS}, for Kafka makes no more partitions at once",
+            "Lower it; partitions can be added to the input later.",
+        )
+
+
+def _shards(service: ServiceSettings, kafka: KafkaSettings) -> Iterator[Problem]:
+    shards, queues = service.shards, kafka.partitions.alerts
+    if shards % queues:
+        would_do = [str(number) for number in multiples_beside(shards, queues) if number <= MOST_SHARDS]
+        yield Problem(
+            "service.shards",
+            str(shards),
+            f"a multiple of kafka.partitions.alerts ({queues}), for each shard belongs to one output partition",
+            f"Set it to {' or '.join(would_do)}." if would_do else f"Lower kafka.partitions.alerts to {shards}.",
+        )
+
+
+def multiples_beside(number: int, divisor: int) -> list[int]:
+    """The multiples of a divisor next to a number that is none of them, from 1 on."""
+    below = number - number % divisor
+    return [multiple for multiple in (below, below + divisor) if multiple > 0]
 
 
 def _sasl(kafka: KafkaSettings) -> Iterator[Problem]:

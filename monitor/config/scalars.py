@@ -17,19 +17,21 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, SecretStr, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from monitor.config.key_strength import MAKE_A_KEY, STRONG_KEY, is_guessable
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import DurationError, EpsilonError, TimeError
 from monitor.privacy.epsilon import format_epsilon, parse_epsilon
 from monitor.times import MILLISECOND, SECOND, YEAR, format_duration, format_instant, parse_duration, parse_instant
 
 LONGEST: Final = 100 * YEAR  # sums of a few durations and an instant then stay far inside int64
-SHORTEST_KEY: Final = 16
 MOST: Final = 10**12
+MOST_SHARDS: Final = 4_096
 PROBLEM: Final = "location_monitor"
 
 _NAME: Final = r"[A-Za-z0-9_-]{1,100}"
-_TOPIC: Final = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
-_ADDRESS: Final = r"([A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}"
+_TOPIC: Final = r"(?!\.{1,2}$|__)[A-Za-z0-9._-]{1,249}"
+_PORT: Final = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_ADDRESS: Final = rf"([A-Za-z0-9._-]{{1,255}}|\[[0-9A-Fa-f:.]{{2,45}}\]):{_PORT}"
 _LINE: Final = r"[^\x00-\x1f\x7f]{1,1000}"
 _DURATION_SCHEMA: Final = {"type": "string", "pattern": "^([0-9]+(y|w|d|h|m|s|ms))+$", "examples": ["30s", "1h", "14d"]}
 _EPSILON_SCHEMA: Final = {
@@ -160,14 +162,18 @@ def _path(value: object, info: ValidationInfo) -> Path:
     return Path(value) if folder is None else Path(folder) / value
 
 
-def _secret(least: int) -> Callable[[object], SecretStr]:
-    def read(value: object) -> SecretStr:
-        text = value.get_secret_value() if isinstance(value, SecretStr) else value
-        if not isinstance(text, str) or len(text.encode(errors="surrogateescape")) < least:
-            raise expected(f"a secret of at least {least} byte{'s' if least > 1 else ''}")
-        return SecretStr(text)
+def _password(value: object) -> SecretStr:
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if not isinstance(text, str) or not text:
+        raise expected("a secret of at least 1 byte")
+    return SecretStr(text)
 
-    return read
+
+def _person_key(value: object) -> SecretStr:
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if not isinstance(text, str) or is_guessable(text.encode(errors="surrogateescape")):
+        raise expected(STRONG_KEY, f"Make one: {MAKE_A_KEY}.")
+    return SecretStr(text)
 
 
 Duration = Annotated[
@@ -202,7 +208,9 @@ Epsilon = Annotated[
 ]
 WholeNumber = Annotated[int, PlainValidator(_number(1, MOST)), WithJsonSchema({"type": "integer", "minimum": 1})]
 Shards = Annotated[
-    int, PlainValidator(_number(1, 4096)), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 4096})
+    int,
+    PlainValidator(_number(1, MOST_SHARDS)),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_SHARDS}),
 ]
 Port = Annotated[
     int, PlainValidator(_number(0, 65535)), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 65535})
@@ -217,7 +225,12 @@ Name = Annotated[
 ]
 TopicName = Annotated[
     str,
-    PlainValidator(_text(_TOPIC, "the name of a Kafka topic: at most 249 letters, digits, ., - and _")),
+    PlainValidator(
+        _text(
+            _TOPIC,
+            "the name of a Kafka topic: at most 249 letters, digits, ., - and _, not beginning with __ as Kafka's own",
+        )
+    ),
     WithJsonSchema({"type": "string", "pattern": f"^{_TOPIC}$"}),
 ]
 BrokerAddress = Annotated[
@@ -233,5 +246,5 @@ FilePath = Annotated[
     Path, PlainValidator(_path), PlainSerializer(str, when_used="json"), WithJsonSchema({"type": "string"})
 ]
 Masked = PlainSerializer(str, return_type=str, when_used="json")
-Password = Annotated[SecretStr, PlainValidator(_secret(1)), Masked, WithJsonSchema(_SECRET_SCHEMA)]
-PersonKey = Annotated[SecretStr, PlainValidator(_secret(SHORTEST_KEY)), Masked, WithJsonSchema(_SECRET_SCHEMA)]
+Password = Annotated[SecretStr, PlainValidator(_password), Masked, WithJsonSchema(_SECRET_SCHEMA)]
+PersonKey = Annotated[SecretStr, PlainValidator(_person_key), Masked, WithJsonSchema(_SECRET_SCHEMA)]

@@ -8,30 +8,34 @@ from typing import Final
 from pydantic import SecretStr
 
 from monitor.config.environment import PREFIX
-from monitor.config.model import Config
-from monitor.config.scalars import SHORTEST_KEY
-from monitor.config.servers import url_password
+from monitor.config.key_strength import MAKE_A_KEY, STRONG_KEY, is_guessable
+from monitor.config.model import Config, VisitsSettings
+from monitor.config.servers import KafkaSettings, RedisSettings, url_password
 from monitor.errors import ConfigError, Problem
 
-_MAKE_ONE: Final = "Make one: head -c 32 /dev/urandom | base64 > person.key"
+_MAKE_ONE: Final = f"Make one: {MAKE_A_KEY}"
 _SOURCE: Final = "the configuration"
 
 
 def person_key(config: Config) -> bytes:
-    """The secret that person ids are hashed with, at least 16 bytes; the environment's before the file's.
+    """The secret that person ids are hashed with; the environment's before the file's.
 
     Raises:
-        ConfigError: if there is none, its file cannot be read, or it is too short.
+        ConfigError: if there is none, its file cannot be read, or it could be guessed.
     """
-    visits = config.visits
+    return key_of(config.visits)
+
+
+def key_of(visits: VisitsSettings) -> bytes:
+    """As `person_key`, of the section `visits` alone."""
     if visits.person_key is not None:
         return visits.person_key.get_secret_value().encode()
     if visits.person_key_file is None:
         remedy = f"{_MAKE_ONE}; then name it here, or set {PREFIX}VISITS__PERSON_KEY."
         raise _refused("visits.person_key_file", "missing", "the file of the secret for person ids", remedy)
     key = _content("visits.person_key_file", visits.person_key_file, f"{_MAKE_ONE}.")
-    if len(key) < SHORTEST_KEY:
-        what = f"a file with a secret of at least {SHORTEST_KEY} bytes"
+    if is_guessable(key):
+        what = f"a file that holds {STRONG_KEY}"
         raise _refused("visits.person_key_file", str(visits.person_key_file), what, f"{_MAKE_ONE}.")
     return key
 
@@ -42,7 +46,12 @@ def kafka_password(config: Config) -> SecretStr | None:
     Raises:
         ConfigError: if its file cannot be read, is empty or is no text.
     """
-    return config.kafka.password or _password("kafka.password_file", config.kafka.password_file)
+    return kafka_password_of(config.kafka)
+
+
+def kafka_password_of(kafka: KafkaSettings) -> SecretStr | None:
+    """As `kafka_password`, of the section `kafka` alone."""
+    return kafka.password or _password("kafka.password_file", kafka.password_file)
 
 
 def redis_password(config: Config) -> SecretStr | None:
@@ -51,10 +60,15 @@ def redis_password(config: Config) -> SecretStr | None:
     Raises:
         ConfigError: if its file cannot be read, is empty or is no text.
     """
-    inside = url_password(config.redis.url.get_secret_value())
-    if config.redis.password is None and inside is not None:
+    return redis_password_of(config.redis)
+
+
+def redis_password_of(redis: RedisSettings) -> SecretStr | None:
+    """As `redis_password`, of the section `redis` alone."""
+    inside = url_password(redis.url.get_secret_value())
+    if redis.password is None and inside is not None:
         return SecretStr(inside)
-    return config.redis.password or _password("redis.password_file", config.redis.password_file)
+    return redis.password or _password("redis.password_file", redis.password_file)
 
 
 def require_files(config: Config) -> None:
@@ -63,11 +77,16 @@ def require_files(config: Config) -> None:
     Raises:
         ConfigError: naming each that cannot.
     """
+    require_files_of(config.kafka, config.redis)
+
+
+def require_files_of(kafka: KafkaSettings | None, redis: RedisSettings | None) -> None:
+    """As `require_files`, of the sections that are there."""
     named = {
-        "kafka.ca_file": config.kafka.ca_file,
-        "kafka.certificate_file": config.kafka.certificate_file,
-        "kafka.key_file": config.kafka.key_file,
-        "redis.ca_file": config.redis.ca_file,
+        "kafka.ca_file": kafka.ca_file if kafka else None,
+        "kafka.certificate_file": kafka.certificate_file if kafka else None,
+        "kafka.key_file": kafka.key_file if kafka else None,
+        "redis.ca_file": redis.ca_file if redis else None,
     }
     problems: list[Problem] = []
     for key, path in named.items():

@@ -86,7 +86,7 @@ def split_redis_url(text: str) -> SplitResult | None:
     """The parts of a Redis URL, or None if it is none that the service can use."""
     try:
         parts = urlsplit(text)
-        _ = parts.port  # raises for a port that is no number or above 65535
+        port = parts.port  # raises for one that is no number or above 65535
         query = parse_qs(parts.query, strict_parsing=bool(parts.query))
     except ValueError:
         return None
@@ -95,7 +95,8 @@ def split_redis_url(text: str) -> SplitResult | None:
         bool(parts.path) if parts.scheme == "unix" else bool(parts.hostname) and (not database or database.isdigit())
     )
     options = set(query) <= {"db", "password"} and all(value.isdigit() for value in query.get("db", ()))
-    return parts if parts.scheme in {"redis", "rediss", "unix"} and where and options and not parts.fragment else None
+    whole = where and options and port != 0 and not parts.fragment
+    return parts if parts.scheme in {"redis", "rediss", "unix"} and whole else None
 
 
 def url_password(text: str) -> str | None:

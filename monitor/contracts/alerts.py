@@ -16,7 +16,8 @@ from urllib.parse import quote
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from monitor.contracts.visits import ID_BYTES, without_default
+from monitor.contracts.charges import EPSILON_PATTERN, Charges
+from monitor.contracts.visits import ID_BYTES
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, p_value
 from monitor.times import format_instant
@@ -29,18 +30,22 @@ OWNER: Final = f"{TYPE_PREFIX}owner"
 LEDGER: Final = f"{TYPE_PREFIX}ledger"
 LEDGER_VERSION: Final = 1
 """The format of the ledger that this version writes and reads."""
+COUNTING: Final = 2
+"""What this version's counts hold: visits reported before as_of. Those of version 1 held some that came later, too."""
 
 _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
 
 Time = Annotated[str, Field(pattern=_TIME, json_schema_extra={"format": "date-time"}, description="UTC, with Z.")]
-Epsilon = Annotated[str, Field(pattern=r"^[1-9][0-9]*(/[1-9][0-9]*)?$", description='ε, reduced: "1/2" or "3".')]
+Epsilon = Annotated[str, Field(pattern=EPSILON_PATTERN, description='ε, reduced: "1/2" or "3".')]
 Tick = Annotated[int, Field(description="Tick t closes slot t, at its as_of.")]
 Location = Annotated[str, Field(min_length=1, max_length=ID_BYTES)]
 Name = Annotated[str, Field(pattern="^[A-Za-z0-9_-]+$")]
 People = Annotated[int, Field(ge=0)]
 
 
-class _Model(BaseModel):
+class Contract(BaseModel):
+    """A contract of the output: what it does not name is passed over."""
+
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
 
@@ -57,7 +62,7 @@ class CloudEventHeaders(BaseModel):
     content_type: Literal["application/json"] = Field(alias="content-type")
 
 
-class Answer(_Model):
+class Answer(Contract):
     """A noisy answer that still holds its location: until = tick + W + F - 1."""
 
     tick: Tick
@@ -66,7 +71,7 @@ class Answer(_Model):
     until: Tick
 
 
-class _OverTime(_Model):
+class _OverTime(Contract):
     monitor: Name
     kind: Literal["over_time"]
     location_id: Location
@@ -115,14 +120,14 @@ class OverTimeAlert(
     """What is known about one location at one tick (Algorithm 3). Key: monitor/location_id."""
 
 
-class NoisyCount(_Model):
+class NoisyCount(Contract):
     """A noisy answer at a designated time: it marks its location for good."""
 
     tick: Tick
     noisy_count: People
 
 
-class AtTimesSnapshot(_Model):
+class AtTimesSnapshot(Contract):
     """All that is known about a designated time in one shard (Algorithm 4). Key: monitor/time/shard.
 
     Every location of the shard that is not listed is safe, if the status is complete.
@@ -146,14 +151,14 @@ class AtTimesSnapshot(_Model):
     noisy_counts: dict[Location, NoisyCount]
 
 
-class HotSpot(_Model):
+class HotSpot(Contract):
     """One of the locations with the most people, and its count plus noise that is never negative."""
 
     location_id: Location
     noisy_count: People = Field(description="A certain upper bound.")
 
 
-class HotSpotsSnapshot(_Model):
+class HotSpotsSnapshot(Contract):
     """The locations with the highest noisy counts at a designated time, drawn once. Key: monitor/time."""
 
     monitor: Name
@@ -170,29 +175,6 @@ class HotSpotsSnapshot(_Model):
     top: int = Field(ge=1, description="How many are named, if there are so many.")
     epsilon: Epsilon = Field(description="Of the whole answer, however many locations it names.")
     hot_spots: list[HotSpot] = Field(description="Highest first; empty if unknown.")
-
-
-class OwnerRecord(_Model):
-    """Who writes to a ledger partition from here on; not for subscribers. Key: owner."""
-
-    service: Name
-    fingerprint: str
-    input_topic_id: str
-    partitions: int = Field(ge=1, description="Over how many output partitions the shards are spread (Q).")
-    lost_at: Time | None = Field(description="When an earlier ledger was lost: all counted as spent then.")
-    input_since: int | None = Field(description="The slot from which the input is whole, if some of it was lost.")
-    tick: int | None = Field(
-        default=None, json_schema_extra=without_default, description="Only of a tick that had nothing to answer."
-    )
-
-
-class LedgerRecord(_Model):
-    """The first record of each output partition: this is a ledger, and whose; not for subscribers. Key: ledger."""
-
-    ledger: Literal[1] = Field(description="Version of the format.")
-    service: Name
-    partitions: int = Field(ge=1, description="Over how many output partitions the shards are spread (Q).")
-    lost_at: Time | None = Field(description="When an earlier ledger was lost: all counted as spent then.")
 
 
 class OutputRecord(NamedTuple):
@@ -343,6 +325,8 @@ def owner_record(  # noqa: PLR0913  # by name: what a record says
     input_since: int | None,
     partition: int,
     at: int,
+    input_partitions: int = 0,
+    charges: Charges | None = None,
     tick: int | None = None,
 ) -> OutputRecord:
     """Who owns a ledger partition, at an instant; `lost_at` is an instant, `input_since` a slot.
@@ -356,6 +340,9 @@ def owner_record(  # noqa: PLR0913  # by name: what a record says
         "partitions": partitions,
         "lost_at": None if lost_at is None else _format(lost_at),
         "input_since": input_since,
+        "counting": COUNTING,
+        "input_partitions": input_partitions,
+        "charges": charges,
     }
     if tick is not None:
         value["tick"] = tick
@@ -363,7 +350,14 @@ def owner_record(  # noqa: PLR0913  # by name: what a record says
 
 
 def ledger_record(
-    *, source: str, service: str, partitions: int, lost_at: int | None, partition: int, at: int
+    *,
+    source: str,
+    service: str,
+    partitions: int,
+    lost_at: int | None,
+    partition: int,
+    at: int,
+    input_topic_id: str = "",
 ) -> OutputRecord:
     """The first record of an output partition, written at an instant."""
     value = {
@@ -371,6 +365,7 @@ def ledger_record(
         "service": service,
         "partitions": partitions,
         "lost_at": None if lost_at is None else _format(lost_at),
+        "input_topic_id": input_topic_id,
     }
     return _told(source, LEDGER, "ledger", partition, at, _encode(value))
 

@@ -28,6 +28,12 @@ class DeadLetterHeaders(BaseModel):
     partition: str = Field(pattern=r"^\d+$", description="The partition that it lies in.")
     offset: str = Field(pattern=r"^\d+$", description="Its offset.")
     index: str = Field(pattern=r"^(\d+|-)$", description="The visit's place in the record; - for a whole record.")
+    count: str = Field(
+        default="1",
+        pattern=r"^\d+$",
+        json_schema_extra=without_default,
+        description="Only where it tells of several visits or records: how many. Its place is that of the first.",
+    )
     truncated: Literal["true"] = Field(
         default="true", json_schema_extra=without_default, description="Only where the value was cut at the limit."
     )
@@ -54,8 +60,13 @@ def visit_payload(visit: object) -> bytes:
     return to_json(visit, inf_nan_mode="strings")
 
 
-def dead_letter(fault: Fault, payload: bytes, origin: Origin, index: int | None, limit: int) -> DeadLetter:
-    """Make a dead letter of a refused record (`index` None) or visit, its value cut at `limit` bytes."""
+def dead_letter(
+    fault: Fault, payload: bytes, origin: Origin, index: int | None, limit: int, count: int | None = None
+) -> DeadLetter:
+    """Make a dead letter of a refused record (`index` None) or visit, its value cut at `limit` bytes.
+
+    `count`: how many records or visits it tells of, if it is one that tells of several.
+    """
     texts = {
         "reason": fault.reason.value,
         "error": fault.error,
@@ -64,6 +75,8 @@ def dead_letter(fault: Fault, payload: bytes, origin: Origin, index: int | None,
         "offset": str(origin.offset),
         "index": WHOLE_RECORD if index is None else str(index),
     }
+    if count is not None:
+        texts["count"] = str(count)
     if len(payload) > limit:
         texts["truncated"] = "true"
     return DeadLetter(payload[:limit], [(name, text.encode()) for name, text in texts.items()])

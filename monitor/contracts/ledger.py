@@ -12,14 +12,18 @@ import msgspec
 from msgspec import Struct
 
 from monitor.contracts.alerts import AT_TIMES, HOT_SPOTS, LEDGER, LEDGER_VERSION, OVER_TIME, OWNER
+from monitor.contracts.charges import Charges
 from monitor.errors import EpsilonError, LedgerError, TimeError
-from monitor.privacy.epsilon import parse_epsilon
+from monitor.privacy.epsilon import parse_recorded
 from monitor.privacy.over_time import Mark
 from monitor.times import parse_instant
 
 
 class OwnerEntry(Struct, frozen=True):
-    """Who owns the partition; `lost_at` as written, `input_since` a slot; `tick`: one that had nothing to answer."""
+    """Who owns the partition; `lost_at` as written, `input_since` a slot; `tick`: one that had nothing to answer.
+
+    `counting`: what the counts of the owner's ticks hold (`alerts.COUNTING`).
+    """
 
     service: str
     fingerprint: str
@@ -27,6 +31,9 @@ class OwnerEntry(Struct, frozen=True):
     partitions: int
     lost_at: str | None
     input_since: int | None
+    counting: int = 1
+    input_partitions: int = 0
+    charges: Charges | None = None
     tick: int | None = None
 
 
@@ -37,6 +44,7 @@ class StartEntry(Struct, frozen=True):
     service: str
     partitions: int
     lost_at: str | None
+    input_topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +141,7 @@ _instant = lru_cache(maxsize=4096)(parse_instant)
 
 @lru_cache(maxsize=1024)
 def _exact(epsilon: str) -> Fraction:
-    return parse_epsilon(epsilon)
+    return parse_recorded(epsilon)
 
 
 def _read_over_time(ce_id: str, value: bytes) -> OverTimeEntry:
@@ -169,7 +177,20 @@ def _read_owner(_: str, value: bytes) -> OwnerEntry:
     entry = _owner(value)
     if entry.lost_at is not None:
         _instant(entry.lost_at)
+    _check_charges(entry.charges)
     return entry
+
+
+def _check_charges(charges: Charges | None) -> None:
+    if charges is None:
+        return
+    for place in charges.places or ():
+        for epsilon in place.shares:
+            _exact(epsilon)
+        if min(place.answers, place.window) < 1:
+            raise LedgerError(f"the charges of {place.monitor!r} have answers or a window below 1")
+    for time in charges.times or ():
+        _exact(time.epsilon)
 
 
 def _read_start(_: str, value: bytes) -> StartEntry:

@@ -17,11 +17,10 @@ from monitor.contracts.alerts import (
     AtTimesSnapshot,
     CloudEventHeaders,
     HotSpotsSnapshot,
-    LedgerRecord,
     OverTimeAlert,
-    OwnerRecord,
 )
 from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.contracts.ledger_records import LedgerRecord, OwnerRecord
 from monitor.contracts.visits import Visit, VisitBatch
 
 Schema = dict[str, Any]

@@ -52,7 +52,9 @@ class Reason(StrEnum):
     keys. `bad_id`: an id is no string of 1 to 256 bytes of UTF-8, or holds a control character (Unicode category Cc).
     `bad_time`: a time is no string of RFC 3339 with an offset, or no time that exists. `left_before_arrived`.
     `unknown_location`: outside the registry (privacy model, rule 6). `too_far_ahead`: arrived_at lies more than F
-    slots ahead of the current one (rule 2).
+    slots ahead of the current one (rule 2). `unreadable_batch`: the records of a batch cannot even be told apart; it
+    tells of all of them. `others_refused`: it tells of all visits of a record that were refused beside those that have
+    dead letters of their own.
     """
 
     NOT_JSON = "not_json"
@@ -62,6 +64,8 @@ class Reason(StrEnum):
     LEFT_BEFORE_ARRIVED = "left_before_arrived"
     UNKNOWN_LOCATION = "unknown_location"
     TOO_FAR_AHEAD = "too_far_ahead"
+    UNREADABLE_BATCH = "unreadable_batch"
+    OTHERS_REFUSED = "others_refused"
 
 
 class Fault(NamedTuple):
@@ -158,13 +162,38 @@ def open_record(value: bytes | None) -> list[Any] | Fault:
     return visits
 
 
+_IDS: Final = ("person_id", "location_id")
+REQUIRED: Final = (*_IDS, "arrived_at")
+"""The keys that every visit has."""
+
+_NO_OBJECT: Final = Fault(Reason.NOT_A_VISIT, "visit: expected an object")
+_NO_KEY: Final = {key: Fault(Reason.NOT_A_VISIT, f"{key}: expected this key in every visit") for key in REQUIRED}
+_BAD_ID: Final = {key: Fault(Reason.BAD_ID, f"{key}: expected a string, {_ID_SCHEMA['description']}") for key in _IDS}
+
+
 def read_visit(value: object) -> Visit | Fault:
     """Validate one visit by itself; of several faults the one that is checked first is told."""
+    fault = _seen_at_once(value)
+    if fault is not None:
+        return fault
     try:
         return Visit.model_validate(value)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
         return min((_fault(detail) for detail in details), key=_order)
+
+
+def _seen_at_once(value: object) -> Fault | None:
+    """What the model would find as well, but far more slowly, and junk comes by the million."""
+    if not isinstance(value, dict):
+        return _NO_OBJECT
+    for key in REQUIRED:
+        if key not in value:
+            return _NO_KEY[key]
+    for key in _IDS:
+        if not (isinstance(value[key], str) and is_identifier(value[key])):
+            return _BAD_ID[key]
+    return None
 
 
 _ORDER: Final = {reason: place for place, reason in enumerate(Reason)}
@@ -175,13 +204,6 @@ def _order(fault: Fault) -> int:
 
 
 def _fault(detail: ErrorDetails) -> Fault:
-    key = str(detail["loc"][0]) if detail["loc"] else ""
     if detail["type"] == "left_before_arrived":
         return Fault(Reason.LEFT_BEFORE_ARRIVED, "left_at: expected a time at or after arrived_at")
-    if not key:
-        return Fault(Reason.NOT_A_VISIT, "visit: expected an object")
-    if detail["type"] == "missing":
-        return Fault(Reason.NOT_A_VISIT, f"{key}: expected this key in every visit")
-    if key.endswith("_id"):
-        return Fault(Reason.BAD_ID, f"{key}: expected a string, {_ID_SCHEMA['description']}")
-    return Fault(Reason.BAD_TIME, f"{key}: expected a string, {_TIME_SCHEMA['description']}")
+    return Fault(Reason.BAD_TIME, f"{detail['loc'][0]}: expected a string, {_TIME_SCHEMA['description']}")

@@ -11,7 +11,7 @@ from kafka.errors import KafkaError
 from monitor.connections import KafkaConnections
 from monitor.contracts.dead_letters import Origin, dead_letter
 from monitor.errors import UnreachableError
-from monitor.ingest.reader import Letter
+from monitor.ingest.ports import Letter
 
 FLUSH_SECONDS: Final = 30.0
 BATCH_BYTES: Final = 256 * 1024
@@ -55,7 +55,8 @@ class DeadLetterTopic:
         for letter in letters:
             refusal = letter.refusal
             origin = Origin(self._input, letter.partition, letter.offset)
-            made = dead_letter(refusal.fault, refusal.payload, origin, refusal.index, self._limit)
+            count = refusal.count if refusal.several else None
+            made = dead_letter(refusal.fault, refusal.payload, origin, refusal.index, self._limit, count)
             sent.append(self._producer.send(self._topic, value=made.value, headers=made.headers))
         self._producer.flush(timeout=FLUSH_SECONDS)
         for future in sent:

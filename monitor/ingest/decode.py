@@ -7,8 +7,10 @@ all together; a visit that leaves any doubt is judged by the contract (`read_vis
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -16,8 +18,9 @@ import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 from numpy.typing import NDArray
 
-from monitor.contracts.visits import Fault, Visit, open_record, read_visit
-from monitor.ingest.columns import Columns, Refusal, refuse
+from monitor.contracts.visits import REQUIRED, Fault, Reason, Visit, open_record, read_visit
+from monitor.ingest.batches import Unreadable
+from monitor.ingest.columns import SINGLE, Columns, Refusal, Value, refuse, unreadable
 from monitor.ingest.identifiers import valid_identifiers
 from monitor.ingest.timestamps import parse_instants
 
@@ -72,13 +75,17 @@ class _Record(Struct, forbid_unknown_fields=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
-    """Visits whose keys have the right types: `counts` by record, `gaps` where a record's places are not 0, 1, 2."""
+    """Visits whose keys have the right types: `counts` by record, `gaps` where a record's places are not 0, 1, 2.
 
-    visits: list[_Visit]
-    counts: list[int]
-    gaps: list[tuple[int, list[int]]]
-    refused: list[Refusal]
-    faults: list[tuple[int, int, Fault]]
+    `more`: where a record has many that are none, how many by reason beside those in `faults`, and the first's place.
+    """
+
+    visits: list[_Visit] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    gaps: list[tuple[int, list[int]]] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    faults: list[tuple[int, int, Fault]] = field(default_factory=list)
+    more: dict[int, tuple[int, Counter[Reason]]] = field(default_factory=dict)
 
 
 def _bare(record: _Record) -> list[_Visit] | None:
@@ -93,10 +100,10 @@ def _bare(record: _Record) -> list[_Visit] | None:
 _decode = msgspec.json.Decoder(_Record).decode
 
 
-def _fast(value: bytes | None) -> list[_Visit] | None:
+def _fast(value: Value) -> list[_Visit] | None:
     """A record's visits, if it holds nothing but known keys of the right types; None for any doubt."""
     try:
-        record = _decode(value)  # type: ignore[arg-type]  # a tombstone raises TypeError, like any other doubt
+        record = _decode(value)  # type: ignore[arg-type]  # what is no bytes raises TypeError, like any other doubt
     except (msgspec.MsgspecError, UnicodeDecodeError, TypeError):
         return None
     if record.visits is UNSET:
@@ -104,10 +111,8 @@ def _fast(value: bytes | None) -> list[_Visit] | None:
     return record.visits
 
 
-def _typed(item: Any) -> _Visit | None:
+def _typed(item: dict[str, Any]) -> _Visit | None:
     """A visit as the contract's parser read it, if its known keys are there with the right types."""
-    if not isinstance(item, dict):
-        return None
     person, location, arrived = item.get("person_id"), item.get("location_id"), item.get("arrived_at")
     left = item.get("left_at")
     if type(person) is type(location) is type(arrived) is str and (left is None or type(left) is str):
@@ -115,27 +120,44 @@ def _typed(item: Any) -> _Visit | None:
     return None
 
 
-def _slow(record: int, value: bytes | None, gathered: _Gathered) -> list[_Visit]:
+def _slow(record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
     """A record's visits as the contract's parser reads it; what is none is refused alone."""
+    if isinstance(value, Unreadable):
+        gathered.refused.append(unreadable(record, value))
+        return []
     opened = open_record(value)
     if isinstance(opened, Fault):
         gathered.refused.append(Refusal(record, None, opened, value or b""))
         return []
+    likely = [index for index, item in enumerate(opened) if type(item) is dict and len(item) >= len(REQUIRED)]
+    if len(likely) < len(opened):
+        _junk(record, opened, len(opened) - len(likely), gathered)
     visits, indexes = [], []
-    for index, item in enumerate(opened):
-        visit = _typed(item)
+    for index in likely:
+        visit = _typed(opened[index])
         if visit is not None:
             visits.append(visit)
             indexes.append(index)
-        elif isinstance(fault := read_visit(item), Fault):
+        elif isinstance(fault := read_visit(opened[index]), Fault):
             gathered.faults.append((record, index, fault))
     if len(indexes) < len(opened):
         gathered.gaps.append((len(gathered.visits), indexes))
     return visits
 
 
-def _gather(values: Sequence[bytes | None]) -> _Gathered:
-    gathered = _Gathered([], [], [], [], [])
+def _junk(record: int, opened: list[Any], count: int, gathered: _Gathered) -> None:
+    """Refuse what has too few keys for a visit: at most so many are looked at as become dead letters of their own."""
+    indexes = (index for index, item in enumerate(opened) if type(item) is not dict or len(item) < len(REQUIRED))
+    for index in islice(indexes, SINGLE):
+        fault = read_visit(opened[index])
+        if isinstance(fault, Fault):  # it always is
+            gathered.faults.append((record, index, fault))
+    if count > SINGLE:
+        gathered.more[record] = next(indexes), Counter({Reason.NOT_A_VISIT: count - SINGLE})
+
+
+def _gather(values: Sequence[Value]) -> _Gathered:
+    gathered = _Gathered()
     visits, counts = gathered.visits, gathered.counts
     for record, value in enumerate(values):
         found = _fast(value)
@@ -168,11 +190,11 @@ def _departures(
     return np.where(given, left, arrived + min(default_stay, LONGEST_STAY)), fits
 
 
-def decode_records(values: Sequence[bytes | None], default_stay: int) -> Columns:
+def decode_records(values: Sequence[Value], default_stay: int) -> Columns:
     """Read many records at once: the same visits and refusals as `decode` of each, as columns.
 
     Args:
-        values: the records' values, None for a tombstone.
+        values: the records' values, None for a tombstone; and what stands for records that nobody can read.
         default_stay: how long a visit without `left_at` lasts, in microseconds.
     """
     gathered = _gather(values)
@@ -187,7 +209,7 @@ def decode_records(values: Sequence[bytes | None], default_stay: int) -> Columns
     if not fits.all():
         columns = _judged(columns, gathered, np.flatnonzero(~fits), default_stay)
     if gathered.faults:
-        columns.refused.extend(refuse(values, gathered.faults))
+        columns.refused.extend(refuse(values, gathered.faults, gathered.more))
         columns.refused.sort(key=lambda refusal: (refusal.record, -1 if refusal.index is None else refusal.index))
     return columns
 

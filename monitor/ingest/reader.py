@@ -1,7 +1,6 @@
 """Kafka → windows: read, decode, accept or refuse, write; by one thread, with one write on its way.
 
-Where to begin is decided by the windows' own progress, never by offsets committed to Kafka: facts and progress are
-written together, so whatever is lost with one is lost with the other, and read again.
+Where to go on is decided by the windows' own progress (`monitor.ingest.beginnings`).
 """
 
 from __future__ import annotations
@@ -9,23 +8,26 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
 from monitor.clock import Clock
 from monitor.errors import UnreachableError, WindowsError
 from monitor.failpoints import passing
-from monitor.ingest.accept import Accepted, Persons, accept
-from monitor.ingest.decode import Columns, Refusal, decode_records
+from monitor.ingest.accept import DEAD_LETTER, Accepted, Persons, accept
+from monitor.ingest.beginnings import Beginnings
+from monitor.ingest.columns import by_reason
+from monitor.ingest.decode import Columns, decode_records
+from monitor.ingest.ports import DeadLetters, Letter, Observer
+from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.scheme import Scheme
 from monitor.signals import Signal
-from monitor.windows.facts import SINCE_EVER, Question, Span, Windows
+from monitor.windows.facts import Span, Windows
 
 log = logging.getLogger(__name__)
 
@@ -33,35 +35,6 @@ COMMIT_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.5
 FIRST_BACKOFF_SECONDS: Final = 0.1
 LONGEST_BACKOFF_SECONDS: Final = 5.0
-
-
-class DeadLetters(Protocol):
-    """Where refused visits go, each once, before progress passes them."""
-
-    def put(self, letters: Sequence[Letter]) -> None:
-        """Write them all durably. Raises UnreachableError if that can't be done now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """A refused visit or record, and where it was read."""
-
-    refusal: Refusal
-    partition: int
-    offset: int
-
-
-class Observer(Protocol):
-    """What is counted of the reading."""
-
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Sequence[str], seconds: float) -> None:
-        """A batch was written: how many records, visits by fate, the reasons of dead letters, the time it took."""
-
-    def lag(self, records: Mapping[int, int]) -> None:
-        """How far behind the reading is, by partition, in records."""
-
-    def recovery(self, cause: str) -> None:
-        """Reading begins anew somewhere, because of `cause`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +65,11 @@ class Reader:
         self._persons = persons
         self._dead_letters = dead_letters
         self._observer = observer
-        self._clock = clock
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
         self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
         self._committed = self._looked = time.monotonic()
-        self._whole_since: dict[int, int] = {}  # by partition that lost records, as this reader saw
+        self._beginnings = Beginnings(scheme, source, windows, dead_letters, observer, clock)
+        self._several_places = SeveralPlaces()
         self.progressed = Signal()
 
     def step(self, timeout_ms: int) -> bool:
@@ -130,100 +103,13 @@ class Reader:
         """Find where each newly assigned partition begins: at the lowest progress of all shards."""
         if not self._source.waiting:
             return
+        if self._source.unread:
+            self._finish()  # what lies before them counts as read only once it is written
         progress = self._windows.progress()
+        self._beginnings.ask_again()
         for partition in sorted(self._source.waiting):
-            self._source.go_on(partition, self._beginning(partition, progress))
+            self._source.go_on(partition, self._beginnings.of(partition, progress))
             passing("reader.assigned")
-
-    def _beginning(self, partition: int, progress: Sequence[Mapping[int, int]]) -> int:
-        known = [shard.get(partition) for shard in progress]
-        # Bounds are asked for after the progress was read, so that progress made meanwhile can't look lost.
-        first, end = self._source.bounds(partition)
-        reached = [offset for offset in known if offset is not None]
-        truncated = self._source.truncated.pop(partition, None)
-        if truncated is not None:
-            offset = min(max(truncated, first), end)
-            self._lost(partition, offset)
-            return offset
-        if reached and max(reached) > end:
-            self._lost(partition, end)
-            return end
-        if reached and min(reached) < first:
-            return self._behind(partition, first, end)
-        if len(reached) < len(known):
-            offset, since = self._whole_from(partition, first, end)
-            self._windows.begin(partition, offset, since)
-            self._observer.recovery("no_progress")
-            reached.append(offset)
-        return min(reached)
-
-    def _whole_from(self, partition: int, first: int, end: int) -> tuple[int, int]:
-        """Where to begin without progress, and the slot from which the facts are whole then.
-
-        A visit may be reported F slots before its last slot, so reading begins F slots before the first slot that
-        anyone may still ask about. The log's own beginning holds everything; a log that begins later has nothing of
-        before to show that it was kept long enough: under a shorter window it may not have been.
-        """
-        if self._clock.simulated:
-            return first, SINCE_EVER
-        since = self._scheme.slots.slot_of(self._now()) - self._scheme.lookback
-        offset = self._source.offset_at(partition, self._scheme.slots.start(since - self._scheme.ahead))
-        offset = end if offset is None else offset
-        # Asked for after the offset, so that what expired meanwhile can't look kept.
-        first, end = self._source.bounds(partition)
-        if offset > first:
-            return offset, since
-        return first, SINCE_EVER if first == 0 else self._whole_after(partition, first, end, since)
-
-    def _whole_after(self, partition: int, first: int, end: int, since: int) -> int:
-        """The slot from which facts are whole where records below the log's first one are gone.
-
-        They were stamped no later than it, but for `tolerance`, so their visits lie at most F slots ahead of its slot.
-        """
-        slots, ahead = self._scheme.slots, self._scheme.ahead
-        now = slots.slot_of(self._now() + self._scheme.tolerance)
-        if first == end:
-            return now + 1 + ahead
-        beyond = range(since - ahead + 1, now + 1)
-
-        def stamped_before(at: int) -> bool:
-            # By as much as clocks may differ: another leader before may have stamped later than the first one left.
-            return self._source.offset_at(partition, slots.start(at) - self._scheme.tolerance) != first
-
-        passed = bisect_left(beyond, True, key=stamped_before)  # noqa: FBT003  # what is looked for
-        return beyond.start + passed + ahead
-
-    def _behind(self, partition: int, first: int, end: int) -> int:
-        """Records were deleted before they were read: by age, or by somebody.
-
-        Where the log still holds older ones than anyone may ask about, those that are gone are older still.
-        """
-        offset, since = self._whole_from(partition, first, end)
-        if offset == first > 0 and not self._clock.simulated:
-            self._lost(partition, first)
-            return first
-        self._windows.restart(partition, offset, since)
-        self._observer.recovery("behind_the_log")
-        return offset
-
-    def _lost(self, partition: int, offset: int) -> None:
-        """Records are gone unread, and with them visits up to F slots ahead of now; reading goes on at an offset."""
-        now = self._now() + self._scheme.tolerance
-        since = self._scheme.slots.slot_of(now) + self._scheme.ahead + 1
-        self._windows.restart(partition, offset, since)
-        self._whole_since[partition] = since
-        self._observer.recovery("log_lost_records")
-        log.error("records of input partition %d are gone unread: answers are unknown for a window", partition)
-
-    def _now(self) -> int:
-        """The present by the store's clock, as answers are held to it.
-
-        By this machine's, if it is slow, records that are gone would seem older than they may be.
-        """
-        if self._clock.simulated:
-            return self._clock.now()
-        asked = self._windows.read({shard: Question() for shard in range(self._scheme.registry.shards)})
-        return max(reading.time for reading in asked.values())
 
     def _prepare(self, fetched: Sequence[Fetched]) -> _Batch:
         began = time.perf_counter()
@@ -233,14 +119,20 @@ class Reader:
         slots = self._scheme.slots
         columns: Columns = decode_records(values, self._scheme.default_stay)
         accepted = accept(self._scheme, self._persons, columns, (stamps * 1_000 - slots.origin) // slots.length)
+        accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
         letters = tuple(Letter(refusal, *places[refusal.record]) for refusal in accepted.refused)
         spans = tuple(Span(some.partition, some.start, some.end) for some in fetched)
         return _Batch(spans, accepted, letters, len(values), began)
 
     def _write(self, batch: _Batch) -> dict[int, int]:
         """Dead letters first: once progress has passed a record, nobody reads it again."""
-        if batch.letters:
-            self._dead_letters.put(batch.letters)
+        letters = [
+            letter
+            for letter in batch.letters
+            if letter.offset >= self._beginnings.letters_from.get(letter.partition, 0)
+        ]
+        if letters:
+            self._dead_letters.put(letters)
             passing("reader.dead_letters_written")
         lowest = self._windows.write(batch.spans, batch.accepted.facts)
         passing("reader.written")
@@ -254,8 +146,9 @@ class Reader:
         batch, future = self._writing
         self._writing = None
         lowest = future.result()
-        reasons = [letter.refusal.reason for letter in batch.letters]
+        reasons = by_reason(batch.accepted.refused)
         self._observer.batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
+        self._observer.several_places(self._several_places.count_in(batch.accepted.facts))
         behind = [span.partition for span in batch.spans if lowest[span.partition] < span.start]
         if behind:
             self._observer.recovery("windows_behind")
@@ -277,21 +170,15 @@ class Reader:
         written, reading = self._written(), dict(self._source.reading)
         progress = self._windows.progress()
         self._looked = time.monotonic()
-        for partition, since in self._whole_since.items():
+        for partition in self._beginnings.lost:
             # From before the log lost records: a store that failed over may have forgotten that it was told of them.
             # (Where nothing was lost, another member's last batch may lie ahead of a reader that has just taken over.)
             if partition in reading and _highest(progress, partition) > reading[partition]:
-                self._restart_again(partition, min(written[partition], _lowest(progress, partition)), since)
+                self._beginnings.tell_again(partition, min(written[partition], _lowest(progress, partition)))
         behind = [partition for partition in written if _lowest(progress, partition) < written[partition]]
         if behind:
             self._observer.recovery("windows_behind")
             self._source.park(behind)
-
-    def _restart_again(self, partition: int, least: int, since: int) -> None:
-        """Tell the store of a loss again, at the least that any shard has: another one may have fallen back as well."""
-        offset = least if least >= 0 else self._source.bounds(partition)[0]
-        self._windows.restart(partition, offset, since)
-        self._observer.recovery("log_lost_records")
 
     def _commit_now_and_then(self) -> None:
         if time.monotonic() - self._committed < COMMIT_SECONDS:

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import traceback
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
-from kafka.errors import IllegalStateError, KafkaError, LogTruncationError
+from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.connections import KafkaConnections
 from monitor.errors import UnreachableError
+from monitor.groups import Committed, committed
+from monitor.ingest.batches import Bounds, Record, Unreadable
+from monitor.ingest.fetching import Reading, read_leniently
+from monitor.ingest.stamps import first_run
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024
 RECORDS_PER_POLL: Final = 4_000
 TIMEOUT_MS: Final = 10_000
 
+FAILURES: Final = 3
+"""After so many polls in a row that failed, another consumer goes on: this one may be what is wrong."""
+
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Records of [start, end) of a partition: values and broker timestamps in ms; `end` also passes control records."""
+    """Records of [start, end) of a partition: values and broker timestamps in ms; `end` also passes control records.
+
+    A value may stand for records that nobody can read.
+    """
 
     partition: int
     start: int
     end: int
-    values: Sequence[bytes | None]
+    values: Sequence[bytes | Unreadable | None]
     timestamps_ms: Sequence[int]
     offsets: Sequence[int]
 
@@ -60,25 +75,59 @@ class InputLog:
     """A member of the input group. Used by one thread.
 
     `waiting` are assigned partitions that nobody has told where to begin; `go_on` tells. `truncated` are those whose
-    log was seen to have lost records that were read, each with the offset up to which it is as it was (0: not known).
+    log was seen to have lost records that were read, each with the offset up to which it is as it was (0: not known);
+    and, with `stamped_by_brokers`, those with records that are not, each with the offset after them. `unread` are those
+    that wait because of records that this client can't read: they must be passed as lost. `service` is the service
+    whose groups read the topic (the group's own name if not given), `topic_id` the topic's id.
     """
 
-    def __init__(self, connections: KafkaConnections, topic: str, group: str) -> None:
+    def __init__(
+        self,
+        connections: KafkaConnections,
+        topic: str,
+        group: str,
+        service: str = "",
+        topic_id: str = "",
+        *,
+        bounds: Bounds | None = None,
+        stamped_by_brokers: bool = False,
+    ) -> None:
+        self._stamped_by_brokers = stamped_by_brokers
         self._connections = connections
         self._topic = topic
+        self._group = group
+        self._service = service or group
+        self._topic_id = topic_id
+        self._reading = Reading(bounds or Bounds())
+        self._next: dict[int, int] = {}
+        self._failures = 0
+        self.waiting: set[int] = set()
+        self.truncated: dict[int, int] = {}
+        self.unread: dict[int, Unreadable] = {}
+        self._consumer: Any = None
+        self._open()
+
+    def _open(self) -> None:
+        """Join the group. Raises UnreachableError if no broker can be used."""
         self._rebalances = _Rebalances()
-        self._consumer = connections.member(
-            group,
+        consumer = self._connections.member(
+            self._group,
             isolation_level="read_committed",
             fetch_max_bytes=FETCH_BYTES,
             max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
             max_poll_records=RECORDS_PER_POLL,
         )
-        self._rebalances.consumer = self._consumer
-        self._consumer.subscribe([topic], listener=self._rebalances)
-        self._next: dict[int, int] = {}
-        self.waiting: set[int] = set()
-        self.truncated: dict[int, int] = {}
+        self._consumer = self._rebalances.consumer = read_leniently(consumer, self._reading)
+        self._consumer.subscribe([self._topic], listener=self._rebalances)
+
+    def _give_up(self) -> None:
+        """Let go of a consumer that may be broken; the next poll makes another one, which is assigned anew."""
+        threading.Thread(target=self._close, args=(self._consumer, {}), daemon=True).start()
+        self._consumer = None
+        self._next.clear()
+        self.waiting.clear()
+        self.unread.clear()
+        self._failures = 0
 
     @property
     def reading(self) -> Mapping[int, int]:
@@ -89,23 +138,42 @@ class InputLog:
         """Fetch what is there, waiting up to `timeout_ms`; also keeps the group membership alive.
 
         Raises:
-            UnreachableError: if the brokers cannot be used, or a position has left the log.
+            UnreachableError: if the brokers cannot be used, a position has left the log, or the client fails in any
+                other way: then, and after three failures in a row, the next call goes on with a new one.
         """
         try:
             found = self._polled(timeout_ms)
         except UnreachableError as error:
             if not isinstance(error.__cause__, LogTruncationError):
+                self._note_failure(error.__cause__)
                 raise
             kept = error.__cause__.divergent_offsets
             self.truncated |= {place.partition: 0 if at is None else at.offset for place, at in kept.items()}
             # All of them: what was fetched of the others has passed their positions.
             self.park()
             return []
+        except Exception as error:
+            # Where, but not the error's own text, which might quote what was read.
+            where = "".join(traceback.format_tb(error.__traceback__))
+            log.error("Kafka's client fails in a way that nobody foresaw; a new one goes on:\n%s", where)  # noqa: TRY400
+            self._give_up()
+            raise UnreachableError(f"Kafka's client failed ({type(error).__name__}), and a new one goes on") from error
+        self._failures = 0
         for some in found:
             self._next[some.partition] = some.end
+        self.park(self.unread)
         return found
 
+    def _note_failure(self, cause: BaseException | None) -> None:
+        if isinstance(cause, CorruptRecordError):
+            return  # it is the batch's fault, and passes or is passed
+        self._failures += 1
+        if self._failures >= FAILURES and self._consumer is not None:
+            self._give_up()
+
     def _polled(self, timeout_ms: int) -> list[Fetched]:
+        if self._consumer is None:
+            self._open()
         with self._connections.reached():
             polled = self._consumer.poll(timeout_ms=timeout_ms)
             self._note_rebalances()
@@ -119,20 +187,50 @@ class InputLog:
         while self._rebalances.events:
             assigned, partition = self._rebalances.events.popleft()
             self._next.pop(partition, None)
+            self.unread.pop(partition, None)
             (self.waiting.add if assigned else self.waiting.discard)(partition)
 
-    def _fetched(self, partition: int, records: Sequence[Any]) -> Fetched | None:
+    def _fetched(self, partition: int, records: Sequence[Record]) -> Fetched | None:
         start = self._next.get(partition)
         if start is None:
+            return None
+        last, end = records[-1].value, records[-1].offset + 1
+        if isinstance(last, Unreadable):
+            end = last.end
+            if last.lost:
+                self.unread[partition] = last
+                records, end = records[:-1], last.first
+        if self._stamped_by_brokers and (unstamped := first_run(records)) is not None:
+            begin, behind = unstamped
+            self.unread.pop(partition, None)  # what lies behind is fetched once more
+            if begin == 0:
+                self._pass_unstamped(partition, records[behind - 1].offset + 1)
+                return None
+            # What lies before them counts; they are fetched once more.
+            self._consumer.seek(TopicPartition(self._topic, partition), records[begin].offset)
+            records, end = records[:begin], records[begin - 1].offset + 1
+        if end <= start:
             return None
         return Fetched(
             partition,
             start,
-            records[-1].offset + 1,
+            end,
             [record.value for record in records],
             [record.timestamp for record in records],
             [record.offset for record in records],
         )
+
+    def _pass_unstamped(self, partition: int, end: int) -> None:
+        """Have reading go on behind records whose slot nobody can tell: visits that are lost."""
+        log.error(
+            "records below offset %d of %s-%d carry their producers' time, so they cannot be counted: expected "
+            "message.timestamp.type=LogAppendTime; see who changed it",
+            end,
+            self._topic,
+            partition,
+        )
+        self.truncated[partition] = end
+        self.park([partition])
 
     def _passed(self, partition: int) -> Fetched | None:
         """What lies between the last record and the position: control records and aborted ones, nothing to read."""
@@ -175,6 +273,10 @@ class InputLog:
             found = self._consumer.offsets_for_times({place: max(0, instant // 1_000)}, timeout_ms=TIMEOUT_MS)
         return None if found[place] is None else int(found[place].offset)
 
+    def committed(self) -> Mapping[int, Committed]:
+        """By partition, what the service's groups have committed, of any configuration; asked of the brokers now."""
+        return committed(self._connections, self._service, self._topic, self._topic_id)
+
     def lag(self) -> dict[int, int]:
         """Records between the position and the high watermark, by partition, as of the last fetch."""
         lags = {}
@@ -185,23 +287,33 @@ class InputLog:
         return lags
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Tell Kafka how far we are, for lag tools; a failure is of no consequence, progress is in the windows."""
-        places = {TopicPartition(self._topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+        """Tell Kafka how far we are, for lag tools and for later groups; where to go on is in the windows."""
+        places = self._committing(offsets)
         if places:
             self._consumer.commit_async(places)
 
     def close(self, offsets: Mapping[int, int]) -> None:
         """Leave the group, after a last commit that may fail."""
-        places = {TopicPartition(self._topic, p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
-        closer = threading.Thread(target=self._close, args=(places,), daemon=True)
+        if self._consumer is None:
+            return
+        places = self._committing(offsets)
+        closer = threading.Thread(target=self._close, args=(self._consumer, places), daemon=True)
         closer.start()
         closer.join(TIMEOUT_MS / 1_000)
 
-    def _close(self, places: Mapping[Any, Any]) -> None:
+    def _committing(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
+        return {
+            TopicPartition(self._topic, partition): OffsetAndMetadata(offset, self._topic_id, -1)
+            for partition, offset in offsets.items()
+        }
+
+    @staticmethod
+    def _close(consumer: Any, places: Mapping[Any, Any]) -> None:
         try:
             if places:
-                self._consumer.commit(dict(places), timeout_ms=2_000)
+                consumer.commit(dict(places), timeout_ms=2_000)
         except KafkaError:
             pass  # progress is in the windows; Kafka's copy only serves lag tools
         finally:
-            self._consumer.close(autocommit=False, timeout_ms=5_000)
+            with suppress(Exception):  # nothing that a consumer does as it goes matters any more
+                consumer.close(autocommit=False, timeout_ms=5_000)

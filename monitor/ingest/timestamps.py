@@ -17,6 +17,9 @@ from monitor.times import SECOND, parse_instant
 _HEAD: Final = len("2026-11-20T08:15:00")
 _PACKED: Final = np.dtype([("date", "<u8"), ("time", "<u8"), ("second", "<u4"), ("end", "u1")])
 _NEWLINE: Final = ord("\n")
+_LONGEST_TAIL: Final = len(".123456789012345678+00:00")
+"""What is longer is no time; and what is kept here must be bounded in bytes."""
+
 _DAY_ZERO: Final = "1970-01-02T00:00:00"
 
 
@@ -97,9 +100,13 @@ def _fixed(joined: bytes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return instants, fits
 
 
-@lru_cache(maxsize=4096)
 def _tail(text: str) -> int | None:
     """What follows the seconds, a fraction and an offset, as a duration to add; None if it is neither."""
+    return None if len(text) > _LONGEST_TAIL else _known_tail(text)
+
+
+@lru_cache(maxsize=4096)
+def _known_tail(text: str) -> int | None:
     try:
         return parse_instant(_DAY_ZERO + text) - parse_instant(_DAY_ZERO + "Z")
     except TimeError:

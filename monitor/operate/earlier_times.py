@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Final, Literal
 
-from monitor.release.state import LedgerState, later
+from monitor.release.state import Spent, later
 from monitor.scheme import Scheme, Timed
 
 _NEVER: Final = -(2**62)
@@ -24,12 +24,14 @@ _Asking = tuple[Literal["at_times", "hot_spots"], str]  # a monitor's kind and n
 class EarlierTimes:
     """The designated times that were answered about, against what the configuration's worst case holds for each.
 
-    `period` is the configured one in microseconds; without it what was paid counts for as long as the ledger tells it.
+    Args:
+        scheme: what is watched. Without a period what was paid counts for as long as the ledger tells it.
+        states: what each partition tells.
     """
 
-    def __init__(self, scheme: Scheme, states: Sequence[LedgerState], period: int | None) -> None:
+    def __init__(self, scheme: Scheme, states: Sequence[Spent]) -> None:
         self._scheme = scheme
-        self._period = _EVER if period is None else period
+        self._period = scheme.period or _EVER
         self._monitors: dict[_Asking, Timed] = {
             **{("at_times", monitor.name): monitor for monitor in scheme.at_times},
             **{("hot_spots", monitor.name): monitor for monitor in scheme.hot_spots},

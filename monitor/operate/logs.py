@@ -1,4 +1,4 @@
-"""Logs: one line an event, on standard error. They hold neither person ids nor counts, whatever their level."""
+"""Logs: one line an event, on standard error. They hold neither person ids nor what a place counted."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Prometheus metrics (interface, section 5). Never a person, never an exact count of a location in a label or value."""
+"""Prometheus metrics (interface, section 5): totals, for operators. No label names a person or a location.
+
+Totals are exact: where one location alone is watched, the applied visits are that location's. Operators are trusted.
+"""
 
 from __future__ import annotations
 
-from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -26,9 +28,14 @@ class Metrics:
         PlatformCollector(registry=self.registry)
         self._visits = self._counter("visits", "Visits by fate, at least once", "fate")
         self._records = self._counter("records", "Records read from the input topic, at least once")
-        self._dead_letters = self._counter("dead_letters", "Dead letters by reason, at least once", "reason")
+        self._dead_letters = self._counter(
+            "dead_letters", "Refused visits and records by reason, at least once", "reason"
+        )
         self._ticks = self._counter("ticks", "Ticks by monitor and outcome", "monitor", "outcome")
         self._answers = self._counter("answers", "Published answers by monitor and status", "monitor", "status")
+        self._several_places = self._counter(
+            "people_at_several_places", "Times that a person was reported at more than one place at a designated time"
+        )
         self._recoveries = self._counter("recoveries", "Recoveries by cause", "cause")
         self._lag = Gauge(
             "consumer_lag_records",
@@ -58,12 +65,12 @@ class Metrics:
     def _histogram(self, name: str, text: str) -> Histogram:
         return Histogram(name, text, namespace=PREFIX, registry=self.registry, buckets=_BUCKETS)
 
-    def batch(self, records: int, fates: Mapping[str, int], reasons: Sequence[str], seconds: float) -> None:
+    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         """Count a batch that was written to the windows."""
         self._records.inc(records)
         for fate, count in fates.items():
             self._visits.labels(fate).inc(count)
-        for reason, count in Tally(reasons).items():
+        for reason, count in reasons.items():
             self._dead_letters.labels(reason).inc(count)
         self._batch_seconds.observe(seconds)
 
@@ -72,6 +79,10 @@ class Metrics:
         self._lag.clear()
         for partition, behind in records.items():
             self._lag.labels(str(partition)).set(behind)
+
+    def several_places(self, people: int) -> None:
+        """Count people who were found to be reported at more than one place at a designated time."""
+        self._several_places.inc(people)
 
     def recovery(self, cause: str) -> None:
         """Count a recovery."""

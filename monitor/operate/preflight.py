@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Final
 
 from monitor.connections import KafkaConnections
-from monitor.errors import LedgerError, PeriodError
-from monitor.operate.earlier_times import EarlierTimes
+from monitor.errors import LedgerError, TopicError
+from monitor.operate.account import Account
 from monitor.operate.topics import FoundTopic, TopicNeeds, checked, risks
-from monitor.privacy.epsilon import format_epsilon
-from monitor.privacy.over_time import OverTimeRule, extended
-from monitor.privacy.payments import Holding, ends, fits_at, total_excess
+from monitor.privacy.over_time import OverTimeRule, extended, running
 from monitor.release.ledger import first_offset, read_partition
 from monitor.release.state import LedgerState, Terms
+from monitor.release.survey import Survey
 from monitor.scheme import Scheme
-from monitor.times import format_instant
+from monitor.sizes import place_bytes
 
 log = logging.getLogger(__name__)
+
+NO_CLOCK: Final = 2**62
+"""An instant after all others, where no clock is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found: the topics by name, the ledger's terms, and the state of each of its Q partitions."""
+    """What was found: the topics by name, the ledger's terms, and the state of each of its Q partitions.
+
+    `survey` reads on from there.
+    """
 
     topics: Mapping[str, FoundTopic]
     terms: Terms
     states: tuple[LedgerState, ...]
+    survey: Survey
 
 
-def look(connections: KafkaConnections, scheme: Scheme, wanted: Sequence[TopicNeeds], ledger_topic: str) -> Found:
-    """Check the topics and read the ledger.
+def look(
+    connections: KafkaConnections,
+    scheme: Scheme,
+    wanted: Sequence[TopicNeeds],
+    ledger_topic: str,
+    now: Callable[[], int] = lambda: NO_CLOCK,
+) -> Found:
+    """Check the topics and read the ledger. `now`: the present instant, by a clock that is not ahead.
 
     Raises:
         TopicError: a topic is missing or has the wrong settings.
@@ -44,14 +56,17 @@ def look(connections: KafkaConnections, scheme: Scheme, wanted: Sequence[TopicNe
     topics = checked(connections, wanted)
     for warning in risks(wanted, topics):
         log.warning("%s", warning)
-    states = surveyed(connections, scheme, ledger_topic, topics[ledger_topic].partitions)
+    survey = Survey(connections, scheme, ledger_topic, topics[ledger_topic].partitions, now)
+    survey.refresh()
+    states = survey.states
     queues = pinned(states, ledger_topic) or 1
     terms = [
         initialised(state, connections, ledger_topic, partition, scheme)
         for partition, state in enumerate(states[:queues])
     ]
     require_shards(scheme, queues)
-    return Found(topics, terms[0], tuple(states[:queues]))
+    require_room(scheme, states[:queues], ledger_topic, topics[ledger_topic].settings)
+    return Found(topics, terms[0], states[:queues], survey)
 
 
 def surveyed(connections: KafkaConnections, scheme: Scheme, topic: str, partitions: int) -> list[LedgerState]:
@@ -99,13 +114,37 @@ def require_shards(scheme: Scheme, queues: int) -> None:
     )
 
 
-def survey(connections: KafkaConnections, scheme: Scheme, topic: str, partition: int) -> LedgerState:
-    """The state that one ledger partition holds now, read without taking it over."""
+def require_room(scheme: Scheme, states: Sequence[LedgerState], topic: str, settings: Mapping[str, str]) -> None:
+    """See that each place's record fits the topic, with the answers of earlier configurations that it repeats.
+
+    Raises:
+        TopicError: with the size that would do.
+    """
+    rules, key = _rules(scheme), "max.message.bytes"
+    held = (
+        place_bytes(rule, (mark.epsilon for mark in running(extended(rule, state.marks_of(*place)), last)))
+        for state in states
+        for last in (state.last_tick or 0,)
+        for place in state.marks
+        for rule in (rules.get(place),)
+        if rule is not None
+    )
+    largest = max(held, default=0)
+    if largest > int(settings[key]):
+        raise TopicError(
+            f"kafka.topics.alerts is {topic!r}, whose {key} is {settings[key]}: expected at least {largest}, because "
+            "a record repeats the answers that still count, those of earlier configurations too; change it with "
+            f"`kafka-configs.sh --alter --topic {topic} --add-config {key}={largest}`"
+        )
+
+
+def survey(
+    connections: KafkaConnections, scheme: Scheme, topic: str, partition: int, now: int = NO_CLOCK
+) -> LedgerState:
+    """The state that one ledger partition holds now (an instant), read without taking it over."""
     state = LedgerState()
     for offset, record in read_partition(connections, topic, partition):
-        if state.records == 0 and offset > 0:
-            state.expired_until = record.timestamp_ms * 1_000
-        state.fold(record, scheme.slots)
+        state.read(offset, record, scheme.slots, now)
     return state
 
 
@@ -129,41 +168,21 @@ def initialised(state: LedgerState, connections: KafkaConnections, topic: str, p
     return state.terms
 
 
-def check_marks(
-    scheme: Scheme,
-    states: Sequence[LedgerState],
-    stated: Fraction,
-    worst: Fraction,
-    tick: int,
-    period: int | None = None,
-) -> None:
+def check_marks(scheme: Scheme, states: Sequence[LedgerState], stated: Fraction, worst: Fraction, tick: int) -> None:
     """Refuse a configuration that, together with what was published before, may charge more than it states (section 6).
 
-    `stated` is what one person may pay in the period, `worst` the configuration's own worst case; `states` those of all
-    partitions. `period` in microseconds; without it, answers about designated times count for as long as the ledger
-    tells of them.
+    Args:
+        scheme: what is watched.
+        states: what each of the ledger's partitions holds.
+        stated: what one person may pay in a period.
+        worst: what they may pay at most by the configuration alone.
+        tick: the first one that may yet be decided.
 
     Raises:
         PeriodError: with the sum, and the time at which it would fit.
     """
-    rules = _rules(scheme)
-    holdings = [_holding(rules.get(key), state, key) for state in states for key in state.marks]
-    times = EarlierTimes(scheme, states, period)
-
-    def excess_at(moment: int) -> Fraction:
-        return total_excess(holdings, moment) + times.excess(moment)
-
-    excess = excess_at(tick)
-    if worst + excess <= stated:
-        return
-    fits = fits_at(stated - worst, excess_at, ends(holdings).union(times.changes()), tick)
-    when = "" if fits is None else f". It would fit from {format_instant(scheme.slots.start(fits))} on"
-    raise PeriodError(
-        f"privacy.epsilon is {format_epsilon(stated)}, and one person may pay {format_epsilon(worst)} under this "
-        f"configuration and {format_epsilon(excess)} more by answers that were published under an earlier one: "
-        f"{format_epsilon(worst)} + {format_epsilon(excess)} = {format_epsilon(worst + excess)}, which is "
-        f"{format_epsilon(worst + excess - stated)} too much. Keep the earlier configuration, or state more{when}"
-    )
+    spent = {partition: state.spent() for partition, state in enumerate(states)}
+    Account(scheme, worst, spent).require(stated, tick)
 
 
 def _rules(scheme: Scheme) -> dict[tuple[str, str], OverTimeRule]:
@@ -172,10 +191,3 @@ def _rules(scheme: Scheme) -> dict[tuple[str, str], OverTimeRule]:
         for monitor in scheme.over_time
         for row, rule in zip(monitor.rows, monitor.rules, strict=True)
     }
-
-
-def _holding(rule: OverTimeRule | None, state: LedgerState, key: tuple[Any, Any]) -> Holding:
-    marks = state.marks_of(*key)
-    if rule is None:
-        return Holding(Fraction(0), marks)
-    return Holding(rule.epsilon, extended(rule, marks))

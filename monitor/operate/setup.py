@@ -15,8 +15,9 @@ from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import ledger_record
 from monitor.errors import FailedError, LedgerError
 from monitor.failpoints import passing
+from monitor.groups import known_groups
 from monitor.operate.preflight import pinned, require_shards, surveyed
-from monitor.operate.topics import TopicNeeds, checked, create, groups_that_ran
+from monitor.operate.topics import TopicNeeds, checked, create, existing
 from monitor.release.ledger import Record, Writer, first_offset
 from monitor.release.state import LedgerState
 from monitor.scheme import Scheme
@@ -56,7 +57,6 @@ def set_up(
     connections: KafkaConnections,
     scheme: Scheme,
     wanted: Sequence[TopicNeeds],
-    groups: Sequence[str],
     beginning: Beginning,
     now: int,
     replication_factor: int | None = None,
@@ -64,22 +64,26 @@ def set_up(
 ) -> Made:
     """Make what is missing. Running it again changes nothing, or finishes what was interrupted.
 
-    `wanted` are the needs of (visits, alerts, dead letters), `groups` the service's consumer groups,
-    `lost_by` an instant by which a lost ledger was lost (`loss_dated`; `now` without it).
+    `wanted` are the needs of (visits, alerts, dead letters), `lost_by` an instant by which a lost ledger was lost
+    (`loss_dated`; `now` without it).
 
     Raises:
-        LedgerError: the ledger is empty although the groups ran before, and nobody said which it is; or it is another
-            service's.
-        TopicError: a topic that was there has the wrong settings.
+        LedgerError: the ledger is empty although groups of the service ran before, and nobody said which it is; or it
+            is another service's; or the shards do not go with its partitions, and then nothing was made.
+        TopicError: a topic that was there has the wrong settings; nothing was made.
         UnreachableError: the brokers can't be used.
     """
-    ran = groups_that_ran(connections, groups)
+    ran = known_groups(connections, scheme.name)
+    ledger = wanted[1].topic
+    # Before anything is made: what can't be begun should leave nothing behind.
+    before = existing(connections, wanted)
+    known = surveyed(connections, scheme, ledger, before[ledger].partitions) if ledger in before else None
+    require_shards(scheme, _queues(known, ledger) if known else wanted[1].partitions)
     topics = create(connections, wanted, replication_factor)
     passing("setup.topics_made")
     found = checked(connections, wanted)
-    ledger = wanted[1].topic
-    there = surveyed(connections, scheme, ledger, found[ledger].partitions)
-    queues = pinned(there, ledger) or len(there)
+    there = known or surveyed(connections, scheme, ledger, found[ledger].partitions)
+    queues = _queues(there, ledger)
     require_shards(scheme, queues)
     states = there[:queues]
     for state in states:
@@ -91,7 +95,13 @@ def set_up(
     lost_at = _lost_at(beginning, ran, _begun(connections, ledger, states), ledger, lost_by or now)
     for partition in empty:
         record = ledger_record(
-            source=scheme.name, service=scheme.name, partitions=queues, lost_at=lost_at, partition=partition, at=now
+            source=scheme.name,
+            service=scheme.name,
+            partitions=queues,
+            lost_at=lost_at,
+            partition=partition,
+            at=now,
+            input_topic_id=found[wanted[0].topic].topic_id,
         )
         writer = Writer(connections, ledger, found[ledger].topic_id, partition)
         try:
@@ -100,6 +110,11 @@ def set_up(
             writer.close()
         passing("setup.begun")
     return Made(tuple(topics), tuple(empty), lost_at)
+
+
+def _queues(states: Sequence[LedgerState], ledger: str) -> int:
+    """Over how many partitions the ledger is, or will be, spread: all that there are, before it has begun."""
+    return pinned(states, ledger) or len(states)
 
 
 def redis_time(scheme: Scheme, address: RedisAddress) -> int:

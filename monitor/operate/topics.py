@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-import msgspec
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import TopicAuthorizationFailedError, for_code
 
@@ -15,12 +15,13 @@ from monitor.connections import KafkaConnections
 from monitor.errors import TopicError
 from monitor.release.ledger import BATCH_BYTES
 from monitor.scheme import Scheme
+from monitor.sizes import largest_record, shards_that_fit
 from monitor.times import DAY, MILLISECOND, format_duration
 
 FOREVER: Final = "-1"
+MESSAGE_BYTES: Final = "max.message.bytes"
 _LONGEST: Final = str(2**63 - 1)
-_ANSWER_OVERHEAD_BYTES: Final = 1_024
-_LOCATION_BYTES: Final = 60
+BROKERS_TAKE: Final = 1_000_000
 LEAST_MESSAGE_BYTES: Final = 2 * BATCH_BYTES
 LEAST_REPLICAS: Final = 2
 """How many disks must hold what was acknowledged."""
@@ -102,7 +103,8 @@ def needs(scheme: Scheme, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, .
         _exactly("message.timestamp.type", "LogAppendTime", "a visit's fate depends on the broker's timestamp"),
         _retention(memory, "windows and horizons are read again from it"),
     )
-    alerts = (_retention((max(scheme.reach, scheme.longest_horizon) + 2) * slot, "what is spent is read from it"),)
+    spent = (scheme.lookback + scheme.ahead + scheme.period_slots) * slot
+    alerts = (_retention(spent, "what one person may have paid within a period is read from it"),)
     size = (_message_bytes(scheme),)
     topics, partitions = kafka.topics, kafka.partitions
     return (
@@ -126,14 +128,11 @@ def needs(scheme: Scheme, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, .
 
 def _message_bytes(scheme: Scheme) -> Setting:
     """The largest answer must fit one record: a shard all of whose locations are noisy, or the longest hot spots."""
-    sizes = [len(msgspec.json.encode(location)) + _LOCATION_BYTES for location in scheme.registry.ids]
-    shards = [sum(sizes[row] for row in rows) for rows in scheme.registry.by_shard]
-    longest = max((monitor.top for monitor in scheme.hot_spots), default=0)
-    largest = max(*shards, sum(sorted(sizes, reverse=True)[:longest])) + _ANSWER_OVERHEAD_BYTES
+    largest = largest_record(scheme)
     least = max(largest, LEAST_MESSAGE_BYTES)
-    enough = -(-sum(sizes) // (1_000_000 - _ANSWER_OVERHEAD_BYTES))
-    why = f"the largest answer may have {largest} bytes; a shard's would fit 1 MB with {max(enough, 1)} shards"
-    return _at_least("max.message.bytes", least, max(least, 1_048_588), why, f"at least {least}")
+    enough = shards_that_fit(scheme, BROKERS_TAKE)
+    why = f"the largest answer may have {largest} bytes; a shard's would fit 1 MB with {enough} shards"
+    return _at_least(MESSAGE_BYTES, least, max(least, 1_048_588), why, f"at least {least}")
 
 
 def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
@@ -214,12 +213,26 @@ def checked(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict
         TopicError: with everything that is wrong with any of them.
         UnreachableError: the brokers can't tell.
     """
-    with connections.reached():
-        admin = connections.admin()
-        try:
-            found = describe(admin, [need.topic for need in wanted])
-        finally:
-            admin.close()
+    return _right(wanted, _found(connections, wanted))
+
+
+def existing(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
+    """The topics that are there, by name, all with the right settings; others are left out.
+
+    Raises:
+        TopicError: with everything that is wrong with any that is there.
+        UnreachableError: the brokers can't tell.
+    """
+    found = _found(connections, wanted)
+    return _right([need for need in wanted if need.topic in found], found)
+
+
+def _found(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
+    with connections.reached(), closing(connections.admin()) as admin:
+        return describe(admin, [need.topic for need in wanted])
+
+
+def _right(wanted: Sequence[TopicNeeds], found: dict[str, FoundTopic]) -> dict[str, FoundTopic]:
     wrong = [problem for need in wanted for problem in problems(need, found.get(need.topic))]
     if wrong:
         raise TopicError("\n".join(wrong))
@@ -257,14 +270,3 @@ def _configs(need: TopicNeeds, replication_factor: int | None) -> dict[str, str]
     if need.durable and replication_factor is not None and replication_factor >= _SPARE:
         configs[_IN_SYNC] = str(LEAST_REPLICAS)
     return configs
-
-
-def groups_that_ran(connections: KafkaConnections, groups: Sequence[str]) -> list[str]:
-    """Which of these consumer groups the brokers know."""
-    with connections.reached():
-        admin = connections.admin()
-        try:
-            known = {str(group.get("group_id")) for group in admin.list_groups()}
-        finally:
-            admin.close()
-    return [group for group in groups if group in known]

@@ -16,7 +16,9 @@ LARGEST: Final = Fraction(10**12)
 """The largest ε: far beyond any use, so that a slip of the pen is not taken for a promise."""
 
 _LONGEST = 40
+_LONGEST_WRITTEN: Final = 400  # a share of an ε of 40 characters, by weights and answers of up to 13 digits each
 _WRITTEN = re.compile(r"(?P<whole>[0-9]+)(?:\.(?P<decimals>[0-9]+)|/(?P<denominator>[0-9]+))?")
+_RECORDED = re.compile(r"[1-9][0-9]*(?:/[1-9][0-9]*)?", re.ASCII)
 _HOW = 'write an integer (1) or a quoted decimal or fraction ("0.5", "1/2")'
 
 
@@ -46,8 +48,24 @@ def require_drawable(epsilon: Fraction, meaning: str) -> None:
 
 
 def format_epsilon(epsilon: Fraction) -> str:
-    """Write an ε as in the records: reduced, "1/2" or "3". `parse_epsilon` reads it back."""
+    """Write an ε as in the records: reduced, "1/2" or "3". `parse_recorded` reads it back."""
     return str(epsilon)
+
+
+def parse_recorded(text: str) -> Fraction:
+    """Read an ε of a record, as `format_epsilon` writes it.
+
+    It may be longer than a configured one: a share by weights has the digits of all of them.
+
+    Raises:
+        EpsilonError: it is not written so, or is out of range.
+    """
+    if len(text) > _LONGEST_WRITTEN or _RECORDED.fullmatch(text) is None:
+        raise EpsilonError(f"ε is {_shown(text)}: expected a whole number or a fraction of whole numbers above 0.")
+    exact = Fraction(text)
+    if not SMALLEST <= exact <= LARGEST:
+        raise EpsilonError(f"ε is {_shown(text)}: expected a number from 1/{SMALLEST.denominator} to {LARGEST}.")
+    return exact
 
 
 def _read(text: str) -> Fraction:

@@ -7,6 +7,7 @@ the marks that run. When a location is paused depends on published answers and t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -104,7 +105,11 @@ def extended(rule: OverTimeRule, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
 
     After a change pass every mark of the last W + F ticks, also those that had run out under the old window.
     """
-    return tuple(replace(mark, until=max(mark.until, mark.last_stamp + rule.reach - 1)) for mark in marks)
+    return tuple(_lengthened(mark, mark.last_stamp + rule.reach - 1) for mark in marks)
+
+
+def _lengthened(mark: Mark, until: int) -> Mark:
+    return mark if mark.until >= until else replace(mark, until=until)
 
 
 def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> bool:
@@ -119,10 +124,15 @@ def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick
 
 def resumes_at(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> int:
     """The first tick after `tick` at which the location may answer, if nothing is published until then."""
-    ends = {mark.until + 1 for mark in extended(rule, marks)} | {tick + 1}
-    if lost_tick is not None:
-        ends.add(lost_tick + rule.reach)
-    return min(end for end in ends if end > tick and may_answer(rule, marks, end, lost_tick))
+    first = tick + 1 if lost_tick is None else max(tick + 1, lost_tick + rule.reach)
+    run = running(extended(rule, marks), first)
+    spent, allowed = _spent(run), rule.epsilon - rule.answer_epsilon
+    for mark in sorted(run, key=lambda each: each.until):
+        if spent <= allowed:
+            break
+        spent -= mark.epsilon
+        first = mark.until + 1
+    return first
 
 
 def step(
@@ -165,4 +175,5 @@ def p_value(epsilon: Fraction, threshold: int, noisy_count: int) -> float:
 
 
 def _spent(marks: Iterable[Mark]) -> Fraction:
-    return sum((mark.epsilon for mark in marks), Fraction(0))
+    equal = Counter(mark.epsilon for mark in marks)
+    return sum((epsilon * times for epsilon, times in equal.items()), Fraction(0))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kafka import OffsetSpec, TopicPartition
 from kafka.errors import KafkaError, for_code
@@ -14,6 +16,8 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from monitor.connections import KafkaConnections
 from monitor.errors import InputChangedError, UnreachableError
 from monitor.release.ledger import require_same
+
+_T = TypeVar("_T")
 
 ATTEMPTS: Final = 3
 _DEBUGGING: Final = (
@@ -49,7 +53,8 @@ class InputTopic:
         self._topic = topic
         self._topic_id = topic_id
         self._ledger = ledger
-        self._lock = threading.Lock()
+        self._lock, self._making = threading.Lock(), threading.Lock()
+        self._failed = (-math.inf, "")
         self._made: Any = None
         self._leaders: Mapping[int, _Leader] = {}
         self._barriers: tuple[int, Mapping[int, int]] | None = None
@@ -57,9 +62,24 @@ class InputTopic:
 
     @property
     def _admin(self) -> Any:
-        if self._made is None:
-            self._made = self._connections.admin()
-        return self._made
+        with self._making:
+            if self._made is None:
+                self._made = self._connections.admin()
+            return self._made
+
+    def _together(self, ask: Callable[[], _T]) -> _T:
+        """Ask one after the other; whoever waited while another one's question failed does not wait for that again."""
+        began = time.monotonic()
+        with self._lock:
+            failed_at, why = self._failed
+            if failed_at >= began:
+                raise UnreachableError(why)
+            try:
+                with self._connections.reached():
+                    return ask()
+            except UnreachableError as error:
+                self._failed = time.monotonic(), str(error)
+                raise
 
     def expect(self, partitions: int) -> None:
         """Note that the input is known to have had so many partitions: a listing with fewer is not believed."""
@@ -68,42 +88,52 @@ class InputTopic:
 
     def barrier_of(self, tick: int) -> Mapping[int, int]:
         """The barrier of a tick that has closed, asked once: it may be that of any moment since then."""
-        with self._lock:
+
+        def ask() -> Mapping[int, int]:
             if self._barriers is None or self._barriers[0] != tick:
                 self._barriers = tick, self._barrier()
             return self._barriers[1]
 
+        return self._together(ask)
+
     def barrier(self) -> Mapping[int, int]:
         """The log end by partition, of all partitions that there are now."""
-        with self._lock:
-            return self._barrier()
+        return self._together(self._barrier)
 
     def _barrier(self) -> Mapping[int, int]:
         """The topic is described after its ends were listed, and was described before (at the tick before this one).
 
         An id that stood on both sides is the id of what was listed, the partitions are all, and who led them leads.
         """
-        with self._connections.reached():
-            for _ in range(ATTEMPTS):
-                known = self._leaders or self._described()
+        why = "they change faster than they can be listed"
+        for _ in range(ATTEMPTS):
+            known = self._leaders or self._described()
+            try:
                 ends = self._ends(known)
-                self._leaders = self._described()
-                if ends is not None and self._leaders == known:
-                    return ends
-        raise UnreachableError(
-            f"the partitions of {self._topic}, or their leaders, change faster than they can be listed"
-        )
+            except KafkaError as error:
+                self._leaders = self._described()  # says so if the topic is gone, or came back with fewer partitions
+                if not error.retriable:
+                    raise
+                why = str(error)
+                continue
+            self._leaders = self._described()
+            if self._leaders == known:
+                return ends
+        raise UnreachableError(f"the leaders of {self._topic} can't tell the ends of its partitions: {why}")
 
     def require_same(self) -> None:
         """See that both topics are still those with the known ids."""
-        with self._lock, self._connections.reached():
+
+        def ask() -> None:
             self._leaders = self._described()
+
+        self._together(ask)
 
     def newest(self, partitions: int) -> Mapping[int, int]:
         """By output partition, the latest timestamp of its records (an instant); those without records are left out."""
         topic = self._ledger[0]
         wanted = {TopicPartition(topic, partition): OffsetSpec.MAX_TIMESTAMP for partition in range(partitions)}
-        with self._lock, self._connections.reached():
+        with self._connections.reached():
             found = self._admin.list_partition_offsets(wanted)
         return {place.partition: told.timestamp * 1_000 for place, told in found.items() if told.timestamp >= 0}
 
@@ -129,15 +159,9 @@ class InputTopic:
         self.most = len(listed)
         return listed
 
-    def _ends(self, leaders: Mapping[int, _Leader]) -> dict[int, int] | None:
-        """The log end by partition, as its leader tells; None if one of them leads no longer."""
-        try:
-            return dict(self._admin._manager.run(self._ask, leaders))  # noqa: SLF001  # kafka-python asks for no log end
-        except KafkaError as error:
-            self._described()  # says so if the topic is gone, or came back with fewer partitions
-            if error.retriable:
-                return None
-            raise
+    def _ends(self, leaders: Mapping[int, _Leader]) -> dict[int, int]:
+        """The log end by partition, as its leader tells."""
+        return dict(self._admin._manager.run(self._ask, leaders))  # noqa: SLF001  # kafka-python asks for no log end
 
     async def _ask(self, leaders: Mapping[int, _Leader]) -> list[tuple[int, int]]:
         ends = []

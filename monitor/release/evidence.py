@@ -66,7 +66,6 @@ class EvidenceReader:
         if self._stop.is_set():
             return None
         if not (self._closed or parts.store_clock.reached(self._closes())):
-            log.error("tick %d has not closed by the store's clock, as far as it is known: nothing is said", self._tick)
             return None
         if self._barrier is None:
             parts.input_topic.require_same()

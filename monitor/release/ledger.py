@@ -30,8 +30,11 @@ _FENCES: Final = (ProducerFencedError, InvalidProducerEpochError)
 
 READ_TIMEOUT_SECONDS: Final = 30.0
 POLL_MS: Final = 50
-SEND_TIMEOUT_SECONDS: Final = 45.0
-FLUSH_SECONDS: Final = 30.0
+# A broker that is gone must be given up within a slot, and what it leaves open be taken over. What is sent takes longer
+# the more it is.
+ACKNOWLEDGED_SECONDS: Final = 6.0
+RECORDS_PER_SECOND: Final = 20_000
+BEGIN_SECONDS: Final = 11.0  # the client itself waits 10 s for its transactional id
 TRANSACTION_TIMEOUT_MS: Final = 30_000
 
 # The topic's max.message.bytes limits whole batches: a batch fits twice into the least that is accepted at start.
@@ -59,25 +62,44 @@ def read_partition(
     Raises:
         UnreachableError: if the brokers fail, or nothing comes for 30 s.
     """
-    place = TopicPartition(topic, partition)
+    ends = {} if until is None else {partition: until}
+    for _, offset, record in read_partitions(connections, topic, {partition: start}, ends):
+        yield offset, record
+
+
+def read_partitions(
+    connections: KafkaConnections, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> Iterator[tuple[int, int, Record]]:
+    """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end), read uncommitted.
+
+    Raises:
+        UnreachableError: if the brokers fail, or nothing comes for 30 s.
+    """
+    places = {TopicPartition(topic, partition): start for partition, start in starts.items()}
     consumer = connections.consumer(isolation_level="read_uncommitted", max_partition_fetch_bytes=4 * 1024 * 1024)
     try:
         with connections.reached():
-            consumer.assign([place])
-            first = consumer.beginning_offsets([place])[place]
-            end = consumer.end_offsets([place])[place] if until is None else until
-            consumer.seek(place, max(first, start))
+            consumer.assign(list(places))
+            first = consumer.beginning_offsets(list(places))
+            present = {} if ends.keys() >= starts.keys() else consumer.end_offsets(list(places))
+            end = {place: ends.get(place.partition, present.get(place)) for place in places}
+            for place, start in places.items():
+                consumer.seek(place, max(first[place], start))
             heard = time.monotonic()
-            while consumer.position(place) < end:
+            while waiting := {place for place in places if consumer.position(place) < end[place]}:
+                # Whoever is read to its end is not asked again: what comes now would hide that the others are silent.
+                consumer.pause(*(places.keys() - waiting - consumer.paused()))
                 # The last offset is a transaction's marker: the position passes it on a poll that brings nothing.
                 polled = consumer.poll(timeout_ms=POLL_MS, max_records=5_000)
                 if polled:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > READ_TIMEOUT_SECONDS:
-                    raise UnreachableError(f"{topic}-{partition} cannot be read to its end at offset {end}")
-                for found in polled.get(place, ()):
-                    if found.offset < end:
-                        yield found.offset, _record(found)
+                    silent = ", ".join(f"{topic}-{place.partition} to offset {end[place]}" for place in sorted(waiting))
+                    raise UnreachableError(f"the ledger cannot be read to its end: {silent}")
+                for place in places:
+                    for found in polled.get(place, ()):
+                        if found.offset < end[place]:
+                            yield place.partition, found.offset, _record(found)
     finally:
         consumer.close(autocommit=False)
 
@@ -165,16 +187,17 @@ class Writer:
             batch_size=BATCH_BYTES,
         )
         try:
-            self._run(self._producer.init_transactions)
+            self._run(self._producer.init_transactions, BEGIN_SECONDS)
         except BaseException:
             self.close()
             raise
 
     def append(self, records: Sequence[Record]) -> int:
         """Append records in one transaction, and return the offset of the last (-1 without any)."""
-        return self._run(lambda: self._transaction(records)) if records else -1
+        seconds = ACKNOWLEDGED_SECONDS + len(records) / RECORDS_PER_SECOND
+        return self._run(lambda: self._transaction(records, seconds), seconds) if records else -1
 
-    def _transaction(self, records: Sequence[Record]) -> int:
+    def _transaction(self, records: Sequence[Record], seconds: float) -> int:
         self._producer.begin_transaction()
         passing("ledger.begun")
         sent = [
@@ -188,19 +211,19 @@ class Writer:
             )
             for record in records
         ]
-        self._producer.flush(timeout=FLUSH_SECONDS)
+        self._producer.flush(timeout=seconds)
         passing("ledger.sent")
         self._producer.commit_transaction()
         passing("ledger.committed")
         # All are in the log once the commit is; asking each brings up what was refused.
         return max(int(future.get(timeout=0.001).offset) for future in sent)
 
-    def _run(self, work: Callable[[], _T]) -> _T:
+    def _run(self, work: Callable[[], _T], seconds: float) -> _T:
         try:
-            return _apart(work, f"ledger-{self._partition}").result(SEND_TIMEOUT_SECONDS)
+            return _apart(work, f"ledger-{self._partition}").result(seconds)
         except FutureTimeoutError as error:
             raise UnreachableError(
-                f"no word from Kafka on {self._topic}-{self._partition} for {SEND_TIMEOUT_SECONDS:.0f} s"
+                f"no word from Kafka on {self._topic}-{self._partition} for {seconds:.0f} s"
             ) from error
         except KafkaError as error:
             if _tells_of_a_fence(error):

@@ -30,6 +30,10 @@ class Ownership(Protocol):
     def owned(self) -> frozenset[int]:
         """The partitions."""
 
+    @property
+    def joined(self) -> bool:
+        """Whether it shares the partitions out with others; before, it waits for others to leave."""
+
 
 class ReleaseLoop:
     """Runs the partitions that are owned, each on a thread, so that none holds another up. Used by one thread.
@@ -43,9 +47,12 @@ class ReleaseLoop:
         self._queues = queues
         self._upkeep = Upkeep(parts.scheme, parts.windows)
         self._running: dict[int, _Running] = {}
+        self._leaving: list[_Running] = []
         self._failure: BaseException | None = None
         self._wake = threading.Event()
         self._looked: int | None = None
+        self._was_member = False
+        self._warned: int | None = None
         self._undecided = ""
         self.decided = parts.decided
         self.store_clock = parts.store_clock
@@ -81,18 +88,23 @@ class ReleaseLoop:
             TopicError, LedgerError, PeriodError, EvictionError: everything must be looked at again.
         """
         self._wake = wake
-        while not stop.is_set():
-            wake.clear()
-            if stop.is_set():  # it was set before `wake`, so clearing `wake` can't have hidden it
-                break
-            self.sync()
-            self.look()
-            if not self._stalled():
-                alive(self.trouble)
-            wake.wait(TURN_SECONDS)
+        try:
+            while not stop.is_set():
+                wake.clear()
+                if stop.is_set():  # it was set before `wake`, so clearing `wake` can't have hidden it
+                    break
+                self.sync()
+                self.look()
+                if not self._stalled():
+                    alive(self.trouble)
+                wake.wait(TURN_SECONDS)
+        finally:
+            self._leave()
 
     def sync(self) -> None:
         """Start the partitions that are owned now, and stop the others.
+
+        One that came back while its thread is still leaving is started once that has ended.
 
         Raises:
             MonitorError: what ended a partition's thread: everything must be looked at again.
@@ -101,8 +113,11 @@ class ReleaseLoop:
             raise self._failure
         owned = {partition for partition in self._ownership.owned if partition < self._queues}
         for partition in self._running.keys() - owned:
-            self._running.pop(partition).stop.set()
-        for partition in sorted(owned - self._running.keys()):
+            self._leaving.append(self._running.pop(partition))
+            self._leaving[-1].stop.set()
+        self._leaving = [leaving for leaving in self._leaving if leaving.thread.is_alive()]
+        still_there = {leaving.release.partition for leaving in self._leaving}
+        for partition in sorted(owned - self._running.keys() - still_there):
             self._running[partition] = _Running(PartitionRelease(partition, self._parts, self._upkeep), self._failed)
 
     def _failed(self, error: BaseException) -> None:
@@ -128,15 +143,17 @@ class ReleaseLoop:
         slot = slots.slot_of(clock.now())
         if clock.simulated or slot == self._looked:
             return
-        first = self._looked is None
         try:
             self._parts.input_topic.require_same()
             newest = self._parts.input_topic.newest(self._queues)
         except UnreachableError as error:
-            log.warning("whether all partitions are decided is not known now: %s", error)
+            if self._warned != slot:  # it is asked again at each turn
+                log.warning("whether all partitions are decided is not known now: %s", error)
+            self._warned = slot
             return
         self._looked = slot
-        if not first:  # while an instance starts, others may just have ended
+        was_member, self._was_member = self._was_member, self._ownership.joined
+        if was_member and self._was_member:  # while an instance starts or waits, others decide, or have just ended
             self._note_undecided(newest, slots.as_of(slot - 2))
 
     def _note_undecided(self, newest: Mapping[int, int], as_of: int) -> None:
@@ -150,13 +167,19 @@ class ReleaseLoop:
             )
             log.error("%s", self._undecided)
 
-    def close(self) -> None:
-        """Let go of every partition; a release that is near is waited for."""
+    def _leave(self) -> None:
+        """Tell every partition's thread to end; a release that is near is not given up."""
         for running in self._running.values():
             running.stop.set()
-        for running in self._running.values():
-            running.thread.join(JOIN_SECONDS)
+
+    def close(self) -> None:
+        """Let go of every partition; a release that is near is waited for."""
+        self._leave()
+        deadline = time.monotonic() + JOIN_SECONDS
+        for running in [*self._running.values(), *self._leaving]:
+            running.thread.join(max(0.0, deadline - time.monotonic()))
         self._running.clear()
+        self._leaving.clear()
         self._parts.input_topic.close()
 
 

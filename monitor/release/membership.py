@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kafka import ConsumerRebalanceListener
+from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 
 from monitor.connections import KafkaConnections
 from monitor.errors import FailedError, UnreachableError
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 POLL_MS: Final = 250
 FIRST_BACKOFF_SECONDS: Final = 1.0
 LONGEST_BACKOFF_SECONDS: Final = 8.0
+COMMIT_SECONDS: Final = 60.0
 
 
 class _Ownership(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
@@ -53,7 +55,9 @@ class Membership:
 
     def __init__(self, connections: KafkaConnections, topic: str, group: str, wake: threading.Event) -> None:
         self._connections = connections
+        self._topic = topic
         self._wake = wake
+        self._committed: float | None = None
         self._failure: Exception | None = None
         self._ownership = _Ownership(wake)
         self._consumer = connections.member(group)
@@ -74,6 +78,11 @@ class Membership:
             raise FailedError(f"the release group's member ended: {self._failure!r}") from self._failure
         return self._ownership.owned
 
+    @property
+    def joined(self) -> bool:
+        """Whether it shares the partitions out with others: from the start."""
+        return True
+
     def _run(self) -> None:
         try:
             self._poll()
@@ -88,12 +97,22 @@ class Membership:
             try:
                 with self._connections.reached():
                     self._consumer.poll(timeout_ms=POLL_MS)
+                    self._commit_now_and_then()
             except UnreachableError as error:
                 log.warning("the release group cannot be reached: %s", error)
                 self._stop.wait(pause)
                 pause = min(2 * pause, LONGEST_BACKOFF_SECONDS)
                 continue
             pause = FIRST_BACKOFF_SECONDS
+
+    def _commit_now_and_then(self) -> None:
+        """Commit an offset, which nobody reads: brokers keep a group that has some for days after its last member."""
+        owned = self._ownership.owned
+        if not owned or (self._committed is not None and time.monotonic() - self._committed < COMMIT_SECONDS):
+            return
+        self._committed = time.monotonic()
+        nothing = OffsetAndMetadata(0, "", -1)
+        self._consumer.commit_async({TopicPartition(self._topic, partition): nothing for partition in owned})
 
     def close(self) -> None:
         """Leave the group, so that others take over at once."""

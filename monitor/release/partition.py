@@ -26,11 +26,13 @@ log = logging.getLogger(__name__)
 
 TURN: Final = SECOND  # how long to wait at most before looking around again
 FIRST_BACKOFF_SECONDS: Final = 0.5
-LONGEST_BACKOFF_SECONDS: Final = 8.0
+LONGEST_BACKOFF_SECONDS: Final = 2.0  # a broker that is back must be found within the slot
 RETRY_SECONDS: Final = 0.5  # after a look at a tick that said nothing
 LEAVING: Final = 10 * SECOND  # a release that is no further off is waited for before leaving
 
 _NOBODY: Final = "no instance had taken the partition over"
+_HELD_UP: Final = "this instance was stopped, or held up"
+_TOO_LATE: Final = "the next slot was about to close when its answers could have left"
 
 
 class PartitionRelease:
@@ -52,6 +54,7 @@ class PartitionRelease:
         self._taken_at = 0
         self._reason = _NOBODY
         self._refused: int | None = None
+        self._passed_over: tuple[int, int] | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Take over and decide each tick, until told to stop.
@@ -92,9 +95,13 @@ class PartitionRelease:
                 log.warning("ledger partition %d cannot be taken over yet: %s", self.partition, error)
             self._give_up(f"taking over: {error}")
             return False
+        terms = self.owner.state.terms
+        self._parts.input_topic.expect(0 if terms is None else terms.input_partitions)
         self._taken_at = self._parts.clock.now()
         self.trouble = ""
         self._parts.observer.recovery("takeover")
+        self._parts.observer.lost(self.partition, self._parts.monitors, 0)
+        self._settle_what_was_passed_over(self.owner)
         return True
 
     def _give_up(self, reason: str) -> None:
@@ -106,10 +113,12 @@ class PartitionRelease:
 
     def next_tick(self) -> int:
         """The last closed tick if the ledger may still take it, else the one that closes next."""
-        slot = self._parts.scheme.slots.slot_of(self._parts.clock.now())
+        now = self._parts.clock.now()
+        slot = self._parts.scheme.slots.slot_of(now)
         owner = self.owner
         if owner is None:
             return slot
+        self._taken_at = min(self._taken_at, now)  # the clock may have run ahead then, and have been set right
         owner.turn_back(slot)
         self._note_what_lies_ahead(owner, slot)
         return slot - 1 if owner.may_decide(slot - 1) and not self._too_late(slot - 1) else slot
@@ -118,8 +127,9 @@ class PartitionRelease:
         """A ledger that holds ticks which have not closed was written by a clock that ran ahead: they stand."""
         last = owner.state.last_tick
         if last is None or last < slot:
-            self._refused = None
-            self.trouble = ""
+            if self._refused is not None:
+                self._refused = None
+                self.trouble = ""
             return
         until = format_instant(self._parts.scheme.slots.as_of(last))
         self.trouble = self._reason = (
@@ -159,10 +169,10 @@ class PartitionRelease:
             return scheme.slots.as_of(tick) + scheme.release_delay
         return scheme.slots.as_of(tick + 1) - 2 * scheme.tolerance
 
-    def _too_late(self, tick: int) -> bool:
-        """Whether nothing more can be said of a tick."""
+    def _too_late(self, tick: int, spare: int = 0) -> bool:
+        """Whether nothing more can be said of a tick: the last instant for its answers is past by more than `spare`."""
         clock = self._parts.clock
-        return not clock.simulated and max(clock.now(), self._taken_at) > self._latest(tick)
+        return not clock.simulated and max(clock.now(), self._taken_at) > self._latest(tick) + spare
 
     def tick(self, tick: int, stop: threading.Event) -> bool:
         """Decide a tick at its release time; False if nothing was decided, or the outcome is not known.
@@ -195,22 +205,33 @@ class PartitionRelease:
         try:
             evidence = EvidenceReader(self._parts, tick, owner.questions(tick), due, stop, self._turn).read()
             if evidence is None:
-                self._reason = "the store's clock had not reached the tick's end, as far as it was known"
-                stop.wait(RETRY_SECONDS)
+                self._note_not_closed(tick, stop)
                 return None
             self._upkeep.look()
             passing("tick.read")
             if not self._wait_for_release(due, stop):
                 return None
             passing("tick.released")
-            if self._too_late(tick):
-                self._reason = "the next slot was about to close when its answers could have left"
+            # What is due at the last instant leaves just after it.
+            if self._too_late(tick, self._parts.scheme.tolerance):
+                self._reason = _TOO_LATE
                 return None
             return self._appended(owner, tick, evidence)
         except (UnreachableError, FencedError) as error:
             log.warning("tick %d: ledger partition %d is taken over again: %s", tick, self.partition, error)
             self._give_up(str(error))
             return None
+
+    def _note_not_closed(self, tick: int, stop: threading.Event) -> None:
+        """Nothing can be said yet of a tick that has closed by this machine's clock alone. A stop is no such thing."""
+        if stop.is_set():
+            return
+        as_of = format_instant(self._parts.scheme.slots.as_of(tick))
+        trouble = f"the store's clock has not reached {as_of}, as far as it is known: nothing is said of that tick yet"
+        if self.trouble != trouble:
+            log.error("ledger partition %d: %s", self.partition, trouble)
+        self.trouble = self._reason = trouble
+        stop.wait(RETRY_SECONDS)
 
     def _wait_for_release(self, due: int, stop: threading.Event) -> bool:
         """Wait in turns; False if the clock was set back, or it was told to stop and the release is not near."""
@@ -228,11 +249,18 @@ class PartitionRelease:
 
     def _appended(self, owner: Owner, tick: int, evidence: Evidence) -> Decision:
         before = owner.state.last_tick
+        self._passed_over = None if before is None or tick <= before + 1 else (before + 1, tick - 1)
         decision = owner.decide(tick, evidence)
-        if before is not None and tick > before + 1:
-            self._note_lost(before + 1, tick - 1)
-        self._reason, self.trouble = _NOBODY, ""
+        self._settle_what_was_passed_over(owner)
+        self._reason, self.trouble = _HELD_UP, ""
         return decision
+
+    def _settle_what_was_passed_over(self, owner: Owner) -> None:
+        """Count what the ledger has passed over for certain: whether it did, the outcome of an append may not tell."""
+        passed, last = self._passed_over, owner.state.last_tick
+        self._passed_over = None
+        if passed is not None and last is not None and last > passed[1]:
+            self._note_lost(*passed)
 
     def _note_lost(self, first: int, last: int) -> None:
         """Ticks that the ledger now passes over were decided by nobody: each is counted here once, and nowhere else."""

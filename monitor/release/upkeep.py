@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ log = logging.getLogger(__name__)
 
 TIDY_PER_LOOKBACK: Final = 24
 CHECK_SECONDS: Final = 60.0
+AGAIN_SECONDS: Final = 1.0  # after a look that failed: not each partition's thread waits for the same failure
 
 
 class Upkeep:
@@ -29,20 +31,21 @@ class Upkeep:
         self._scheme = scheme
         self._windows = windows
         self._lock = threading.Lock()
-        self._checked: float | None = None
+        self._next_look = -math.inf
         self._tidied: dict[int, int] = {}
 
     def look(self) -> None:
         """See now and then that the store still evicts nothing: it may be another server since a failover."""
         with self._lock:
-            if self._checked is not None and time.monotonic() - self._checked < CHECK_SECONDS:
+            if time.monotonic() < self._next_look:
                 return
+            pause = CHECK_SECONDS
             try:
                 self._windows.check()
             except (UnreachableError, WindowsError) as error:
                 log.warning("whether the store may evict facts is not known now: %s", error)
-                return
-            self._checked = time.monotonic()
+                pause = AGAIN_SECONDS
+            self._next_look = time.monotonic() + pause
 
     def after(self, tick: int, shards: Sequence[int]) -> None:
         """A tick of these shards is in the ledger: nobody counts for it again, so the next slot's facts may come in.

@@ -11,7 +11,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from monitor.config import Config, Location, load_config, load_registry, person_key
+from monitor.checked import load_checked
+from monitor.config import Config, Location, person_key
 from monitor.errors import UsageError
 from monitor.operate.progress import progress
 from monitor.replay.driver import Plan, Summary, plan, replay
@@ -28,9 +29,9 @@ def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | N
     """
     said = Console(stderr=True)
     _writable(alerts)
-    config = load_config(config_file, os.environ)
-    locations = load_registry(config.locations.file)
-    with _settings(config, locations, said, embedded=embedded) as settings:
+    checked = load_checked(config_file, os.environ)
+    config = checked.config
+    with _settings(config, checked.locations, said, embedded=embedded) as settings:
         planned = _planned(visits, settings, until, said)
         try:
             total = max(0, planned.last_tick - planned.first_tick + 1)

@@ -81,9 +81,8 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Found:
     config, scheme = settings.config, settings.scheme
     wanted = needs(scheme, config.kafka, simulated=True)
     _require_empty(settings.kafka, wanted)
-    groups = (settings.input_group, settings.release_group)
     factor = config.kafka.replication_factor
-    set_up(settings.kafka, scheme, wanted, groups, Beginning.FIRST_START, clock.now(), factor)
+    set_up(settings.kafka, scheme, wanted, Beginning.FIRST_START, clock.now(), factor)
     return look(settings.kafka, scheme, wanted, config.kafka.topics.alerts)
 
 

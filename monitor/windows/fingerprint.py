@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Final
 
 from monitor.scheme import Scheme, Timed
@@ -27,7 +28,16 @@ def fingerprint(scheme: Scheme, key_digest: bytes, topic_id: str) -> str:
         key_digest: tells apart the keys that person ids are hashed with (`PersonHasher.key_digest`).
         topic_id: the id that Kafka gave the input topic; a topic made anew under the old name has other offsets.
     """
-    deciding = {
+    return _digest(scheme, topic_id, {"key": key_digest.hex()})
+
+
+def published_fingerprint(scheme: Scheme, topic_id: str) -> str:
+    """As `fingerprint`, without the key of person ids: whoever reads it can't test a guess of the key."""
+    return _digest(scheme, topic_id, {})
+
+
+def _digest(scheme: Scheme, topic_id: str, more: Mapping[str, str]) -> str:
+    deciding: dict[str, object] = {
         "format": FORMAT,
         "slot": scheme.slots.length,
         "origin": scheme.slots.origin,
@@ -37,9 +47,9 @@ def fingerprint(scheme: Scheme, key_digest: bytes, topic_id: str) -> str:
         "registry": scheme.registry.digest,
         "over_time": [[int(row), int(scheme.row_window[row])] for row in scheme.watched_rows],
         "at_times": sorted({_designated(monitor) for monitor in scheme.timed}),
-        "key": key_digest.hex(),
         "topic": topic_id,
     }
+    deciding |= more
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from functools import cached_property
 from typing import Final
 
@@ -13,20 +14,23 @@ HASH_BYTES: Final = 16
 
 _LEAST_KEY: Final = 16
 _CACHED: Final = 1_000_000
+_CACHED_BYTES: Final = 96 * 1024 * 1024  # of ids: a million of 50 letters; one of 256 bytes may take a kilobyte
 
 
 class _Generations(dict[str, bytes]):
     """A cache that fills misses by itself, and that forgets whom it has not seen since it was last full.
 
-    A hit is one look-up in C, with no book-keeping; of two generations the older one is dropped as a whole.
+    A hit is one look-up in C, with no book-keeping; of two generations the older one is dropped as a whole. Each holds
+    half of the most people at most, and ids of half of the most bytes.
     """
 
-    __slots__ = ("_keyed", "_most", "_older")
+    __slots__ = ("_bytes", "_keyed", "_most", "_older")
 
     def __init__(self, keyed: hashlib.blake2b, most: int) -> None:
         super().__init__()
         self._keyed = keyed
         self._most = max(1, most // 2)
+        self._bytes = 0
         self._older: dict[str, bytes] = {}
 
     def __missing__(self, person_id: str) -> bytes:
@@ -35,15 +39,19 @@ class _Generations(dict[str, bytes]):
             state = self._keyed.copy()
             state.update(person_id.encode())
             hashed = state.digest()
-        if len(self) >= self._most:
+        self._bytes += sys.getsizeof(person_id)
+        if len(self) >= self._most or self._bytes > _CACHED_BYTES // 2:
             self._older = dict(self)
             self.clear()
+            self._bytes = sys.getsizeof(person_id)
         self[person_id] = hashed
         return hashed
 
 
 class PersonHasher:
     """Keyed BLAKE2b of person ids, 128 bits, remembered for at most `cached` people (about 200 bytes each).
+
+    Where ids are long, fewer are remembered.
 
     Raises:
         UsageError: if the key is shorter than 16 bytes: it could be guessed, and with it who was where.

@@ -50,7 +50,7 @@ def files(
 ) -> tuple[Path, Path, Path]:
     """Visits, configuration and where the alerts go, with topics and keys of their own."""
     (tmp_path / "locations.csv").write_text("\n".join(["location_id", *PLACES]) + "\n")
-    (tmp_path / "person.key").write_text("a secret of thirty-two characters")
+    (tmp_path / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
     names = {name: topic(name) for name in ("visits", "alerts", "dead_letters")}
     (tmp_path / "config.yaml").write_text(
         f"service: {{name: {topic('audit')}, shards: 4}}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from collections.abc import Callable
 from contextlib import closing
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
 from click.testing import CliRunner
 from kafka import TopicPartition
 
@@ -23,6 +25,7 @@ from monitor.connections import KafkaConnections
 from monitor.embedded import EmbeddedKafka
 from monitor.ingest.decode import decode_records
 from tests.fuzz.records import Maker, make_seeds
+from tests.ingest import crafted
 
 Tiny = Any  # the fixture of conftest.py
 
@@ -69,7 +72,7 @@ class Live:
 
     def audit(self) -> tuple[int, str]:
         """The command's exit code, and what it says."""
-        (self.tiny.folder / "person.key").write_text("a secret of thirty-two characters")
+        (self.tiny.folder / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
         self.tiny.config = self.tiny.config.replace(
             "accept_ahead: 1h}", "accept_ahead: 1h, person_key_file: person.key}"
         )
@@ -104,6 +107,22 @@ def test_a_safe_that_is_false_by_one_exits_1_and_says_where(live: Live) -> None:
     live.tiny.lines += ["p5,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,"] * 2  # one person counts once
     live.tiny.lines += ["p6,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,"]
     live.produce()
+    code, text = live.audit()
+    assert code == 1
+    assert "walk/park, tick 6: said safe, and there were 2 people or more" in text
+
+
+def test_what_kafka_python_cannot_read_of_the_input_is_read_or_passed(live: Live) -> None:
+    """What gzip reads with bytes behind it makes a "safe" false; a bomb and a broken batch are passed."""
+    live.produce()
+    times = {"arrived_at": "2026-01-01T06:10:00Z", "left_at": "2026-01-01T06:20:00Z"}
+    visits = [{"person_id": person, "location_id": "park", **times} for person in ("p5", "p6")]
+    stamp = int(datetime.fromisoformat(times["left_at"]).timestamp() * 1_000)
+    bomb = zstandard.compress(crafted.records([bytes(1_000_000)] * 80))
+    broken = zstandard.compress(crafted.record(b"{}", off=1))
+    good = gzip.compress(crafted.records([json.dumps({"visits": visits}).encode()])) + b"garbage"
+    for body, count, codec in ((bomb, 80, crafted.ZSTD), (broken, 1, crafted.ZSTD), (good, 1, crafted.GZIP)):
+        crafted.produce(live.kafka, live.visits, crafted.batch(body, count, codec, stamp))
     code, text = live.audit()
     assert code == 1
     assert "walk/park, tick 6: said safe, and there were 2 people or more" in text

@@ -22,6 +22,7 @@ from monitor.check import (
 )
 from monitor.check_text import render
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
+from monitor.connections import MAX_RECORD_BYTES
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
 from monitor.privacy.odds import false_alarm, over_updates
 from monitor.times import DAY, HOUR
@@ -61,6 +62,14 @@ def test_every_example_passes(name: str) -> None:
     assert report.warnings == ()
     assert report.total <= report.stated
     assert text_of(report)
+
+
+def test_it_says_what_a_change_of_configuration_needs() -> None:
+    """Twice the memory, and an order in which instances start and end."""
+    config = city()
+    text = " ".join(text_of(check(config, registry(config))).split())
+    assert "Redis needs twice the memory until the old ones have expired" in text
+    assert "Start a new instance, wait until it is ready, and only then end an old one" in text
 
 
 def test_a_period_that_is_not_aligned_touches_one_slot_more() -> None:
@@ -127,6 +136,18 @@ def test_unknown_locations_and_overspending_are_listed_together() -> None:
         check(config, registry(config))
     assert [problem.key for problem in caught.value.problems] == ["monitors.1.locations", "privacy.epsilon"]
     assert "Did you mean 'clinic-2'?" in str(caught.value)
+
+
+def test_answers_that_fit_no_record_are_refused_with_what_makes_them_smaller() -> None:
+    """Half of what is sent at once: 120,000 ids of 250 quotes, which JSON doubles, make more in one shard."""
+    config = city(SERVICE__SHARDS="1")
+    wide = tuple(Location(f"{number:06}" + '"' * 250) for number in range(120_000))
+    with pytest.raises(ConfigError) as caught:
+        check(config, (*registry(config), *wide))
+    (problem,) = caught.value.problems
+    assert (problem.key, problem.value) == ("service.shards", "1")
+    assert f"snapshots of at most {MAX_RECORD_BYTES // 2} bytes, and one with all locations of" in problem.expected
+    assert check(city(SERVICE__SHARDS="16"), (*registry(config), *wide)).locations == 120_200
 
 
 def test_a_pause_lasts_a_window_and_what_visits_may_be_ahead() -> None:
@@ -211,6 +232,60 @@ def test_passwords_over_connections_in_clear_are_warned_of() -> None:
     report = check(config, registry(config))
     assert [warning.partition(":")[0] for warning in report.warnings] == ["kafka", "redis"]
     assert "hunter2" not in text_of(report) + report.to_json() + repr(report)
+
+
+def test_a_default_stay_that_puts_one_person_at_many_places_at_once_is_warned_of() -> None:
+    """Six check-ins ten minutes apart, each for an hour: six places, and six times ε at one designated time."""
+    config = city(VISITS__DEFAULT_STAY="1h")
+    report = check(config, registry(config))
+    (warning,) = report.warnings
+    assert warning == (
+        "visits: A visit without left_at lasts for visits.default_stay (1h): who checks in elsewhere every 10m without "
+        "saying when they left is at 6 places at a designated time, and pays there 6 times. In the period that may be "
+        "117/2, not 59/4 (evening, busiest). Have left_at reported, or set default_stay to 20m or less."
+    )
+    assert warning in " ".join(text_of(report).split())
+    tree = json.loads(report.to_json())
+    assert tree["warnings"] == [warning]
+    assert tree["overlap"] == {
+        "default_stay": "1h",
+        "check_ins_apart": "10m",
+        "places_at_once": 6,
+        "may_pay": str(Fraction(59, 4) + 5 * (15 * Fraction(1, 4) + 15 * Fraction(1, 3))),
+    }
+
+
+@pytest.mark.parametrize(("stay", "places"), [("1ms", 1), ("10m", 1), ("10m1ms", 2), ("20m", 2)])
+def test_a_short_default_stay_is_told_of_without_a_warning(stay: str, places: int) -> None:
+    """On the way from one place to the next anybody may be at two."""
+    config = city(VISITS__DEFAULT_STAY=stay)
+    report = check(config, registry(config))
+    assert report.warnings == ()
+    assert report.overlap is not None
+    assert report.overlap.places == places
+    told = "do not overlap" if places == 1 else "is at 2 places at a designated time, and pays there 2 times"
+    assert told in " ".join(text_of(report).split())
+
+
+def test_a_default_stay_costs_nobody_more_without_designated_times() -> None:
+    """The sum of `over_time` takes everyone to be everywhere already."""
+    config = city(
+        VISITS__DEFAULT_STAY="14d",
+        MONITORS=json.dumps(
+            [
+                {
+                    "name": "hubs",
+                    "kind": "over_time",
+                    "locations": ["station-1"],
+                    "epsilon": "1",
+                    "threshold": 60,
+                    "window": "14d",
+                }
+            ]
+        ),
+    )
+    report = check(config, registry(config))
+    assert (report.overlap, report.warnings) == (None, ())
 
 
 def test_ids_with_a_space_at_an_end_are_warned_of() -> None:

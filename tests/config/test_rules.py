@@ -100,6 +100,73 @@ def test_topics_differ(refusal: Any) -> None:
     assert problem.expected == "a topic of its own, but kafka.topics.visits is it too"
 
 
+def test_topics_differ_to_kafka_too(refusal: Any, load: Any) -> None:
+    """Kafka makes no two topics whose names differ in . and _ alone."""
+    problem = refusal({"kafka.topics.alerts": "a.b_c", "kafka.topics.visits": "a_b.c"})["kafka.topics.alerts"]
+    assert problem.expected == "a topic that Kafka can tell from kafka.topics.visits ('a_b.c'): to it . and _ are one"
+    assert load({"kafka.topics.alerts": "a.b.c", "kafka.topics.visits": "a_b-c"})
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__visits"])
+def test_a_topic_is_none_of_kafkas_own(refusal: Any, load: Any, name: str) -> None:
+    """Kafka's own topics begin with two underscores; writing to them breaks groups and transactions."""
+    assert "not beginning with __" in refusal({"kafka.topics.visits": name})["kafka.topics.visits"].expected
+    assert load({"kafka.topics.visits": "_visits"})
+
+
+@pytest.mark.parametrize(
+    ("shards", "queues", "remedy"),
+    [
+        (5, 2, "Set it to 4 or 6."),
+        (3, 4, "Set it to 4."),
+        (4_096, 4_095, "Set it to 4095."),
+        (16, 5_000, "Lower kafka.partitions.alerts to 16."),
+    ],
+)
+def test_the_shards_are_a_multiple_of_the_output_partitions(
+    refusal: Any, shards: int, queues: int, remedy: str
+) -> None:
+    """Else `topics --create` would make the topics and begin no ledger."""
+    problem = refusal({"service.shards": shards, "kafka.partitions": {"visits": 1, "alerts": queues}})["service.shards"]
+    assert (problem.value, problem.remedy) == (str(shards), remedy)
+    assert problem.expected.startswith(f"a multiple of kafka.partitions.alerts ({queues})")
+
+
+def test_any_shards_go_with_one_output_partition(load: Any) -> None:
+    """One is what there is without kafka.partitions."""
+    assert load({"service.shards": 5}).kafka.partitions.alerts == 1
+
+
+@pytest.mark.parametrize(
+    ("visits", "alerts", "key"),
+    [(9_999, 1, "visits"), (10**12, 1, "visits"), (3_333, 3_334, "alerts"), (5_905, 2_048, "visits")],
+)
+def test_kafka_makes_no_more_than_10_000_partitions_at_once(
+    refusal: Any, load: Any, visits: int, alerts: int, key: str
+) -> None:
+    """The dead letters' topic has as many as the output."""
+    changes = {"service.shards": min(alerts, 4_096)}
+    problem = refusal(changes | {"kafka.partitions": {"visits": visits, "alerts": alerts}})[f"kafka.partitions.{key}"]
+    assert "at most 10000" in problem.expected
+    assert load(
+        changes | {"kafka.partitions": {"visits": 10_000 - 2 * alerts if alerts < 5_000 else 1, "alerts": alerts}}
+    )
+
+
+@pytest.mark.parametrize("name", ["tokyo-release", "-release", "tokyo-0123456789abcdef", "a-release-ffffffffffffffff"])
+def test_a_service_has_no_name_that_is_another_services_group(refusal: Any, name: str) -> None:
+    """`tokyo` reads as the group `tokyo`, releases as `tokyo-release`, and changes as `tokyo-<fingerprint>`."""
+    problem = refusal({"service.name": name})["service.name"]
+    assert problem.expected == "a name that does not end in -release, or in - and 16 hexadecimal digits"
+    assert problem.remedy.startswith("Rename it: a service ")
+
+
+@pytest.mark.parametrize("name", ["release", "tokyo-releases", "tokyo_release", "tokyo-0123456789abcde", "t-release-2"])
+def test_names_that_are_no_group_of_another_service_are_taken(load: Any, name: str) -> None:
+    """The whole ending counts."""
+    assert load({"service.name": name}).service.name == name
+
+
 def test_sasl_needs_a_mechanism_a_user_and_a_password(refusal: Any, load: Any) -> None:
     problems = refusal({"kafka.security_protocol": "SASL_SSL"})
     assert set(problems) == {"kafka.sasl_mechanism", "kafka.username", "kafka.password_file"}

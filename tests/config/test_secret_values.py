@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +12,10 @@ from typing import Any
 import pytest
 
 from monitor.config import Config, kafka_password, person_key, redis_password, require_files
+from monitor.config.key_strength import is_guessable
 from monitor.errors import ConfigError
 
-KEY = "0123456789abcdef-hunter2"
+KEY = "q7Vd2mXw9Lr4Tz8K-hunter2"
 SECRETS = {
     "LOCATION_MONITOR__VISITS__PERSON_KEY": KEY,
     "LOCATION_MONITOR__KAFKA__PASSWORD": "hunter2",
@@ -73,13 +76,64 @@ def test_an_error_of_the_model_itself_shows_no_secret() -> None:
 
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n"])
 def test_the_person_key_is_the_files_bytes_without_the_last_newline(load: Any, tmp_path: Path, ending: bytes) -> None:
-    (tmp_path / "person.key").write_bytes(b"\xff" * 15 + b"\n" + b"x" + ending)
-    assert person_key(load()) == b"\xff" * 15 + b"\nx"
+    content = bytes.fromhex("ff0a9c41d7e85b2306fa78c13d94e6b0") + b"\nx"
+    (tmp_path / "person.key").write_bytes(content + ending)
+    assert person_key(load()) == content
 
 
 def test_the_environments_secret_wins_over_the_file(load: Any, tmp_path: Path) -> None:
-    (tmp_path / "person.key").write_text("another secret, 0123456789")
+    (tmp_path / "person.key").write_text("G5kP1yQ8bZ3nW6cJ-other")
     assert person_key(load(environ={"LOCATION_MONITOR__VISITS__PERSON_KEY": KEY})) == KEY.encode()
+
+
+WEAK = (
+    b"aaaaaaaaaaaaaaaa",
+    b"passwordpassword",
+    b"0123456789abcdef",
+    b"0123456789abcdef" * 4,
+    b"fedcba9876543210-hunter2",
+    b"correct horse battery staple",
+    b"CorrectHorseBatteryStaple",
+    b"LOCATION-MONITOR-2026",
+    b"00000000-0000-0000-0000-000000000001",
+    b"k7#Qk7#Qk7#Qk7#Qk7#Q",
+    bytes(range(64)),
+    b"x7Kq2mVz9LrTb4W",
+)
+
+
+@pytest.mark.parametrize("weak", WEAK)
+def test_a_person_key_that_could_be_guessed_is_refused_from_the_file_and_from_the_environment(
+    load: Any, refusal: Any, tmp_path: Path, weak: bytes
+) -> None:
+    """Repetitions, rows, words, or fewer than 16 bytes: whoever guesses the key can test who was where."""
+    (tmp_path / "person.key").write_bytes(weak)
+    with pytest.raises(ConfigError, match="head -c 32 /dev/urandom") as caught:
+        person_key(load())
+    (problem,) = caught.value.problems
+    assert problem.expected == (
+        "a file that holds a secret of at least 16 bytes that cannot be guessed, not words, rows or repetitions"
+    )
+    assert weak.decode("latin-1") not in str(caught.value)
+    problem = refusal(environ={"LOCATION_MONITOR__VISITS__PERSON_KEY": weak.decode("latin-1")})["visits.person_key"]
+    assert (problem.value, problem.expected) == (
+        "***",
+        "a secret of at least 16 bytes that cannot be guessed, not words, rows or repetitions",
+    )
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: base64.b64encode(os.urandom(32)),
+        lambda: os.urandom(32).hex().encode(),
+        lambda: os.urandom(32),
+        lambda: base64.urlsafe_b64encode(os.urandom(48)),
+    ],
+)
+def test_person_keys_that_were_drawn_are_taken(made: Callable[[], bytes]) -> None:
+    """Of 2,000 of each form: in base64, in hexadecimal, as bytes; none is refused but with a chance below 10⁻⁶."""
+    assert not [key for key in (made() for _ in range(2_000)) if is_guessable(key)]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"0123456789abcde\n"])

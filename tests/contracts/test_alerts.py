@@ -17,16 +17,16 @@ from monitor.contracts.alerts import (
     OWNER,
     AtTimesSnapshot,
     CloudEventHeaders,
-    LedgerRecord,
     OutputRecord,
     OverTimeAlert,
-    OwnerRecord,
     at_times_record,
     ledger_record,
     over_time_record,
     owner_record,
 )
+from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
 from monitor.contracts.ledger import AtTimesEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
+from monitor.contracts.ledger_records import LedgerRecord, OwnerRecord
 from monitor.contracts.schemas import alerts_schema
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
@@ -71,7 +71,15 @@ def at_times(noisy: dict[str, tuple[int, int]], *, complete: bool = True) -> Out
     )
 
 
-def owner(*, lost_at: int | None = None) -> OutputRecord:
+CHARGES = Charges(
+    "0123456789abcdef",
+    1,
+    (PlaceCharges("stations", 2, 336, {"1/2": ("a/駅", "b"), "1/3": ("c",)}),),
+    (TimeCharges("evening", "at_times", "1/2", "2d", ("18:00:00",), "Asia/Tokyo", "0123456789abcdef"),),
+)
+
+
+def owner(*, lost_at: int | None = None, charges: Charges | None = None) -> OutputRecord:
     return owner_record(
         source="tokyo",
         service="tokyo",
@@ -82,11 +90,15 @@ def owner(*, lost_at: int | None = None) -> OutputRecord:
         input_since=None,
         partition=1,
         at=AS_OF + 1,
+        input_partitions=8,
+        charges=charges,
     )
 
 
 def start(*, lost_at: int | None = None) -> OutputRecord:
-    return ledger_record(source="tokyo", service="tokyo", partitions=2, lost_at=lost_at, partition=1, at=AS_OF)
+    return ledger_record(
+        source="tokyo", service="tokyo", partitions=2, lost_at=lost_at, partition=1, at=AS_OF, input_topic_id="t"
+    )
 
 
 SAFE = OverTimeAnswer("safe", None, (), None)
@@ -102,6 +114,8 @@ ALL: list[tuple[OutputRecord, type[BaseModel], str]] = [
     (at_times({"駅": (99, 31), "a b": (100, 20)}, complete=False), AtTimesSnapshot, AT_TIMES),
     (owner(), OwnerRecord, OWNER),
     (owner(lost_at=AS_OF), OwnerRecord, OWNER),
+    (owner(charges=CHARGES), OwnerRecord, OWNER),
+    (owner(charges=Charges("0123456789abcdef", 0)), OwnerRecord, OWNER),
     (start(), LedgerRecord, LEDGER),
     (start(lost_at=AS_OF), LedgerRecord, LEDGER),
 ]
@@ -181,8 +195,24 @@ def test_the_ledger_reads_back_what_was_written() -> None:
         epsilon=Fraction(1, 2),
         noisy_counts={"駅": (99, 31)},
     )
-    assert read(owner(lost_at=AS_OF)) == OwnerEntry("tokyo", "f" * 32, "t", 2, "2026-11-20T09:00:00Z", None)
-    assert read(start()) == StartEntry(1, "tokyo", 2, None)
+    assert read(owner(lost_at=AS_OF, charges=CHARGES)) == OwnerEntry(
+        "tokyo", "f" * 32, "t", 2, "2026-11-20T09:00:00Z", None, counting=2, input_partitions=8, charges=CHARGES
+    )
+    assert read(start()) == StartEntry(1, "tokyo", 2, None, "t")
+
+
+def test_the_earlier_builds_own_records_are_read() -> None:
+    """Without what was added: their counts held visits reported after their tick, and their charges are not told."""
+    added = ("counting", "input_partitions", "charges", "input_topic_id")
+    for record, expected in (
+        (owner(), OwnerEntry("tokyo", "f" * 32, "t", 2, None, None, counting=1, input_partitions=0, charges=None)),
+        (start(), StartEntry(1, "tokyo", 2, None, input_topic_id="")),
+    ):
+        value = json.loads(record.value)
+        kept = {name: given for name, given in value.items() if name not in added or "fingerprint" in value}
+        for name in added[:3]:
+            kept.pop(name, None)
+        assert read_record(record.key, json.dumps(kept).encode(), record.headers) == expected
 
 
 def test_kinds_that_are_not_known_are_passed_over() -> None:
@@ -203,6 +233,9 @@ def test_kinds_that_are_not_known_are_passed_over() -> None:
         (start(lost_at=AS_OF), b"2026", b"year"),
         (start(), b'"ledger":1', b'"ledger":2'),
         (start(), b"}", b""),
+        (owner(charges=CHARGES), b'"1/3"', b'"x"'),
+        (owner(charges=CHARGES), b'"answers":2', b'"answers":0'),
+        (owner(charges=CHARGES), b'"epsilon":"1/2"', b'"epsilon":"0.5"'),
         (owner(), b"tokyo", b"\xff"),
     ],
 )

@@ -48,6 +48,8 @@ def test_the_reasons_are_a_closed_list_in_the_order_of_the_checks() -> None:
         "left_before_arrived",
         "unknown_location",
         "too_far_ahead",
+        "unreadable_batch",
+        "others_refused",
     ]
 
 

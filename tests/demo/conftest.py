@@ -45,7 +45,7 @@ def published(story: Story) -> Published:
 def metrics() -> Metrics:
     """Of a service that has read a hundred visits, two of them bad."""
     made = Metrics()
-    made.batch(3, {"applied": 98, "dead_letter": 2}, [], 0.1)
+    made.batch(3, {"applied": 98, "dead_letter": 2}, {}, 0.1)
     return made
 
 

@@ -93,8 +93,7 @@ def not_of_the_log(town: Town, records: list[Any]) -> list[str]:
 def write_visits(town: Town, acknowledged: list[Acknowledged], path: Path) -> None:
     """The acknowledged visits as a replay file, which "safe" is judged by; not those that are too far ahead.
 
-    A visit is reported when the broker stamps it, which decides its fate; but "safe" speaks of what was acknowledged,
-    so an acknowledgement that comes in a later slot is when it counts as reported, `left_at` cut as of its stamp.
+    A visit is reported when the broker stamps it: that decides its fate, and which ticks count it.
     """
     slots, ahead = town.settings.scheme.slots, town.settings.scheme.ahead
     with path.open("w", newline="") as file:
@@ -105,8 +104,7 @@ def write_visits(town: Town, acknowledged: list[Acknowledged], path: Path) -> No
             end = slots.start(current + ahead + 1)
             if told.visit.arrived >= end:
                 continue
-            at = told.stamped if slots.slot_of(told.told) == current else told.told
-            times = (format_instant(instant) for instant in (told.visit.arrived, min(told.visit.left, end), at))
+            times = (format_instant(at) for at in (told.visit.arrived, min(told.visit.left, end), told.stamped))
             rows.writerow((told.visit.person, told.visit.location, *times))
 
 

@@ -15,6 +15,7 @@ import pytest
 import redis
 from kafka import TopicPartition
 
+from monitor.clock import SystemClock
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.failpoints import PLACES
@@ -121,7 +122,7 @@ def reached(scene: Scene) -> dict[int, int]:
     town = scene.town
     wanted = needs(town.settings.scheme, town.settings.config.kafka, simulated=False)
     found = look(town.settings.kafka, town.settings.scheme, wanted, town.topics.alerts)
-    with closing(redis_windows(town.settings, found)) as windows:
+    with closing(redis_windows(town.settings, found, SystemClock())) as windows:
         shards = windows.progress()
     common = set.intersection(*(set(shard) for shard in shards))
     return {partition: min(shard[partition] for shard in shards) for partition in common}

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 import pytest
 import redis
 
+from monitor.clock import SystemClock
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.operate.preflight import look
 from monitor.operate.topics import needs
@@ -103,7 +104,7 @@ def trimmed_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
     town = scene.town
     wanted = needs(town.settings.scheme, town.settings.config.kafka, simulated=False)
     found = look(town.settings.kafka, town.settings.scheme, wanted, town.topics.alerts)
-    with closing(redis_windows(town.settings, found)) as windows:
+    with closing(redis_windows(town.settings, found, SystemClock())) as windows:
         windows.tidy(range(4), town.now() + 2, [], [])
 
 

@@ -94,7 +94,7 @@ def long_asked() -> Shape:
 def test_a_lost_ledger_is_refused_until_someone_says_so_and_pauses_hold_over_two_restarts(
     kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everything counts as spent: each over_time location is paused until lost_at + W + A, however often it restarts.
+    """Everything counts as spent: each over_time location is paused until lost_at + W + F, however often it restarts.
 
     ledger     ├── answers ──┤ deleted  ├─ --ledger-lost ─┼─ restarted ─┼─ restarted ──
     edges      s n p s s s   .            p p p p           p p           p p s
@@ -165,7 +165,7 @@ class Loss:
 
     @property
     def answers_at(self) -> int:
-        """The first tick that may answer: W + A later."""
+        """The first tick that may answer: W + F later."""
         return self.slot + max(rule.reach for one in self.town.settings.scheme.over_time for rule in one.rules)
 
     def unexcused(self, broken: list[str], ids_of_before: set[str]) -> list[str]:

@@ -20,7 +20,6 @@ import pytest
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene
 from tests.faults.steps import CROWD, FAULTS, Walk, left, schedule
-from tests.faults.town import TIMES_EVERY, Shape, monitors
 
 STEPS: Final = 52
 RESTS: Final = 4  # how often, on the way, all is waited for and judged
@@ -36,23 +35,12 @@ def start(kafka: EmbeddedKafka, valkey: EmbeddedValkey, make_scene: MakeScene) -
     with EmbeddedKafka() as broker, EmbeddedValkey() as store:
 
         def started(seed: int) -> Walk:
-            walk = Walk(make_scene(broker.bootstrap_servers, store.url, shape(), seed), broker, store)
+            walk = Walk(make_scene(broker.bootstrap_servers, store.url, seed=seed), broker, store)
             walk.start()
             walk.scene.subscriber.wait_whole(60)
             return walk
 
         yield started
-
-
-def shape() -> Shape:
-    """The usual town, and a window longer than any of its troubles.
-
-    Where Redis lost its progress, reading begins as long ago as somebody may ask about: with windows of seconds a bad
-    visit that nobody could read for so long would be no dead letter.
-    """
-    now = time.time_ns() // 1_000 // TIMES_EVERY * TIMES_EVERY
-    long = {"name": "long", "kind": "over_time", "locations": ["yard-0"], "epsilon": "80", "threshold": 40}
-    return Shape(changes={"monitors": [*monitors(now), {**long, "window": "4m"}]})
 
 
 def seeded() -> int:

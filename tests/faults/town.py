@@ -35,7 +35,7 @@ from tests.faults.processes import Instance, until
 from tests.faults.reading import plain_consumer
 from tests.faults.traffic import Traffic
 
-KEY: Final = "0123456789abcdef0123456789abcdef"
+KEY: Final = "x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE"
 SLOT: Final = 2 * SECOND
 ORIGIN: Final = "2026-01-01T00:00:00+00:00"
 LATE: Final = tuple(f"late-{n}" for n in range(4))
@@ -151,12 +151,10 @@ class Town:
         """Do what `topics --create` does."""
         config, scheme = self.settings.config, self.settings.scheme
         wanted = needs(scheme, config.kafka, simulated=False)
-        groups = (self.settings.input_group, self.settings.release_group)
         return set_up(
             self.settings.kafka,
             scheme,
             wanted,
-            groups,
             beginning,
             SystemClock().now(),
             self.shape.replication,

@@ -104,15 +104,20 @@ def settle(scene: Scene, versions: Sequence[Version]) -> tuple[Ledger, list[str]
 
 
 def letters_of_before(versions: Sequence[Version]) -> set[str]:
-    """What is found of dead letters that the last version would not write, where an earlier one had to."""
+    """What is found of dead letters that only some of the versions would write: who read a visit first has judged it.
+
+    The last version's facts are read from the same records, but not its dead letters.
+    """
     town = versions[-1].town
     records = read_topic(town.servers, town.topics.visits, "read_committed")
     recounts = [Recount(version.terms, KEY.encode()) for version in versions]
     wanted = [{letter for record in records for letter in one.fates(record).letters} for one in recounts]
-    return {
+    more = {
         f"{letter} is a dead letter, and should be none, or holds something else"
         for letter in set().union(*wanted) - wanted[-1]
     }
+    fewer = wanted[-1] - wanted[-1].intersection(*wanted)
+    return more | {f"{letter} should be a dead letter, and is none" for letter in fewer}
 
 
 def read_ledger(versions: Sequence[Version]) -> Ledger:
@@ -169,6 +174,8 @@ def recount(versions: Sequence[Version], told: Sequence[Told]) -> list[str]:
     broken = []
     acknowledged, inherited = versions[-1].town.traffic.known(), set(counts_of_before(told))
     for number, version in enumerate(versions):
+        if all(one.version != number for one in told):
+            continue  # it left before anyone heard of it
         town = version.town
         visits, alerts = (town.folder / f"{town.config.stem}.{kind}" for kind in ("visits.csv", "alerts.jsonl"))
         write_visits(town, acknowledged, visits)
@@ -278,10 +285,10 @@ def overpaid(terms: Sequence[Terms], told: Sequence[Told], acknowledged: Sequenc
 
 
 def _charges(terms: Sequence[Terms], told: Iterable[Told], acknowledged: Sequence[Acknowledged]) -> Iterator[_Charge]:
-    """Whom each noisy answer charges: a visit that was reported up to a slot after its tick may be in its count."""
+    """Whom each noisy answer charges: the visits that were stamped before its as_of."""
     for one in told:
         said = terms[one.version]
-        reported = [visit for visit in acknowledged if said.grid.slot_of(visit.stamped) <= one.tick + 1]
+        reported = [visit for visit in acknowledged if said.grid.slot_of(visit.stamped) <= one.tick]
         if one.value["kind"] == "over_time" and one.value["status"] == "noisy_count":
             yield from _over_time(said, one, reported)
         elif one.value["kind"] == "at_times":

@@ -15,7 +15,7 @@ from monitor.embedded import EmbeddedKafka
 from monitor.errors import UnreachableError
 from monitor.ingest.columns import Refusal
 from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetterTopic
-from monitor.ingest.reader import Letter
+from monitor.ingest.ports import Letter
 
 LIMIT = 65_536
 

@@ -12,6 +12,7 @@ import pytest
 from monitor.connections import KafkaConnections
 from monitor.embedded import EmbeddedKafka
 from monitor.errors import UnreachableError
+from monitor.ingest.columns import Value
 from monitor.ingest.source import Fetched, InputLog
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
@@ -117,9 +118,9 @@ def fetched(source: InputLog, eventually: Eventually) -> Fetched:
     return only
 
 
-def values_read(source: InputLog, number: int, eventually: Eventually) -> list[bytes | None]:
+def values_read(source: InputLog, number: int, eventually: Eventually) -> list[Value]:
     """So many values, over as many polls as it takes."""
-    read: list[bytes | None] = []
+    read: list[Value] = []
 
     def enough() -> bool:
         for some in source.poll(100):

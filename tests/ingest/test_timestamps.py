@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import TimeError
-from monitor.ingest.timestamps import parse_instants
+from monitor.ingest.timestamps import _known_tail, parse_instants
 from monitor.times import format_instant, parse_instant
 
 FORMS = [
@@ -48,6 +48,15 @@ BAD = [
     "2026-11-20T08:15:00.Z",
     "20261120T081500Z",
 ]
+
+
+def test_what_is_kept_of_times_is_bounded_in_bytes() -> None:
+    """Time zones of 96 kB stayed in a cache, 4,096 of them at most."""
+    _known_tail.cache_clear()
+    long = [f"2026-11-20T08:15:00.{number:0100000d}Z" for number in range(20)]
+    assert not parse_instants(long)[1].any()
+    assert parse_instants(["2026-11-20T08:15:00.123456789012345678+00:00"])[1].all()
+    assert _known_tail.cache_info().currsize == 1
 
 
 def check(texts: list[str]) -> None:

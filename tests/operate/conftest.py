@@ -21,12 +21,15 @@ from monitor.operate.topics import TopicNeeds, describe, needs
 from monitor.privacy.over_time import OverTimeRule
 from monitor.scheme import AtTimes, OverTime, Registry, Scheme
 from monitor.slots import Slots
-from monitor.times import HOUR, SECOND, parse_instant
+from monitor.times import DAY, HOUR, SECOND, parse_instant
 
 
 @pytest.fixture(scope="session")
 def scheme() -> Scheme:
-    """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 1; noon is asked for 6 hours."""
+    """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 1; noon is asked for 6 hours.
+
+    A period has three days, which touch 73 slots: their visits are in the counts of N = 97 ticks, 3·25 + 22.
+    """
     rule = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
     return Scheme(
         name="town",
@@ -38,6 +41,7 @@ def scheme() -> Scheme:
         registry=Registry(tuple(f"place-{number}" for number in range(8)), 2),
         over_time=(OverTime("stations", (0, 1), (rule, rule)),),
         at_times=(AtTimes("noon", DesignatedTimes.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
+        period=3 * DAY,
     )
 
 
@@ -66,13 +70,6 @@ def kafka_settings(topic: Callable[[str], str]) -> KafkaSettings:
     )
 
 
-@pytest.fixture
-def groups(topic: Callable[[str], str]) -> tuple[str, str]:
-    """The two consumer groups of a service that no other test has."""
-    name = topic("group")
-    return name, f"{name}-release"
-
-
 @dataclass(frozen=True)
 class Prepared:
     """`topics --create`, as often as wanted."""
@@ -80,7 +77,6 @@ class Prepared:
     connections: KafkaConnections
     scheme: Scheme
     wanted: tuple[TopicNeeds, ...]
-    groups: tuple[str, str]
 
     def __call__(
         self,
@@ -90,15 +86,13 @@ class Prepared:
         lost_by: int | None = None,
     ) -> Made:
         at, of = now or self.scheme.slots.start(10), scheme or self.scheme
-        return set_up(self.connections, of, self.wanted, self.groups, beginning, at, lost_by=lost_by)
+        return set_up(self.connections, of, self.wanted, beginning, at, lost_by=lost_by)
 
 
 @pytest.fixture
-def create(
-    connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, groups: tuple[str, str]
-) -> Prepared:
+def create(connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings) -> Prepared:
     """Makes the topics of `kafka_settings` and begins their ledger."""
-    return Prepared(connections, scheme, needs(scheme, kafka_settings, simulated=False), groups)
+    return Prepared(connections, scheme, needs(scheme, kafka_settings, simulated=False))
 
 
 @pytest.fixture

@@ -82,6 +82,23 @@ def test_a_loop_that_is_expected_must_say_so_before_all_is_ready(probed: Probed)
     assert probed.probe("/readyz")[0] == 200
 
 
+def test_a_loop_that_has_ended_is_not_expected_to_turn(probed: Probed) -> None:
+    """
+    The service waits for a topic that was deleted: its loops have ended, and `run` itself turns.
+
+        reading    ├── turns ──┤ ended
+        service    ├── turns ───── turns, and says what it waits for ─────
+    """
+    probed.health.expect("reading")
+    probed.health.turned("service", "kafka.topics.visits was deleted")
+    probed.now[0] += STALL_SECONDS + 1
+    probed.health.turned("service", "kafka.topics.visits was deleted")
+    assert probed.probe("/healthz")[0] == 503
+    probed.health.forget("reading")
+    assert probed.probe("/healthz") == (200, {"ok": True})
+    assert probed.probe("/readyz") == (503, {"ok": False, "service": "kafka.topics.visits was deleted"})
+
+
 def test_metrics_are_served_as_prometheus_reads_them(probed: Probed) -> None:
     """And other paths are not there."""
     status, kind, body = probed.get("/metrics")

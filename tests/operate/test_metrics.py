@@ -17,13 +17,15 @@ NAMES = {
     "location_monitor_visits_total": {"fate"},
     "location_monitor_records_total": set(),
     "location_monitor_dead_letters_total": {"reason"},
+    "location_monitor_people_at_several_places_total": set(),
     "location_monitor_ticks_total": {"monitor", "outcome"},
     "location_monitor_answers_total": {"monitor", "status"},
     "location_monitor_recoveries_total": {"cause"},
     "location_monitor_consumer_lag_records": {"partition"},
     "location_monitor_tick_seconds_bucket": {"le"},
     "location_monitor_ingest_batch_seconds_bucket": {"le"},
-    "location_monitor_last_tick_timestamp_seconds": set(),
+    "location_monitor_lost_ticks_total": {"partition"},
+    "location_monitor_last_tick_timestamp_seconds": {"partition"},
     "location_monitor_build_info": {"version"},
 }
 
@@ -33,12 +35,14 @@ def metrics() -> Metrics:
     """All of them, each with something counted."""
     made = Metrics()
     fates = {"applied": 3, "not_watched": 2, "expired": 1, "dead_letter": 2}
-    made.batch(5, fates, ["not_json", "unknown_location", "not_json"], 0.02)
+    made.batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
+    made.several_places(2)
     made.lag({0: 7, 3: 0})
     made.recovery("takeover")
-    made.tick(1_767_225_600.0, {"stations": "decided"}, {("stations", "safe"): 4, ("stations", "paused"): 1})
-    made.tick(1_767_229_200.0, {"stations": "unknown"}, {("stations", "unknown"): 5})
-    made.skipped(["stations", "noon"])
+    made.tick(0, 1_767_225_600.0, {"stations": "decided"}, {("stations", "safe"): 4, ("stations", "paused"): 1})
+    made.tick(1, 1_767_229_200.0, {"stations": "unknown"}, {("stations", "unknown"): 5})
+    made.lost(1, ["stations", "noon"], 3)
+    made.refused(0, ["stations"])
     made.tick_took(0.3)
     return made
 
@@ -83,16 +87,20 @@ def test_what_happened_is_counted(metrics: Metrics) -> None:
     ]
     assert value("dead_letters_total", reason="not_json") == 2
     assert value("dead_letters_total", reason="unknown_location") == 1
+    assert value("people_at_several_places_total") == 2
     assert value("recoveries_total", cause="takeover") == 1
-    for monitor, outcome in (
-        ("stations", "decided"),
-        ("stations", "unknown"),
-        ("stations", "skipped"),
-        ("noon", "skipped"),
+    for monitor, outcome, ticks in (
+        ("stations", "decided", 1),
+        ("stations", "unknown", 1),
+        ("stations", "skipped", 3),
+        ("noon", "skipped", 3),
+        ("stations", "refused", 1),
     ):
-        assert value("ticks_total", monitor=monitor, outcome=outcome) == 1
+        assert value("ticks_total", monitor=monitor, outcome=outcome) == ticks
     assert value("answers_total", monitor="stations", status="safe") == 4
-    assert value("last_tick_timestamp_seconds") == 1_767_229_200
+    assert [value("lost_ticks_total", partition=partition) for partition in ("0", "1")] == [0, 3]
+    last = [value("last_tick_timestamp_seconds", partition=partition) for partition in ("0", "1")]
+    assert last == [1_767_225_600, 1_767_229_200]
     assert value("tick_seconds_sum") == 0.3
     assert value("ingest_batch_seconds_count") == 1
     assert value("build_info", version=__version__) == 1
@@ -105,6 +113,22 @@ def test_the_lag_is_that_of_the_partitions_which_are_read_now(metrics: Metrics) 
         labels: value for (name, labels), value in samples(metrics).items() if name.endswith("consumer_lag_records")
     }
     assert lags == {(("partition", "3"),): 2}
+
+
+def test_a_partition_that_was_let_go_has_no_last_tick(metrics: Metrics) -> None:
+    """Its gauge would stand still, and look like a partition that nobody decides; what was lost stays counted."""
+    metrics.let_go(1)
+    metrics.let_go(1)
+    found = samples(metrics)
+    last = [dict(labels) for name, labels in found if name.endswith("last_tick_timestamp_seconds")]
+    assert last == [{"partition": "0"}]
+    assert found["location_monitor_lost_ticks_total", (("partition", "1"),)] == 3
+
+
+def test_that_ticks_can_be_lost_is_shown_from_the_takeover_on(metrics: Metrics) -> None:
+    """A rate over a counter that appears with its first event misses that event."""
+    metrics.lost(2, ["stations"], 0)
+    assert samples(metrics)["location_monitor_lost_ticks_total", (("partition", "2"),)] == 0
 
 
 def test_fates_are_shown_before_anything_happened() -> None:

@@ -17,17 +17,17 @@ from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import at_times_record, hot_spots_record, ledger_record
 from monitor.embedded import EmbeddedValkey
 from monitor.errors import EvictionError, LedgerError, PeriodError, TopicError
-from monitor.operate.preflight import Found, check_marks, look
+from monitor.operate.preflight import Found, check_marks, look, require_room
 from monitor.operate.setup import Beginning
-from monitor.operate.topics import needs
+from monitor.operate.topics import describe, needs
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import Mark
 from monitor.release.decide import Evidence
 from monitor.release.ledger import Record, Writer
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, Terms
-from monitor.scheme import Registry, Scheme
-from monitor.times import DAY
+from monitor.scheme import OverTime, Registry, Scheme
+from monitor.sizes import place_bytes
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
@@ -57,8 +57,9 @@ def published(
         create()
         ledger = kafka_settings.topics.alerts
         with closing(connections.admin()) as admin:
-            topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
-        place = LedgerPlace(ledger, topic_id, "input", "fingerprint", scheme.slots.start(tick))
+            found = describe(admin, [ledger, kafka_settings.topics.visits])
+        input_id = found[kafka_settings.topics.visits].topic_id if kafka_settings.topics.visits in found else "input"
+        place = LedgerPlace(ledger, found[ledger].topic_id, input_id, "fingerprint", scheme.slots.start(tick))
         clock = SteppedClock(scheme.slots.start(tick))
         for partition in range(queues):
             with closing(Owner(connections, place, partition, scheme, OneSidedNoise(SystemEntropy()), clock)) as owner:
@@ -78,8 +79,9 @@ class TestLook:
         """Topics with ids, the terms, and a state for each partition of the ledger."""
         create()
         found = looked(scheme)
-        assert found.terms == Terms("town", 2)
-        assert [state.terms for state in found.states] == [Terms("town", 2)] * 2
+        terms = Terms("town", 2, input_topic_id=found.topics[kafka_settings.topics.visits].topic_id)
+        assert found.terms == terms
+        assert [state.terms for state in found.states] == [terms] * 2
         assert set(found.topics) == {name for _, name in kafka_settings.topics}
         assert len({topic.topic_id for topic in found.topics.values()}) == 3
 
@@ -235,6 +237,27 @@ class TestLook:
             assert len(looked(replace(scheme, registry=Registry(scheme.registry.ids, shards))).states) == 1
 
 
+class TestRoom:
+    """What a place's record repeats must fit the topic, also where an earlier configuration gave more answers."""
+
+    def test_the_present_answers_need_no_more_than_they_are_accepted_with(self, scheme: Scheme) -> None:
+        """However many of them run."""
+        rule = replace(scheme.over_time[0].rules[0], answers=20)
+        many = replace(scheme, over_time=(OverTime("stations", (0, 1), (rule, rule)),))
+        marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.reach - 1) for tick in range(20))
+        state = holding({("stations", "place-0"): marks})
+        require_room(many, state, "alerts", {"max.message.bytes": str(place_bytes(rule))})
+
+    def test_more_answers_of_before_are_refused_with_the_size_that_would_do(self, scheme: Scheme) -> None:
+        """Thousands at a small ε run on under one answer a window."""
+        marks = tuple(Mark(tick, 5, Fraction(1, 8_000), tick + 8_000) for tick in range(4_000))
+        state = holding({("stations", "place-0"): marks, ("gone", "place-1"): marks * 2})
+        with pytest.raises(TopicError, match=r"max\.message\.bytes is 262144: expected at least \d+") as raised:
+            require_room(scheme, state, "alerts", {"max.message.bytes": "262144"})
+        would_do = str(raised.value).rpartition("=")[2].rstrip("`")
+        require_room(scheme, state, "alerts", {"max.message.bytes": would_do})
+
+
 class TestEviction:
     def test_a_server_that_may_evict_is_refused(self, valkey: EmbeddedValkey, scheme: Scheme) -> None:
         """A fact that is evicted makes a false "safe"."""
@@ -259,72 +282,96 @@ def holding(marks: Mapping[tuple[str, str], tuple[Mark, ...]]) -> list[LedgerSta
 
 
 class TestMarks:
-    """The scheme watches place-0 and place-1 in "stations", ε_l = 1/2 each, W + A = 26."""
+    """The scheme watches place-0 and place-1 in "stations", ε_l = 1/2 each, W + F = 25; at worst each charges 2."""
 
     def test_marks_within_the_present_shares_charge_nothing_more(self, scheme: Scheme) -> None:
         """They are in the configuration's worst case."""
-        marks = {("stations", f"place-{row}"): (Mark(10, 5, HALF, 35),) for row in (0, 1)}
-        check_marks(scheme, holding(marks), Fraction(3), Fraction(3), 12)
+        marks = {("stations", f"place-{row}"): (Mark(10, 5, HALF, 34),) for row in (0, 1)}
+        check_marks(scheme, holding(marks), Fraction(4), Fraction(4), 12)
 
     def test_a_removed_monitors_marks_are_added_with_the_sum_and_the_date(self, scheme: Scheme) -> None:
         """
-        "bridges" was removed at tick 12; its answers hold until ticks 20 and 35.
+        Half an ε each was answered at two places of "bridges", which is gone; "stations" may charge 4 within a period.
 
-            tick      10 … 20 21 … 35 36
-            place-2   z  p  p             1/2
-            place-3   z  p  p  p  p  p    1/2
-            excess    1  1 1/2 …  1/2 0        of which 1/2 fits
+            slot         11 …   21 …                 106       116
+            place-2      1/2                                      the last slots whose visits they counted
+            place-3             1/2
+            period 1     # # #  # # # …                           its visits are counted up to tick 106: 1 + 4
+            period 2            # # # …                           up to tick 116: 1/2 + 4
+            at tick 32   3 of 25 ticks are left of the one, at tick 42 of the other: 1 + 3 and 1/2 + 3
         """
         marks = {
             ("bridges", "place-2"): (Mark(10, 5, HALF, 20),),
-            ("bridges", "place-3"): (Mark(10, 5, HALF, 35),),
+            ("bridges", "place-3"): (Mark(20, 5, HALF, 45),),
         }
         with pytest.raises(PeriodError) as raised:
-            check_marks(scheme, holding(marks), Fraction(5, 2), Fraction(2), 12)
+            check_marks(scheme, holding(marks), Fraction(9, 2), Fraction(4), 22)
         message = str(raised.value)
-        assert "privacy.epsilon is 5/2, and one person may pay 2 under this configuration and 1 more" in message
-        assert "2 + 1 = 3, which is 1/2 too much" in message
-        assert "It would fit from 2026-01-01T21:00:00Z on" in message
-        check_marks(scheme, holding(marks), Fraction(5, 2), Fraction(2), 21)
-        check_marks(scheme, holding(marks), Fraction(3), Fraction(2), 12)
+        assert "privacy.epsilon is 9/2, and one person may pay 4 under this configuration and 1 more" in message
+        assert "4 + 1 = 5, which is 1/2 too much" in message
+        assert "It would fit from 2026-01-02T08:00:00Z on" in message
+        check_marks(scheme, holding(marks), Fraction(9, 2), Fraction(4), 32)
+        with pytest.raises(PeriodError, match="It would fit from 2026-01-02T18:00:00Z on"):
+            check_marks(scheme, holding(marks), Fraction(4), Fraction(4), 32)
+        check_marks(scheme, holding(marks), Fraction(4), Fraction(4), 42)
+        check_marks(scheme, holding(marks), Fraction(5), Fraction(4), 22)
 
     def test_a_removed_locations_marks_are_added_too(self, scheme: Scheme) -> None:
         """The monitor is still there, place-7 is not in it any more."""
-        marks = {("stations", "place-7"): (Mark(10, 5, HALF, 35),)}
+        marks = {("stations", "place-7"): (Mark(10, 5, HALF, 34),)}
         with pytest.raises(PeriodError, match="1/2 more by answers"):
-            check_marks(scheme, holding(marks), Fraction(2), Fraction(2), 12)
+            check_marks(scheme, holding(marks), Fraction(4), Fraction(4), 12)
 
     def test_of_a_smaller_share_only_the_excess_is_added(self, scheme: Scheme) -> None:
         """An answer at 3/4, where the present share is 1/2: 1/4 more."""
-        marks = {("stations", "place-0"): (Mark(10, 5, Fraction(3, 4), 35),)}
+        marks = {("stations", "place-0"): (Mark(10, 5, Fraction(3, 4), 34),)}
         with pytest.raises(PeriodError, match="1/4 more by answers"):
-            check_marks(scheme, holding(marks), Fraction(2), Fraction(2), 12)
+            check_marks(scheme, holding(marks), Fraction(4), Fraction(4), 12)
 
-    def test_a_longer_window_lengthens_what_is_added(self, scheme: Scheme) -> None:
-        """The mark had run out under W + A = 3 at tick 12; under 26 it runs until tick 35."""
+    def test_a_longer_window_lengthens_what_runs(self, scheme: Scheme) -> None:
+        """The mark had run out under W + F = 3 at tick 12; under 25 it runs until tick 34, and 3/2 may follow.
+
+        From tick 32 on the other place can charge only 3/2 as well in a period that holds the mark.
+        """
         marks = {("stations", "place-0"): (Mark(10, 5, Fraction(1), 12),)}
-        with pytest.raises(PeriodError, match=r"It would fit from 2026-01-02T12:00:00Z on"):
-            check_marks(scheme, holding(marks), Fraction(2), Fraction(2), 20)
+        with pytest.raises(PeriodError, match=r"4 \+ 1/2 = 9/2,.*It would fit from 2026-01-02T08:00:00Z on"):
+            check_marks(scheme, holding(marks), Fraction(4), Fraction(4), 20)
 
     def test_marks_of_every_partition_are_added(self, scheme: Scheme) -> None:
         """A person may have been in the counts of locations of all of them."""
         states = [
-            *holding({("bridges", "place-2"): (Mark(10, 5, HALF, 35),)}),
-            *holding({("bridges", "place-3"): (Mark(10, 5, HALF, 35),)}),
+            *holding({("bridges", "place-2"): (Mark(10, 5, HALF, 34),)}),
+            *holding({("bridges", "place-3"): (Mark(10, 5, HALF, 34),)}),
         ]
         with pytest.raises(PeriodError, match="1 more by answers"):
-            check_marks(scheme, states, Fraction(2), Fraction(2), 12)
+            check_marks(scheme, states, Fraction(4), Fraction(4), 12)
+
+    def test_marks_that_have_run_out_count_while_a_period_holds_what_they_charged(self, scheme: Scheme) -> None:
+        """
+        For three days place-7 was answered each second hour, at ε = 1; then it was left out.
+
+        The marks run for two hours each, so all have run out. One period holds 33 of them, and what may yet cost 4.
+        """
+        marks = {("bridges", "place-7"): tuple(Mark(tick, 5, Fraction(1), tick + 1) for tick in range(0, 72, 2))}
+        with pytest.raises(PeriodError, match=r"4 \+ 33 = 37"):
+            check_marks(scheme, holding(marks), Fraction(10), Fraction(4), 72)
+        with pytest.raises(PeriodError):
+            check_marks(scheme, holding(marks), Fraction(10), Fraction(4), 72 + 40)
+        check_marks(scheme, holding(marks), Fraction(10), Fraction(4), 72 + 97)
 
     def test_what_was_published_on_a_real_ledger_is_added(
         self, looked: Callable[[Scheme], Found], scheme: Scheme, published: Callable[..., None]
     ) -> None:
-        """Two places answered at tick 10, 1/2 each; their monitor was removed: 1 more until tick 35 has passed."""
+        """Two places answered at tick 10, 1/2 each; their monitor was removed, and noon's visits are charged for 8 h.
+
+        A period that begins in slot 11 holds visits up to slot 83, which may be charged at tick 90.
+        """
         published(10)
         without = replace(scheme, over_time=())
         states = looked(without).states
-        with pytest.raises(PeriodError, match=r"1 \+ 1 = 2, which is 1 too much.*from 2026-01-02T12:00:00Z on"):
+        with pytest.raises(PeriodError, match=r"1 \+ 1 = 2, which is 1 too much.*from 2026-01-04T19:00:00Z on"):
             check_marks(without, states, Fraction(1), Fraction(1), 11)
-        check_marks(without, states, Fraction(1), Fraction(1), 36)
+        check_marks(without, states, Fraction(1), Fraction(1), 91)
         check_marks(scheme, states, Fraction(1), Fraction(1), 11)
 
 
@@ -360,11 +407,11 @@ def noon(scheme: Scheme, day: int) -> int:
 class TestTimes:
     """The monitor "noon" asks about 12:00 each day for 6 hours, ε = 1; a period of 3 days holds 3: the worst is 3."""
 
-    WORST, PERIOD = Fraction(3), 3 * DAY
+    WORST = Fraction(3)
 
     def check(self, scheme: Scheme, state: LedgerState, stated: Fraction | int, hour: int, day: int = 3) -> None:
         states = (LedgerState(), state)
-        check_marks(scheme, states, Fraction(stated), self.WORST, 24 * day + hour, self.PERIOD)
+        check_marks(scheme, states, Fraction(stated), self.WORST, 24 * day + hour)
 
     def test_answers_of_the_monitors_that_are_there_are_in_the_worst_case(self, scheme: Scheme) -> None:
         state = answered(scheme, *(("at_times", "noon", day, Fraction(1)) for day in range(4)))
@@ -423,7 +470,7 @@ class TestTimes:
     def test_shards_answer_about_one_time_and_a_person_was_in_one_of_them(self, scheme: Scheme) -> None:
         states = [answered(scheme, ("at_times", "midday", 3, Fraction(1)), shard=shard) for shard in (0, 1)]
         with pytest.raises(PeriodError, match=r"3 \+ 1 = 4,"):
-            check_marks(scheme, states, Fraction(3), self.WORST, 24 * 3 + 13, self.PERIOD)
+            check_marks(scheme, states, Fraction(3), self.WORST, 24 * 3 + 13)
 
     def test_what_has_expired_may_have_been_answered_by_the_monitors_that_are_there(self, scheme: Scheme) -> None:
         """Else its absence would make room for the answers of one that is gone."""
@@ -435,7 +482,7 @@ class TestTimes:
 
     def test_without_a_period_all_counts_that_the_ledger_tells(self, scheme: Scheme) -> None:
         state = answered(scheme, ("at_times", "morning", 1, Fraction(1)))
-        gone = replace(scheme, at_times=())
+        gone = replace(scheme, at_times=(), period=0)
         with pytest.raises(PeriodError, match=r"state more$"):
             check_marks(gone, [state], Fraction(3), self.WORST, 24 * 300)
         check_marks(gone, [state], Fraction(4), self.WORST, 24 * 300)
@@ -447,4 +494,5 @@ def test_a_lost_ledger_is_looked_at_like_any_other(
     """Its terms say when it was lost."""
     now = scheme.slots.start(30)
     create(Beginning.LEDGER_LOST, now)
-    assert looked(scheme).terms == Terms("town", 2, now)
+    terms = looked(scheme).terms
+    assert (terms.service, terms.partitions, terms.lost_at) == ("town", 2, now)

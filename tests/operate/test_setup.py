@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -17,6 +17,7 @@ from monitor.embedded import EmbeddedValkey
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.operate.preflight import survey
 from monitor.operate.setup import Beginning, Made, loss_dated, redis_time
+from monitor.operate.topics import describe, needs
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.release.decide import Evidence
 from monitor.release.owner import LedgerPlace, Owner
@@ -29,20 +30,26 @@ from monitor.windows.redis_store import RedisWindows
 Create = Callable[..., Made]
 
 
-@pytest.fixture
-def ran_before(connections: KafkaConnections, groups: tuple[str, str], topic: Callable[[str], str]) -> None:
-    """The service's input group has committed offsets, of a topic that is there."""
-    name = topic("visits-before")
+@pytest.fixture(params=["town", "town-release", "town-0123456789abcdef"])
+def ran_before(
+    request: pytest.FixtureRequest, connections: KafkaConnections, topic: Callable[[str], str]
+) -> Iterator[str]:
+    """One of the service's groups has committed offsets, of a topic that is there: its name."""
+    name, group = topic("visits-before"), str(request.param)
     with closing(connections.admin()) as admin:
         admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-    place = TopicPartition(name, 0)
-    with closing(connections.consumer(group_id=groups[0])) as consumer:
-        consumer.assign([place])
-        consumer.commit({place: OffsetAndMetadata(0, "", -1)})
+        place = TopicPartition(name, 0)
+        with closing(connections.consumer(group_id=group)) as consumer:
+            consumer.assign([place])
+            consumer.commit({place: OffsetAndMetadata(0, "", -1)})
+        yield group
+        admin.delete_groups([group])
 
 
 def terms(connections: KafkaConnections, scheme: Scheme, ledger: str, partition: int = 0) -> Terms | None:
-    return survey(connections, scheme, ledger, partition).terms
+    """What the ledger's first record says, but for the input that there was then."""
+    said = survey(connections, scheme, ledger, partition).terms
+    return None if said is None else replace(said, input_topic_id="")
 
 
 def test_a_first_start_begins_every_partition_and_saying_it_again_changes_nothing(
@@ -62,16 +69,15 @@ def test_a_first_start_begins_every_partition_and_saying_it_again_changes_nothin
     assert survey(connections, scheme, names.alerts, 0).records == 1
 
 
-@pytest.mark.usefixtures("ran_before")
 def test_an_empty_ledger_of_a_service_that_ran_must_be_explained(
     create: Create,
     connections: KafkaConnections,
     scheme: Scheme,
     kafka_settings: KafkaSettings,
-    groups: tuple[str, str],
+    ran_before: str,
 ) -> None:
     """Was nothing ever published, or is it lost? Nobody but the operator knows; until then it stays uninitialised."""
-    with pytest.raises(LedgerError, match=f"{groups[0]} ran before.*--first-start.*--ledger-lost"):
+    with pytest.raises(LedgerError, match=f"{ran_before} ran before.*--first-start.*--ledger-lost"):
         create()
     assert terms(connections, scheme, kafka_settings.topics.alerts) is None
     with pytest.raises(LedgerError):
@@ -92,9 +98,9 @@ def test_ledger_lost_pauses_every_location_from_then_on(
     create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
 ) -> None:
     """
-    Lost within slot 10; whatever was published before counts as spent for W + A = 26 ticks.
+    Lost within slot 10; whatever was published before counts as spent for W + F = 25 ticks.
 
-        tick      10 …  35  36
+        tick      10 …  34  35
                   p  p  p   s
     """
     now = scheme.slots.start(10) + 1
@@ -110,10 +116,29 @@ def test_ledger_lost_pauses_every_location_from_then_on(
     for partition in (0, 1):
         place = LedgerPlace(ledger, topic_id, "input", "fingerprint", now)
         with closing(Owner(connections, place, partition, scheme, OneSidedNoise(SystemEntropy()), clock)) as owner:
-            for tick in (10, 35, 36):
+            for tick in (10, 34, 35):
                 answers = owner.decide(tick, Evidence({}, {})).answers
                 said[tick] = said.get(tick, set()) | {status for monitor, status in answers if monitor == "stations"}
-    assert said == {10: {"paused"}, 35: {"paused"}, 36: {"unknown"}}
+    assert said == {10: {"paused"}, 34: {"paused"}, 35: {"unknown"}}
+
+
+def test_the_first_record_says_which_input_there_was(
+    create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+) -> None:
+    """An input that is made anew before there is any owner is noticed: its facts are whole only from then on."""
+    create()
+    ledger, visits = kafka_settings.topics.alerts, kafka_settings.topics.visits
+    found = describe(admin, [ledger, visits])
+    said = survey(connections, scheme, ledger, 0).terms
+    assert said is not None
+    assert said.input_topic_id == found[visits].topic_id
+    clock, noise = SteppedClock(scheme.slots.start(10)), OneSidedNoise(SystemEntropy())
+    seen = scheme.slots.start(30)
+    for input_id, since in ((found[visits].topic_id, None), ("another", 32)):
+        place = LedgerPlace(ledger, found[ledger].topic_id, input_id, "fingerprint", seen)
+        with closing(Owner(connections, place, 0 if since is None else 1, scheme, noise, clock)) as owner:
+            assert owner.state.terms is not None
+            assert owner.state.terms.input_since == since
 
 
 def test_a_ledger_that_begun_in_part_must_be_explained(
@@ -178,13 +203,28 @@ def test_the_number_of_partitions_is_what_any_that_survived_says(
     assert terms(connections, scheme, ledger, 0) == Terms("town", 2, now)
 
 
-def test_a_number_of_shards_that_does_not_go_with_the_partitions_begins_nothing(
-    create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+def test_a_number_of_shards_that_does_not_go_with_the_partitions_makes_nothing(
+    create: Create, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
-    """It could never be changed without moving places away from what they have spent."""
+    """It could never be changed without moving places away from what they have spent; no topic is left half begun."""
     with pytest.raises(LedgerError, match=r"service\.shards is 3.*expected a multiple of 2, such as 2 or 4"):
         create(scheme=replace(scheme, registry=Registry(scheme.registry.ids, 3)))
-    assert terms(connections, scheme, kafka_settings.topics.alerts) is None
+    assert describe(admin, [name for _, name in kafka_settings.topics]) == {}
+
+
+def test_the_shards_go_with_the_partitions_that_are_there_not_with_those_that_would_be_made(
+    create: Create, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+) -> None:
+    """The output topic was made by hand with three partitions: two shards don't go with them, three do."""
+    ledger = kafka_settings.topics.alerts
+    _, alerts, _ = needs(scheme, kafka_settings, simulated=False)
+    configs = {setting.key: setting.create for setting in alerts.settings}
+    made = {"num_partitions": 3, "replication_factor": 1, "configs": configs}
+    admin.create_topics({ledger: made}, wait_for_metadata=True)
+    with pytest.raises(LedgerError, match=r"service\.shards is 2.*expected a multiple of 3, such as 3"):
+        create()
+    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}
+    assert create(scheme=replace(scheme, registry=Registry(scheme.registry.ids, 3))).partitions == (0, 1, 2)
 
 
 class TestLossDated:
@@ -238,10 +278,11 @@ def test_another_services_ledger_is_not_begun(
 def test_a_topic_with_wrong_settings_is_not_begun(
     create: Create, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
-    """It was there before; what is wrong is said, and the ledger stays uninitialised."""
+    """It was there before; what is wrong is said, the ledger stays uninitialised, and no other topic is made."""
     ledger = kafka_settings.topics.alerts
     compacted = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
     admin.create_topics({ledger: compacted}, wait_for_metadata=True)
     with pytest.raises(TopicError, match=r"cleanup\.policy is compact: expected delete"):
         create()
     assert terms(connections, scheme, ledger) is None
+    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}

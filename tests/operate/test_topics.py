@@ -10,14 +10,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from kafka import OffsetAndMetadata, TopicPartition
 
 from monitor.config.servers import KafkaSettings
 from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import at_times_record, hot_spots_record
 from monitor.designated import DesignatedTimes
 from monitor.errors import TopicError
-from monitor.operate.topics import FoundTopic, TopicNeeds, checked, create, describe, groups_that_ran, needs, risks
+from monitor.operate.topics import FoundTopic, TopicNeeds, checked, create, describe, needs, risks
 from monitor.scheme import HotSpots, Registry, Scheme
 from monitor.times import DAY, HOUR, MILLISECOND
 
@@ -48,7 +47,7 @@ class TestNeeds:
     def test_the_ledger_is_kept_by_time_for_as_long_as_anything_runs(
         self, scheme: Scheme, kafka_settings: KafkaSettings
     ) -> None:
-        """Not compacted (that would drop aborted records, hence marks); W + A, the horizon, and a margin."""
+        """Not compacted (that would drop aborted records, hence marks); a period, W + F, the horizon, and a margin."""
         _, alerts, _ = needs(scheme, kafka_settings, simulated=False)
         assert alerts.partitions == 2
         assert (
@@ -59,7 +58,7 @@ class TestNeeds:
                 "unclean.leader.election.enable": "false",
             }.items()
         )
-        assert int(created(alerts)["retention.ms"]) > scheme.reach * HOUR / MILLISECOND
+        assert int(created(alerts)["retention.ms"]) > (scheme.reach * HOUR + scheme.period) / MILLISECOND
 
     def test_a_horizon_longer_than_the_windows_lengthens_both(
         self, scheme: Scheme, kafka_settings: KafkaSettings
@@ -229,12 +228,12 @@ class TestChecked:
         """A millisecond too short is; exactly as long, and for ever, are not."""
         wanted = needs(scheme, kafka_settings, simulated=False)
         create(connections, wanted, 1)
-        least = (scheme.reach + 2) * HOUR // MILLISECOND
+        least = (scheme.reach + 2 + scheme.period_slots) * HOUR // MILLISECOND
         altered(kafka_settings.topics.alerts, retention_ms="-1" if kept < 0 else str(least - kept))
         if suffices:
             checked(connections, wanted)
         else:
-            with pytest.raises(TopicError, match=rf"retention\.ms is {least - 1}: expected at least {least} \(1d4h\)"):
+            with pytest.raises(TopicError, match=rf"retention\.ms is {least - 1}: expected at least {least} \(4d4h\)"):
                 checked(connections, wanted)
 
 
@@ -323,21 +322,3 @@ class TestRisks:
         names = kafka_settings.topics
         for name, expected in ((names.visits, in_sync), (names.alerts, in_sync), (names.dead_letters, None)):
             assert made[name]["configs"].get("min.insync.replicas") == expected
-
-
-def test_groups_that_ran_are_those_the_brokers_know(
-    connections: KafkaConnections, kafka_settings: KafkaSettings, scheme: Scheme, groups: tuple[str, str], admin: Any
-) -> None:
-    """By their committed offsets; in the order that was asked."""
-    create(connections, needs(scheme, kafka_settings, simulated=False), 1)
-    assert groups_that_ran(connections, groups) == []
-    committed(connections, groups[1], kafka_settings.topics.visits)
-    assert groups_that_ran(connections, groups) == [groups[1]]
-
-
-def committed(connections: KafkaConnections, group: str, topic: str) -> None:
-    consumer = connections.consumer(group_id=group)
-    place = TopicPartition(topic, 0)
-    consumer.assign([place])
-    consumer.commit({place: OffsetAndMetadata(0, "", -1)})
-    consumer.close(autocommit=False)

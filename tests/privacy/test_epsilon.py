@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.errors import EpsilonError, MonitorError
-from monitor.privacy.epsilon import SMALLEST, format_epsilon, parse_epsilon, require_drawable
+from monitor.privacy.epsilon import SMALLEST, format_epsilon, parse_epsilon, parse_recorded, require_drawable
 
 
 @pytest.mark.parametrize(
@@ -77,3 +77,17 @@ def test_the_smallest_epsilon_can_be_drawn_and_half_of_it_cannot() -> None:
     require_drawable(SMALLEST, "ε of one answer")
     with pytest.raises(EpsilonError, match=r"^ε of one answer is 1/2000000000000: expected at least 1/1000000000000,"):
         require_drawable(SMALLEST / 2, "ε of one answer")
+
+
+@pytest.mark.parametrize("text", ["1", "3/2", "1" * 150 + "/" + "3" * 150])
+def test_the_epsilon_of_a_record_may_be_longer_than_a_configured_one(text: str) -> None:
+    """A share by weights has the digits of all of them."""
+    assert parse_recorded(text) == Fraction(text)
+
+
+@pytest.mark.parametrize("text", ["", "0", "0.5", "1/0", "-1", "01", "1/", " 1", "1" * 401, "1/" + "9" * 300, "½"])
+def test_what_no_record_has_is_no_epsilon(text: str) -> None:
+    """Decimals, zero, what is out of range, and more digits than any accepted share has."""
+    with pytest.raises(EpsilonError, match=r"^ε is .*: expected a ") as raised:
+        parse_recorded(text)
+    assert len(str(raised.value)) < 300

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from monitor.clock import SteppedClock
 from monitor.designated import DesignatedTimes
-from monitor.ingest.reader import Letter, Reader
+from monitor.ingest.ports import Letter
+from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.release.decide import Decider, Evidence

@@ -203,8 +203,8 @@ def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
 
 def most_of_slots(town: Any, slots: int) -> int:
     """How many answers visits in so many slots may pay at a location: by the formula, and one for each of N ticks."""
-    formula = most_answers(town.answers, town.window, town.ahead, slots)
-    return min(formula, slots + town.window + town.ahead - 1)
+    formula: int = most_answers(town.answers, town.window, town.ahead, slots)
+    return min(formula, slots + int(town.window) + int(town.ahead) - 1)
 
 
 @dataclass

@@ -1,10 +1,12 @@
-"""A small scheme, scripted noise, and a ledger and an input on real servers."""
+"""A small scheme, scripted noise, a ledger and an input on real servers, and worlds in which ticks are decided."""
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,17 +14,26 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.clock import SteppedClock
+from monitor.clock import Clock, SteppedClock
 from monitor.connections import KafkaConnections
-from monitor.contracts.alerts import ledger_record
+from monitor.contracts.alerts import TYPE_PREFIX, ledger_record
 from monitor.designated import DesignatedTimes
-from monitor.embedded import EmbeddedKafka
+from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.privacy.over_time import OverTimeRule
-from monitor.release.ledger import Record, Writer
-from monitor.release.owner import LedgerPlace
+from monitor.release.barrier import InputTopic
+from monitor.release.ledger import Record, Writer, read_partition
+from monitor.release.owner import LedgerPlace, Owner
+from monitor.release.partition import PartitionRelease
+from monitor.release.parts import Parts
+from monitor.release.upkeep import Upkeep
 from monitor.scheme import AtTimes, OverTime, Registry, Scheme
+from monitor.signals import Signal
 from monitor.slots import Slots
 from monitor.times import HOUR, SECOND, parse_instant
+from monitor.windows.facts import SINCE_EVER
+from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_store import RedisWindows
+from tests.release.worlds import Counted, HandClock, RunningClock, Store, World
 
 ORIGIN = parse_instant("2026-01-01T00:00:00Z")
 
@@ -165,3 +176,144 @@ def make_ledger(
         return LedgerPlace(name, topic_id, "input-1", "fingerprint-1", ORIGIN)
 
     return make
+
+
+@pytest.fixture
+def make_world(make_scheme: Callable[..., Scheme], noise: Any) -> Callable[..., World]:
+    """Makes worlds of lists whose store's clock stands at the beginning of slot 100, as `clock` does unless given."""
+
+    def make(*, clock: Any = None, changes: Mapping[str, Any] | None = None, queues: int = 1) -> World:
+        scheme = replace(make_scheme(places=8, shards=queues), **(changes or {}))
+        right = RunningClock(scheme.slots.start(100))
+        return World(scheme, clock or RunningClock(right.instant, SECOND), right, Store(scheme, right), noise, queues)
+
+    return make
+
+
+@pytest.fixture
+def run_world(make_scheme: Callable[..., Scheme], noise: Any) -> Iterator[Callable[..., World]]:
+    """Runs worlds of lists on threads that end with the test: one clock, in slot 100's beginning, is moved by hand.
+
+    What `prepare` does to the world happens before it runs.
+    """
+    started: list[tuple[World, threading.Thread]] = []
+
+    def run(queues: int = 1, prepare: Callable[[World], None] = lambda _: None, **changes: Any) -> World:
+        scheme = replace(make_scheme(places=8, shards=queues), **changes)
+        clock = HandClock(scheme.slots.start(100))
+        world = World(scheme, clock, clock, Store(scheme, clock), noise, queues)
+        world.owned = frozenset(range(queues))
+        prepare(world)
+        thread = threading.Thread(target=world.run)
+        thread.start()
+        started.append((world, thread))
+        return world
+
+    yield run
+    for world, thread in started:
+        world.stop.set()
+        world.wake.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@dataclass
+class Site:
+    """One ledger partition on real servers, and what it works on."""
+
+    release: PartitionRelease
+    parts: Parts
+    windows: RedisWindows
+    counted: Counted
+    input_topic: str
+    fingerprint: str
+    place: LedgerPlace
+    stop: threading.Event
+
+    def statuses(self) -> list[str]:
+        """Of the records of the last tick."""
+        return [json.loads(record.value)["status"] for record in self.release.last_records]
+
+    def tick(self, tick: int) -> bool:
+        """Decide a tick."""
+        return self.release.tick(tick, self.stop)
+
+    def again(self) -> PartitionRelease:
+        """The partition as another instance has it, which has not taken it over yet."""
+        return PartitionRelease(self.release.partition, self.parts, Upkeep(self.parts.scheme, self.windows))
+
+
+@pytest.fixture
+def make_site(
+    connections: KafkaConnections,
+    valkey: EmbeddedValkey,
+    make_topic: Callable[..., tuple[str, str]],
+    make_ledger: Callable[..., LedgerPlace],
+    noise: Any,
+    topic: Callable[[str], str],
+) -> Iterator[Callable[..., Site]]:
+    """Makes partitions with a ledger, an input of 2 partitions and windows of their own, which hold all of it."""
+    with ExitStack() as opened:
+
+        def make(scheme: Scheme, clock: Clock, place: LedgerPlace | None = None, begin: bool = True) -> Site:
+            name, topic_id = make_topic("visits", 2)
+            ledger = place or make_ledger()
+            client, mark = redis_client(RedisAddress(valkey.url)), topic("mark")
+            simulated = clock.now if clock.simulated else None
+            windows = opened.enter_context(closing(RedisWindows(scheme, mark, client, simulated)))
+            for partition in (0, 1) if begin else ():
+                windows.begin(partition, 0, SINCE_EVER)
+            watching = opened.enter_context(
+                closing(InputTopic(connections, name, topic_id, (ledger.topic, ledger.topic_id)))
+            )
+
+            def take_over(partition: int) -> Owner:
+                return Owner(connections, ledger, partition, scheme, noise, clock)
+
+            counted = Counted()
+            parts = Parts(scheme, windows, watching, take_over, counted, clock, Signal())
+            release = opened.enter_context(closing(PartitionRelease(0, parts, Upkeep(scheme, windows))))
+            return Site(release, parts, windows, counted, name, mark, ledger, threading.Event())
+
+        yield make
+
+
+@pytest.fixture
+def put(connections: KafkaConnections) -> Iterator[Callable[..., None]]:
+    """Produces records to a partition of a topic."""
+    with closing(connections.producer()) as producer:
+
+        def produce(topic: str, partition: int, records: int) -> None:
+            sent = [producer.send(topic, value=b"x", partition=partition) for _ in range(records)]
+            for future in sent:
+                future.get(timeout=10)
+
+        yield produce
+
+
+@pytest.fixture
+def in_thread() -> Iterator[Callable[[Callable[[], object]], threading.Thread]]:
+    """Starts work on a thread, which is joined at the end."""
+    threads: list[threading.Thread] = []
+
+    def start(work: Callable[[], object]) -> threading.Thread:
+        thread = threading.Thread(target=work)
+        threads.append(thread)
+        thread.start()
+        return thread
+
+    yield start
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def kinds(connections: KafkaConnections) -> Callable[[LedgerPlace], list[str]]:
+    """The kinds of records in a ledger's partition 0 after its first one."""
+
+    def told(place: LedgerPlace) -> list[str]:
+        found = [dict(record.headers)["ce_type"] for _, record in read_partition(connections, place.topic, 0)]
+        return [kind.decode().removeprefix(TYPE_PREFIX) for kind in found[1:]]
+
+    return told

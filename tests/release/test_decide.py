@@ -47,7 +47,7 @@ def read(
     **known: int,
 ) -> dict[int, Reading]:
     """What shards would tell: `people` at every watched row (or by row), `present` at every designated time."""
-    given = {"since": SINCE_EVER, "trimmed": SINCE_EVER, "dropped": NEVER, "time": 0} | known
+    given: dict[str, Any] = {"since": SINCE_EVER, "trimmed": SINCE_EVER, "dropped": NEVER, "time": 0} | known
     return {
         shard: Reading(
             progress={0: 1},
@@ -112,10 +112,10 @@ class TestOverTime:
         assert set(statuses(tell(decider, 5, state)).values()) == {"unknown"}
         assert set(statuses(tell(decider, 6, state)).values()) == {"safe"}
 
-    @pytest.mark.parametrize("ahead", [0, 1])
-    def test_a_lost_ledger_pauses_for_w_plus_a_ticks(self, ahead: int, make_scheme: Make, noise: Any) -> None:
+    @pytest.mark.parametrize("ahead", [0, 1, 2])
+    def test_a_lost_ledger_pauses_for_w_plus_f_ticks(self, ahead: int, make_scheme: Make, noise: Any) -> None:
         """
-        The ledger was lost within slot 10; W = 3, A = F + 1, so at F = 0 four ticks.
+        The ledger was lost within slot 10; W = 3, so at F = 1 four ticks.
 
             tick      9  10  11  12  13  14
                          p   p   p   p   s
@@ -124,7 +124,7 @@ class TestOverTime:
         lost_at = scheme.slots.start(10) + 1
         state = LedgerState(terms=Terms("town", 1, lost_at=lost_at))
         decider = Decider(scheme, [0], noise)
-        reach = 3 + ahead + 1
+        reach = 3 + ahead
         for tick in range(10, 10 + reach):
             decided = tell(decider, tick, state)
             assert set(statuses(decided).values()) == {"paused"}
@@ -141,13 +141,13 @@ class TestOverTime:
 
     def test_marks_that_another_owner_published_pause(self, make_scheme: Make, noise: Any) -> None:
         """
-        W = 3, A = 1: the answer of tick 5 holds ticks 5 to 8, whoever decides them.
+        W = 3, F = 1: the answer of tick 5 holds ticks 5 to 8, whoever decides them.
 
             tick      5  6  7  8  9
             first     z
             second       p  p  p  s
         """
-        scheme = make_scheme(window=3)
+        scheme = make_scheme(window=3, ahead=1)
         first = tell(Decider(scheme, [0], noise), 5, LedgerState(), {1: 2})
         state = LedgerState()
         for record in first.records:
@@ -158,12 +158,12 @@ class TestOverTime:
 
     def test_answers_are_listed_and_each_spends_its_share(self, make_scheme: Make, noise: Any) -> None:
         """
-        Two answers at 1/2 within W + A = 4 ticks (k = 2, ε_l = 1), the third once the first has run out.
+        Two answers at 1/2 within W + F = 4 ticks (k = 2, ε_l = 1), the third once the first has run out.
 
             tick      5  6  7  8  9
             answer    z  z  p  p  z
         """
-        scheme = make_scheme(answers=2, places=1)
+        scheme = make_scheme(answers=2, places=1, ahead=1)
         decider, state = Decider(scheme, [0], noise), LedgerState()
         told = [value_of(tell(decider, tick, state, 3).records[0]) for tick in range(5, 10)]
         assert [each["status"] for each in told] == ["noisy_count", "noisy_count", "paused", "paused", "noisy_count"]
@@ -175,14 +175,14 @@ class TestOverTime:
 
     def test_a_longer_window_revives_marks_that_had_run_out(self, make_scheme: Make, noise: Any) -> None:
         """
-        An answer at tick 5 under W = 1 ran until tick 6; under W = 6 it holds its location until tick 11.
+        F = 1: an answer at tick 5 under W = 1 ran until tick 6; under W = 6 it holds its location until tick 11.
 
             tick      5  6  7 … 11  12
             W = 1     z  p
             W = 6           p …  p   s
         """
         state = LedgerState(marks={("stations", "place-0"): {5: noisy_at(5, 2)}})
-        decider = Decider(make_scheme(window=6, places=1), [0], noise)
+        decider = Decider(make_scheme(window=6, places=1, ahead=1), [0], noise)
         said = [statuses(tell(decider, tick, state))["stations/place-0"] for tick in range(7, 13)]
         assert said == ["paused"] * 5 + ["safe"]
 
@@ -441,7 +441,7 @@ def test_questions_ask_each_window_once_and_each_live_time_once(
         watched={"zoo": [0], "alley": [0, 1]}, at_times=(make_at_times("noon", NOON), make_at_times("lunch", NOON))
     )
     asked = Decider(scheme, [0], noise).questions(12)
-    assert asked == {0: Question(((0, 10), (1, 10)), (parse_instant(NOON),))}
+    assert asked == {0: Question(((0, 10), (1, 10)), (parse_instant(NOON),), 12)}
 
 
 def test_the_state_knows_the_tick_that_was_decided(make_scheme: Make, noise: Any) -> None:

@@ -14,6 +14,7 @@ from monitor.connections import KafkaConnections
 from monitor.errors import FencedError, UnreachableError
 from monitor.operate.topics import LEAST_MESSAGE_BYTES
 from monitor.release.ledger import Record, Writer, first_offset, read_partition
+from monitor.sizes import LARGEST_SNAPSHOT
 
 MakeTopic = Callable[..., tuple[str, str]]
 OpenWriter = Callable[..., Writer]
@@ -91,7 +92,7 @@ def test_a_zombies_open_transaction_is_aborted_and_still_counts(
     owner = open_writer(name, topic_id)
     owner.append([record("after")])
     with pytest.raises(FencedError):
-        zombie._run(zombie._producer.commit_transaction)
+        zombie._run(zombie._producer.commit_transaction, 10.0)
     assert keys(connections, name) == ["seen", "after"]
     assert committed(connections, name) == ["after"]
 
@@ -172,6 +173,15 @@ def test_a_record_as_large_as_the_topic_takes_is_appended(
     name, topic_id = make_topic("ledger")
     open_writer(name, topic_id).append([record("small"), record("large", 1_000_000), record("after")])
     assert committed(connections, name) == ["small", "large", "after"]
+
+
+def test_a_record_as_large_as_check_accepts_is_appended_and_read(
+    connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter
+) -> None:
+    """Where the topic takes it, as `topics --create` has it: no other limit of brokers or clients stands in the way."""
+    name, topic_id = make_topic("ledger", **{"max.message.bytes": str(LARGEST_SNAPSHOT)})
+    open_writer(name, topic_id).append([record("small"), record("large", LARGEST_SNAPSHOT - 1_024), record("after")])
+    assert keys(connections, name) == ["small", "large", "after"]
 
 
 def test_another_partition_is_not_fenced(make_topic: MakeTopic, open_writer: OpenWriter) -> None:

@@ -32,7 +32,7 @@ Q = Fraction(1, 2)
 TICKS = 5
 PEOPLE = 2
 NOON = "2026-01-01T00:30:00Z"
-SHAPES = list(product((1, 2), (0, 1), (1, 2), (1, 2)))  # W, F, k, T
+SHAPES = list(product((1, 2), (0, 1, 2), (1, 2), (1, 2)))  # W, F, k, T
 THRESHOLDS = (1, 2)
 TAKEOVERS, LOSSES = ("", "takeover"), ("", "lost")
 
@@ -171,7 +171,7 @@ def choices(counted: range, events: Sequence[str]) -> list[list[tuple[Given, Giv
 
 
 def visits(reach: int) -> list[range]:
-    """The ticks whose counts hold one visit: W + A in a row, fewer where it was reported late or the stream ends."""
+    """The ticks whose counts hold one visit: W + F in a row, fewer where it was reported late or the stream ends."""
     return [range(first, last) for first in range(TICKS) for last in range(first + 1, min(first + reach, TICKS) + 1)]
 
 
@@ -209,10 +209,10 @@ def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
     """
     The worst ratio is e^(ε_l), through takeovers and losses of the ledger at the adversary's choice of ticks.
 
-        W = 2, F = 0, k = 1: a visit of slot 1, read from tick 0 on
+        W = 2, F = 1, k = 1: a visit of slot 1, stamped in slot 0
 
             tick      0  1  2  3  4
-            counted   #  #  #              W + A = 3 ticks, of which one may be answered
+            counted   #  #  #              W + F = 3 ticks, of which one may be answered
     """
     scheme = make_scheme(
         places=1, window=window, ahead=ahead, answers=answers, threshold=threshold, epsilon=Fraction(1)
@@ -272,7 +272,7 @@ class TestMutants:
     """Each is a small fault of taking over; the enumeration above must see it."""
 
     def worst(self, event: str, begin: Begin, make_scheme: Callable[..., Scheme]) -> Ratio:
-        scheme = make_scheme(places=1, window=2, threshold=1)
+        scheme = make_scheme(places=1, window=2, ahead=1, threshold=1)
         law = law_of(scheme, 3, begin)
         return max(_worst_ratio(law, Known(), choices(counted, ("", event))) for counted in visits(scheme.reach))
 

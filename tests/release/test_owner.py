@@ -181,9 +181,9 @@ def test_a_clock_that_ran_ahead_at_the_takeover_and_was_set_right_holds_no_tick_
     """
     Taken over in what the clock said was slot 5000; it is slot 7. What the owner record carries is repeated in time.
 
-        slot   7  8  …              ticks 7 and later are due again, the owner record after two of them (W + A = 8)
+        slot   7  8  …              ticks 7 and later are due again, the owner record after two of them (W + F = 8)
     """
-    place, scheme = make_ledger(), make_scheme(window=7, places=1)
+    place, scheme = make_ledger(), make_scheme(window=7, places=1, ahead=1)
     at(clock, scheme, 5000)
     owner = take_over(place, scheme=scheme)
     assert not owner.may_decide(7)
@@ -248,9 +248,10 @@ def test_answers_that_expired_under_a_shorter_window_count_as_spent_under_a_long
 
         tick    0  1  2  3  4  5  6  7  …  14
         W = 2   z  p  p  s  s                     records of ticks 0 to 3 expire
-        W = 9                  p  p  p     p      until the first one that is left, of tick 4, is W + A ticks old
+        W = 9                  p  p  p     p      until the first one that is left, of tick 4, is W + F ticks old
     """
-    place, short, long = make_ledger(), make_scheme(window=2, places=1), make_scheme(window=9, places=1)
+    place = make_ledger()
+    short, long = make_scheme(window=2, places=1, ahead=1), make_scheme(window=9, places=1, ahead=1)
     at(clock, short, 0)
     owner = take_over(place, scheme=short)
     for tick in range(5):
@@ -352,9 +353,9 @@ def test_another_input_topic_sets_input_since_and_later_owners_keep_it(
 def test_the_owner_record_is_repeated_so_that_it_outlives_the_retention(
     connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
 ) -> None:
-    """W + A = 8: every two ticks, a quarter of what the ledger is kept for at least."""
+    """W + F = 8: every two ticks, a quarter of what the ledger is kept for at least."""
     place = make_ledger()
-    owner = take_over(place, scheme=make_scheme(window=7, places=1))
+    owner = take_over(place, scheme=make_scheme(window=7, places=1, ahead=1))
     for tick in range(5):
         decide(owner, tick)
     found = ledger(connections, place)

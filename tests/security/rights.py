@@ -39,7 +39,7 @@ class Right:
         if self.kind == "topic":
             return topics_of(service)[self.name]
         if self.kind == "group":
-            return self.name.replace("<name>", service)
+            return self.name.removeprefix("prefix: ").replace("<name>", service)
         return "*" if "any" in self.name else ledger_id
 
     def acl(self, user: str, service: str, ledger_id: str) -> ACL:

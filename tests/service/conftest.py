@@ -1,7 +1,7 @@
 """A tiny town on real servers, with so much ε that answers are all but certain, and a recount that shares no code.
 
 Slots of one hour from 2026-11-20T00:00Z, F = 1. `places` watches inn and bath: T = 5, W = 3, so a pause lasts
-W + F + 1 = 5 ticks. `noon` asks about all four locations at 12:00, with T = 3, for six hours. ε is 40 everywhere: a
+W + F = 4 ticks. `noon` asks about all four locations at 12:00, with T = 3, for six hours. ε is 40 everywhere: a
 draw is above zero with a chance of e^-40 < 10^-17.
 """
 

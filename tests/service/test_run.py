@@ -24,6 +24,7 @@ from kafka import OffsetAndMetadata, TopicPartition
 from monitor.connections import KafkaConnections
 from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.embedded.ports import ReservedPort
+from monitor.groups import known_groups
 from monitor.times import SECOND, format_instant, parse_instant
 
 PLANTED = "planted-person-4711"
@@ -43,7 +44,7 @@ class Site:
         self.folder, self.name = folder, name
         self.connections = KafkaConnections((kafka,))
         (folder / "locations.csv").write_text("location_id\ninn\nbath\n")
-        (folder / "person.key").write_text("0123456789abcdef" * 4)
+        (folder / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
         self.tree: dict[str, Any] = {
             "service": {"name": name, "shards": 2},
             "clock": {
@@ -185,11 +186,14 @@ def everything(client: Any, key: bytes) -> Any:
 
 
 def members(site: Site) -> dict[str, int]:
-    """How many members each of the two groups has."""
+    """How many members each of the service's groups has, by the ending of its name: a fingerprint, or release."""
+    groups = known_groups(site.connections, site.name)
     with closing(site.connections.admin()) as admin:
-        groups = [site.name, f"{site.name}-release"]
         described = admin.describe_groups(groups)
-        return {group: len(described[group]["members"]) for group in groups}
+    return {
+        re.sub("[0-9a-f]{16}", "fingerprint", group.removeprefix(f"{site.name}-")): len(described[group]["members"])
+        for group in groups
+    }
 
 
 def test_it_answers_on_time_shows_itself_ready_and_stops_in_order(
@@ -200,8 +204,8 @@ def test_it_answers_on_time_shows_itself_ready_and_stops_in_order(
     with site.running() as process:
         eventually(lambda: process.get("/readyz")[0] == 200, 30)
         assert process.get("/healthz")[0] == 200
-        assert sorted(members(site).values()) == [1, 1]
         eventually(lambda: site.answers("inn"), 10)
+        assert members(site) == {"fingerprint": 1, "release": 1}
         site.put([PLANTED, "second", "third"], "inn")
         noisy = eventually(lambda: [said for said in site.answers("inn") if said["status"] == "noisy_count"], 10)
         assert noisy[0]["noisy_count"] == 3
@@ -215,7 +219,7 @@ def test_it_answers_on_time_shows_itself_ready_and_stops_in_order(
         everywhere = [process.log, metrics, *(repr(record) for record in site.records())]
         assert not [text for text in everywhere if PLANTED in text]
         assert "SIGTERM: finishing what is under way" in process.log
-    assert members(site) == {site.name: 0, f"{site.name}-release": 0}
+    assert members(site) == {"fingerprint": 0, "release": 0}
 
 
 def assert_on_time(site: Site, eventually: Eventually) -> None:

@@ -39,8 +39,8 @@ def test_safe_until_the_count_reaches_the_threshold_then_one_noisy_count_then_a_
     make_town: Callable[..., Any],
 ) -> None:
     #   slot/tick  0 1 2 3 4 5 6 7
-    #   inn            5 people in slot 2, W = 3, A = 2
-    #   says       s s n p p p p s       until = 2 + W + A - 1 = 6
+    #   inn            5 people in slot 2, W = 3, F = 1
+    #   says       s s n p p p s s       until = 2 + W + F - 1 = 5
     #   bath           4 people
     #   says       s s s s s s s s
     town = make_town()
@@ -50,12 +50,12 @@ def test_safe_until_the_count_reaches_the_threshold_then_one_noisy_count_then_a_
         town.visit(PERSONS[:4], "bath", 2)
         town.visit(PERSONS[:4], "bath", 2, minute=10)
         ticks(run, *range(2, 8))
-    assert "".join(town.statuses("inn")) == "ssnpppps"
+    assert "".join(town.statuses("inn")) == "ssnpppss"
     assert "".join(town.statuses("bath")) == "ssssssss"
     noisy = town.answers()["inn"][2]
     assert noisy["noisy_count"] == noisy["count_at_most"] == 5
-    assert noisy["answers"] == [{"tick": 2, "noisy_count": 5, "epsilon": "40", "until": 6}]
-    assert town.answers()["inn"][4]["resumes_at"] == "2026-11-20T08:00:00Z"
+    assert noisy["answers"] == [{"tick": 2, "noisy_count": 5, "epsilon": "40", "until": 5}]
+    assert town.answers()["inn"][4]["resumes_at"] == "2026-11-20T07:00:00Z"
     assert town.false_safe() == []
 
 
@@ -117,7 +117,7 @@ def merged(said: list[dict[str, Any]], tick: int) -> dict[str, Any]:
 
 def test_a_restart_keeps_the_pause_and_decides_no_tick_twice(make_town: Callable[..., Any]) -> None:
     #   tick  0 1 2 | 3 4 5 6     restarted after tick 2
-    #   inn   s n p | p p p s
+    #   inn   s n p | p p s s
     town = make_town(queues=2)
     with Replay(town.settings, town.prepare(), town.clock) as run:
         run.tick(0)
@@ -129,7 +129,7 @@ def test_a_restart_keeps_the_pause_and_decides_no_tick_twice(make_town: Callable
     found = prepare(town.settings, town.clock)
     with Replay(town.settings, found, town.clock, resumes=True) as run:
         ticks(run, 5, 6)
-    assert "".join(town.statuses("inn")) == "snpppps"
+    assert "".join(town.statuses("inn")) == "snpppss"
     twice, differing = town.said_twice()
     assert differing == []
     assert all(name.endswith(("/2", "/4")) for name in twice)  # the bytes of the last tick, once more
@@ -140,8 +140,8 @@ def test_after_a_flush_in_the_middle_visits_are_read_again_and_the_pause_goes_on
     make_town: Callable[..., Any], flush: Callable[[], None]
 ) -> None:
     #   tick   0 1 | 2 3 4 5 6     flushed after tick 1
-    #   inn    s n | p p p p s
-    #   bath   s s | n p p p p     4 people in slot 1, one more in slot 2
+    #   inn    s n | p p p s s
+    #   bath   s s | n p p p s     4 people in slot 1, one more in slot 2
     town = make_town(inputs=2)
     with Replay(town.settings, town.prepare(), town.clock) as run:
         run.tick(0)
@@ -153,8 +153,8 @@ def test_after_a_flush_in_the_middle_visits_are_read_again_and_the_pause_goes_on
         run.tick(2)
         flush()
         ticks(run, *range(3, 7))
-    assert "".join(town.statuses("inn")) == "snpppps"
-    assert "".join(town.statuses("bath")) == "ssnpppp"
+    assert "".join(town.statuses("inn")) == "snpppss"
+    assert "".join(town.statuses("bath")) == "ssnppps"
     assert town.false_safe() == []
 
 
@@ -204,14 +204,14 @@ def test_noise_that_can_be_predicted_is_refused(make_town: Callable[..., Any]) -
     town = make_town()
     found = town.prepare()
     noise = OneSidedNoise(SeededEntropy(1))
-    with closing(redis_windows(town.settings, found)) as windows, pytest.raises(InsecureNoiseError):
+    with closing(redis_windows(town.settings, found, town.clock)) as windows, pytest.raises(InsecureNoiseError):
         Service(town.settings, found, windows, town.clock, noise, Metrics(), Health())
 
 
 @contextmanager
 def serving(town: Any, found: Found) -> Iterator[Service]:
     """One more instance of the service, on the town's clock."""
-    with closing(redis_windows(town.settings, found)) as windows:
+    with closing(redis_windows(town.settings, found, town.clock)) as windows:
         service = Service(town.settings, found, windows, town.clock, secure_noise(), Metrics(), Health())
         service.start()
         try:
@@ -248,8 +248,8 @@ def test_two_instances_share_the_work_answer_each_tick_once_and_take_over_from_e
         town.visit(PERSONS[:6], "bath", 4)
         for tick in range(4, 9):
             step(tick)
-    assert "".join(town.statuses("inn")) == "snppppsss"
-    assert "".join(town.statuses("bath")) == "ssssnpppp"
+    assert "".join(town.statuses("inn")) == "snpppssss"
+    assert "".join(town.statuses("bath")) == "ssssnppps"
     assert town.said_twice()[1] == []
     assert town.false_safe() == []
 

@@ -67,8 +67,8 @@ def test_what_an_earlier_configuration_published_after_the_start_is_found_at_the
 def test_a_ledger_that_was_made_anew_ends_a_running_service_and_all_is_paused_from_then_on(
     make_town: Callable[..., Any], eventually: Eventually
 ) -> None:
-    #   tick   0 1 | 2 3 4 5 6 7       lost in slot 2: paused until tick 2 + W + A = 7, by the new ledger alone
-    #   inn    s s | p p p p p s
+    #   tick   0 1 | 2 3 4 5 6 7       lost in slot 2: paused until tick 2 + W + F = 6, by the new ledger alone
+    #   inn    s s | p p p p s s
     town = make_town()
     with Replay(town.settings, town.prepare(), town.clock) as run:
         run.tick(0)
@@ -81,7 +81,7 @@ def test_a_ledger_that_was_made_anew_ends_a_running_service_and_all_is_paused_fr
     with Replay(town.settings, prepare(town.settings, town.clock), town.clock, resumes=True) as run:
         for tick in range(2, 8):
             run.tick(tick)
-    assert "".join(town.statuses("inn")) == "..ppppps"
+    assert "".join(town.statuses("inn")) == "..ppppss"
 
 
 def lose_the_ledger(town: Any, eventually: Eventually) -> None:
@@ -91,8 +91,7 @@ def lose_the_ledger(town: Any, eventually: Eventually) -> None:
         admin.delete_topics([town.topics.alerts])
         eventually(lambda: admin.describe_topics([town.topics.alerts])[0]["error_code"])
     wanted = needs(town.scheme, settings.config.kafka, simulated=True)
-    groups = (settings.input_group, settings.release_group)
-    set_up(settings.kafka, town.scheme, wanted, groups, Beginning.LEDGER_LOST, town.clock.now())
+    set_up(settings.kafka, town.scheme, wanted, Beginning.LEDGER_LOST, town.clock.now())
 
 
 class SlowClock(SystemClock):
@@ -115,7 +114,7 @@ def test_when_the_input_was_looked_at_is_told_by_the_stores_clock(
     monkeypatch.setattr("monitor.service.Owner", taken)
     town = make_town()
     found = town.prepare()
-    with closing(redis_windows(town.settings, found)) as windows:
+    with closing(redis_windows(town.settings, found, SlowClock())) as windows:
         before = SystemClock().now()
         service = Service(town.settings, found, windows, SlowClock(), secure_noise(), Metrics(), Health())
         service.start()

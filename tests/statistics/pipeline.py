@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby, islice
 from typing import Final, NamedTuple
@@ -41,7 +41,7 @@ SHARD: Final = 0
 class Stay(NamedTuple):
     """Forty minutes of a slot, from minute 10 on, reported in the first seconds of slot `told`.
 
-    So the first tick that counts it is told - 1, if its last slot is in that tick's window.
+    So it is read before tick told - 1, and counted from tick told on, if its last slot is in that tick's window.
     """
 
     person: str
@@ -121,15 +121,20 @@ def publish(
 ) -> Published:
     """Report the same stays at every location, decide every tick, and read what was published."""
     scheme = shape.scheme(locations, watched=watched)
-    windows = MemoryWindows(scheme, SteppedClock(ORIGIN))
+    clock = SteppedClock(ORIGIN)
+    windows = MemoryWindows(scheme, clock)
     windows.begin(0, 0, SINCE_EVER)
     decider = Decider(scheme, [SHARD], noise or OneSidedNoise(SystemEntropy()))
     state, outcomes, offset = LedgerState(), _Outcomes(shape.rule.threshold), 0
     for tick in range(shape.ticks):
+        clock.move_to(scheme.slots.as_of(tick) + scheme.release_delay // 2)
         values = list(_records([stay for stay in stays if max(stay.told - 1, 0) == tick], locations))
         _ingest(scheme, windows, values, offset)
         offset += len(values)
-        evidence = Evidence(windows.read(decider.questions(tick)), {SHARD: True})
+        asked = {shard: replace(question, tick=tick) for shard, question in decider.questions(tick).items()}
+        readings = windows.read(asked)
+        assert readings[SHARD].settled
+        evidence = Evidence(readings, {SHARD: True})
         for record in decider.decide(tick, evidence, state).records:
             outcomes.add(tick, record)
     return outcomes.counted(scheme)

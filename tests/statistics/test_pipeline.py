@@ -33,26 +33,26 @@ ALWAYS = tuple(Stay("a", slot, slot) for slot in range(6))
 
 
 class Case(NamedTuple):
-    """A rule, how many ticks are published, b's visits and over how many slots, and how many ticks count them."""
+    """A rule, how many ticks are published, b's visits and over how many slots, and the first tick past them."""
 
     rule: OverTimeRule
     ticks: int
     removed: tuple[Stay, ...]
     slots: int
-    counting: int
+    past: int
 
 
 #   tick             0 1 2 3
-#   b counts at      x x x          one visit in slot 1, reported in its first seconds: W + A = 3 ticks
-ONE_VISIT = Case(OverTimeRule(EPSILON, 1, 2, 2, 0), 4, (Stay("b", 1, 1),), 1, 3)
+#   b counts at        x x x        one visit in slot 1, reported in its first seconds: W + F = 3 ticks
+ONE_VISIT = Case(OverTimeRule(EPSILON, 1, 2, 3, 0), 4, (Stay("b", 1, 1),), 1, 4)
 
 #   tick             0 1 2 3
-#   b counts at      x x x          one visit in slot 2, reported a slot ahead; two answers a window, ε/2 each
-AHEAD = Case(OverTimeRule(EPSILON, 2, 2, 1, 1), 4, (Stay("b", 2, 1),), 1, 3)
+#   b counts at      x x x          one visit in slot 1, reported a slot ahead; two answers a window, ε/2 each
+AHEAD = Case(OverTimeRule(EPSILON, 2, 2, 2, 1), 4, (Stay("b", 1, 0),), 1, 3)
 
 #   tick             0 1 2 3
-#   b counts at      x x x x        one visit in each of H = 3 slots: N = H + W + A - 1 = 4 ticks, 2 answers
-RETURNS = Case(OverTimeRule(EPSILON, 1, 2, 1, 0), 4, tuple(Stay("b", slot, slot) for slot in (1, 2, 3)), 3, 4)
+#   b counts at      x x x x        one visit in each of H = 3 slots: N = H + W + F - 1 = 4 ticks, 2 answers
+RETURNS = Case(OverTimeRule(EPSILON, 1, 2, 1, 1), 4, tuple(Stay("b", slot, slot - 1) for slot in (1, 2, 3)), 3, 4)
 
 CASES = {"one visit": ONE_VISIT, "reported ahead": AHEAD, "keeps coming": RETURNS}
 
@@ -62,7 +62,7 @@ class ShortPause(OverTimeRule):
 
     @property
     def reach(self) -> int:
-        return self.window + self.ahead
+        return self.window + self.ahead - 1
 
 
 @cache
@@ -84,7 +84,7 @@ def shown(case: Case, published: Published, neighbour: Published) -> Loss:
     """The highest loss that is shown at a window, by whole words and by merged ones."""
     #   at each tick: safe, paused, unknown, or one of three classes of a noisy count
     exact = losses(published.windows, neighbour.windows, 6**case.ticks, LEVEL / 2)
-    ticks = case.counting
+    ticks = case.past
     coarse = losses(merged(published.windows, ticks), merged(neighbour.windows, ticks), 4**ticks, LEVEL / 2)
     return worst((*exact, *coarse))
 
@@ -105,7 +105,7 @@ def test_what_is_published_tells_a_person_by_no_more_than_stated(name: str) -> N
 def test_a_designated_time_tells_a_person_by_no_more_than_epsilon() -> None:
     """Person b is in the counts of every tick, or (told late) of the last alone; fails by chance once in 10^6 runs."""
     published, neighbour = both(ONE_VISIT, SAMPLES)
-    late = publish(Shape(ONE_VISIT.rule, ONE_VISIT.ticks), (*ALWAYS, Stay("b", 1, 4)), SAMPLES, watched=False)
+    late = publish(Shape(ONE_VISIT.rule, ONE_VISIT.ticks), (*ALWAYS, Stay("b", 1, 3)), SAMPLES, watched=False)
     for found in (published, late):
         highest = worst(losses(found.noon, neighbour.noon, 1 + 3 * 3, LEVEL / 2))
         print(f"designated time: {highest}")
@@ -121,7 +121,7 @@ def test_halved_noise_is_caught() -> None:
 
 def test_a_pause_of_one_tick_too_few_is_caught() -> None:
     """The one visit is in two noisy answers: 2·ε."""
-    case = ONE_VISIT._replace(rule=ShortPause(EPSILON, 1, 2, 2, 0))
+    case = ONE_VISIT._replace(rule=ShortPause(EPSILON, 1, 2, 3, 0))
     assert shown(case, *both(case, FEWER)).at_least > 1.2
 
 

@@ -40,7 +40,7 @@ PAIRS = [f"pair-{n}" for n in range(1_000)]
 LAW = {f"law-{people}-{n}": people for people in range(6) for n in range(100)}
 SLOTS = 8
 THRESHOLD = 4
-EVALUATIONS = SLOTS // 2  # a location of `law` is paused for one tick at most: W + A = 2
+EVALUATIONS = SLOTS  # a location of `law` is never paused: W + F = 1
 LEVEL = 1e-6
 
 Replay = Callable[..., "Seen"]

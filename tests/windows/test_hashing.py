@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 
 import pytest
 
@@ -27,6 +28,16 @@ def test_a_cache_that_overflows_changes_no_hash_and_stays_bounded() -> None:
     hasher, small = PersonHasher(KEY), PersonHasher(KEY, cached=8)
     assert small.many(PEOPLE * 3) == hasher.many(PEOPLE * 3)
     assert len(small._hashes) + len(small._hashes._older) <= 8
+
+
+def test_a_cache_is_bounded_in_bytes_however_long_ids_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id of 256 bytes may take a kilobyte: a million of them would take more memory than the service has."""
+    monkeypatch.setattr("monitor.windows.hashing._CACHED_BYTES", 100_000)
+    hasher = PersonHasher(KEY)
+    people = [f"{number:06d}" + "a" * 240 + "\N{PARTY POPPER}" for number in range(3_000)]
+    assert hasher.many(people) == [PersonHasher(KEY)(person) for person in people]
+    kept = [*hasher._hashes, *hasher._hashes._older]
+    assert 50_000 < sum(map(sys.getsizeof, kept)) <= 100_000
 
 
 def test_even_a_cache_of_none_works() -> None:

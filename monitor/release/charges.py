@@ -1,0 +1,52 @@
+"""What a scheme may charge, in the form in which owner records carry it (privacy model, section 6)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
+from monitor.privacy.epsilon import format_epsilon
+from monitor.scheme import AtTimes, OverTime, Scheme, Timed
+from monitor.times import format_duration, format_instant
+
+LARGEST: Final = 64 * 1024
+"""The most bytes of charges that are told in full: an owner record fits the least that the topic must take."""
+
+_DIGITS: Final = 16
+
+
+def charges_of(scheme: Scheme) -> Charges:
+    """What a scheme may charge, with the digest alone where the rest is too long for a record."""
+    places = tuple(_places(scheme, monitor) for monitor in scheme.over_time)
+    times = tuple(time_charges(monitor) for monitor in scheme.timed)
+    whole = msgspec.json.encode([scheme.ahead, places, times])
+    told = Charges(hashlib.sha256(whole).hexdigest()[:_DIGITS], scheme.ahead, places, times)
+    if len(msgspec.json.encode(told)) <= LARGEST:
+        return told
+    return Charges(told.digest, scheme.ahead)
+
+
+def _places(scheme: Scheme, monitor: OverTime) -> PlaceCharges:
+    shares: dict[str, list[str]] = {}
+    for row, rule in zip(monitor.rows, monitor.rules, strict=True):
+        shares.setdefault(format_epsilon(rule.epsilon), []).append(scheme.registry.ids[row])
+    told = {epsilon: tuple(sorted(places)) for epsilon, places in sorted(shares.items())}
+    return PlaceCharges(monitor.name, monitor.rules[0].answers, monitor.window, told)
+
+
+def time_charges(monitor: Timed) -> TimeCharges:
+    """What a monitor of designated times may charge."""
+    times = monitor.times
+    return TimeCharges(
+        monitor=monitor.name,
+        kind="at_times" if isinstance(monitor, AtTimes) else "hot_spots",
+        epsilon=format_epsilon(monitor.epsilon),
+        horizon=format_duration(monitor.horizon),
+        at=(*(at.isoformat() for at in sorted(times.daily)), *(format_instant(at) for at in times.instants)),
+        timezone=None if times.zone is None else times.zone.key,
+        # A zone's name means other instants where an image brings other rules.
+        instants=times.digest()[:_DIGITS],
+    )

@@ -1,0 +1,111 @@
+"""Whatever `check` accepts can be written to the ledger and read back: a property over generated configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from monitor.check import check
+from monitor.compile import compile_scheme
+from monitor.config import Location
+from monitor.contracts.alerts import OutputRecord, at_times_record, hot_spots_record, over_time_record
+from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
+from monitor.errors import ConfigError, OverspentError
+from monitor.privacy.over_time import Mark, OverTimeAnswer
+from monitor.scheme import AtTimes, HotSpots, OverTime, Scheme
+
+PLACES = tuple(Location(f"place-{number}") for number in range(4))
+LARGEST = 10**12
+
+weights = st.integers(1, LARGEST) | st.integers(1, 12)
+decimals = st.builds(lambda whole, digits: f"{whole}.{digits}", st.integers(0, 999), st.text("0123456789", max_size=36))
+fractions = st.builds(lambda top, below: f"{top}/{below}", st.integers(1, 10**19), st.integers(1, 10**19))
+epsilons = st.integers(1, 20).map(str) | decimals.filter(lambda text: text[-1] != ".") | fractions
+watched = st.dictionaries(st.sampled_from([place.id for place in PLACES]), weights, min_size=1)
+
+
+@st.composite
+def monitors(draw: Callable[..., Any]) -> list[dict[str, Any]]:
+    """One monitor of each kind."""
+    asked = {"at": ["18:00"], "timezone": "UTC", "reporting_horizon": "2h"}
+    return [
+        {
+            "name": "stations",
+            "kind": "over_time",
+            "locations": draw(watched),
+            "epsilon": draw(epsilons),
+            "threshold": draw(weights),
+            "window": "3h",
+            "answers_per_window": draw(weights),
+        },
+        {"name": "evening", "kind": "at_times", "epsilon": draw(epsilons), "threshold": draw(weights), **asked},
+        {"name": "busiest", "kind": "hot_spots", "epsilon": draw(epsilons), "top": draw(st.integers(1, 4)), **asked},
+    ]
+
+
+def read(record: OutputRecord) -> Any:
+    return read_record(record.key, record.value, record.headers)
+
+
+def over_time_read(scheme: Scheme, monitor: OverTime) -> None:
+    for row, rule in zip(monitor.rows, monitor.rules, strict=True):
+        mark = Mark(5, 3, rule.answer_epsilon, 9)
+        record = over_time_record(
+            source=scheme.name,
+            monitor=monitor.name,
+            location_id=scheme.registry.ids[row],
+            rule=rule,
+            tick=5,
+            as_of=scheme.slots.as_of(5),
+            window_start=scheme.slots.start(3),
+            answer=OverTimeAnswer("noisy_count", 3 + rule.threshold, (mark,), None),
+            resumes_at=None,
+        )
+        entry = read(record)
+        assert isinstance(entry, OverTimeEntry)
+        assert entry.marks == (mark,)
+
+
+def timed(scheme: Scheme, monitor: AtTimes | HotSpots) -> dict[str, Any]:
+    as_of = scheme.slots.as_of(5)
+    common = {"source": scheme.name, "monitor": monitor.name, "time": as_of, "tick": 5, "as_of": as_of}
+    return common | {"registry": scheme.registry.digest, "locations": 4, "epsilon": monitor.epsilon}
+
+
+def test_every_share_that_check_accepts_is_read_back_from_its_record(load: Any) -> None:
+    """ε, weights, k and thresholds of many digits, for all three kinds, through the real writers and readers."""
+
+    @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+    @given(monitors())
+    def holds(generated: list[dict[str, Any]]) -> None:
+        try:
+            config = load({"monitors": generated, "privacy.epsilon": str(LARGEST)})
+            check(config, PLACES)
+        except (ConfigError, OverspentError):
+            assume(False)
+        scheme = compile_scheme(config, PLACES)
+        for monitor in scheme.over_time:
+            over_time_read(scheme, monitor)
+        (evening,), (busiest,) = scheme.at_times, scheme.hot_spots
+        snapshot: dict[str, Any] = {"shard": 0, "shards": 1, "threshold": 3, "complete": True, "final": False}
+        entry = read(at_times_record(**timed(scheme, evening), **snapshot, noisy_counts={"place-0": (5, 4)}))
+        assert isinstance(entry, AtTimesEntry)
+        assert entry.epsilon == evening.epsilon
+        drawn = read(hot_spots_record(**timed(scheme, busiest), top=busiest.top, hot_spots=[("place-0", 5)]))
+        assert isinstance(drawn, HotSpotsEntry)
+        assert drawn.epsilon == busiest.epsilon
+
+    holds()
+
+
+def test_the_share_of_the_issue_is_read_back(load: Any) -> None:
+    """0.3333333333333333 by weights 123457 : 9876541 has 45 and 47 characters; the ledger's reader took 40."""
+    config = load(
+        {"monitors.0.epsilon": "0.3333333333333333", "monitors.0.locations": {"place-0": 123457, "place-1": 9876541}}
+    )
+    scheme = compile_scheme(config, PLACES)
+    over_time_read(scheme, scheme.over_time[0])
+    assert {len(str(rule.epsilon)) for rule in scheme.over_time[0].rules} == {45, 47}

@@ -1,0 +1,86 @@
+"""Record batches made byte by byte, in forms that no usual producer sends, and the request that sends them."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any, Final
+
+import crc32c
+from kafka import TopicPartition
+from kafka.protocol.producer import ProduceRequest
+
+from monitor.connections import KafkaConnections
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+_NOT_YET: Final = (3, 6)  # a topic that was just made, and whose leader doesn't know it yet
+_DEADLINE_SECONDS: Final = 10.0
+
+_AFTER_CRC: Final = struct.Struct(">hiqqqhii")
+_BEFORE_CRC: Final = struct.Struct(">qiibI")
+
+
+def varint(number: int) -> bytes:
+    """A number as records have it: zigzag, seven bits a byte, the lowest first."""
+    left = (number << 1) ^ (number >> 63)
+    made = bytearray()
+    while left > 0x7F:
+        made.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*made, left])
+
+
+def record(
+    value: bytes | None, delta: int = 0, *, off: int = 0, headers: bytes = b"\x00", key: bytes = b"\x01"
+) -> bytes:
+    """One record; `off` is added to the length that it says it has, `key` and `headers` are as on the wire."""
+    sized = varint(-1) if value is None else varint(len(value)) + value
+    body = b"\x00" + varint(0) + varint(delta) + key + sized + headers
+    return varint(len(body) + off) + body
+
+
+def records(values: Sequence[bytes | None]) -> bytes:
+    """Several records, one after the other."""
+    return b"".join(record(value, delta) for delta, value in enumerate(values))
+
+
+def batch(body: bytes, count: int, codec: int = NONE, stamp: int = 1_000, *, spoilt: bool = False) -> bytes:
+    """A batch of so many records around its compressed records; `spoilt`: its checksum is wrong."""
+    after = _AFTER_CRC.pack(codec, count - 1, stamp, stamp, -1, -1, -1, count) + body
+    crc = crc32c.crc32c(after) ^ int(spoilt)
+    return _BEFORE_CRC.pack(0, len(after) + 9, -1, 2, crc) + after
+
+
+def produce(connections: KafkaConnections, topic: str, made: bytes, partition: int = 0) -> int:
+    """Send a batch as it is, and return the offset of its first record.
+
+    Raises:
+        ValueError: the broker refuses it; with the error's code.
+    """
+    data = ProduceRequest.TopicProduceData
+    parts = [data.PartitionProduceData(index=partition, records=made)]
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[data(name=topic, partition_data=parts)],
+        min_version=7,
+        max_version=9,
+    )
+    with closing(connections.consumer()) as client:
+        client.partitions_for_topic(topic)
+        manager = client._client._manager
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while True:
+            answer: Any = manager.run(_send, manager, request, TopicPartition(topic, partition))
+            (answered,) = answer.responses[0].partition_responses
+            if not answered.error_code:
+                return int(answered.base_offset)
+            if answered.error_code not in _NOT_YET or time.monotonic() > deadline:
+                raise ValueError(answered.error_code, answered.error_message)
+
+
+async def _send(manager: Any, request: Any, place: TopicPartition) -> Any:
+    return await manager.send(request, node_id=manager.cluster.leader_for_partition(place))

@@ -1,0 +1,292 @@
+"""Batches that cannot be read, and records full of junk, on a real Kafka and Valkey: what the reader makes of them.
+
+The world is that of `test_reader.py`: slots of one hour, F = 1, the clock in slot 45.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, Protocol
+
+import pytest
+import snappy
+import zstandard
+
+from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.errors import UnreachableError
+from monitor.ingest.accept import accept
+from monitor.ingest.batches import LOG_END, Unreadable
+from monitor.ingest.columns import SINGLE
+from monitor.ingest.dead_letters import DeadLetterTopic
+from monitor.ingest.decode import decode_records
+from monitor.ingest.reader import Reader
+from monitor.scheme import Scheme
+from monitor.windows.facts import SINCE_EVER
+from monitor.windows.hashing import PersonHasher
+from monitor.windows.keys import Keys
+from tests.ingest import crafted
+from tests.ingest.crafted import GZIP, SNAPPY, ZSTD
+from tests.ingest.test_batches import Damage
+from tests.ingest.test_reader import FINGERPRINT, NOW_SLOT, World, persons, read_all
+
+JUNK = 2_000_000
+BOMB = zstandard.compress(crafted.records([bytes(1_000_000)] * 80))
+
+
+class Eventually(Protocol):
+    """The type of the fixture `eventually`."""
+
+    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
+        """The condition's first true value."""
+
+
+@pytest.fixture
+def world(kafka: EmbeddedKafka, valkey: EmbeddedValkey, scheme: Scheme, topic: Callable[[str], str]) -> Iterator[World]:
+    made = World(kafka, valkey, scheme, topic("unreadable"))
+    made.create()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def drain(eventually: Eventually) -> Callable[[World, Reader], None]:
+    """Turns a reader, pausing where it does, until everything is read."""
+
+    def turn(world: World, reader: Reader) -> bool:
+        try:
+            return not reader.step(20) and world.is_read()
+        except UnreachableError:
+            return False
+
+    return lambda world, reader: eventually(lambda: turn(world, reader), 60)
+
+
+Drain = Callable[[World, Reader], None]
+
+
+def put_batch(world: World, body: bytes, count: int, codec: int, slot: int = NOW_SLOT) -> int:
+    """Send a batch stamped in a slot; the offset of its first record."""
+    stamp = world.scheme.slots.start(slot) // 1_000
+    return crafted.produce(world.connections, world.topic, crafted.batch(body, count, codec, stamp))
+
+
+def test_every_batch_that_java_reads_is_counted_and_the_reading_thread_lives_on(
+    world: World, eventually: Eventually
+) -> None:
+    """Bytes behind gzip's stream stopped the reading for ever."""
+    with world.running():
+        for number in range(3):
+            body = crafted.records([world.visit(f"zipped-{number}")])
+            put_batch(world, gzip.compress(body) + b"garbage", 1, GZIP)
+            world.put([f"good-{number}"])
+        eventually(world.is_read, 20)
+        eventually(lambda: world.count("inn", NOW_SLOT) == 6)
+        assert "windows-writer" in " ".join(thread.name for thread in threading.enumerate())
+    assert world.since() == {SINCE_EVER}
+    assert not world.dead.letters
+
+
+def test_what_nobody_can_read_is_one_dead_letter_and_all_else_counts(world: World, drain: Drain) -> None:
+    """Java's consumer reads the first record, and stops at the second, which has another length than it says."""
+    world.put(persons(2, "before"))
+    visits = [world.visit(f"batch-{number}") for number in range(3)]
+    body = crafted.record(visits[0]) + crafted.record(visits[1], 1, off=1) + crafted.record(visits[2], 2)
+    put_batch(world, zstandard.compress(body), 3, ZSTD)
+    world.put(persons(2, "after"))
+    drain(world, world.reader())
+    assert world.count("inn", NOW_SLOT) == 5
+    (letter,) = world.dead.letters
+    assert (letter.offset, letter.refusal.reason, letter.refusal.count) == (3, "unreadable_batch", 2)
+    assert letter.refusal.error == (
+        "batch: expected one that can be read: one of its records has another length than it says; "
+        "2 records from offset 3 to 4"
+    )
+    assert world.since() == {SINCE_EVER}
+    assert +world.seen.fates == {"applied": 5, "dead_letter": 2}
+    assert +world.seen.reasons == {"unreadable_batch": 2}
+    assert "log_lost_records" not in world.seen.recoveries
+
+
+@pytest.mark.parametrize("slot", [NOW_SLOT, NOW_SLOT - 3])
+def test_what_only_this_client_cannot_read_is_lost_unread_and_counts_are_whole_only_later(
+    world: World, drain: Drain, slot: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its visits were stamped in a known slot c, so they lie at most in slot c + F: whole from c + F + 1 on."""
+    world.put(persons(2, "before"))
+    put_batch(world, BOMB, 80, ZSTD, slot)
+    world.put(persons(3, "after"))
+    drain(world, world.reader())
+    assert world.since() == {slot + world.scheme.ahead + 1}
+    assert world.count("inn", NOW_SLOT) == 5
+    assert world.windows.progress() == [{0: 85}] * 4
+    letter = world.dead.letters[-1]
+    assert letter.refusal.reason == "unreadable_batch"
+    assert letter.refusal.error.endswith(
+        f"{letter.refusal.count} records from offset {letter.offset} to 81; counted as lost unread"
+    )
+    assert letter.offset + letter.refusal.count == 82
+    assert world.seen.fates["dead_letter"] == 80
+    assert world.seen.recoveries["log_lost_records"] == 1
+    assert any(record.levelname == "ERROR" and "lost unread" in record.getMessage() for record in caplog.records)
+
+
+def test_a_batch_damaged_for_good_is_lost_as_of_now_and_what_follows_is_read(
+    world: World, kafka: EmbeddedKafka, drain: Drain
+) -> None:
+    """Its stamp can't be trusted: what it held may lie up to F slots ahead of now."""
+    put_batch(world, crafted.records([world.visit("harmed")]), 1, crafted.NONE, 30)
+    world.put(persons(3, "after"))
+    Damage(kafka, world.topic, b"harmed").flip()
+    drain(world, world.reader())
+    assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.count("inn", NOW_SLOT) == 3
+    assert [(letter.offset, letter.refusal.reason) for letter in world.dead.letters] == [(0, "unreadable_batch")]
+
+
+def test_where_the_end_of_what_is_unread_is_not_known_all_that_the_log_holds_is_lost(
+    world: World, drain: Drain
+) -> None:
+    """All of it was stamped by now, so it lies up to F slots ahead of now; what comes later is read."""
+    world.put(persons(3, "before"))
+    reader = world.reader()
+    drain(world, reader)
+    world.put(persons(2, "unread"), slot=30)
+    reader._source.park()
+    reader._source.unread[0] = Unreadable(3, LOG_END, 1, None, "it was made up", b"", lost=True)
+    drain(world, reader)
+    world.put(persons(1, "after"))
+    drain(world, reader)
+    assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.windows.progress() == [{0: 6}] * 4
+    assert world.count("inn", 0) == 4
+
+
+def test_what_is_lost_is_told_before_it_is_passed_and_told_again_if_that_failed(
+    world: World, eventually: Eventually, drain: Drain
+) -> None:
+    """No shard passes the batch before its dead letter is durable, and before the shard knows that it lacks facts."""
+    put_batch(world, BOMB, 80, ZSTD)
+    world.put(persons(1, "after"))
+    reader = world.reader()
+    world.dead.refuses = 10**9
+    failures = 0
+
+    def failed() -> bool:
+        nonlocal failures
+        try:
+            reader.step(50)
+        except UnreachableError:
+            failures += 1
+        return failures >= 3
+
+    eventually(failed, 30)
+    assert all(shard.get(0, 0) < 80 for shard in world.windows.progress())
+    assert "log_lost_records" not in world.seen.recoveries
+    world.dead.refuses = 0
+    drain(world, reader)
+    assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.count("inn", NOW_SLOT) == 1
+
+
+def test_a_shard_that_is_behind_reads_what_lies_before_the_lost_batch_first(
+    world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shard that forgot six visits would lack them without knowing it, were it set behind the lost batch at once."""
+    monkeypatch.setattr("monitor.ingest.reader.LOOK_SECONDS", 3_600.0)
+    world.put(persons(6, "before"), "駅")
+    reader = world.reader()
+    drain(world, reader)
+    row = world.scheme.registry.rows["駅"]
+    shard = int(world.scheme.registry.shard[row])
+    world.raw.delete(Keys(world.scheme.name, FINGERPRINT).window(shard, row))
+    world.raw.hset(world.meta(shard), "p0", 0)
+    assert world.count("駅", NOW_SLOT) == 0
+    put_batch(world, BOMB, 80, ZSTD, NOW_SLOT - 8)
+    drain(world, reader)
+    assert world.count("駅", NOW_SLOT) == 6
+    assert world.windows.progress() == [{0: 86}] * 4
+    assert world.since() == {NOW_SLOT - 8 + world.scheme.ahead + 1}
+
+
+def test_two_million_junk_visits_in_half_a_kilobyte_are_a_hundred_dead_letters_and_one_that_tells_of_the_rest(
+    world: World, drain: Drain
+) -> None:
+    """The good visit among them counts, and fates add up."""
+    good = world.visit("good").decode()
+    junk = ",".join(["{}"] * (JUNK // 2))
+    record = f'{{"visits":[{junk},{good},{junk}]}}'.encode()
+    body = zstandard.compress(crafted.records([record]))
+    assert len(body) < 1_000
+    put_batch(world, body, 1, ZSTD)
+    world.put(persons(1, "after"))
+    drain(world, world.reader())
+    assert world.count("inn", NOW_SLOT) == 2
+    assert +world.seen.fates == {"applied": 2, "dead_letter": JUNK}
+    assert +world.seen.reasons == {"not_a_visit": JUNK}
+    assert len(world.dead.letters) == SINGLE + 1
+    last = world.dead.letters[-1].refusal
+    assert (last.index, last.count, last.reason) == (SINGLE, JUNK - SINGLE, "others_refused")
+    assert last.error == (
+        f"visits: expected none that is refused; beside {SINGLE} others of this record: {JUNK - SINGLE} not_a_visit"
+    )
+
+
+def test_a_dead_letter_of_several_says_how_many_and_is_cut_at_the_limit(world: World, drain: Drain) -> None:
+    """On the topic itself, by the headers that are published."""
+    name = f"{world.topic}.dead"
+    with closing(world.connections.admin()) as admin:
+        made = {"num_partitions": 1, "replication_factor": 1, "configs": {"max.message.bytes": "65536"}}
+        admin.create_topics({name: made}, wait_for_metadata=True)
+    put_batch(world, snappy.compress(crafted.records([json.dumps({"visits": [1] * 90_000}).encode()])), 1, SNAPPY)
+    put_batch(world, BOMB, 80, ZSTD)
+    with closing(DeadLetterTopic(world.connections, name, world.topic, 65_536)) as writer:
+        drain(world, world.reader(writer))
+    letters = [{key: value.decode() for key, value in record.headers} for record in read_all(world, name)]
+    for letter in letters:
+        DeadLetterHeaders.model_validate(letter)
+    told = Counter(letter["reason"] for letter in letters)
+    assert told["not_a_visit"] == SINGLE
+    (others,) = [letter for letter in letters if letter["reason"] == "others_refused"]
+    assert (others["index"], others["count"], others["truncated"]) == (str(SINGLE), str(90_000 - SINGLE), "true")
+    (batch,) = [letter for letter in letters if letter["reason"] == "unreadable_batch"]
+    assert (batch["index"], int(batch["offset"]) + int(batch["count"])) == ("-", 81)
+
+
+def test_many_refused_visits_of_one_record_have_one_fate_each_whatever_is_wrong_with_them(scheme: Scheme) -> None:
+    """No visits, wrong ids and times, unknown places: two dead letters tell of what has none of its own."""
+    good = {"person_id": "p", "location_id": "inn", "arrived_at": "2026-11-20T12:00:00Z"}
+    kinds = [
+        17,
+        {},
+        {**good, "person_id": ""},
+        {**good, "arrived_at": "noon"},
+        {**good, "left_at": "2026-11-20T11:00:00Z"},
+        {**good, "location_id": "attic"},
+        {**good, "arrived_at": "2027-11-20T12:00:00Z"},
+        good,
+    ]
+    value = json.dumps({"visits": kinds * 300}).encode()
+    columns = decode_records([value, value], 0)
+    slot = scheme.slots.slot_of(int(columns.arrived[0]))
+    accepted = accept(scheme, PersonHasher(b"0123456789abcdef"), columns, columns.record[:2] * 0 + slot)
+    counts = Counter[str]()
+    for refusal in accepted.refused:
+        counts.update({reason.value: count for reason, count in (refusal.several or {refusal.reason: 1}).items()})
+    assert counts == {
+        "not_a_visit": 1_200,
+        "bad_id": 600,
+        "bad_time": 600,
+        "left_before_arrived": 600,
+        "unknown_location": 600,
+        "too_far_ahead": 600,
+    }
+    assert len(accepted.refused) == 4 * (SINGLE + 1)
+    places = [(refusal.record, refusal.index) for refusal in accepted.refused]
+    assert places == sorted(set(places))
+    assert columns.record.size == 3 * 600

@@ -1,0 +1,331 @@
+"""The check that ends every takeover, on a real ledger: two configurations that take turns, in one and in three parts.
+
+The old one watches X and Y at half an ε each, the new one X, Y and Z at a third: each states what it may charge alone.
+Places lie in partitions of their own where there are three.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from monitor.clock import SteppedClock
+from monitor.config.servers import KafkaSettings
+from monitor.connections import KafkaConnections
+from monitor.errors import FencedError, LedgerError, MonitorError, PeriodError, UnreachableError
+from monitor.operate.accounting import ATTEMPTS, Accounting, Limits
+from monitor.operate.setup import Beginning, set_up
+from monitor.operate.topics import describe, needs
+from monitor.privacy.noise import OneSidedNoise, SystemEntropy
+from monitor.privacy.over_time import OverTimeRule
+from monitor.privacy.payments import over_time_payment
+from monitor.release.decide import Evidence
+from monitor.release.ledger import Record, Writer
+from monitor.release.owner import LedgerPlace, Owner
+from monitor.release.survey import Survey
+from monitor.scheme import OverTime, Registry, Scheme, shard_of
+from monitor.times import DAY
+from monitor.windows.facts import NEVER, SINCE_EVER, Reading
+
+HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
+IDS = tuple(next(name for name in map("place-{}".format, range(99)) if shard_of(name, 3) == part) for part in range(3))
+"""X, Y and Z: the first place of each of three partitions."""
+
+TICK = 10
+STATED = over_time_payment(Fraction(1), 1, 24, 1, 3 * 24 + 1)
+
+
+@dataclass
+class Scene:
+    """A ledger that has begun, and instances of several configurations on it."""
+
+    connections: KafkaConnections
+    base: Scheme
+    opened: ExitStack
+    topic: str
+    topic_id: str
+    input_id: str
+    queues: int
+
+    def scheme(self, *shares: Fraction) -> Scheme:
+        """A configuration that watches the first places at these ε_l."""
+        rules = tuple(OverTimeRule(epsilon, 1, 3, 24, 1) for epsilon in shares)
+        return replace(self.base, over_time=(OverTime("stations", tuple(range(len(shares))), rules),))
+
+    @property
+    def old(self) -> Scheme:
+        return self.scheme(HALF, HALF)
+
+    @property
+    def new(self) -> Scheme:
+        return self.scheme(THIRD, THIRD, THIRD)
+
+    @property
+    def now(self) -> int:
+        return self.base.slots.start(TICK) + 1
+
+    def place(self) -> LedgerPlace:
+        return LedgerPlace(self.topic, self.topic_id, self.input_id, "fingerprint", self.now)
+
+    def accounting(self, scheme: Scheme, stated: Fraction = STATED) -> Accounting:
+        """What one instance of a configuration knows of the ledger."""
+        survey = Survey(self.connections, scheme, self.topic, self.queues, lambda: self.now)
+        limits = Limits(stated, STATED)
+        return Accounting(self.connections, self.place(), scheme, limits, survey, self.queues, lambda: self.now)
+
+    def take(self, scheme: Scheme, row: int, accounting: Accounting | None = None) -> Owner:
+        """Take over the partition of a place."""
+        clock, noise = SteppedClock(self.now), OneSidedNoise(SystemEntropy())
+        partition = row % self.queues
+        accounts = accounting or self.accounting(scheme)
+        owner = Owner(self.connections, self.place(), partition, scheme, noise, clock, accounts)
+        self.opened.callback(owner.close)
+        return owner
+
+    def legacy(self, row: int) -> Owner:
+        """An owner whose records tell no charges, as those of the earlier build."""
+        clock, noise = SteppedClock(self.now), OneSidedNoise(SystemEntropy())
+        owner = Owner(self.connections, self.place(), row % self.queues, self.old, noise, clock)
+        self.opened.callback(owner.close)
+        return owner
+
+
+def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
+    """Decide a tick with many people at these places, and nobody elsewhere."""
+    readings = {
+        shard: Reading(
+            {}, SINCE_EVER, SINCE_EVER, NEVER, 0, {asked: 10 * (asked[0] in rows) for asked in question.windows}, {}
+        )
+        for shard, question in owner.questions(tick).items()
+    }
+    owner.decide(tick, Evidence(readings, dict.fromkeys(readings, True)))
+
+
+@pytest.fixture
+def make_scene(
+    connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+) -> Iterator[Callable[[int], Scene]]:
+    """Makes scenes: `make_scene(3)` with three ledger partitions."""
+    with ExitStack() as opened:
+
+        def make(queues: int) -> Scene:
+            base = replace(scheme, registry=Registry(IDS, 3), at_times=(), period=3 * DAY)
+            partitions = kafka_settings.partitions.model_copy(update={"alerts": queues})
+            kafka = kafka_settings.model_copy(update={"partitions": partitions})
+            wanted = needs(base, kafka, simulated=True)  # its records are of early 2026: others would expire
+            set_up(connections, base, wanted, Beginning.FIRST_START, base.slots.start(TICK))
+            with closing(connections.admin()) as admin:
+                found = describe(admin, [kafka.topics.alerts, kafka.topics.visits])
+            alerts, visits = (found[name].topic_id for name in (kafka.topics.alerts, kafka.topics.visits))
+            return Scene(connections, base, opened, kafka.topics.alerts, alerts, visits, queues)
+
+        yield make
+
+
+class TestOnePartition:
+    def test_a_place_answered_under_the_old_configuration_keeps_the_new_one_from_starting(
+        self, make_scene: Callable[[int], Scene]
+    ) -> None:
+        """A half was answered at X; with a third at each of three, one person may pay more than is stated."""
+        scene = make_scene(1)
+        decide(scene.take(scene.old, 0), {0})
+        with pytest.raises(PeriodError, match=r"4 \+ 1/6 = 25/6, which is 1/6 too much.*It would fit from"):
+            scene.take(scene.new, 0)
+        decide(scene.take(scene.old, 0), {1}, TICK + 1)
+
+    def test_a_place_answered_under_the_new_configuration_keeps_the_old_one_from_coming_back(
+        self, make_scene: Callable[[int], Scene]
+    ) -> None:
+        """Z is unknown to the old one, and was answered at a third: a rollback has to wait."""
+        scene = make_scene(1)
+        scene.take(scene.old, 0)
+        decide(scene.take(scene.new, 0), {2})
+        with pytest.raises(PeriodError, match=r"4 \+ 1/3 = 13/3"):
+            scene.take(scene.old, 0)
+        decide(scene.take(scene.new, 0), {0}, TICK + 1)
+
+    def test_where_more_is_stated_they_may_take_turns(self, make_scene: Callable[[int], Scene]) -> None:
+        """4/3 of it."""
+        scene = make_scene(1)
+        for scheme, rows in ((scene.old, {0}), (scene.new, {2}), (scene.old, {1})):
+            accounting = scene.accounting(scheme, STATED * 4 / 3)
+            owner = scene.take(scheme, 0, accounting)
+            last = owner.state.last_tick
+            decide(owner, rows, TICK if last is None else last + 1)
+
+
+class TestThreePartitions:
+    def test_owners_of_one_configuration_leave_each_other_alone(self, make_scene: Callable[[int], Scene]) -> None:
+        """Three instances, each with a partition of its own."""
+        scene = make_scene(3)
+        owners = [scene.take(scene.old, row) for row in range(3)]
+        for row, owner in enumerate(owners):
+            decide(owner, {row})
+
+    def test_owners_of_another_configuration_are_fenced_where_both_together_would_cost_too_much(
+        self, make_scene: Callable[[int], Scene]
+    ) -> None:
+        """
+        Nothing was answered yet, so the new one may begin; but not while the old one may answer at X and Y.
+
+            partition   X      Y      Z
+            owner       old    old    new     fences both
+        """
+        scene = make_scene(3)
+        fenced = [scene.take(scene.old, row) for row in (0, 1)]
+        owner = scene.take(scene.new, 2)
+        for row, one in enumerate(fenced):
+            with pytest.raises(FencedError):
+                decide(one, {row})
+        decide(owner, {2})
+        with pytest.raises(PeriodError, match=r"4 \+ 1/3 = 13/3"):
+            scene.take(scene.old, 0)
+        decide(scene.take(scene.new, 0), {0})
+
+    def test_an_instance_that_is_refused_fences_nobody(self, make_scene: Callable[[int], Scene]) -> None:
+        """X was answered: the new one can't begin, and the old one goes on at X and at Y."""
+        scene = make_scene(3)
+        owners = [scene.take(scene.old, row) for row in (0, 1)]
+        decide(owners[0], {0})
+        with pytest.raises(PeriodError, match=r"4 \+ 1/6"):
+            scene.take(scene.new, 2)
+        for owner in owners:
+            decide(owner, {1}, TICK + 1)
+
+    def test_where_the_larger_of_both_is_stated_nobody_is_fenced(self, make_scene: Callable[[int], Scene]) -> None:
+        """Old and new answer side by side: 4/3 of it is stated."""
+        scene = make_scene(3)
+        owners = [scene.take(scene.old, row, scene.accounting(scene.old, STATED * 4 / 3)) for row in (0, 1)]
+        owners.append(scene.take(scene.new, 2, scene.accounting(scene.new, STATED * 4 / 3)))
+        for row, owner in enumerate(owners):
+            decide(owner, {row})
+
+    def test_owners_that_do_not_tell_their_charges_are_fenced(self, make_scene: Callable[[int], Scene]) -> None:
+        """Those of the earlier build: what they may charge counts as too much, even if it is the same."""
+        scene = make_scene(3)
+        earlier = scene.legacy(0)
+        decide(scene.take(scene.old, 1), {1})
+        with pytest.raises(FencedError):
+            decide(earlier, {0})
+
+    def test_what_the_fence_let_through_is_counted(
+        self, make_scene: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """X is answered between the reading and the fence: the second reading sees it."""
+        scene = make_scene(3)
+        first = scene.take(scene.old, 0)
+        announce = Accounting._announce
+
+        def answered_before(self: Accounting, partitions: Any) -> None:
+            decide(first, {0})
+            announce(self, partitions)
+
+        monkeypatch.setattr(Accounting, "_announce", answered_before)
+        with pytest.raises(PeriodError, match=r"4 \+ 1/6"):
+            scene.take(scene.new, 2)
+
+    def test_others_that_keep_coming_back_are_given_way_to(
+        self, make_scene: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """After a few attempts the takeover fails, to be tried again: nothing is decided meanwhile."""
+        scene = make_scene(3)
+        scene.take(scene.old, 0)
+        attempts = []
+        monkeypatch.setattr(Accounting, "_announce", lambda _, partitions: attempts.append(list(partitions)))
+        with pytest.raises(UnreachableError, match="keep taking over partitions"):
+            scene.take(scene.new, 2)
+        assert attempts == [[0]] * ATTEMPTS
+
+    def test_a_partition_that_cannot_be_read_refuses_every_takeover(self, make_scene: Callable[[int], Scene]) -> None:
+        """What was spent there is not known; and of a refused takeover nothing is held open."""
+        scene = make_scene(3)
+        with closing(Writer(scene.connections, scene.topic, scene.topic_id, 1)) as writer:
+            writer.append([Record(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)])
+        with pytest.raises(LedgerError, match="What it spent is not known"):
+            scene.take(scene.new, 0)
+
+    @pytest.mark.parametrize("round_", range(6))
+    def test_of_two_that_take_over_at_once_at_most_one_decides(
+        self, round_: int, make_scene: Callable[[int], Scene]
+    ) -> None:
+        """Each at a partition of its own, at the same moment: at least one sees the other, and fences it or is refused.
+
+        What both have answered in the end is never more than is stated: a half at X and thirds at Y and Z would be.
+        """
+        scene = make_scene(3)
+        start, decided = threading.Barrier(2), dict[str, bool]()
+
+        def run(name: str, scheme: Scheme, row: int) -> None:
+            accounting = scene.accounting(scheme)
+            start.wait()
+            try:
+                decide(scene.take(scheme, row, accounting), {row})
+                decided[name] = True
+            except (FencedError, PeriodError, UnreachableError):
+                decided[name] = False
+
+        threads = [
+            threading.Thread(target=run, args=("old", scene.old, 0)),
+            threading.Thread(target=run, args=("new", scene.new, 2)),
+        ]
+        for thread in threads if round_ % 2 else reversed(threads):
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(decided) == ["new", "old"]
+        assert not all(decided.values())
+
+
+class TestSurvey:
+    def test_each_reading_takes_in_what_is_new(self, make_scene: Callable[[int], Scene]) -> None:
+        """In all partitions at once; aborted records too."""
+        scene = make_scene(3)
+        survey = Survey(scene.connections, scene.old, scene.topic, 3, lambda: scene.now)
+        survey.refresh()
+        assert [spent.owned for spent in survey.spent(3).values()] == [False] * 3
+        owners = [scene.take(scene.old, row) for row in (0, 1)]
+        survey.refresh()
+        assert [spent.owned for spent in survey.spent(3).values()] == [True, True, False]
+        for row, owner in enumerate(owners):
+            decide(owner, {row})
+        survey.refresh()
+        marked = [list(spent.marks) for spent in survey.spent(3).values()]
+        assert marked == [[("stations", IDS[0])], [("stations", IDS[1])], []]
+
+    def test_a_reading_that_began_later_serves_those_who_wait(
+        self, make_scene: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., Any]
+    ) -> None:
+        """One reads and is held up; those who ask meanwhile are served by one more reading, and by its failure."""
+        scene = make_scene(1)
+        survey = Survey(scene.connections, scene.old, scene.topic, 1, lambda: scene.now)
+        going, readings, failed = threading.Event(), [], []
+
+        def read(*_: Any) -> None:
+            readings.append(None)
+            assert going.wait(30)
+            raise UnreachableError("away")
+
+        def refresh() -> None:
+            try:
+                survey.refresh()
+            except MonitorError:
+                failed.append(None)
+
+        monkeypatch.setattr(survey, "_read", read)
+        threads = [threading.Thread(target=refresh) for _ in range(5)]
+        threads[0].start()
+        eventually(lambda: readings)
+        asked = next(survey._order)
+        for thread in threads[1:]:
+            thread.start()
+        eventually(lambda: next(survey._order) >= asked + 4)
+        going.set()
+        for thread in threads:
+            thread.join(30)
+        assert (len(readings), len(failed)) == (2, 5)

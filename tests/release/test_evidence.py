@@ -1,0 +1,232 @@
+"""What a tick is decided from, on real servers: the barrier is waited for until the release, later it is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from monitor.clock import SteppedClock, SystemClock
+from monitor.embedded import EmbeddedValkey
+from monitor.scheme import Scheme
+from monitor.slots import Slots
+from monitor.times import HOUR, SECOND
+from monitor.windows.facts import Span
+from monitor.windows.keys import PROGRESS, Keys
+from monitor.windows.packing import shard_facts
+from monitor.windows.redis_client import RedisAddress, redis_client
+from tests.release.worlds import FrozenClock, Spied, released, short_slots
+
+Make = Callable[..., Scheme]
+MakeSite = Callable[..., Any]
+Eventually = Callable[..., Any]
+ANN, BOB = b"a" * 16, b"b" * 16
+
+
+def closed(make_scheme: Make, seconds_ago: float = 2, **kept: Any) -> Scheme:
+    """Slot 0 has closed, so long ago: by as much as clocks may differ (a second) unless told otherwise."""
+    return make_scheme(slots=Slots(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR), **kept)
+
+
+def spied(site: Any) -> Spied:
+    """The site's windows from now on, whose readings are kept."""
+    watched = Spied(site.windows)
+    site.release._parts = replace(site.parts, windows=watched)
+    return watched
+
+
+def counted(watched: Spied) -> list[list[int]]:
+    """The shards that were counted, reading by reading."""
+    return [sorted(asked) for asked in watched.asked if any(question.tick is not None for question in asked.values())]
+
+
+class TestBarrier:
+    def test_a_tick_waits_until_the_facts_reach_the_barrier(
+        self,
+        make_site: MakeSite,
+        make_scheme: Make,
+        clock: SteppedClock,
+        put: Callable[..., None],
+        in_thread: Callable[..., Any],
+        eventually: Eventually,
+    ) -> None:
+        """
+        Five records lie in partition 1 when tick 0 closes; two people of them were at place-1.
+
+            offset      0  1  2  3  4
+            progress    ^                 waits, reading again
+                        .  .  .  ^        waits
+                        .  .  .  .  .  ^  decides
+        """
+        scheme = make_scheme()
+        site = make_site(scheme, clock)
+        assert site.release.take_over()
+        put(site.input_topic, 1, 5)
+        site.windows.write([Span(1, 0, 0)], {})
+        watched = spied(site)
+        clock.move_to(released(scheme, 0))
+        thread = in_thread(lambda: site.tick(0))
+        eventually(lambda: len(watched.asked) > 2)
+        site.windows.write([Span(1, 0, 3)], {0: [shard_facts(0, {1: [(ANN, 0)]})]})
+        read = len(watched.asked)
+        eventually(lambda: len(watched.asked) > read + 2)
+        assert site.parts.decided.number == 0
+        site.windows.write([Span(1, 3, 5)], {0: [shard_facts(0, {1: [(BOB, 0)]})]})
+        site.parts.progressed.happened()
+        thread.join(20)
+        assert site.statuses() == ["safe", "noisy_count", "safe"]
+        assert site.counted.ticks == [
+            (0, {"stations": "decided"}, {("stations", "safe"): 2, ("stations", "noisy_count"): 1})
+        ]
+
+    def test_every_partition_must_be_reached(
+        self,
+        make_site: MakeSite,
+        make_scheme: Make,
+        put: Callable[..., None],
+        kinds: Callable[..., list[str]],
+    ) -> None:
+        """Partition 0 is, partition 1 is one record short at the release: unknown, and it is never revised."""
+        scheme = closed(make_scheme)
+        clock = FrozenClock(scheme.slots.start(0))
+        site = make_site(scheme, clock)
+        site.release.take_over()
+        put(site.input_topic, 0, 1)
+        put(site.input_topic, 1, 2)
+        site.windows.write([Span(0, 0, 1), Span(1, 0, 1)], {})
+        clock.instant = released(scheme, 0)
+        assert site.tick(0)
+        assert site.statuses() == ["unknown"] * 3
+        assert site.counted.ticks == [(0, {"stations": "unknown"}, {("stations", "unknown"): 3})]
+        assert not site.tick(0)
+        assert kinds(site.place) == ["owner", *["over_time"] * 3]
+
+    def test_a_partition_without_progress_is_not_read(self, make_site: MakeSite, make_scheme: Make) -> None:
+        """Also where it is empty: nobody has begun to read it, so the windows say nothing about it yet."""
+        scheme = closed(make_scheme)
+        clock = FrozenClock(scheme.slots.start(0))
+        site = make_site(scheme, clock, begin=False)
+        site.release.take_over()
+        clock.instant = released(scheme, 0)
+        site.tick(0)
+        assert site.statuses() == ["unknown"] * 3
+
+    def test_on_the_systems_clock_a_barrier_that_is_not_reached_by_the_release_is_unknown(
+        self, make_site: MakeSite, make_scheme: Make, put: Callable[..., None]
+    ) -> None:
+        """Slots of two seconds, released half a second after their end, and a record that nobody reads."""
+        clock = SystemClock()
+        scheme = short_slots(make_scheme)
+        site = make_site(scheme, clock)
+        site.release.take_over()
+        put(site.input_topic, 0, 1)
+        tick = site.release.next_tick()
+        site.tick(tick)
+        assert released(scheme, tick) <= clock.now() < scheme.slots.as_of(tick + 1)
+        assert site.statuses() == ["unknown"] * 3
+
+    def test_on_the_systems_clock_what_is_complete_leaves_at_the_release_and_not_before(
+        self, make_site: MakeSite, make_scheme: Make
+    ) -> None:
+        """The moment of publishing tells nothing about the load: Kafka holds no answer before the release."""
+        clock = SystemClock()
+        scheme = short_slots(make_scheme)
+        site = make_site(scheme, clock)
+        site.release.take_over()
+        tick = site.release.next_tick()
+        site.tick(tick)
+        assert clock.now() >= released(scheme, tick)
+        assert site.statuses() == ["safe"] * 3
+
+    def test_shards_that_are_complete_are_not_made_unknown_by_one_that_is_not(
+        self, make_site: MakeSite, make_scheme: Make, put: Callable[..., None], valkey: EmbeddedValkey
+    ) -> None:
+        """Shard 1 lags until after the release: shard 0 was counted in time, and is not counted again."""
+        clock = SystemClock()
+        scheme = short_slots(make_scheme, places=12, shards=2)
+        site = make_site(scheme, clock)
+        site.release.take_over()
+        put(site.input_topic, 0, 1)
+        site.windows.write([Span(0, 0, 1)], {})
+        with closing(redis_client(RedisAddress(valkey.url))) as raw:
+            raw.hset(Keys(scheme.name, site.fingerprint).meta(1), f"{PROGRESS}0", "0")
+        assert [progress[0] for progress in site.windows.progress()] == [1, 0]
+        watched = spied(site)
+        site.tick(site.release.next_tick())
+        shards = [int(shard) for shard in scheme.registry.shard]
+        assert site.statuses() == [("safe", "unknown")[shard] for shard in shards]
+        assert counted(watched) == [[0]]
+        assert len(watched.asked) > 5, "shard 1 was looked at again until the release"
+
+
+class TestRedisClock:
+    @pytest.mark.parametrize(("seconds_ago", "status"), [(90, "unknown"), (10, "safe")])
+    def test_a_reading_that_redis_dates_after_the_release_is_unknown(
+        self, seconds_ago: int, status: str, make_site: MakeSite, make_scheme: Make
+    ) -> None:
+        """What is complete only after the release would tell of the load: by Redis's clock too."""
+        scheme = closed(make_scheme, seconds_ago)
+        clock = FrozenClock(scheme.slots.start(0))
+        site = make_site(scheme, clock)
+        site.release.take_over()
+        clock.instant = released(scheme, 0)
+        site.tick(0)
+        assert site.statuses() == [status] * 3
+
+    def test_a_tick_that_has_not_closed_by_rediss_clock_is_not_answered(
+        self, make_site: MakeSite, make_scheme: Make, kinds: Callable[..., list[str]]
+    ) -> None:
+        """The clock is a minute ahead: "safe" would speak of visits that are yet to be reported. It is told why."""
+        scheme = closed(make_scheme, -60)
+        clock = FrozenClock(scheme.slots.start(0))
+        site = make_site(scheme, clock)
+        site.release.take_over()
+        clock.instant = released(scheme, 0)
+        assert not site.tick(0)
+        assert kinds(site.place) == ["owner"]
+        assert "the store's clock has not reached" in site.release.trouble
+
+    def test_a_tick_is_counted_only_when_it_has_closed_by_as_much_as_clocks_may_differ(
+        self, make_site: MakeSite, make_scheme: Make
+    ) -> None:
+        """
+        Redis is ahead of a broker by 0.9 s, and this machine by more: what the broker stamps now is before as_of.
+
+            broker    …  as_of - 0.4 s                     a visit is stamped here, and lies beyond a barrier asked now
+            Redis        as_of + 0.5 s    as_of + 1 s
+            barrier      not asked        asked
+        """
+        scheme = closed(make_scheme, 0.5)
+        clock = FrozenClock(scheme.slots.start(0))
+        site = make_site(scheme, clock)
+        site.release.take_over()
+        asked: list[int] = []
+
+        class Asked:
+            def barrier_of(self, _tick: int) -> dict[int, int]:
+                asked.append(SystemClock().now())
+                return {0: 0, 1: 0}
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(site.parts.input_topic, name)
+
+        site.release._parts = replace(site.parts, input_topic=cast("Any", Asked()))
+        clock.instant = scheme.slots.as_of(0) + 10 * SECOND
+        site.release._wait_for_release = lambda *_: True
+        assert site.tick(0)
+        assert site.statuses() == ["safe"] * 3
+        assert asked[0] >= scheme.slots.as_of(0) + scheme.tolerance
+
+    def test_a_simulated_clock_asks_redis_for_no_time(
+        self, make_site: MakeSite, make_scheme: Make, clock: SteppedClock
+    ) -> None:
+        """Redis's clock knows nothing of simulated time."""
+        scheme = make_scheme()
+        site = make_site(scheme, clock)
+        site.release.take_over()
+        clock.move_to(released(scheme, 0))
+        site.tick(0)
+        assert site.statuses() == ["safe"] * 3

@@ -1,0 +1,154 @@
+"""Once in a slot the loop looks around: that topics are the same, and that somebody decides each output partition."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from monitor.clock import SystemClock
+from monitor.connections import KafkaConnections
+from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
+from monitor.release.loop import ReleaseLoop
+from monitor.release.membership import Membership
+from monitor.release.owner import LedgerPlace
+from monitor.scheme import Scheme
+from monitor.times import HOUR, SECOND
+from tests.release.worlds import Owned, World, short_slots
+
+Make = Callable[..., Scheme]
+MakeSite = Callable[..., Any]
+MakeWorld = Callable[..., World]
+Eventually = Callable[..., Any]
+
+
+def look_in(world: World, slot: int) -> None:
+    """Let it look around in a slot."""
+    world.clock.step = 0
+    world.clock.instant = world.scheme.slots.start(slot) + SECOND
+    world.loop.look()
+
+
+def test_the_topics_are_asked_for_once_in_a_slot(make_world: MakeWorld) -> None:
+    """Also by an instance that owns nothing, which would stay in the input's group under an old fingerprint."""
+    world = make_world()
+    world.owned = frozenset()
+    for slot, asked in ((100, 1), (100, 1), (101, 2)):
+        look_in(world, slot)
+        assert world.input.asked == asked
+    world.input.trouble = UnreachableError("no broker answers")
+    look_in(world, 102)
+    world.input.trouble = LedgerChangedError("made anew")
+    with pytest.raises(LedgerChangedError):
+        look_in(world, 102)
+
+
+def test_brokers_that_cannot_be_asked_are_logged_once_in_a_slot(
+    make_world: MakeWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are asked again at each turn."""
+    world = make_world()
+    world.input.trouble = UnreachableError("no broker answers")
+    for slot, lines in ((100, 1), (100, 1), (101, 2)):
+        look_in(world, slot)
+        assert caplog.text.count("no broker answers") == lines
+    assert world.input.asked == 3
+
+
+def test_a_partition_whose_ledger_lacks_the_tick_before_the_last_is_decided_by_nobody(make_world: MakeWorld) -> None:
+    """
+    In slot 103 tick 102 is being decided: tick 101 must be in every partition. Not asked in the first slot.
+
+        partition 0    101
+        partition 1    100, then 102
+    """
+    world = make_world(queues=2)
+    as_of = world.scheme.slots.as_of
+    world.input.newest_in = {0: as_of(101), 1: as_of(100)}
+    look_in(world, 103)
+    assert world.loop.trouble == ""
+    world.input.newest_in = {0: as_of(102), 1: as_of(100)}
+    look_in(world, 104)
+    assert world.loop.trouble == (
+        "ledger partitions 1 have no answers of 2026-01-05T07:00:00Z: no instance decides them"
+    )
+    world.input.newest_in = {0: as_of(103), 1: as_of(103)}
+    look_in(world, 105)
+    assert world.loop.trouble == ""
+
+
+def test_an_instance_that_waits_to_join_says_nothing_of_what_others_decide(make_world: MakeWorld) -> None:
+    """Those who have joined do. Its own first slot as a member is not asked about either."""
+    world = make_world()
+    as_of = world.scheme.slots.as_of
+    world.input.newest_in = {0: as_of(90)}
+    world.joined = False
+    for slot in (103, 104, 105):
+        look_in(world, slot)
+        assert world.loop.trouble == ""
+    world.joined = True
+    look_in(world, 106)
+    assert world.loop.trouble == ""
+    look_in(world, 107)
+    assert "no instance decides them" in world.loop.trouble
+
+
+def test_an_input_that_was_made_anew_ends_the_loop_of_an_instance_that_owns_nothing_too(
+    make_site: MakeSite, make_scheme: Make, admin: Any, eventually: Eventually, make_world: MakeWorld
+) -> None:
+    """It holds input partitions, whose visits nobody else would read under the new fingerprint."""
+    scheme = make_scheme()
+    clock = make_world().clock
+    site = make_site(scheme, clock)
+    with closing(ReleaseLoop(site.parts, Owned(frozenset()), 1)) as loop:
+        loop.look()
+        admin.delete_topics([site.input_topic])
+        eventually(lambda: site.input_topic not in admin.list_topics())
+        clock.instant += HOUR
+        with pytest.raises(InputChangedError):
+            loop.look()
+
+
+def test_a_partition_that_a_foreign_member_holds_is_told_of(
+    make_site: MakeSite,
+    make_scheme: Make,
+    connections: KafkaConnections,
+    make_ledger: Callable[..., LedgerPlace],
+    topic: Callable[[str], str],
+    in_thread: Callable[..., Any],
+    eventually: Eventually,
+) -> None:
+    """
+    A consumer that somebody left in the release group decides nothing; its partition's last record grows old.
+
+        partition 0    ours      answers of the last tick
+        partition 1    theirs    none
+    """
+    ledger = make_ledger(queues=2)
+    site = make_site(short_slots(make_scheme, places=8, shards=2), SystemClock(), ledger)
+    group, stop, wake = topic("release"), threading.Event(), threading.Event()
+    said: list[str] = []
+    foreign = connections.member(group, auto_offset_reset="earliest")
+    foreign.subscribe([ledger.topic])
+    with closing(foreign), closing(Membership(connections, ledger.topic, group, wake)) as ours:
+
+        def shared() -> bool:
+            foreign.poll(timeout_ms=50)
+            return len(ours.owned) == 1
+
+        eventually(shared, 30)
+        (own,) = ours.owned
+        with closing(ReleaseLoop(site.parts, ours, 2)) as loop:
+            thread = in_thread(lambda: loop.run(stop, wake, said.append))
+            try:
+                eventually(lambda: loop.last_tick is not None, 20)
+                eventually(lambda: said[-1], 20)
+            finally:
+                stop.set()
+                wake.set()
+                thread.join(20)
+    assert re.fullmatch(f"ledger partitions {1 - own} have no answers of .*Z: no instance decides them", said[-1])

@@ -1,0 +1,57 @@
+"""The release group: who owns which output partition, and what is told of a member that dies."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from typing import Any, cast
+
+import pytest
+
+from monitor.connections import KafkaConnections
+from monitor.errors import FailedError
+from monitor.release.membership import Membership
+
+
+def test_members_share_the_partitions_and_take_over_what_is_left(
+    connections: KafkaConnections,
+    make_topic: Callable[..., tuple[str, str]],
+    topic: Callable[[str], str],
+    eventually: Callable[..., Any],
+) -> None:
+    """Two members own one partition each; when one leaves, the other is woken and owns both."""
+    name, _ = make_topic("ledger", 2)
+    group, wake = topic("release"), threading.Event()
+    with closing(Membership(connections, name, group, wake)) as first:
+        eventually(lambda: first.owned == {0, 1}, deadline_seconds=20)
+        with closing(Membership(connections, name, group, threading.Event())) as second:
+            eventually(lambda: len(first.owned) == len(second.owned) == 1, deadline_seconds=20)
+            assert first.owned | second.owned == {0, 1}
+            wake.clear()
+        assert wake.wait(20)
+        eventually(lambda: first.owned == {0, 1}, deadline_seconds=20)
+
+
+class Member:
+    """A member of a group, or what stands for one, that has a fault."""
+
+    def subscribe(self, topics: list[str], listener: Any) -> None: ...
+
+    def poll(self, timeout_ms: int) -> None:
+        raise TypeError(f"a fault, after {timeout_ms} ms")
+
+    def close(self, **_: Any) -> None: ...
+
+
+def test_a_member_of_the_release_group_that_dies_is_told_of() -> None:
+    """Nobody would be told of changes any more: whoever asks what is owned is woken, and ends the service."""
+    connections = type("Connections", (), {"member": lambda *_: Member(), "reached": lambda _: nullcontext()})()
+    wake = threading.Event()
+    member = Membership(cast("Any", connections), "alerts", "town-release", wake)
+    try:
+        assert wake.wait(20)
+        with pytest.raises(FailedError, match=r"release group's member ended.*a fault"):
+            _ = member.owned
+    finally:
+        member.close()

@@ -1,0 +1,75 @@
+"""The version of a configuration differs whenever answers would."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from monitor.designated import DesignatedTimes
+from monitor.privacy.over_time import OverTimeRule
+from monitor.release.version import client_id, version, versions
+from monitor.scheme import AtTimes, HotSpots, OverTime, Registry, Scheme
+from monitor.slots import Slots
+from monitor.times import HOUR, SECOND
+
+RULE = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
+NOON = DesignatedTimes.of(("12:00",), "UTC")
+TIMED = AtTimes("noon", NOON, Fraction(1), 3, 6 * HOUR)
+RANKED = HotSpots("top", NOON, Fraction(1), 3, 6 * HOUR)
+SCHEME = Scheme(
+    name="town",
+    slots=Slots(0, HOUR),
+    ahead=1,
+    default_stay=HOUR,
+    release_delay=30 * SECOND,
+    tolerance=SECOND,
+    registry=Registry(("inn", "mill"), 2),
+    over_time=(OverTime("stations", (0, 1), (RULE, RULE)),),
+    at_times=(TIMED,),
+    hot_spots=(RANKED,),
+)
+FACTS = "0123456789abcdef"
+
+
+def over_time(**changes: Any) -> Scheme:
+    """The second place under another rule."""
+    return replace(SCHEME, over_time=(OverTime("stations", (0, 1), (RULE, replace(RULE, **changes))),))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        over_time(epsilon=Fraction(1, 3)),
+        over_time(answers=2),
+        over_time(threshold=4),
+        over_time(window=25),
+        over_time(ahead=2),
+        replace(SCHEME, over_time=(OverTime("platforms", (0, 1), (RULE, RULE)),)),
+        replace(SCHEME, over_time=(OverTime("stations", (0,), (RULE,)),)),
+        replace(SCHEME, at_times=(replace(TIMED, epsilon=Fraction(2)),)),
+        replace(SCHEME, at_times=(replace(TIMED, threshold=4),)),
+        replace(SCHEME, at_times=(replace(TIMED, horizon=7 * HOUR),)),
+        replace(SCHEME, at_times=(replace(TIMED, times=DesignatedTimes.of(("13:00",), "UTC")),)),
+        replace(SCHEME, at_times=(replace(TIMED, name="midday"),)),
+        replace(SCHEME, hot_spots=(replace(RANKED, top=4),)),
+        replace(SCHEME, at_times=(), hot_spots=(RANKED, replace(RANKED, name="noon"))),
+    ],
+)
+def test_what_decides_answers_changes_it(changed: Scheme) -> None:
+    assert version(changed, FACTS) != version(SCHEME, FACTS)
+
+
+def test_other_facts_change_it_and_what_decides_no_answer_does_not() -> None:
+    assert version(SCHEME, "fedcba9876543210") != version(SCHEME, FACTS)
+    assert version(replace(SCHEME, release_delay=SECOND), FACTS) == version(SCHEME, FACTS)
+
+
+def test_versions_are_read_from_client_ids_and_strangers_are_left_out() -> None:
+    """An instance of an earlier build tells none; another service's name is not taken for this one's."""
+    of_version = version(SCHEME, FACTS)
+    ids = [client_id("location-monitor-a.b", of_version), "location-monitor-a.b", "somebody", "location-monitor-a.b-c"]
+    assert versions("location-monitor-a.b", ids) == [of_version, ""]
+    assert versions("location-monitor-a?b", ids) == []

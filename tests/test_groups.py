@@ -1,0 +1,104 @@
+"""The service's consumer groups, on a real Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+from kafka import OffsetAndMetadata, TopicPartition
+
+from monitor.connections import KafkaConnections
+from monitor.embedded import EmbeddedKafka
+from monitor.groups import Committed, committed, input_group, is_of_service, known_groups, member_ids, release_group
+
+OLD, NEW = "0123456789abcdef", "fedcba9876543210"
+
+
+@pytest.fixture
+def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+    return KafkaConnections((kafka.bootstrap_servers,))
+
+
+@pytest.fixture
+def commit(connections: KafkaConnections) -> Callable[..., None]:
+    """Commits an offset of a topic's partition in a group, with metadata."""
+
+    def committing(group: str, topic: str, partition: int, offset: int, metadata: str) -> None:
+        place = TopicPartition(topic, partition)
+        with closing(connections.consumer(group_id=group)) as consumer:
+            consumer.assign([place])
+            consumer.commit({place: OffsetAndMetadata(offset, metadata, -1)})
+
+    return committing
+
+
+@pytest.mark.parametrize(
+    ("group", "own"),
+    [
+        ("city", True),
+        (release_group("city"), True),
+        (input_group("city", OLD), True),
+        ("city-0123456789abcde", False),
+        ("city-0123456789abcdeF", False),
+        ("city-release-2", False),
+        ("city2", False),
+        ("my-city", False),
+        ("cit", False),
+        ("city\n", False),
+    ],
+)
+def test_a_services_groups_are_told_by_their_names(group: str, own: bool) -> None:  # parametrized
+    """The name, the name with -release, and the name with the 16 digits of a fingerprint; a dot is no wildcard."""
+    assert is_of_service("city", group) is own
+    assert not is_of_service("c.ty", group)
+
+
+def test_what_all_groups_of_a_service_have_committed_is_told_by_partition(
+    connections: KafkaConnections, topic: Callable[[str], str], commit: Callable[..., None]
+) -> None:
+    """The lowest and the highest, of this topic alone, whatever other services and other topics' groups say."""
+    name, visits, other = topic("town"), topic("visits"), topic("other")
+    with closing(connections.admin()) as admin:
+        made = {one: {"num_partitions": 3, "replication_factor": 1} for one in (visits, other)}
+        admin.create_topics(made, wait_for_metadata=True)
+    assert known_groups(connections, name) == []
+    assert committed(connections, name, visits, "id") == {}
+    commit(input_group(name, OLD), visits, 0, 7, "id")
+    commit(input_group(name, NEW), visits, 0, 3, "id")
+    commit(input_group(name, NEW), visits, 1, 5, "id")
+    commit(release_group(name), other, 2, 1, "id")
+    commit(f"{name}-2", visits, 1, 99, "id")
+    assert known_groups(connections, name) == sorted(
+        [input_group(name, OLD), input_group(name, NEW), f"{name}-release"]
+    )
+    assert committed(connections, name, visits, "id") == {0: Committed(3, 7), 1: Committed(5, 5)}
+
+
+def test_what_was_committed_of_a_deleted_topic_of_the_same_name_does_not_count(
+    connections: KafkaConnections, topic: Callable[[str], str], commit: Callable[..., None]
+) -> None:
+    """Its offsets are those of other records; a commit says in its metadata which topic it means."""
+    name, visits = topic("town"), topic("visits")
+    with closing(connections.admin()) as admin:
+        admin.create_topics({visits: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    commit(input_group(name, OLD), visits, 0, 7, "id of the deleted one")
+    commit(name, visits, 0, 9, "")
+    assert committed(connections, name, visits, "id") == {}
+
+
+def test_the_members_of_a_group_are_told_by_their_client_ids(
+    connections: KafkaConnections, topic: Callable[[str], str], eventually: Callable[..., object]
+) -> None:
+    """A group that nobody was ever in has none, and one that was left has none."""
+    group, visits = topic("town-release"), topic("visits")
+    with closing(connections.admin()) as admin:
+        admin.create_topics({visits: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+        assert member_ids(admin, group) == []
+        member = connections.member(group, client_id="an-instance", auto_offset_reset="earliest")
+        try:
+            member.subscribe([visits])
+            eventually(lambda: (member.poll(timeout_ms=100), member_ids(admin, group) == ["an-instance"])[1], 20)
+        finally:
+            member.close(autocommit=False)
+        assert member_ids(admin, group) == []
