@@ -138,11 +138,12 @@ def test_every_setting_of_a_topic_is_documented_with_its_value(named: dict[str, 
 
 
 def test_the_formulas_of_what_is_kept_are_those_of_the_code(root: Path) -> None:
-    """At least max(W, R) + F + 4 slots of the input and max(W + F, R) + 2 of the output; a day more is made."""
+    """At least max(W, R) + F + 4 slots of the input and max(W, R) + F + P + 3 of the output; a day more is made."""
     config = load_config(root / "config/city.yaml", {})
     scheme = compile_scheme(config, load_registry(config.locations.file))
     window, horizon, ahead = scheme.widest_window, scheme.longest_horizon, scheme.ahead
-    least = (max(window, horizon) + ahead + 4, max(window + ahead, horizon) + 2)
+    period = -(-scheme.period // scheme.slots.length)
+    least = (max(window, horizon) + ahead + 4, max(window, horizon) + ahead + period + 3)
     for topic, slots in zip(needs(scheme, config.kafka, simulated=False), least, strict=False):
         setting = next(setting for setting in topic.settings if setting.key == "retention.ms")
         milliseconds = slots * scheme.slots.length // 1_000

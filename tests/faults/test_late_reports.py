@@ -71,7 +71,14 @@ def module_town(tmp_path_factory: pytest.TempPathFactory) -> Town:
 
 
 def value(status: str, **more: Any) -> dict[str, Any]:
-    known = {"kind": "over_time", "monitor": "late", "location_id": "late-0", "tick": 7, "epsilon": "40", "threshold": 1}
+    known = {
+        "kind": "over_time",
+        "monitor": "late",
+        "location_id": "late-0",
+        "tick": 7,
+        "epsilon": "40",
+        "threshold": 1,
+    }
     return {**known, "status": status, "window_start": "2026-01-01T00:00:12Z", **more}
 
 

@@ -325,7 +325,9 @@ class World:
         self._parts = Parts(*cast("Any", parts))
         shards = [[s for s in range(plan.shards) if s % plan.queues == q] for q in range(plan.queues)]
         ranked = [plan.scheme.hot_spots, *[()] * (plan.queues - 1)]
-        deciders = [Decider(plan.scheme, *given) for given in zip(shards, [cast("Any", None)] * 9, ranked, strict=False)]
+        deciders = [
+            Decider(plan.scheme, *given) for given in zip(shards, [cast("Any", None)] * 9, ranked, strict=False)
+        ]
         self._questions = [cache(decider.questions) for decider in deciders]
         self._shards = shards
         self._evidence: list[EvidenceReader | None] = [None] * plan.queues

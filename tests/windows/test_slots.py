@@ -124,9 +124,7 @@ def test_what_was_written_is_not_stored_again_by_a_write_that_moves_nothing(wind
     assert counted(windows, row, 5) == (0, 0)
 
 
-def test_a_clock_that_was_ahead_when_the_shard_began_costs_one_tick_at_most(
-    windows: Windows, row: int, at: At
-) -> None:
+def test_a_clock_that_was_ahead_when_the_shard_began_costs_one_tick_at_most(windows: Windows, row: int, at: At) -> None:
     """The store failed over from a host that was twenty slots ahead: what it opened is closed again."""
     at(26)
     windows.begin(0, 0, SINCE_EVER)
