@@ -78,5 +78,7 @@ def _at_time(counts: Counts, said: dict[str, Any]) -> Iterator[str]:
         told = said["noisy_counts"].get(location)
         if told is not None and told["tick"] == tick:
             yield from _noisy(where, told["noisy_count"], counts.present(location, tick, time), said)
-        elif told is None and said["status"] == "complete" and counts.present(location, tick, time) >= said["threshold"]:
+        elif (
+            told is None and said["status"] == "complete" and counts.present(location, tick, time) >= said["threshold"]
+        ):
             yield f'{where} is "safe", and as many people as the threshold were reported before as_of'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 
 from monitor.audit.terms import Terms, read_terms
 from tests.faults.bad_records import KINDS, bad_records
-from tests.faults.facts import Compared, Shard, wrong_letters, wrong_moments, wrong_windows
+from tests.faults.facts import Compared, Shard, shown_early, unpack, wrong_letters, wrong_moments, wrong_windows
 from tests.faults.oracles import misplaced, write_alerts
 from tests.faults.recount import Fates, LastSeen, Letter, Present, Recount
 from tests.faults.town import KEY, Shape, Town
@@ -103,6 +104,20 @@ def test_a_fact_too_few_and_a_fact_too_many_are_found(terms: Terms) -> None:
     assert found(Shard({"trimmed": 8, "dropped": NOW}, set(), set())) == (0, 0)
     assert found(Shard({}, {replace_slot(here, 6)}, {at})) == (2, 0)
     assert found(Shard({}, {here, LastSeen(row, b"c", 7)}, {at, Present(NOW, row, b"c")})) == (1, 1)
+
+
+def test_what_waits_is_there_and_what_is_shown_early_is_found(terms: Terms) -> None:
+    """A fact of slot 7 waits, and is none of the windows'; one in the windows was told in slot 7, and 6 is shown."""
+    row = terms.rows["edge-0"]
+    seen = struct.pack(">qcIi16s", 7, b"s", row, 1, b"a" * 16)
+    present = struct.pack(">qcqI16s", 7, b"p", NOW, row, b"a" * 16)
+    shard = Shard({"shown": 6})
+    unpack([seen, present], shard)
+    here, at = LastSeen(row, b"a" * 16, 8), Present(NOW, row, b"a" * 16)
+    assert (shard.seen, shard.present) == ({here}, {at})
+    assert list(shown_early(shard, {here: 7, at: 7}, terms)) == []
+    shard.shown = {here, at}
+    assert len(list(shown_early(shard, {here: 7, at: 6}, terms))) == 1
 
 
 def replace_slot(fact: LastSeen, slot: int) -> LastSeen:

@@ -36,8 +36,8 @@ LATE: Final = (5 * SECOND, 9 * SECOND, 13 * SECOND, 60 * SECOND)
 # After a slot's end, before its tick's answers leave.
 AFTER: Final = (5 * MILLISECOND, 600 * MILLISECOND)
 
-# Of a town: from the oldest designated time that is asked about until the cut; left W slots ago, with W = 6 and 4; and
-# expired.
+# Of a town: from the oldest designated time that is asked about until the cut; left W - 1 slots ago, with W = 6 and 4;
+# and expired.
 LAST: Final = (
     (-10 * SECOND + 100 * MILLISECOND, 30 * SECOND),
     (-13 * SECOND, -10 * SECOND),

@@ -345,7 +345,7 @@ def test_what_has_not_even_the_form_of_batches_is_fetched_again_and_then_lost_to
     assert [record.value for record in fetched[0].take(10)] == VALUES
     with pytest.raises(CorruptRecordError, match="offset 4 is damaged"):
         fetched[0].take(10)
-    assert not fetched[0]
+    assert fetched[0].record_iterator is None
     told = unread(fetched[1].take(10))
     assert (told.first, told.end, told.stamp_ms, told.lost) == (4, LOG_END, None, True)
     assert "all from offset 4 on" in told.fault.error

@@ -32,7 +32,7 @@ from monitor.release.evidence import EvidenceReader
 from monitor.release.partition import PartitionRelease
 from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
-from monitor.scheme import AtTimes, OverTime, Registry, Scheme
+from monitor.scheme import AtTimes, HotSpots, OverTime, Registry, Scheme
 from monitor.signals import Signal
 from monitor.slots import Slots
 from monitor.times import HOUR, MINUTE, SECOND, format_instant, parse_instant
@@ -44,7 +44,9 @@ ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 PLACES: Final = ("inn", "mill", "farm")  # of two shards, inn is in the one, mill and farm are in the other
 HASHER: Final = PersonHasher(b"0123456789abcdef")
 TIME: Final = 90
-"""The designated time, in minutes: half past in slot 1."""
+"""The designated time, in minutes: half past in slot 1, asked about at three ticks."""
+RANKED: Final = 30
+"""The designated time of the hot spots: half past in slot 0, due at tick 0."""
 
 Counts = Mapping[tuple[str, int | None], int]
 """By (place, None) the people of a window, by (place, designated time in minutes) those of then."""
@@ -71,7 +73,8 @@ class Plan:
 
     `faults`: how often at most each of crash, zombie, flush, failover, takeover may come. `readers`: the partitions
     that each reader is assigned; one partition may be two readers'. `queues`: how many ledger partitions there are.
-    `lands_late`: a write may land later than in its reader's next step but one. `real`: the clock is the servers' own.
+    `ranked`: the owner of the first one also answers which places are the fullest, of all shards. `real`: the clock is
+    the servers' own.
     """
 
     log: tuple[tuple[Entry, ...], ...]
@@ -80,6 +83,7 @@ class Plan:
     ahead: int = 0
     shards: int = 1
     queues: int = 1
+    ranked: bool = False
     readers: tuple[tuple[int, ...], ...] = ((0,),)
     faults: tuple[tuple[str, int], ...] = ()
     real: bool = True
@@ -101,7 +105,7 @@ class Plan:
     def scheme(self) -> Scheme:
         """The service's own description."""
         rule = OverTimeRule(Fraction(1), 1, 1, self.window, self.ahead)
-        times = DesignatedTimes((ORIGIN + TIME * MINUTE,))
+        times, ranked = (DesignatedTimes((ORIGIN + time * MINUTE,)) for time in (TIME, RANKED))
         return Scheme(
             name="town",
             slots=Slots(ORIGIN, HOUR),
@@ -112,6 +116,7 @@ class Plan:
             registry=Registry(PLACES, self.shards),
             over_time=(OverTime("stations", (0, 1), (rule, rule)),),
             at_times=(AtTimes("noon", times, Fraction(1), 1, 3 * HOUR),),
+            hot_spots=(HotSpots("busiest", ranked, Fraction(1), 1, HOUR),) if self.ranked else (),
         )
 
     def instant(self, moment: int) -> int:
@@ -130,8 +135,9 @@ class Plan:
             last = max(entry.arrived // 60, -(-left // 60) - 1)
             if entry.place in PLACES[:2] and last > tick - self.window:
                 people.setdefault((entry.place, None), set()).add(entry.person)
-            if entry.arrived <= TIME < left and TIME < 60 * (tick + 1) <= TIME + 180:
-                people.setdefault((entry.place, TIME), set()).add(entry.person)
+            for time, horizon in ((TIME, 180), (RANKED, 60)):
+                if entry.arrived <= time < left and time < 60 * (tick + 1) <= time + horizon:
+                    people.setdefault((entry.place, time), set()).add(entry.person)
         return {cell: len(found) for cell, found in people.items()}
 
 
@@ -317,9 +323,11 @@ class World:
         self._readers = [self._reader(log) for log in self._logs]
         parts = (plan.scheme, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
         self._parts = Parts(*cast("Any", parts))
-        self._upkeep = Upkeep(plan.scheme, self.windows)
         shards = [[s for s in range(plan.shards) if s % plan.queues == q] for q in range(plan.queues)]
-        deciders = [Decider(plan.scheme, owned, cast("Any", None)) for owned in shards]
+        ranked = [plan.scheme.hot_spots, *[()] * (plan.queues - 1)]
+        deciders = [
+            Decider(plan.scheme, *given) for given in zip(shards, [cast("Any", None)] * 9, ranked, strict=False)
+        ]
         self._questions = [cache(decider.questions) for decider in deciders]
         self._shards = shards
         self._evidence: list[EvidenceReader | None] = [None] * plan.queues
@@ -393,9 +401,10 @@ class World:
         owner = self._owners[partition]
         if self.tick < 0 or owner.decided >= self.tick:
             return
-        if owner.read != frozenset(self._shards[partition]):
+        whole = owner.read == self._questions[partition](self.tick).keys()
+        if not whole:
             yield ("look", partition)
-        if owner.read == frozenset(self._shards[partition]) or self._is_due(partition):
+        if whole or self._is_due(partition):
             yield ("decide", partition)
         if self._left.get("takeover"):
             yield ("takeover", partition)
@@ -407,7 +416,7 @@ class World:
             yield ("replicate",) if self._replica is None else ("failover",)
 
     def _due(self, partition: int) -> int:
-        release = PartitionRelease(partition, self._parts, self._upkeep)
+        release = PartitionRelease(partition, self._parts, cast("Any", None))
         release._taken_at = self.plan.instant(self._owners[partition].taken_at)
         return release.due(self.tick)
 
@@ -502,15 +511,15 @@ class World:
 
     def _decide(self, partition: int) -> None:
         """The tick's answers are in the ledger; what has not been read is unknown for good."""
-        self.found.unknown += self._owners[partition].read != frozenset(self._shards[partition])
+        self.found.unknown += self._owners[partition].read != self._questions[partition](self.tick).keys()
         self._opens |= {(partition, self.tick)}
         self._owners[partition] = OwnerState(self.tick, self._owners[partition].taken_at, None, frozenset())
         self._evidence[partition] = None
 
     def _open(self, partition: int, tick: int) -> None:
-        """The owner says so, at once, late, or (if it died before) never."""
+        """The owner sees to the store after the tick, at once, late, or (if it died before) never."""
         self._opens -= {(partition, tick)}
-        self.windows.open(self._shards[partition], tick + 1)
+        Upkeep(self.plan.scheme, self.windows).after(tick, self._shards[partition])
 
     def _takeover(self, partition: int) -> None:
         self._left["takeover"] -= 1

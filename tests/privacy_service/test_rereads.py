@@ -14,6 +14,7 @@ from monitor.clock import SteppedClock
 from monitor.ingest.reader import Reader
 from monitor.release.evidence import EvidenceReader
 from monitor.release.parts import Parts
+from monitor.release.upkeep import Upkeep
 from monitor.scheme import Scheme
 from monitor.signals import Signal
 from monitor.times import HOUR, SECOND
@@ -141,3 +142,16 @@ def test_a_tick_is_counted_while_the_store_is_in_the_slot_after_it_and_no_sooner
     windows = MemoryWindows(scheme, clock)
     windows.begin(0, 5, 0)
     assert windows.read({0: Question(tick=3)})[0].settled == (store == "in the slot")
+
+
+@pytest.mark.parametrize("tick", [0, 1, 2, 3])
+def test_the_next_slot_is_opened_by_its_owner_but_not_where_hot_spots_are_due(
+    tick: int, make_town: Callable[..., Any]
+) -> None:
+    """τ = 01:30 with a horizon of an hour: the tick of 02:00 is the last that asks, about all shards, whoever owns them."""
+    town = make_town(1, 0, 1, 1, times=(90,), horizon=1)
+    clock = SteppedClock(town.scheme.slots.as_of(tick))
+    windows = MemoryWindows(town.scheme, clock)
+    windows.begin(0, 0, SINCE_EVER)
+    Upkeep(town.scheme, windows).after(tick, [0])
+    assert windows.read({0: Question(tick=tick)})[0].settled == (tick == 1)

@@ -176,7 +176,9 @@ class Model:
         return any(shard.settle(tick, tick + 1) for tick in (state.slot + 1, state.slot + 2))
 
 
-@pytest.mark.parametrize("log", [*list(LOGS)[:2], *(pytest.param(log, marks=pytest.mark.soak) for log in list(LOGS)[2:])])
+@pytest.mark.parametrize(
+    "log", [*list(LOGS)[:2], *(pytest.param(log, marks=pytest.mark.soak) for log in list(LOGS)[2:])]
+)
 def test_no_state_of_a_shard_counts_what_was_not_stamped_before_as_of(log: str, stated_streams: Any) -> None:
     """Every state, with clocks that differ by a slot; and from each on, ticks can be counted again."""
     model = Model(LOGS[log]).explore()
