@@ -138,7 +138,7 @@ def test_every_setting_of_a_topic_is_documented_with_its_value(named: dict[str, 
 
 
 def test_the_formulas_of_what_is_kept_are_those_of_the_code(root: Path) -> None:
-    """At least max(W, R) + F + 4 slots of the input and max(W, R) + F + P + 3 of the output; a day more is made."""
+    """At least max(W, R) + F + 4 slots of the input, max(W, R) + F + P + 3 of the output; a day more is made."""
     config = load_config(root / "config/city.yaml", {})
     scheme = compile_scheme(config, load_registry(config.locations.file))
     window, horizon, ahead = scheme.widest_window, scheme.longest_horizon, scheme.ahead
