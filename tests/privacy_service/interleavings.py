@@ -24,7 +24,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from monitor.clock import SteppedClock
 from monitor.designated import DesignatedTimes
-from monitor.ingest.reader import Letter, Reader, _Batch
+from monitor.ingest.ports import Letter
+from monitor.ingest.reader import Reader, _Batch
 from monitor.ingest.source import Fetched
 from monitor.privacy.over_time import OverTimeRule
 from monitor.release.decide import Decider
@@ -221,6 +222,7 @@ class HandLog:
         self._plan, self._clock = plan, clock
         self.waiting = set(partitions)
         self.truncated: dict[int, int] = {}
+        self.unread: dict[int, Any] = {}
         self.reading: dict[int, int] = {}
         self.next: Mapping[int, int] = {}
 
@@ -253,6 +255,10 @@ class HandLog:
     def bounds(self, partition: int) -> tuple[int, int]:
         """Nothing has expired."""
         return 0, self.end(partition)
+
+    def committed(self) -> dict[int, Any]:
+        """Nothing was committed to Kafka."""
+        return {}
 
     def offset_at(self, partition: int, instant: int) -> int | None:
         """The first record stamped at or after an instant."""
@@ -297,6 +303,9 @@ class Silent:
         """Counted nowhere."""
 
     def recovery(self, cause: str) -> None:
+        """As above."""
+
+    def several_places(self, people: int) -> None:
         """As above."""
 
 
