@@ -301,7 +301,7 @@ class PartitionRelease:
 
 def _backoff(failures: int, longest: float) -> float:
     """How many seconds to wait after so many failures before this one."""
-    return min(FIRST_BACKOFF_SECONDS * 2 ** min(failures, 8), longest)
+    return min(FIRST_BACKOFF_SECONDS * float(2 ** min(failures, 8)), longest)
 
 
 def shown_records(partitions: Sequence[PartitionRelease]) -> tuple[Record, ...]:

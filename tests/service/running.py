@@ -35,7 +35,6 @@ def begin(town: Any) -> None:
     """Make a town's topics as `topics --create` does."""
     settings = town.settings
     wanted = needs(settings.scheme, settings.config.kafka, simulated=False)
-    groups = (settings.input_group, settings.release_group)
     set_up(settings.kafka, settings.scheme, wanted, Beginning.UNSAID, SystemClock().now())
 
 
