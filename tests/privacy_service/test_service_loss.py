@@ -25,7 +25,7 @@ from monitor.privacy.payments import most_answers
 
 Q = Fraction(1, 2)
 SLOTS = range(4)
-MOMENTS = range(2 * len(SLOTS))
+MOMENTS = range(-1, 2 * len(SLOTS) - 1)  # from the slot before the first one on, where F = 1 accepts it
 SHAPES = [(60 * first + 10, 60 * last + 50) for first in SLOTS for last in SLOTS if first <= last]
 SHORT = [(60 * slot + 20, 60 * slot + 40) for slot in SLOTS]
 EDGES: list[tuple[int, int | None]] = [
