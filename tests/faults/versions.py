@@ -22,7 +22,7 @@ from monitor.audit.terms import Terms, read_terms
 from monitor.audit.text import instant
 from monitor.check import check
 from monitor.config import load_registry
-from monitor.windows.fingerprint import fingerprint
+from monitor.windows.fingerprint import published_fingerprint
 from tests.faults.conftest import Scene
 from tests.faults.leaks import leaks
 from tests.faults.oracles import SETTLE_SECONDS, fates, misplaced, seen_is_committed, write_visits
@@ -163,7 +163,7 @@ def _told(read: Sequence[Any], tenures: Mapping[int, int], versions: Sequence[Ve
 
 
 def _fingerprint(town: Town, topic_id: str) -> str:
-    return fingerprint(town.settings.scheme, town.settings.hasher.key_digest, topic_id)
+    return published_fingerprint(town.settings.scheme, topic_id)
 
 
 def recount(versions: Sequence[Version], told: Sequence[Told]) -> list[str]:
