@@ -190,7 +190,7 @@ class KafkaConnections:
             "client_id": self.client_id,
             "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
-            "reconnect_backoff_max_ms": 1_000,
+            "reconnect_backoff_max_ms": 500,  # of a broker that was away no more than this is added to its absence
             **self.security,
         }
 

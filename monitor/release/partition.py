@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 
 TURN: Final = SECOND  # how long to wait at most before looking around again
 FIRST_BACKOFF_SECONDS: Final = 0.5
-LONGEST_BACKOFF_SECONDS: Final = 2.0  # a broker that is back must be found within the slot
+SEARCH_SECONDS: Final = 2.0  # between attempts to take over at most: a broker that is back is found within the slot
+LONGEST_BACKOFF_SECONDS: Final = 8.0  # after appends that fail one after the other, each of which writes to the ledger
 RETRY_SECONDS: Final = 0.5  # after a look at a tick that said nothing
 LEAVING: Final = 10 * SECOND  # a release that is no further off is waited for before leaving
 
@@ -62,15 +63,21 @@ class PartitionRelease:
         Raises:
             TopicError, LedgerError, PeriodError, EvictionError: everything must be looked at again.
         """
-        pause = FIRST_BACKOFF_SECONDS
+        not_taken = not_appended = 0
         try:
             while not stop.is_set():
                 self._turn()
-                if (self.owner is not None or self.take_over()) and self._next(stop):
-                    pause = FIRST_BACKOFF_SECONDS
+                if self.owner is None and not self.take_over():
+                    stop.wait(_backoff(not_taken, SEARCH_SECONDS))
+                    not_taken += 1
+                    continue
+                not_taken = 0
+                if self._next(stop):
+                    not_appended = 0
                 elif self.owner is None:
-                    stop.wait(pause)
-                    pause = min(2 * pause, LONGEST_BACKOFF_SECONDS)
+                    if not_appended:  # the first time it is taken over at once: its slot goes on
+                        stop.wait(_backoff(not_appended - 1, LONGEST_BACKOFF_SECONDS))
+                    not_appended += 1
         finally:
             self.close()
 
@@ -105,10 +112,13 @@ class PartitionRelease:
         return True
 
     def _give_up(self, reason: str) -> None:
-        """Let go of what was taken over, and remember why nothing is decided."""
+        """Let go of what was taken over, and remember why nothing is decided.
+
+        A broker that is gone makes closing take its time, which the next takeover need not wait for.
+        """
         self.trouble = self._reason = reason
         if self.owner is not None:
-            self.owner.close()
+            threading.Thread(target=self.owner.close, name=f"closing-{self.partition}", daemon=True).start()
             self.owner = None
 
     def next_tick(self) -> int:
@@ -287,6 +297,11 @@ class PartitionRelease:
             self.owner.close()
             self.owner = None
         self._parts.observer.let_go(self.partition)
+
+
+def _backoff(failures: int, longest: float) -> float:
+    """How many seconds to wait after so many failures before this one."""
+    return min(FIRST_BACKOFF_SECONDS * float(2 ** min(failures, 8)), longest)
 
 
 def shown_records(partitions: Sequence[PartitionRelease]) -> tuple[Record, ...]:

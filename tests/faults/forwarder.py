@@ -18,13 +18,13 @@ def address_of(url: str) -> tuple[str, int]:
 
 
 class Forwarder:
-    """Listens on a free loopback port, and forwards each connection to where it is turned to at that time."""
+    """Listens on a free loopback port, or on a given one, and forwards each connection to where it is turned then."""
 
-    def __init__(self, target: tuple[str, int]) -> None:
+    def __init__(self, target: tuple[str, int], port: int = 0) -> None:
         self._target = target
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, name="forwarder", daemon=True).start()
 

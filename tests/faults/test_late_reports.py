@@ -99,7 +99,10 @@ def test_an_answer_that_does_not_follow_from_the_stamps_is_found(
 ) -> None:
     """One visit of slot 7, whose record is stamped in that slot or in the next one."""
     terms = read_terms(module_town.config)
-    body = b'{"person_id": "p", "location_id": "late-0", "arrived_at": "2026-01-01T00:00:14.5Z", "left_at": "2026-01-01T00:00:15Z"}'
+    body = (
+        b'{"person_id": "p", "location_id": "late-0", "arrived_at": "2026-01-01T00:00:14.5Z", '
+        b'"left_at": "2026-01-01T00:00:15Z"}'
+    )
     record = SimpleNamespace(partition=0, offset=0, timestamp=terms.grid.start(stamp) // MILLISECOND + 1, value=body)
     counts = Counts(Recount(terms, KEY.encode()), [record])
     assert len(list(inexact(counts, [said], 0))) == broken

@@ -24,7 +24,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from monitor.clock import SteppedClock
 from monitor.designated import DesignatedTimes
-from monitor.ingest.reader import Letter, Reader, _Batch
+from monitor.ingest.ports import Letter
+from monitor.ingest.reader import Reader, _Batch
 from monitor.ingest.source import Fetched
 from monitor.privacy.over_time import OverTimeRule
 from monitor.release.decide import Decider
@@ -144,7 +145,7 @@ class Plan:
 class ShardState(NamedTuple):
     """All that a shard holds, as one value."""
 
-    numbers: tuple[Any, ...]
+    numbers: tuple[int, int, int, int | None, int]
     progress: frozenset[tuple[int, int]]
     waiting: frozenset[Any]
     seen: frozenset[tuple[int, frozenset[tuple[bytes, int]]]]
@@ -221,6 +222,7 @@ class HandLog:
         self._plan, self._clock = plan, clock
         self.waiting = set(partitions)
         self.truncated: dict[int, int] = {}
+        self.unread: dict[int, Any] = {}
         self.reading: dict[int, int] = {}
         self.next: Mapping[int, int] = {}
 
@@ -253,6 +255,10 @@ class HandLog:
     def bounds(self, partition: int) -> tuple[int, int]:
         """Nothing has expired."""
         return 0, self.end(partition)
+
+    def committed(self) -> dict[int, Any]:
+        """Nothing was committed to Kafka."""
+        return {}
 
     def offset_at(self, partition: int, instant: int) -> int | None:
         """The first record stamped at or after an instant."""
@@ -297,6 +303,9 @@ class Silent:
         """Counted nowhere."""
 
     def recovery(self, cause: str) -> None:
+        """As above."""
+
+    def several_places(self, people: int) -> None:
         """As above."""
 
 
@@ -475,7 +484,7 @@ class World:
         before = set(evidence._readings)
         evidence._look()
         for shard in evidence._readings.keys() - before:
-            self._compare(partition, shard, evidence)
+            self._compare(shard, evidence)
         owner = self._owners[partition]
         barrier = None if evidence._barrier is None else frozenset(evidence._barrier.items())
         self._owners[partition] = owner._replace(barrier=barrier, read=owner.read.union(evidence._readings))
@@ -493,10 +502,12 @@ class World:
         self._evidence[partition] = made
         return made
 
-    def _compare(self, partition: int, shard: int, evidence: EvidenceReader) -> None:
+    def _compare(self, shard: int, evidence: EvidenceReader) -> None:
         reading = evidence._readings[shard]
         registry = self.plan.scheme.registry
-        counted = {(PLACES[row], None): count for (row, _), count in reading.counts.items()}
+        counted: dict[tuple[str, int | None], int] = {
+            (PLACES[row], None): count for (row, _), count in reading.counts.items()
+        }
         for instant, counts in reading.present.items():
             rows = registry.by_shard[shard].tolist()
             time = (instant - ORIGIN) // MINUTE
@@ -609,7 +620,7 @@ def shard_of_state(state: ShardState) -> _Shard:
 
 @dataclass(frozen=True)
 class Explored:
-    """How many states there are, how many steps between them, in how many orders they can be taken, and what was seen."""
+    """How many states there are, how many steps between them, in how many orders they can be taken; what was seen."""
 
     states: int
     steps: int

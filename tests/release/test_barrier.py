@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaTimeoutError
 
 from monitor.connections import KafkaConnections
-from monitor.errors import InputChangedError, LedgerChangedError
+from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.release.barrier import InputTopic
 
 MakeTopic = Callable[..., tuple[str, str]]
@@ -91,6 +96,101 @@ def test_an_added_partition_is_seen_at_once(
         with closing(connections.producer()) as fresh:
             put(fresh, name, 1, 4)
         assert topic.barrier() == {0: 0, 1: 4}
+
+
+def test_a_listing_with_fewer_partitions_than_the_input_is_known_to_have_had_is_not_believed(
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    admin: Any,
+    eventually: Callable[..., Any],
+) -> None:
+    """
+    A broker that lags in metadata lists one; the ledger told of two. What the second holds would be missed.
+
+        listed      1            2
+        barrier     unreachable  both
+    """
+    name, topic_id = make_topic("visits", 1)
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        topic.expect(2)
+        topic.expect(1)
+        for ask in (topic.barrier, topic.require_same):
+            with pytest.raises(UnreachableError, match=r"lists 1 partitions of .*, which had 2: its metadata lag"):
+                ask()
+        admin.create_partitions({name: 2})
+        eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 2)
+        assert topic.barrier() == {0: 0, 1: 0}
+        assert topic.most == 2
+
+
+def test_a_listing_that_becomes_shorter_is_not_believed(
+    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str]
+) -> None:
+    """Partitions never become fewer, and the longest listing is remembered."""
+    name, topic_id = make_topic("visits", 3)
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        assert sorted(topic.barrier()) == [0, 1, 2]
+        assert topic.most == 3
+        describe = topic._admin.describe_topics
+
+        def lagging(names: list[str]) -> Any:
+            found = describe(names)
+            found[0]["partitions"] = found[0]["partitions"][:2]
+            return found
+
+        topic._admin.describe_topics = lagging
+        with pytest.raises(UnreachableError, match="lists 2 partitions"):
+            topic.barrier()
+
+
+def test_a_barrier_is_asked_for_once_a_tick(
+    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
+) -> None:
+    """By whichever partition's thread comes first: it may be that of any moment after the tick's end."""
+    name, topic_id = make_topic("visits")
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        assert topic.barrier_of(7) == {0: 0}
+        put(producer, name, 0, 2)
+        assert topic.barrier_of(7) == {0: 0}
+        assert topic.barrier_of(8) == {0: 2}
+
+
+def test_threads_that_ask_at_once_wait_for_one_failure_and_not_for_one_each(
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    eventually: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that hangs for ten seconds held up one ledger partition after the other, the last beyond its slot."""
+    name, topic_id = make_topic("visits")
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        asked: list[int] = []
+        began: list[float] = []
+        answering = threading.Event()
+
+        def monotonic() -> float:
+            began.append(time.perf_counter())
+            return began[-1]
+
+        def hanging(_names: list[str]) -> Any:
+            asked.append(1)
+            answering.wait(20)
+            raise KafkaTimeoutError("no answer")
+
+        topic._admin.describe_topics = hanging
+        monkeypatch.setattr("monitor.release.barrier.time", SimpleNamespace(monotonic=monotonic))
+        with ThreadPoolExecutor(5) as pool:
+            waiting = [pool.submit(topic.barrier_of, 7) for _ in range(5)]
+            eventually(lambda: asked and len(began) == 5)
+            answering.set()
+            told = [str(future.exception()) for future in waiting]
+        assert len(asked) == 1
+        assert len(told) == 5
+        assert all("no answer" in reason for reason in told)
+        del topic._admin.describe_topics
+        assert topic.barrier_of(7) == {0: 0}
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])

@@ -27,6 +27,21 @@ RunWorld = Callable[..., World]
 Eventually = Callable[..., Any]
 
 
+def note_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """For how long partition 0's thread wants to pause, each time it does; it goes on at once."""
+    paused: list[float] = []
+    wait = threading.Event.wait
+
+    def noting(event: threading.Event, seconds: float | None = None) -> bool:
+        if seconds is not None and threading.current_thread().name == "ledger-0":
+            paused.append(seconds)
+            seconds = 0.01
+        return wait(event, seconds)
+
+    monkeypatch.setattr(threading.Event, "wait", noting)
+    return paused
+
+
 def ticks_of(world: World, partition: int = 0) -> list[int]:
     """The ticks that a partition's owners published."""
     return [tick for tick, _ in world.told(partition)]
@@ -180,21 +195,33 @@ class TestSideBySide:
         self, run_world: RunWorld, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """0.5 s, then 1, then 2 each time: a broker that is back is found within a slot."""
-        paused: list[float] = []
-        wait = threading.Event.wait
-
-        def noting(event: threading.Event, seconds: float | None = None) -> bool:
-            if seconds is not None and threading.current_thread().name == "ledger-0":
-                paused.append(seconds)
-                seconds = 0.01
-            return wait(event, seconds)
-
-        monkeypatch.setattr(threading.Event, "wait", noting)
+        paused = note_pauses(monkeypatch)
         world = run_world(1, lambda world: world.failing.add(0))
         eventually(lambda: len(paused) > 5)
         assert paused[:5] == [0.5, 1, 2, 2, 2]
         world.failing.clear()
         eventually(lambda: is_ready(world))
+
+    def test_after_an_append_that_failed_it_is_taken_over_at_once_and_then_ever_more_rarely(
+        self, run_world: RunWorld, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What was open may yet leave within the slot; but each takeover writes to a ledger that takes no answers."""
+        paused = note_pauses(monkeypatch)
+        decide = Taken.decide
+
+        def refused(*_: Any) -> Any:
+            raise UnreachableError("the record is too large")
+
+        monkeypatch.setattr(Taken, "decide", refused)
+        world = run_world(1, lambda world: world.published(99))
+        eventually(lambda: is_ready(world))
+        for attempt in range(8):
+            world.clock.move_to(world.scheme.slots.as_of(100) + (attempt + 1) * world.scheme.release_delay)
+            eventually(lambda seen=attempt: len(world.tried) > seen + 1)
+        assert paused[:6] == [0.5, 1, 2, 4, 8, 8]
+        monkeypatch.setattr(Taken, "decide", decide)
+        world.clock.move_to(world.clock.now() + world.scheme.release_delay)
+        eventually(lambda: ticks_of(world) == [100])
 
 
 class TestOwnership:

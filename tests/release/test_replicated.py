@@ -1,0 +1,219 @@
+"""The barrier where a follower lags: what is stamped and not yet copied will be read, and must be waited for.
+
+Broker 2 leads the input, and broker 1 follows it through a forwarder, which the test closes. Broker 1 stays in sync for
+a minute all the same, so the high watermark stands still. Broker 1 has all the rest: ledger, transactions, controller.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+
+from monitor.clock import SystemClock
+from monitor.connections import KafkaConnections
+from monitor.embedded import EmbeddedKafka, KafkaSettings
+from monitor.embedded.kafka import Quorum
+from monitor.release.barrier import InputTopic
+from monitor.release.ledger import Record, Writer
+from monitor.release.owner import LedgerPlace
+from monitor.scheme import Scheme
+from monitor.slots import Slots
+from monitor.times import HOUR, MILLISECOND, SECOND
+from monitor.windows.facts import Span
+from monitor.windows.packing import shard_facts
+from tests.faults.forwarder import Forwarder
+from tests.faults.test_brokers import free_ports
+
+Eventually = Callable[..., Any]
+
+IN_SYNC_MS = "60000"
+
+
+class Replication:
+    """The way from broker 2 to its follower."""
+
+    def __init__(self, port: int) -> None:
+        self._target = ("127.0.0.1", port)
+        self._forwarder = Forwarder(self._target)
+        self.port = self._forwarder.port
+        self.is_open = True
+
+    def close(self) -> None:
+        """The follower copies nothing from now on."""
+        self._forwarder.close()
+        self.is_open = False
+
+    def open(self) -> None:
+        """The follower goes on."""
+        if not self.is_open:
+            self._forwarder = Forwarder(self._target, self.port)
+            self.is_open = True
+
+
+def settings_of(node: int, ports: dict[str, int], advertised: int, quorum: Quorum) -> KafkaSettings:
+    """A broker that is followed on a port of its own, told by another one."""
+    own = f"PLAINTEXT://127.0.0.1:{ports['client']},REPLICATION://127.0.0.1:{ports['replication']}"
+    properties = {
+        "process.roles": "broker,controller" if "controller" in ports else "broker",
+        "listeners": own + (f",CONTROLLER://127.0.0.1:{ports['controller']}" if "controller" in ports else ""),
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{ports['client']},REPLICATION://127.0.0.1:{advertised}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "REPLICATION",
+        "replica.lag.time.max.ms": IN_SYNC_MS,
+    }
+    return KafkaSettings(properties, port=ports["client"], node_id=node, quorum=quorum)
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[tuple[EmbeddedKafka, Replication]]:
+    """Broker 1, and the way to it from broker 2. Transactions begin before broker 2 is there, so 1 keeps them."""
+    numbers = free_ports(5)
+    first = dict(zip(("client", "replication", "controller"), numbers[:3], strict=True))
+    second = dict(zip(("client", "replication"), numbers[3:], strict=True))
+    quorum = Quorum("Zm9sbG93LXRoZS1sZWFkZXI", f"1@127.0.0.1:{first['controller']}")
+    way = Replication(second["replication"])
+    with ExitStack() as stack:
+        stack.callback(way.close)
+        one = stack.enter_context(EmbeddedKafka(settings_of(1, first, first["replication"], quorum)))
+        begin_transactions(KafkaConnections((one.bootstrap_servers,)))
+        stack.enter_context(EmbeddedKafka(settings_of(2, second, way.port, quorum)))
+        yield one, way
+
+
+def begin_transactions(connections: KafkaConnections) -> None:
+    """Have the coordinator's topic made on the only broker that there is."""
+    with closing(connections.admin()) as admin:
+        admin.create_topics({"first": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+        topic_id = str(admin.describe_topics(["first"])[0]["topic_id"])
+    with closing(Writer(connections, "first", topic_id, 0)) as writer:
+        writer.append([Record(b"", b"", (), SystemClock().now() // 1_000)])
+
+
+@pytest.fixture
+def kafka(brokers: tuple[EmbeddedKafka, Replication]) -> EmbeddedKafka:
+    """The broker that clients begin with."""
+    return brokers[0]
+
+
+@pytest.fixture
+def replication(brokers: tuple[EmbeddedKafka, Replication]) -> Iterator[Replication]:
+    """The way from the leader of the input to its follower, open at first and in the end."""
+    yield brokers[1]
+    brokers[1].open()
+
+
+@pytest.fixture
+def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[str, str]]:
+    """Makes topics: broker 2 leads those of visits, which broker 1 follows; others are on broker 1 alone."""
+
+    def make(label: str, partitions: int = 1) -> tuple[str, str]:
+        name, replicas = topic(label), [2, 1] if label == "visits" else [1]
+        kept = {"retention.ms": "-1", "min.insync.replicas": "1"}
+        if label == "visits":
+            kept["message.timestamp.type"] = "LogAppendTime"
+        wanted = {"assignments": dict.fromkeys(range(partitions), replicas), "configs": kept}
+        admin.create_topics({name: wanted}, wait_for_metadata=True)
+        return name, str(admin.describe_topics([name])[0]["topic_id"])
+
+    return make
+
+
+@pytest.fixture
+def stamped(connections: KafkaConnections) -> Iterator[Callable[..., list[int]]]:
+    """Produces records, acknowledged by the leader alone or by all that are in sync; their stamps, as instants."""
+    with ExitStack() as opened:
+        producers = {
+            acks: opened.enter_context(closing(connections.producer(acks=acks, enable_idempotence=acks == "all")))
+            for acks in ("all", 1)
+        }
+
+        def produce(topic: str, records: int, acks: str | int) -> list[int]:
+            sent = [producers[acks].send(topic, value=b"x", partition=0) for _ in range(records)]
+            return [future.get(timeout=10).timestamp * 1_000 for future in sent]
+
+        yield produce
+
+
+def watermark(connections: KafkaConnections, topic: str) -> int:
+    """How far an ordinary reader may read."""
+    place = TopicPartition(topic, 0)
+    with closing(connections.consumer(isolation_level="read_uncommitted")) as consumer:
+        return int(consumer.end_offsets([place])[place])
+
+
+def test_the_barrier_is_the_leaders_log_end(
+    connections: KafkaConnections,
+    make_topic: Callable[..., tuple[str, str]],
+    stamped: Callable[..., list[int]],
+    replication: Replication,
+    eventually: Eventually,
+) -> None:
+    """
+    The follower stops after three records; two more are stamped, and acknowledged by the leader.
+
+        offset         0  1  2  3  4
+        follower       x  x  x           high watermark 3
+        leader         x  x  x  x  x     barrier 5
+    """
+    name, topic_id = make_topic("visits")
+    with closing(InputTopic(connections, name, topic_id, make_topic("ledger"))) as topic:
+        stamped(name, 3, "all")
+        assert topic.barrier() == {0: 3}
+        replication.close()
+        stamped(name, 2, 1)
+        assert watermark(connections, name) == 3
+        assert topic.barrier() == {0: 5}
+        replication.open()
+        eventually(lambda: watermark(connections, name) == 5, 30)
+        assert topic.barrier() == {0: 5}
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_record_that_was_stamped_before_as_of_and_not_copied_is_waited_for(
+    comes_back: bool,
+    make_site: Callable[..., Any],
+    make_scheme: Callable[..., Scheme],
+    make_ledger: Callable[..., LedgerPlace],
+    connections: KafkaConnections,
+    stamped: Callable[..., list[int]],
+    replication: Replication,
+    eventually: Eventually,
+) -> None:
+    """
+    Two people's record is stamped before as_of, and no reader sees it: others' records decide when it is copied.
+
+        leader      x  x │ as_of
+        follower    x    │                            never before the release: unknown, not "safe"
+                    x    │         x                  before it: counted
+    """
+    name_of_two = shard_facts(0, {1: [(b"a" * 16, 0), (b"b" * 16, 0)]})
+    now = SystemClock().now()
+    scheme = replace(
+        make_scheme(slots=Slots(now - HOUR + 8 * SECOND, HOUR)),
+        release_delay=(20 if comes_back else 4) * SECOND,
+        tolerance=100 * MILLISECOND,
+    )
+    site = make_site(scheme, SystemClock())
+    assert site.release.take_over()
+    stamped(site.input_topic, 1, "all")
+    site.windows.write([Span(0, 0, 1)], {})
+    replication.close()
+    (stamp,) = stamped(site.input_topic, 1, 1)
+    assert stamp < scheme.slots.as_of(0)
+    assert watermark(connections, site.input_topic) == 1
+    ticking = threading.Thread(target=lambda: site.tick(0))
+    ticking.start()
+    if comes_back:
+        eventually(lambda: SystemClock().now() > scheme.slots.as_of(0) + SECOND, 20)
+        assert ticking.is_alive()
+        replication.open()
+        eventually(lambda: watermark(connections, site.input_topic) == 2, 20)
+        site.windows.write([Span(0, 1, 2)], {0: [name_of_two]})
+    ticking.join(60)
+    assert site.statuses() == (["safe", "noisy_count", "safe"] if comes_back else ["unknown"] * 3)

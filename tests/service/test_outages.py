@@ -1,0 +1,109 @@
+"""A broker that is away for five seconds, in slots of ten, costs no tick: ledger partitions recover side by side."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, Final
+
+import pytest
+
+from monitor import failpoints
+from monitor.clock import SystemClock
+from monitor.embedded import KafkaSettings
+from tests.faults.forwarder import Forwarder
+from tests.faults.test_connections import ProxiedKafka, free_port
+from tests.service.running import begin, changes, missing, next_decided, running, statuses, ticks
+
+Eventually = Callable[..., Any]
+
+AWAY_SECONDS: Final = 5.0
+
+
+class Broker:
+    """A Kafka that clients reach through a forwarder, so that it can be away and come back by the second."""
+
+    def __init__(self) -> None:
+        self._port = free_port()
+        self._forwarder = Forwarder(("127.0.0.1", self._port))
+        self.bootstrap_servers = f"127.0.0.1:{self._forwarder.port}"
+        properties = {"advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}"}
+        self._server = ProxiedKafka(KafkaSettings(properties=properties, port=self._port))
+        self._server.start()
+
+    def cut(self) -> None:
+        """Connections are cut, and new ones refused."""
+        self._forwarder.close()
+
+    def mend(self) -> None:
+        """It can be reached again."""
+        self._forwarder = Forwarder(("127.0.0.1", self._port), self._forwarder.port)
+
+    def hang(self) -> None:
+        """Connections stay, and nothing is answered."""
+        self._server.pause()
+
+    def go_on(self) -> None:
+        """It answers again."""
+        self._server.resume()
+
+    def close(self) -> None:
+        """End it."""
+        self._server.stop()
+        self._forwarder.close()
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Broker]:
+    """A broker of this module's own."""
+    with closing(Broker()) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("place", "leave", "come_back"),
+    [
+        pytest.param("tick.released", Broker.cut, Broker.mend, id="cut before answers are sent"),
+        pytest.param("ledger.sent", Broker.cut, Broker.mend, id="cut before answers are committed"),
+        pytest.param("ledger.sent", Broker.hang, Broker.go_on, id="hanging before answers are committed"),
+    ],
+)
+def test_a_broker_that_is_away_for_five_seconds_costs_no_tick(
+    place: str,
+    leave: Callable[[Broker], None],
+    come_back: Callable[[Broker], None],
+    make_town: Callable[..., Any],
+    kafka: Broker,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    It goes at the worst moment, when two ledger partitions are about to answer; they waited for each other for 30 s.
+
+        slot      t          │ t + 1               │ t + 2
+        broker    ───────────┼── away 5 s ── back ──────
+        ledger    0, 1          ×            t, t      t + 1
+    """
+    town = make_town(queues=2, inputs=2, **changes(slot=10, release_delay=2))
+    begin(town)
+    gone: list[int] = []
+
+    def go() -> None:
+        if not gone:
+            gone.append(SystemClock().now())
+            leave(kafka)
+            timer = threading.Timer(AWAY_SECONDS, come_back, [kafka])
+            timer.daemon = True
+            timer.start()
+
+    with running(town) as instance:
+        next_decided(town, eventually)
+        monkeypatch.setitem(failpoints._armed, place, go)
+        eventually(lambda: gone, 30)
+        eventually(lambda: SystemClock().now() > gone[0] + 1_500_000 * AWAY_SECONDS, 30)
+        for _ in range(2):
+            next_decided(town, eventually)
+        assert [missing(said) for said in ticks(town).values()] == [[], []]
+        assert [instance.lost(partition) for partition in (0, 1)] == [0, 0]
+    assert statuses(town) == {"safe"}
