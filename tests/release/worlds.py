@@ -151,6 +151,9 @@ class Input:
     end: int = 0
     newest_in: dict[int, int] = field(default_factory=dict)
 
+    def expect(self, partitions: int) -> None:
+        """It has one partition, whatever the ledger knew."""
+
     def barrier_of(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # it is the same at all ticks
         self.require_same()
         return {0: self.end}
