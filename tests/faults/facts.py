@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 import redis
@@ -43,7 +44,7 @@ class Compared:
 
 @dataclass
 class Shard:
-    """What one shard holds: its hash of numbers, its facts, those that wait included, and those of the windows alone."""
+    """What one shard holds: its hash of numbers, its facts with those that wait, and those of the windows alone."""
 
     meta: dict[str, int]
     seen: set[LastSeen] = field(default_factory=set)
@@ -155,7 +156,7 @@ def _first_told(judged: list[tuple[Any, Fates]], terms: Terms) -> dict[LastSeen 
     first: dict[LastSeen | Present, int] = {}
     for record, fates in judged:
         stamp = terms.grid.slot_of(record.timestamp * 1_000)
-        for fact in (*fates.seen, *fates.present):
+        for fact in chain[LastSeen | Present](fates.seen, fates.present):
             first[fact] = min(first.get(fact, stamp), stamp)
     return first
 

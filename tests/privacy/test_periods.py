@@ -104,6 +104,22 @@ def test_a_configuration_that_did_not_change_never_pays_more_than_its_worst_case
     assert most_paid(places, slots, NOW - 5) <= worst
 
 
+@pytest.mark.parametrize("seed", range(200))
+def test_marks_of_the_earlier_build_never_exceed_the_worst_case_of_an_unchanged_configuration(seed: int) -> None:
+    """They ran a tick longer, and counted visits of a slot more: a new build can start over them."""
+    numbers = random.Random(seed)
+    rule, slots = a_rule(numbers, numbers.randint(0, 3)), numbers.randint(1, 14)
+    marks: tuple[Mark, ...] = ()
+    for tick in range(numbers.randint(5, 25)):
+        until = tick + rule.window + rule.ahead
+        if numbers.random() < 0.8 and sum(mark.until >= tick for mark in marks) < rule.answers:
+            marks = (*marks, Mark(tick, 3, rule.answer_epsilon, until, counted_after=True))
+    now = tick + 1
+    bound = Bound.of(rule)
+    paid = tuple(Paid.of(mark, rule.ahead, rule.reach) for mark in marks)
+    assert most_paid([Place(paid, bound, now)], slots, now - rule.window - 1) <= bound.steady(slots)
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_two_rules_that_take_turns_pay_no_more_than_the_larger_of_both(seed: int) -> None:
     """In any order, tick by tick, over what the earlier one answered."""

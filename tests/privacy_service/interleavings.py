@@ -145,7 +145,7 @@ class Plan:
 class ShardState(NamedTuple):
     """All that a shard holds, as one value."""
 
-    numbers: tuple[Any, ...]
+    numbers: tuple[int, int, int, int | None, int]
     progress: frozenset[tuple[int, int]]
     waiting: frozenset[Any]
     seen: frozenset[tuple[int, frozenset[tuple[bytes, int]]]]
@@ -484,7 +484,7 @@ class World:
         before = set(evidence._readings)
         evidence._look()
         for shard in evidence._readings.keys() - before:
-            self._compare(partition, shard, evidence)
+            self._compare(shard, evidence)
         owner = self._owners[partition]
         barrier = None if evidence._barrier is None else frozenset(evidence._barrier.items())
         self._owners[partition] = owner._replace(barrier=barrier, read=owner.read.union(evidence._readings))
@@ -502,10 +502,12 @@ class World:
         self._evidence[partition] = made
         return made
 
-    def _compare(self, partition: int, shard: int, evidence: EvidenceReader) -> None:
+    def _compare(self, shard: int, evidence: EvidenceReader) -> None:
         reading = evidence._readings[shard]
         registry = self.plan.scheme.registry
-        counted = {(PLACES[row], None): count for (row, _), count in reading.counts.items()}
+        counted: dict[tuple[str, int | None], int] = {
+            (PLACES[row], None): count for (row, _), count in reading.counts.items()
+        }
         for instant, counts in reading.present.items():
             rows = registry.by_shard[shard].tolist()
             time = (instant - ORIGIN) // MINUTE
@@ -618,7 +620,7 @@ def shard_of_state(state: ShardState) -> _Shard:
 
 @dataclass(frozen=True)
 class Explored:
-    """How many states there are, how many steps between them, in how many orders they can be taken, and what was seen."""
+    """How many states there are, how many steps between them, in how many orders they can be taken; what was seen."""
 
     states: int
     steps: int

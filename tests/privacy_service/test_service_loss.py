@@ -284,7 +284,7 @@ def test_the_worst_loss_is_exactly_what_is_stated(
         # Two visits further apart than this leave ticks between them that hold neither.
         assert worst == Q**-stated or slots > town.reach + 1
     assert losses.whole == {stated: Q**-stated for stated in losses.whole}
-    assert max(losses.whole) > 2 * answers
+    assert max(losses.whole) > 2 * min(answers, town.reach)
 
 
 def test_hot_spots_cost_epsilon_for_each_place_that_one_was_at(
@@ -357,7 +357,6 @@ def test_who_keeps_coming_pays_what_the_formula_says(
     worst: dict[int, Fraction] = {}
     nobody = (0,) * len(town.ticks)
     choices = [[None, *at_place(visit, "ann", "inn", [shape])] for shape in SHORT]
-    choices[0].append(visit("ann", "inn", *SHORT[0], -1))  # told of a slot ahead, as those of later slots may be
     for chosen in product(*choices):
         visits = [one for one in chosen if one is not None]
         lasts = [fated[0] for one in visits if (fated := fate(town, one)) is not None]
