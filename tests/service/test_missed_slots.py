@@ -29,8 +29,8 @@ RELEASE_SECONDS: Final = 2
 
 @pytest.fixture
 def town(make_town: Callable[..., Any]) -> Any:
-    """A town of two ledger partitions with slots of six seconds, whose topics were made."""
-    made = make_town(queues=2, inputs=2, **changes(slot=6, release_delay=RELEASE_SECONDS))
+    """A town of two ledger partitions with slots of eight seconds, whose topics were made."""
+    made = make_town(queues=2, inputs=2, **changes(slot=8, release_delay=RELEASE_SECONDS))
     begin(made)
     return made
 

@@ -1,0 +1,48 @@
+"""While `run` waits for something to come back it is alive: a restart by Kubernetes would end with exit code 3."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+import monitor.run as running
+from monitor.clock import SystemClock
+from monitor.operate.health import STALL_SECONDS, Health
+from tests.service.running import begin, changes
+
+
+def test_it_stays_healthy_while_it_waits_for_a_topic_that_was_deleted(
+    make_town: Callable[..., Any], eventually: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The loops that have ended are not expected to turn, however long it takes; `/readyz` says what is waited for.
+
+        input      ├── there ──┤ deleted
+        loops      ├───────────┤
+        run        ├───────────── tries again ─ tries again ─ …     three minutes later: /healthz 200
+    """
+    now = [0.0]
+    health = Health(lambda: now[0])
+    monkeypatch.setattr(running, "Health", lambda: health)
+    town = make_town(metrics={"port": 0}, **changes(slot=2, release_delay=1))
+    begin(town)
+    stop = threading.Event()
+    thread = threading.Thread(target=running.run, args=(town.settings, SystemClock(), stop))
+    thread.start()
+    try:
+        eventually(lambda: health._turned.keys() >= {"reading", "release"} and not health.waiting(), 60)
+        with closing(town.settings.kafka.admin()) as admin:
+            admin.delete_topics([town.topics.visits])
+        eventually(lambda: "release" not in health._turned, 60)
+        now[0] += STALL_SECONDS + 1
+        eventually(lambda: not health.stalled(), 60)
+        assert health._turned.keys() == {"service"}
+        eventually(lambda: town.topics.visits in health.waiting().get("service", ""), 60)
+    finally:
+        stop.set()
+        thread.join(60)
+    assert not thread.is_alive()
