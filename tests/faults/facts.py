@@ -42,7 +42,7 @@ class Compared:
 
 @dataclass
 class Shard:
-    """What one shard holds: its hash of numbers, its facts, those that wait included, and those of the windows alone."""
+    """What one shard holds: its hash of numbers, its facts (those that wait too), and those of the windows alone."""
 
     meta: dict[str, int]
     seen: set[LastSeen] = field(default_factory=set)

@@ -2,7 +2,7 @@
 
 - one set of bytes per ce_id, also among records of aborted transactions; all that was seen is audited, and stands
   committed at the end; answers lie in the partition of their shard, of the Q that the ledger's first record names
-- every answer follows from the exact count of the records stamped before as_of, and where draws are zero it is that count
+- every answer follows from the exact count of the records stamped before as_of; where draws are zero it is that count
 - no false "safe", noisy counts certain, ε and pauses as they must be at every prefix, nobody pays more than stated
 - every visit has exactly one fate: facts and dead letters are those of the recount of the input topic, one by one
 - planted person ids nowhere outside the input and the values of dead letters
@@ -83,7 +83,7 @@ def judge(town: Town) -> Verdict:
 
 
 def not_of_the_log(town: Town, records: list[Any]) -> list[str]:
-    """Answers that do not follow from what the input topic holds; it is read after them, and so holds all they count."""
+    """Answers that do not follow from the input topic, which is read after them, and so holds all that they count."""
     recount = Recount(read_terms(town.config), KEY.encode())
     counts = Counts(recount, read_topic(town.servers, town.topics.visits, "read_committed"))
     answers = {header(record, "ce_id"): json.loads(record.value) for record in records}

@@ -1,10 +1,10 @@
 """One shard, every state that it can come to: no tick counts anything but what was stamped before its as_of.
 
-The service's own shard in memory (`test_twins.py` holds the one in Redis to it), and a log of a few records. Anybody may
-write any part of the log at any time, once or again, in any order: readers, those who re-read, and zombies. The store
-may be emptied, lose its numbers before its facts (they expire apart), or fall back to any earlier copy of itself; its
-clock may run a slot ahead, a slot behind, or far ahead. An owner reads the last closed tick at any moment of the next
-slot, puts it into the ledger, and opens the next slot, or dies before.
+The service's own shard in memory (`test_twins.py` holds the one in Redis to it), and a log of a few records. Anybody
+may write any part of the log at any time, once or again, in any order: readers, those who re-read, and zombies. The
+store may be emptied, lose its numbers before its facts (they expire apart), or fall back to any earlier copy of itself;
+its clock may run a slot ahead, a slot behind, or far ahead. An owner reads the last closed tick at any moment of the
+next slot, puts it into the ledger, and opens the next slot, or dies before.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ NOTHING = Shard(-1, (SINCE_EVER, SINCE_EVER, NEVER, None, SINCE_EVER), frozenset
 
 
 class State(NamedTuple):
-    """The shard and its copy; the slot by the public clock, and by how much the store's differs; the ledger's last tick.
+    """The shard and its copy; the slot by the public clock, how far the store's is off; the ledger's last tick.
 
     `opens`: the ledger holds it, and its owner has not opened the next slot yet.
     """
@@ -85,7 +85,7 @@ def frozen(shard: _Shard) -> Shard:
 def thawed(shard: Shard) -> _Shard:
     progress = {0: shard.progress} if shard.progress >= 0 else {}
     seen, present = {ROW: dict(shard.seen)}, {INSTANT: set(shard.present)}
-    return _Shard(progress, *shard.numbers, set(shard.waiting), seen, present)
+    return _Shard(progress, *shard.numbers, waiting=set(shard.waiting), seen=seen, present=present)
 
 
 @dataclass
@@ -170,7 +170,7 @@ class Model:
             yield state._replace(differs=differs)
 
     def _goes_on(self, state: State) -> bool:
-        """All clocks are right from now on, and all is read: the tick after the next is counted, or the one after it."""
+        """Clocks are right from now on, and all is read: the tick after the next is counted, or the one after it."""
         shard = thawed(state.shard)
         shard.begin(state.slot + 1)
         return any(shard.settle(tick, tick + 1) for tick in (state.slot + 1, state.slot + 2))
