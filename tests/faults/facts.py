@@ -149,7 +149,8 @@ def _first_told(judged: list[tuple[Any, Fates]], terms: Terms) -> dict[LastSeen 
     first: dict[LastSeen | Present, int] = {}
     for record, fates in judged:
         stamp = terms.grid.slot_of(record.timestamp * 1_000)
-        for fact in (*fates.seen, *fates.present):
+        facts: set[LastSeen | Present] = {*fates.seen, *fates.present}
+        for fact in facts:
             first[fact] = min(first.get(fact, stamp), stamp)
     return first
 

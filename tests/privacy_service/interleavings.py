@@ -246,7 +246,8 @@ class World:
     def _compare(self, shard: int, evidence: EvidenceReader) -> None:
         reading = evidence._readings[shard]
         registry = self.plan.scheme.registry
-        counted = {(PLACES[row], None): count for (row, _), count in reading.counts.items()}
+        counted: dict[tuple[str, int | None], int] = {}
+        counted |= {(PLACES[row], None): count for (row, _), count in reading.counts.items()}
         for instant, counts in reading.present.items():
             rows = registry.by_shard[shard].tolist()
             time = (instant - ORIGIN) // MINUTE

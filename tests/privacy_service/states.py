@@ -66,4 +66,5 @@ def shard_of_state(state: ShardState) -> _Shard:
     """A shard that holds this."""
     seen = {row: dict(people) for row, people in state.seen}
     present = {at: set(members) for at, members in state.present}
-    return _Shard(dict(state.progress), *state.numbers, waiting=set(state.waiting), seen=seen, present=present)
+    since, trimmed, dropped, opened, shown = state.numbers
+    return _Shard(dict(state.progress), since, trimmed, dropped, opened, shown, set(state.waiting), seen, present)

@@ -85,7 +85,8 @@ def frozen(shard: _Shard) -> Shard:
 def thawed(shard: Shard) -> _Shard:
     progress = {0: shard.progress} if shard.progress >= 0 else {}
     seen, present = {ROW: dict(shard.seen)}, {INSTANT: set(shard.present)}
-    return _Shard(progress, *shard.numbers, waiting=set(shard.waiting), seen=seen, present=present)
+    since, trimmed, dropped, opened, shown = shard.numbers
+    return _Shard(progress, since, trimmed, dropped, opened, shown, set(shard.waiting), seen, present)
 
 
 @dataclass
