@@ -153,9 +153,6 @@ class Input:
     most: int = 1
 
     def expect(self, partitions: int) -> None:
-        self.most = max(self.most, partitions)
-
-    def expect(self, partitions: int) -> None:
         """It has one partition, whatever the ledger knew."""
 
     def barrier_of(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # it is the same at all ticks
