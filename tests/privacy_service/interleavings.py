@@ -29,7 +29,7 @@ from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.times import MINUTE
-from monitor.windows.facts import Span, Windows
+from monitor.windows.facts import Question, Reading, Span, Windows
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.memory import MemoryWindows, _Shard
 from tests.privacy_service.plans import ORIGIN, PLACES, Plan
@@ -225,7 +225,7 @@ class World:
         before = set(evidence._readings)
         evidence._look()
         for shard in evidence._readings.keys() - before:
-            self._compare(shard, evidence)
+            self._compare(self._questions[partition](self.tick)[shard], shard, evidence._readings[shard])
         owner = self._owners[partition]
         barrier = None if evidence._barrier is None else frozenset(evidence._barrier.items())
         self._owners[partition] = owner._replace(barrier=barrier, read=owner.read.union(evidence._readings))
@@ -243,8 +243,8 @@ class World:
         self._evidence[partition] = made
         return made
 
-    def _compare(self, shard: int, evidence: EvidenceReader) -> None:
-        reading = evidence._readings[shard]
+    def _compare(self, question: Question, shard: int, reading: Reading) -> None:
+        assert (reading.counts.keys(), reading.present.keys()) == ({*question.windows}, {*question.times})
         registry = self.plan.scheme.registry
         counted: dict[tuple[str, int | None], int] = {}
         counted |= {(PLACES[row], None): count for (row, _), count in reading.counts.items()}

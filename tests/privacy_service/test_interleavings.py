@@ -186,7 +186,7 @@ def test_a_late_report_that_slides_into_the_poll_is_not_counted() -> None:
     people = [Entry(f"p{number}", "inn", 10, 50, stamp=0, moment=0) for number in range(4)]
     target = Entry("target", "mill", 10, 50, stamp=0, moment=0)
     bob = Entry("bob", "inn", 20, 50, stamp=1, moment=1)
-    plan = Plan(((*people, target, bob),), FEWER[:3])
+    plan = Plan(((*people, target, bob),), FEWER[:3], window=2)
     without = plan.without([target])
     assert plan.counts(0)["inn", None] == without.counts(0)["inn", None] == 4
     assert Plan(((*people, target, bob._replace(stamp=0)),), FEWER).counts(0)["inn", None] == 5

@@ -82,8 +82,8 @@ def test_a_slot_that_has_not_begun_is_not_opened(windows: Windows, row: int, at:
     """An owner whose clock is fast says so: what a fast broker stamps waits all the same."""
     at(6)
     windows.begin(0, 0, SINCE_EVER)
-    windows.open([2], 9)
     windows.write([Span(0, 0, 2)], {2: [*facts(row, 6, ANN)[2], *facts(row, 7, BOB)[2]]})
+    windows.open([2], 9)
     at(7)
     assert counted(windows, row, 6) == (1, 1)
 
@@ -137,8 +137,8 @@ def test_a_clock_that_was_ahead_when_the_shard_began_costs_one_tick_at_most(wind
 
 
 def test_what_a_fast_clock_has_shown_makes_the_tick_unknown_and_not_wrong(windows: Windows, row: int, at: At) -> None:
-    """Slot 7 by the store's clock: what was stamped in slot 6 came in; back in slot 6, tick 5 cannot be counted."""
-    at(7)
+    """Slot 8 by the store's clock: what was stamped in slot 6 came in; back in slot 6, tick 5 cannot be counted."""
+    at(8)
     windows.begin(0, 0, SINCE_EVER)
     windows.write([Span(0, 0, 2)], {2: [*facts(row, 5, ANN)[2], *facts(row, 6, BOB)[2]]})
     at(6)
