@@ -19,7 +19,6 @@ from typing import Final
 from monitor.connections import KafkaConnections
 from monitor.contracts.charges import Charges
 from monitor.errors import UnreachableError
-from monitor.failpoints import passing
 from monitor.operate.account import Account
 from monitor.release.charges import charges_of
 from monitor.release.ledger import Writer, require_ledger
@@ -133,5 +132,4 @@ class Accounting:
                 with closing(Writer(self._connections, ledger, ledger_id, partition)) as writer:
                     read = partial(self._survey.read_to, partition)
                     self._records.announce(writer, partition, self._survey.terms(partition), read)
-                passing("accounting.announced")
         require_ledger(self._connections, ledger, ledger_id)

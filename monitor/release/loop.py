@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 TURN_SECONDS: Final = 1.0
 STALL_SECONDS: Final = 120.0  # a long ledger is read in one turn
 JOIN_SECONDS: Final = 15.0
+SAY_SECONDS: Final = 60.0  # how long before the same is logged again
 
 
 class Ownership(Protocol):
@@ -51,7 +52,8 @@ class ReleaseLoop:
         self._failure: BaseException | None = None
         self._wake = threading.Event()
         self._looked: int | None = None
-        self._was_member = False
+        self._member_since: int | None = None
+        self._said: tuple[float, list[int]] | None = None
         self._warned: int | None = None
         self._undecided = ""
         self.decided = parts.decided
@@ -152,20 +154,30 @@ class ReleaseLoop:
             self._warned = slot
             return
         self._looked = slot
-        was_member, self._was_member = self._was_member, self._ownership.joined
-        if was_member and self._was_member:  # while an instance starts or waits, others decide, or have just ended
-            self._note_undecided(newest, slots.as_of(slot - 2))
+        self._note_undecided(newest, slot)
 
-    def _note_undecided(self, newest: Mapping[int, int], as_of: int) -> None:
-        """The tick before the one that is being decided should be in the ledger by now."""
-        late = [partition for partition in range(self._queues) if newest.get(partition, as_of) < as_of]
+    def _note_undecided(self, newest: Mapping[int, int], slot: int) -> None:
+        """The tick before the one that is being decided should be in the ledger by now.
+
+        Not if it closed before this instance was a member: who waits to join leaves it to others, who may have ended.
+        """
+        if not self._ownership.joined:
+            self._member_since = None
+            return
+        self._member_since = slot if self._member_since is None else self._member_since
         self._undecided = ""
+        if slot < self._member_since + 2:
+            return
+        as_of = self._parts.scheme.slots.as_of(slot - 2)
+        late = [partition for partition in range(self._queues) if newest.get(partition, as_of) < as_of]
         if late:
             named = ", ".join(map(str, late))
             self._undecided = (
                 f"ledger partitions {named} have no answers of {format_instant(as_of)}: no instance decides them"
             )
-            log.error("%s", self._undecided)
+            if self._said is None or self._said[1] != late or time.monotonic() - self._said[0] > SAY_SECONDS:
+                log.error("%s", self._undecided)
+                self._said = time.monotonic(), late
 
     def _leave(self) -> None:
         """Tell every partition's thread to end; a release that is near is not given up."""

@@ -33,6 +33,7 @@ class Upkeep:
         self._lock = threading.Lock()
         self._next_look = -math.inf
         self._tidied: dict[int, int] = {}
+        self._warned: dict[str, float] = {}
 
     def look(self) -> None:
         """See now and then that the store still evicts nothing: it may be another server since a failover."""
@@ -43,7 +44,7 @@ class Upkeep:
             try:
                 self._windows.check()
             except (UnreachableError, WindowsError) as error:
-                log.warning("whether the store may evict facts is not known now: %s", error)
+                self._warn(f"whether the store may evict facts is not known now: {error}")
                 pause = AGAIN_SECONDS
             self._next_look = time.monotonic() + pause
 
@@ -57,7 +58,15 @@ class Upkeep:
                 self._windows.open(shards, tick + 1)
             self._tidy(tick, shards)
         except (UnreachableError, WindowsError) as error:
-            log.warning("facts wait, and old ones are kept, for now: %s", error)
+            self._warn(f"facts wait, and old ones are kept, for now: {error}")
+
+    def _warn(self, text: str) -> None:
+        """Log what is amiss, the same again after a minute only: there may be a tick each second."""
+        now = time.monotonic()
+        self._warned = {said: at for said, at in self._warned.items() if now - at < CHECK_SECONDS}
+        if text not in self._warned:
+            self._warned[text] = now
+            log.warning("%s", text)
 
     def _tidy(self, tick: int, shards: Sequence[int]) -> None:
         """Now and then cut off what no later tick asks for; a failure only leaves it for the next time."""

@@ -72,6 +72,7 @@ _KINDS: Final[dict[type[Exception], str]] = {  # redis-py takes the code off the
     NoPermissionError: "NOPERM",
 }
 _COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
+_IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not say which
 _NO_MULTI: Final = "EXEC without MULTI"  # what redis-py passes on where MULTI was refused
 _KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
 _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
@@ -167,6 +168,8 @@ def _refused(error: Exception) -> str | None:
     text = str(error)
     if _KEY.search(text):
         return "a key of this service"
+    if _IN_SCRIPT in text:
+        return "a command of a script"
     command = "multi" if _NO_MULTI in text else (found := _COMMAND.search(text)) and found[1]
     return f"the command {command}" if command else None
 

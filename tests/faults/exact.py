@@ -40,7 +40,7 @@ class Counts:
 
 
 def inexact(counts: Counts, answers: Iterable[dict[str, Any]], since: int) -> Iterator[str]:
-    """What was said and does not follow from the counts; answers must ask about nothing before the instant `since`."""
+    """What was said and does not follow from the counts, of answers that ask about nothing before an instant."""
     for said in answers:
         kind = said.get("kind")
         if kind == "over_time" and instant(said["window_start"]) >= since:

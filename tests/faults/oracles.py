@@ -83,7 +83,7 @@ def judge(town: Town) -> Verdict:
 
 
 def not_of_the_log(town: Town, records: list[Any]) -> list[str]:
-    """Answers that do not follow from what the input topic holds; it is read after them, so it holds all they count."""
+    """Answers that do not follow from the input topic, which is read after them, and so holds all that they count."""
     recount = Recount(read_terms(town.config), KEY.encode())
     counts = Counts(recount, read_topic(town.servers, town.topics.visits, "read_committed"))
     answers = {header(record, "ce_id"): json.loads(record.value) for record in records}

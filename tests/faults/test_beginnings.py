@@ -181,6 +181,7 @@ UNTOLD: Final = (
     "and no visit tells",
     "a record that was acknowledged is not in the input topic",
     "is a dead letter, and should be none, or holds something else",
+    "counts somebody who was not reported before as_of",
 )
 
 

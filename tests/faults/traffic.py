@@ -81,7 +81,7 @@ def fingerprint(key: bytes | None, value: bytes | None) -> bytes:
 class Traffic:
     """A thread that produces until stopped, and remembers what Kafka acknowledges.
 
-    At `late` places people are reported just after a slot's end (`slot` is its length) and not otherwise. `sent` holds
+    At `late` places people are reported just after a slot's end (`slot` is its length), and not otherwise. `sent` holds
     by fingerprint (index, reason) of the dead letters that a record must become; visits that are too far ahead are not
     among them, for that depends on the broker's timestamp. `renewed` is when another topic came.
     """

@@ -12,301 +12,42 @@ compared with those that the definitions give.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from functools import cache, cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
-from monitor.clock import SteppedClock
-from monitor.designated import DesignatedTimes
-from monitor.ingest.ports import Letter
 from monitor.ingest.reader import Reader, _Batch
 from monitor.ingest.source import Fetched
-from monitor.privacy.over_time import OverTimeRule
 from monitor.release.decide import Decider
 from monitor.release.evidence import EvidenceReader
 from monitor.release.partition import PartitionRelease
 from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
-from monitor.scheme import AtTimes, HotSpots, OverTime, Registry, Scheme
 from monitor.signals import Signal
-from monitor.slots import Slots
-from monitor.times import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.times import MINUTE
 from monitor.windows.facts import Span, Windows
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.memory import MemoryWindows, _Shard
+from tests.privacy_service.plans import ORIGIN, PLACES, Plan
+from tests.privacy_service.states import (
+    OwnerState,
+    ReaderState,
+    ShardState,
+    Spans,
+    State,
+    shard_of_state,
+    shard_state,
+)
+from tests.privacy_service.stepped import HandClock, HandLog, HandTopic, Held, Silent, Write
 
-ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
-PLACES: Final = ("inn", "mill", "farm")  # of two shards, inn is in the one, mill and farm are in the other
 HASHER: Final = PersonHasher(b"0123456789abcdef")
-TIME: Final = 90
-"""The designated time, in minutes: half past in slot 1, asked about at three ticks."""
-RANKED: Final = 30
-"""The designated time of the hot spots: half past in slot 0, due at tick 0."""
-
-Counts = Mapping[tuple[str, int | None], int]
-"""By (place, None) the people of a window, by (place, designated time in minutes) those of then."""
-Spans = tuple[Span, ...]
-
-
-class Entry(NamedTuple):
-    """A record of one visit: who was where (minutes), the slot of its stamp, and the moment at which it is in the log.
-
-    A moment is an index of `Plan.moments`.
-    """
-
-    person: str
-    place: str
-    arrived: int
-    left: int
-    stamp: int
-    moment: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is explored: the log, by input partition; the scheme; the moments (slot, seconds); and what may go wrong.
-
-    `faults`: how often at most each of crash, zombie, flush, failover, takeover may come. `readers`: the partitions
-    that each reader is assigned; one partition may be two readers'. `queues`: how many ledger partitions there are.
-    `ranked`: the owner of the first one also answers which places are the fullest, of all shards. `real`: the clock is
-    the servers' own.
-    """
-
-    log: tuple[tuple[Entry, ...], ...]
-    moments: tuple[tuple[int, int], ...]
-    window: int = 1
-    ahead: int = 0
-    shards: int = 1
-    queues: int = 1
-    ranked: bool = False
-    readers: tuple[tuple[int, ...], ...] = ((0,),)
-    faults: tuple[tuple[str, int], ...] = ()
-    real: bool = True
-
-    def without(self, gone: Iterable[Entry]) -> Plan:
-        """The plan without some records."""
-        lacking = list(gone)
-        return replace(self, log=tuple(tuple(one for one in part if one not in lacking) for part in self.log))
-
-    def neighbours(self) -> Iterator[tuple[str, Plan]]:
-        """Without some, any, also all records of one person: who, and the plan that is left."""
-        for person in sorted({entry.person for part in self.log for entry in part}):
-            theirs = [entry for part in self.log for entry in part if entry.person == person]
-            for chosen in product((False, True), repeat=len(theirs)):
-                if any(chosen):
-                    yield person, self.without(one for one, gone in zip(theirs, chosen, strict=True) if gone)
-
-    @cached_property
-    def scheme(self) -> Scheme:
-        """The service's own description."""
-        rule = OverTimeRule(Fraction(1), 1, 1, self.window, self.ahead)
-        times, ranked = (DesignatedTimes((ORIGIN + time * MINUTE,)) for time in (TIME, RANKED))
-        return Scheme(
-            name="town",
-            slots=Slots(ORIGIN, HOUR),
-            ahead=self.ahead,
-            default_stay=15 * MINUTE,
-            release_delay=30 * SECOND,
-            tolerance=SECOND,
-            registry=Registry(PLACES, self.shards),
-            over_time=(OverTime("stations", (0, 1), (rule, rule)),),
-            at_times=(AtTimes("noon", times, Fraction(1), 1, 3 * HOUR),),
-            hot_spots=(HotSpots("busiest", ranked, Fraction(1), 1, HOUR),) if self.ranked else (),
-        )
-
-    def instant(self, moment: int) -> int:
-        """The instant of a moment."""
-        slot, seconds = self.moments[moment]
-        return self.scheme.slots.start(slot) + seconds * SECOND
-
-    def counts(self, tick: int) -> Counts:
-        """What the tick counts, by the definitions: the accepted visits of records stamped in slot `tick` or before."""
-        people: dict[tuple[str, int | None], set[str]] = {}
-        for entry in (entry for part in self.log for entry in part if entry.stamp <= tick):
-            furthest = entry.stamp + self.ahead
-            if entry.arrived // 60 > furthest:
-                continue
-            left = min(entry.left, 60 * (furthest + 1))
-            last = max(entry.arrived // 60, -(-left // 60) - 1)
-            if entry.place in PLACES[:2] and last > tick - self.window:
-                people.setdefault((entry.place, None), set()).add(entry.person)
-            for time, horizon in ((TIME, 180), (RANKED, 60)):
-                if entry.arrived <= time < left and time < 60 * (tick + 1) <= time + horizon:
-                    people.setdefault((entry.place, time), set()).add(entry.person)
-        return {cell: len(found) for cell, found in people.items()}
-
-
-class ShardState(NamedTuple):
-    """All that a shard holds, as one value."""
-
-    numbers: tuple[int, int, int, int | None, int]
-    progress: frozenset[tuple[int, int]]
-    waiting: frozenset[Any]
-    seen: frozenset[tuple[int, frozenset[tuple[bytes, int]]]]
-    present: frozenset[tuple[int, frozenset[bytes]]]
-
-
-class ReaderState(NamedTuple):
-    """What a reader remembers: positions, partitions that wait, and the write on its way with what it led to."""
-
-    positions: frozenset[tuple[int, int]]
-    waiting: frozenset[int]
-    writing: Spans
-    landed: frozenset[tuple[int, int]] | None
-
-
-class OwnerState(NamedTuple):
-    """What an owner of a ledger partition remembers; `decided` is the ledger's last tick, whoever the owner is."""
-
-    decided: int
-    taken_at: int
-    barrier: frozenset[tuple[int, int]] | None
-    read: frozenset[int]
-
-
-class State(NamedTuple):
-    """Everything, at one moment."""
-
-    moment: int
-    store: tuple[ShardState, ...]
-    replica: tuple[ShardState, ...] | None
-    readers: tuple[ReaderState, ...]
-    zombies: frozenset[Spans]
-    owners: tuple[OwnerState, ...]
-    opens: frozenset[tuple[int, int]]
-    faults: tuple[int, ...]
 
 
 Action = tuple[Any, ...]
-
-
-class HandClock(SteppedClock):
-    """A clock that is moved by hand; it may say that it is the real one."""
-
-    def __init__(self, start: int, *, real: bool) -> None:
-        super().__init__(start)
-        self.simulated = not real
-
-
-class Held:
-    """An executor whose work waits until its result is asked for, or until it is told to be done."""
-
-    def submit(self, work: Any, batch: _Batch) -> Write:
-        return Write(work, batch)
-
-
-@dataclass
-class Write:
-    """A write on its way."""
-
-    work: Any
-    batch: _Batch
-    reached: dict[int, int] | None = None
-
-    def result(self) -> dict[int, int]:
-        if self.reached is None:
-            self.reached = self.work(self.batch)
-        return self.reached
-
-
-class HandLog:
-    """The input log as one reader sees it, which yields as many records as it is told to."""
-
-    def __init__(self, plan: Plan, partitions: Sequence[int], clock: HandClock) -> None:
-        self._plan, self._clock = plan, clock
-        self.waiting = set(partitions)
-        self.truncated: dict[int, int] = {}
-        self.unread: dict[int, Any] = {}
-        self.reading: dict[int, int] = {}
-        self.next: Mapping[int, int] = {}
-
-    def end(self, partition: int) -> int:
-        """How many records are there by now; one that is not yet there hides those behind it."""
-        return log_end(self._plan, partition, self._clock.now())
-
-    def poll(self, timeout_ms: int) -> list[Fetched]:  # noqa: ARG002  # nothing is waited for
-        """As many records as were named, of each partition."""
-        return [self._fetched(partition, number) for partition, number in self.next.items() if number]
-
-    def _fetched(self, partition: int, number: int) -> Fetched:
-        start = self.reading[partition]
-        self.reading[partition] = end = start + number
-        entries = self._plan.log[partition][start:end]
-        stamps = [(ORIGIN + entry.stamp * HOUR + MINUTE) // 1_000 for entry in entries]
-        return Fetched(partition, start, end, [value_of(entry) for entry in entries], stamps, range(start, end))
-
-    def go_on(self, partition: int, offset: int) -> None:
-        """As the service's."""
-        self.waiting.discard(partition)
-        self.reading[partition] = offset
-
-    def park(self, partitions: Iterable[int] | None = None) -> None:
-        """As the service's."""
-        for partition in list(self.reading if partitions is None else partitions):
-            if self.reading.pop(partition, None) is not None:
-                self.waiting.add(partition)
-
-    def bounds(self, partition: int) -> tuple[int, int]:
-        """Nothing has expired."""
-        return 0, self.end(partition)
-
-    def committed(self) -> dict[int, Any]:
-        """Nothing was committed to Kafka."""
-        return {}
-
-    def offset_at(self, partition: int, instant: int) -> int | None:
-        """The first record stamped at or after an instant."""
-        for offset, entry in enumerate(self._plan.log[partition][: self.end(partition)]):
-            if ORIGIN + entry.stamp * HOUR + MINUTE >= instant:
-                return offset
-        return None
-
-
-def log_end(plan: Plan, partition: int, now: int) -> int:
-    """How many records of a partition are in the log."""
-    there = [plan.instant(entry.moment) <= now for entry in plan.log[partition]]
-    return there.index(False) if False in there else len(there)
-
-
-@cache
-def value_of(entry: Entry) -> bytes:
-    """The record's value."""
-    times = {"arrived_at": entry.arrived, "left_at": entry.left}
-    told = {name: format_instant(ORIGIN + minutes * MINUTE) for name, minutes in times.items()}
-    return json.dumps({"person_id": entry.person, "location_id": entry.place, **told}).encode()
-
-
-class HandTopic:
-    """What the owners ask of the input topic."""
-
-    def __init__(self, plan: Plan, clock: HandClock) -> None:
-        self._plan, self._clock = plan, clock
-
-    def barrier_of(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # a fresh one: that of any moment may be given
-        """The log's ends at this moment."""
-        return {part: log_end(self._plan, part, self._clock.now()) for part in range(len(self._plan.log))}
-
-
-class Silent:
-    """An observer of readers, and a dead-letter topic, that keep nothing."""
-
-    def put(self, letters: Sequence[Letter]) -> None:
-        """Kept nowhere."""
-
-    def batch(self, *_: Any) -> None:
-        """Counted nowhere."""
-
-    def recovery(self, cause: str) -> None:
-        """As above."""
-
-    def several_places(self, people: int) -> None:
-        """As above."""
 
 
 @dataclass
@@ -505,9 +246,8 @@ class World:
     def _compare(self, shard: int, evidence: EvidenceReader) -> None:
         reading = evidence._readings[shard]
         registry = self.plan.scheme.registry
-        counted: dict[tuple[str, int | None], int] = {
-            (PLACES[row], None): count for (row, _), count in reading.counts.items()
-        }
+        counted: dict[tuple[str, int | None], int] = {}
+        counted |= {(PLACES[row], None): count for (row, _), count in reading.counts.items()}
         for instant, counts in reading.present.items():
             rows = registry.by_shard[shard].tolist()
             time = (instant - ORIGIN) // MINUTE
@@ -600,27 +340,9 @@ class World:
         cast("MemoryWindows", self.windows)._shards = [shard_of_state(state) for state in store]
 
 
-def shard_state(shard: _Shard) -> ShardState:
-    """All that a shard holds."""
-    return ShardState(
-        (shard.since, shard.trimmed, shard.dropped, shard.opened, shard.shown),
-        frozenset(shard.progress.items()),
-        frozenset(shard.waiting),
-        frozenset((row, frozenset(people.items())) for row, people in shard.seen.items()),
-        frozenset((at, frozenset(members)) for at, members in shard.present.items()),
-    )
-
-
-def shard_of_state(state: ShardState) -> _Shard:
-    """A shard that holds this."""
-    seen = {row: dict(people) for row, people in state.seen}
-    present = {at: set(members) for at, members in state.present}
-    return _Shard(dict(state.progress), *state.numbers, set(state.waiting), seen, present)
-
-
 @dataclass(frozen=True)
 class Explored:
-    """How many states there are, how many steps between them, in how many orders they can be taken; what was seen."""
+    """How many states there are, and steps between them; in how many orders these can be taken; and what was seen."""
 
     states: int
     steps: int
@@ -629,7 +351,7 @@ class Explored:
 
 
 def explore(plan: Plan) -> Explored:
-    """Every state that can be reached, each once; `orders` counts the ways from the first one to one where all is done.
+    """Every state that can be reached, each once; `orders` counts the ways from the first to one where all is done.
 
     An order in which a step changes nothing is the order without it, and is not counted.
     """

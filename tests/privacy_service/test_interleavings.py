@@ -21,9 +21,11 @@ import redis
 from monitor.embedded import EmbeddedValkey
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
-from tests.privacy_service.interleavings import Entry, Explored, HandClock, Plan, World, explore
+from tests.privacy_service.interleavings import Explored, World, explore
+from tests.privacy_service.plans import Entry, Plan
+from tests.privacy_service.stepped import HandClock
 
-# By moment: late in slot 0; slot 1 as it begins, when the tick may be counted, after its release; the same of slot 2.
+# Late in slot 0; slot 1 as it begins, when tick 0 may be counted, and after its release; so of slot 2.
 MOMENTS = ((0, 1_000), (1, 0), (1, 2), (1, 31), (2, 2), (2, 31))
 FEWER = ((0, 1_000), (1, 2), (1, 31), (2, 2))
 
@@ -215,7 +217,7 @@ REDIS_PLANS = {
 
 
 def walk(plan: Plan, choose: random.Random, stores: Any) -> World:
-    """One order of steps, drawn; the clock moves on less often than all else, so that much happens in each moment."""
+    """One order of steps, drawn; the clock moves less often than all else, so that much happens in each moment."""
     world = World(plan, stores)
     for _ in range(40):
         actions = world.actions()
@@ -252,7 +254,7 @@ def test_a_large_sample_of_orders_gives_the_same_counts_on_a_real_store(valkey: 
 
 
 def test_a_plan_with_a_count_that_is_not_the_logs_is_found_out() -> None:
-    """The comparison bites: a record that was stamped a slot earlier than the store was told makes a reading differ."""
+    """The comparison is one: where the definitions are given a log of one record less, a reading differs from them."""
     plan = Plan((SHORT["late"],), FEWER, 2, 1)
     world = World(plan)
     world._expected = {tick: replace(plan, log=((SHORT["late"][0],),)).counts(tick) for tick in range(2)}

@@ -148,7 +148,7 @@ def test_a_tick_is_counted_while_the_store_is_in_the_slot_after_it_and_no_sooner
 def test_the_next_slot_is_opened_by_its_owner_but_not_where_hot_spots_are_due(
     tick: int, make_town: Callable[..., Any]
 ) -> None:
-    """τ = 01:30 with a horizon of an hour: the tick of 02:00 is the last that asks, about all shards of all owners."""
+    """τ = 01:30 with a horizon of an hour: the tick of 02:00 is the last that asks, and it asks about all shards."""
     town = make_town(1, 0, 1, 1, times=(90,), horizon=1)
     clock = SteppedClock(town.scheme.slots.as_of(tick))
     windows = MemoryWindows(town.scheme, clock)

@@ -99,6 +99,8 @@ class Unacknowledged:
 class Unread:
     """An input topic that nothing was produced to."""
 
+    most = 1
+
     def barrier_of(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # at any tick
         return {0: 0}
 

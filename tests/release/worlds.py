@@ -151,6 +151,10 @@ class Input:
     end: int = 0
     most: int = 1
     newest_in: dict[int, int] = field(default_factory=dict)
+    most: int = 1
+
+    def expect(self, partitions: int) -> None:
+        """It has one partition, whatever the ledger knew."""
 
     def barrier_of(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # it is the same at all ticks
         self.require_same()
@@ -186,6 +190,9 @@ class Taken:
 
     def turn_back(self, slot: int) -> None:
         self.first_tick = min(self.first_tick, slot)
+
+    def saw_input_partitions(self, partitions: int) -> None:
+        """What the ledger carries of it is the real owner's to tell."""
 
     def questions(self, tick: int) -> dict[int, Question]:
         return self._decider.questions(tick)

@@ -164,7 +164,10 @@ _SAID = {
     "redis: no password": _REDIS + ": it wants a user and a password, or refused these",
     "redis: nobody there": _REDIS + " cannot be reached: the connection was refused or lost",
     "redis: command not granted": _REDIS + r" refused the command zadd \(NOPERM\)",
-    "redis: command taken away": r"reading pauses for [0-9.]+ s: " + _REDIS + r" refused the command zadd \(NOPERM\)",
+    # Scripts write, and Redis does not say which of their commands it refused.
+    "redis: command taken away": r"reading pauses for [0-9.]+ s: "
+    + _REDIS
+    + r" refused a command of a script \(NOPERM\)",
     **{f"kafka: {right} not granted": _lacks(right) for right in KAFKA_RIGHTS},
 }
 

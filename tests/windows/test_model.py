@@ -2,9 +2,9 @@
 
 The service's own shard in memory (`test_twins.py` holds the one in Redis to it), and a log of a few records. Anybody
 may write any part of the log at any time, once or again, in any order: readers, those who re-read, and zombies. The
-store may be emptied, lose its numbers before its facts (they expire apart), or fall back to any earlier copy of
-itself; its clock may run a slot ahead, a slot behind, or far ahead. An owner reads the last closed tick at any moment
-of the next slot, puts it into the ledger, and opens the next slot, or dies before.
+store may be emptied, lose its numbers before its facts (they expire apart), or fall back to any earlier copy of itself;
+its clock may run a slot ahead, a slot behind, or far ahead. An owner reads the last closed tick at any moment of the
+next slot, puts it into the ledger, and opens the next slot, or dies before.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Shard(NamedTuple):
     """All that a shard holds."""
 
     progress: int
-    numbers: tuple[int, int, int, int | None, int]
+    numbers: tuple[Any, ...]
     waiting: frozenset[ShardFacts]
     seen: frozenset[tuple[bytes, int]]
     present: frozenset[bytes]
@@ -62,7 +62,7 @@ NOTHING = Shard(-1, (SINCE_EVER, SINCE_EVER, NEVER, None, SINCE_EVER), frozenset
 
 
 class State(NamedTuple):
-    """The shard and its copy; the slot by the public clock, by how much the store's differs; the ledger's last tick.
+    """The shard and its copy; the slot by the public clock, how far the store's is off; the ledger's last tick.
 
     `opens`: the ledger holds it, and its owner has not opened the next slot yet.
     """
@@ -85,7 +85,8 @@ def frozen(shard: _Shard) -> Shard:
 def thawed(shard: Shard) -> _Shard:
     progress = {0: shard.progress} if shard.progress >= 0 else {}
     seen, present = {ROW: dict(shard.seen)}, {INSTANT: set(shard.present)}
-    return _Shard(progress, *shard.numbers, set(shard.waiting), seen, present)
+    since, trimmed, dropped, opened, shown = shard.numbers
+    return _Shard(progress, since, trimmed, dropped, opened, shown, set(shard.waiting), seen, present)
 
 
 @dataclass
@@ -170,7 +171,7 @@ class Model:
             yield state._replace(differs=differs)
 
     def _goes_on(self, state: State) -> bool:
-        """All clocks are right from now on, and all is read: the tick after the next is counted, or the next one."""
+        """Clocks are right from now on, and all is read: the tick after the next is counted, or the one after it."""
         shard = thawed(state.shard)
         shard.begin(state.slot + 1)
         return any(shard.settle(tick, tick + 1) for tick in (state.slot + 1, state.slot + 2))

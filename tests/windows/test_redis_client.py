@@ -29,6 +29,12 @@ TELLS: list[tuple[Exception, type[FailedError], str]] = [
     (ConnectionResetError("secret"), UnreachableError, "cannot be reached"),
     (exceptions.RedisClusterException("secret"), UnreachableError, "RedisClusterException"),
     (exceptions.NoPermissionError(f"{COMMAND}no"), WindowsError, "NOPERM"),
+    (exceptions.ResponseError("The user executing the script can't run this command"), WindowsError, "of a script"),
+    (
+        exceptions.ResponseError("ACL failure in script: u has no permissions to run the 'zadd' command"),
+        WindowsError,
+        "command zadd",
+    ),
     (exceptions.ResponseError(f"{COMMAND}ERR unknown command 'secret'"), WindowsError, "ERR"),
     (exceptions.ResponseError("secret"), WindowsError, "ResponseError"),
 ]

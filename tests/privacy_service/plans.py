@@ -1,0 +1,129 @@
+"""What interleavings are explored of: a log of a few records, a scheme of three places, and what may go wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache, cached_property
+from itertools import product
+from typing import Final, NamedTuple
+
+from monitor.designated import DesignatedTimes
+from monitor.privacy.over_time import OverTimeRule
+from monitor.scheme import AtTimes, HotSpots, OverTime, Registry, Scheme
+from monitor.slots import Slots
+from monitor.times import HOUR, MINUTE, SECOND, format_instant, parse_instant
+
+ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
+PLACES: Final = ("inn", "mill", "farm")  # of two shards, inn is in the one, mill and farm are in the other
+TIME: Final = 90
+"""The designated time, in minutes: half past in slot 1, asked about at three ticks."""
+RANKED: Final = 30
+"""The designated time of the hot spots: half past in slot 0, due at tick 0."""
+
+Counts = Mapping[tuple[str, int | None], int]
+"""By (place, None) the people of a window, by (place, designated time in minutes) those of then."""
+
+
+class Entry(NamedTuple):
+    """A record of one visit: who was where (minutes), the slot of its stamp, and the moment at which it is in the log.
+
+    A moment is an index of `Plan.moments`.
+    """
+
+    person: str
+    place: str
+    arrived: int
+    left: int
+    stamp: int
+    moment: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is explored: the log, by input partition; the scheme; the moments (slot, seconds); and what may go wrong.
+
+    `faults`: how often at most each of crash, zombie, flush, failover, takeover may come. `readers`: the partitions
+    that each reader is assigned; one partition may be two readers'. `queues`: how many ledger partitions there are.
+    `ranked`: the owner of the first one also answers which places are the fullest, of all shards. `real`: the clock is
+    the servers' own.
+    """
+
+    log: tuple[tuple[Entry, ...], ...]
+    moments: tuple[tuple[int, int], ...]
+    window: int = 1
+    ahead: int = 0
+    shards: int = 1
+    queues: int = 1
+    ranked: bool = False
+    readers: tuple[tuple[int, ...], ...] = ((0,),)
+    faults: tuple[tuple[str, int], ...] = ()
+    real: bool = True
+
+    def without(self, gone: Iterable[Entry]) -> Plan:
+        """The plan without some records."""
+        lacking = list(gone)
+        return replace(self, log=tuple(tuple(one for one in part if one not in lacking) for part in self.log))
+
+    def neighbours(self) -> Iterator[tuple[str, Plan]]:
+        """Without some, any, also all records of one person: who, and the plan that is left."""
+        for person in sorted({entry.person for part in self.log for entry in part}):
+            theirs = [entry for part in self.log for entry in part if entry.person == person]
+            for chosen in product((False, True), repeat=len(theirs)):
+                if any(chosen):
+                    yield person, self.without(one for one, gone in zip(theirs, chosen, strict=True) if gone)
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """The service's own description."""
+        rule = OverTimeRule(Fraction(1), 1, 1, self.window, self.ahead)
+        times, ranked = (DesignatedTimes((ORIGIN + time * MINUTE,)) for time in (TIME, RANKED))
+        return Scheme(
+            name="town",
+            slots=Slots(ORIGIN, HOUR),
+            ahead=self.ahead,
+            default_stay=15 * MINUTE,
+            release_delay=30 * SECOND,
+            tolerance=SECOND,
+            registry=Registry(PLACES, self.shards),
+            over_time=(OverTime("stations", (0, 1), (rule, rule)),),
+            at_times=(AtTimes("noon", times, Fraction(1), 1, 3 * HOUR),),
+            hot_spots=(HotSpots("busiest", ranked, Fraction(1), 1, HOUR),) if self.ranked else (),
+        )
+
+    def instant(self, moment: int) -> int:
+        """The instant of a moment."""
+        slot, seconds = self.moments[moment]
+        return self.scheme.slots.start(slot) + seconds * SECOND
+
+    def counts(self, tick: int) -> Counts:
+        """What the tick counts, by the definitions: the accepted visits of records stamped in slot `tick` or before."""
+        people: dict[tuple[str, int | None], set[str]] = {}
+        for entry in (entry for part in self.log for entry in part if entry.stamp <= tick):
+            furthest = entry.stamp + self.ahead
+            if entry.arrived // 60 > furthest:
+                continue
+            left = min(entry.left, 60 * (furthest + 1))
+            last = max(entry.arrived // 60, -(-left // 60) - 1)
+            if entry.place in PLACES[:2] and last > tick - self.window:
+                people.setdefault((entry.place, None), set()).add(entry.person)
+            for time, horizon in ((TIME, 180), (RANKED, 60)):
+                if entry.arrived <= time < left and time < 60 * (tick + 1) <= time + horizon:
+                    people.setdefault((entry.place, time), set()).add(entry.person)
+        return {cell: len(found) for cell, found in people.items()}
+
+
+def log_end(plan: Plan, partition: int, now: int) -> int:
+    """How many records of a partition are in the log."""
+    there = [plan.instant(entry.moment) <= now for entry in plan.log[partition]]
+    return there.index(False) if False in there else len(there)
+
+
+@cache
+def value_of(entry: Entry) -> bytes:
+    """The record's value."""
+    times = {"arrived_at": entry.arrived, "left_at": entry.left}
+    told = {name: format_instant(ORIGIN + minutes * MINUTE) for name, minutes in times.items()}
+    return json.dumps({"person_id": entry.person, "location_id": entry.place, **told}).encode()

@@ -1,0 +1,123 @@
+"""What the parts of the service are given to be stepped by hand: a clock, a log, and an executor that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from monitor.clock import SteppedClock
+from monitor.ingest.ports import Letter
+from monitor.ingest.reader import _Batch
+from monitor.ingest.source import Fetched
+from monitor.times import HOUR, MINUTE
+from tests.privacy_service.plans import ORIGIN, Plan, log_end, value_of
+
+
+class HandClock(SteppedClock):
+    """A clock that is moved by hand; it may say that it is the real one."""
+
+    def __init__(self, start: int, *, real: bool) -> None:
+        super().__init__(start)
+        self.simulated = not real
+
+
+class Held:
+    """An executor whose work waits until its result is asked for, or until it is told to be done."""
+
+    def submit(self, work: Any, batch: _Batch) -> Write:
+        return Write(work, batch)
+
+
+@dataclass
+class Write:
+    """A write on its way."""
+
+    work: Any
+    batch: _Batch
+    reached: dict[int, int] | None = None
+
+    def result(self) -> dict[int, int]:
+        if self.reached is None:
+            self.reached = self.work(self.batch)
+        return self.reached
+
+
+class HandLog:
+    """The input log as one reader sees it, which yields as many records as it is told to."""
+
+    def __init__(self, plan: Plan, partitions: Sequence[int], clock: HandClock) -> None:
+        self._plan, self._clock = plan, clock
+        self.waiting = set(partitions)
+        self.truncated: dict[int, int] = {}
+        self.unread: dict[int, Any] = {}
+        self.reading: dict[int, int] = {}
+        self.next: Mapping[int, int] = {}
+
+    def end(self, partition: int) -> int:
+        """How many records are there by now; one that is not yet there hides those behind it."""
+        return log_end(self._plan, partition, self._clock.now())
+
+    def poll(self, timeout_ms: int) -> list[Fetched]:  # noqa: ARG002  # nothing is waited for
+        """As many records as were named, of each partition."""
+        return [self._fetched(partition, number) for partition, number in self.next.items() if number]
+
+    def _fetched(self, partition: int, number: int) -> Fetched:
+        start = self.reading[partition]
+        self.reading[partition] = end = start + number
+        entries = self._plan.log[partition][start:end]
+        stamps = [(ORIGIN + entry.stamp * HOUR + MINUTE) // 1_000 for entry in entries]
+        return Fetched(partition, start, end, [value_of(entry) for entry in entries], stamps, range(start, end))
+
+    def go_on(self, partition: int, offset: int) -> None:
+        """As the service's."""
+        self.waiting.discard(partition)
+        self.reading[partition] = offset
+
+    def park(self, partitions: Iterable[int] | None = None) -> None:
+        """As the service's."""
+        for partition in list(self.reading if partitions is None else partitions):
+            if self.reading.pop(partition, None) is not None:
+                self.waiting.add(partition)
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """Nothing has expired."""
+        return 0, self.end(partition)
+
+    def committed(self) -> dict[int, Any]:
+        """Nothing was committed to Kafka."""
+        return {}
+
+    def offset_at(self, partition: int, instant: int) -> int | None:
+        """The first record stamped at or after an instant."""
+        for offset, entry in enumerate(self._plan.log[partition][: self.end(partition)]):
+            if ORIGIN + entry.stamp * HOUR + MINUTE >= instant:
+                return offset
+        return None
+
+
+class HandTopic:
+    """What the owners ask of the input topic."""
+
+    def __init__(self, plan: Plan, clock: HandClock) -> None:
+        self._plan, self._clock = plan, clock
+
+    def barrier_of(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # a fresh one: that of any moment may be given
+        """The log's ends at this moment."""
+        return {part: log_end(self._plan, part, self._clock.now()) for part in range(len(self._plan.log))}
+
+
+class Silent:
+    """An observer of readers, and a dead-letter topic, that keep nothing."""
+
+    def put(self, letters: Sequence[Letter]) -> None:
+        """Kept nowhere."""
+
+    def batch(self, *_: Any) -> None:
+        """Counted nowhere."""
+
+    def recovery(self, cause: str) -> None:
+        """As above."""
+
+    def several_places(self, people: int) -> None:
+        """As above."""
