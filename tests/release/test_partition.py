@@ -189,6 +189,17 @@ class TestWhenAnswersLeave:
         assert world.told() == []
 
 
+def test_the_ledger_is_told_how_many_partitions_the_input_has(make_world: MakeWorld) -> None:
+    """Whoever takes over later believes no listing with fewer: a broker may lag in metadata."""
+    world = make_world()
+    release = world.partition()
+    release.take_over()
+    at(world, 100)
+    world.input.most = 3
+    assert release.tick(100, world.stop)
+    assert world.owners[0].input_partitions == 3
+
+
 class TestStop:
     @pytest.mark.parametrize(("left", "decided"), [(LEAVING, [99]), (LEAVING + SECOND, [])])
     def test_a_release_that_is_near_is_finished_and_a_far_one_is_left(

@@ -151,10 +151,6 @@ class Input:
     end: int = 0
     most: int = 1
     newest_in: dict[int, int] = field(default_factory=dict)
-    most: int = 1
-
-    def expect(self, partitions: int) -> None:
-        """It has one partition, whatever the ledger knew."""
 
     def barrier_of(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # it is the same at all ticks
         self.require_same()
@@ -179,7 +175,7 @@ class Taken:
     """An owner of a ledger that is a list. What was published stays in `state`, whoever takes it over."""
 
     def __init__(self, partition: int, scheme: Scheme, slot: int, noise: Any, queues: int, state: LedgerState) -> None:
-        self.partition, self.state = partition, state
+        self.partition, self.state, self.input_partitions = partition, state, 0
         state.owned_since = scheme.slots.start(slot) if state.owned_since is None else state.owned_since
         self.first_tick = min(slot, scheme.slots.slot_of(state.owned_since))
         self.shards = [shard for shard in range(scheme.registry.shards) if shard % queues == partition]
@@ -191,14 +187,11 @@ class Taken:
     def turn_back(self, slot: int) -> None:
         self.first_tick = min(self.first_tick, slot)
 
-    def saw_input_partitions(self, partitions: int) -> None:
-        """What the ledger carries of it is the real owner's to tell."""
-
     def questions(self, tick: int) -> dict[int, Question]:
         return self._decider.questions(tick)
 
     def saw_input_partitions(self, partitions: int) -> None:
-        """Its ledger tells of no input."""
+        self.input_partitions = partitions
 
     @property
     def undecided_from(self) -> int:
