@@ -38,6 +38,14 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
     return done
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Collect those of the last tests too, before pytest takes their warnings for errors at its end."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
 class Scene:
     """A town with its subscriber: traffic flows, and nothing runs yet."""
 

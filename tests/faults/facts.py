@@ -13,11 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 import redis
 
 from monitor.audit.terms import Terms, read_terms
+from monitor.windows.fingerprint import fingerprint as stored_under
 from tests.faults.reading import header, read_topic
 from tests.faults.recount import Fates, LastSeen, Letter, Present, Recount
 from tests.faults.town import KEY, Town
@@ -42,7 +44,7 @@ class Compared:
 
 @dataclass
 class Shard:
-    """What one shard holds: its hash of numbers, its facts (those that wait too), and those of the windows alone."""
+    """What one shard holds: its hash of numbers, its facts with those that wait, and those of the windows alone."""
 
     meta: dict[str, int]
     seen: set[LastSeen] = field(default_factory=set)
@@ -91,13 +93,18 @@ def compare(town: Town) -> Compared:
 
 
 def owners_fingerprint(town: Town) -> str:
-    """What the latest owner says that its facts lie under; empty if there was none yet."""
+    """What the facts lie under of the input that the latest owner tells; empty if there was none yet.
+
+    What is published leaves the key of person ids out.
+    """
     said = [
-        (record.timestamp, record.partition, record.offset, json.loads(record.value)["fingerprint"])
+        (record.timestamp, record.partition, record.offset, json.loads(record.value)["input_topic_id"])
         for record in read_topic(town.servers, town.topics.alerts, "read_uncommitted")
         if header(record, "ce_type").endswith(".owner") and header(record, "ce_source") == town.name
     ]
-    return str(max(said)[3]) if said else ""
+    if not said:
+        return ""
+    return stored_under(town.settings.scheme, town.settings.hasher.key_digest, max(said)[3])
 
 
 def stored(town: Town, name: str, recount: Recount) -> tuple[list[Shard], list[str]]:
@@ -149,8 +156,7 @@ def _first_told(judged: list[tuple[Any, Fates]], terms: Terms) -> dict[LastSeen 
     first: dict[LastSeen | Present, int] = {}
     for record, fates in judged:
         stamp = terms.grid.slot_of(record.timestamp * 1_000)
-        facts: set[LastSeen | Present] = {*fates.seen, *fates.present}
-        for fact in facts:
+        for fact in chain[LastSeen | Present](fates.seen, fates.present):
             first[fact] = min(first.get(fact, stamp), stamp)
     return first
 

@@ -89,7 +89,7 @@ def ledger_refuses(_kafka: EmbeddedKafka, scene: Scene) -> None:
     """The topic takes no record for a while, which leaves a producer poisoned: each is made anew, then one passes."""
     resize(scene, scene.town.topics.alerts, 100)
     last = scene.subscriber.last_tick
-    until(lambda: "taken over anew" in running(scene).text.rpartition("runs:")[2], 30, "a tick was refused")
+    until(lambda: "taken over again" in running(scene).text.rpartition("runs:")[2], 30, "a tick was refused")
     assert scene.subscriber.last_tick <= last + 2
     resize(scene, scene.town.topics.alerts, 1_048_588)
 
