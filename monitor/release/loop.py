@@ -49,6 +49,7 @@ class ReleaseLoop:
         self._upkeep = Upkeep(parts.scheme, parts.windows)
         self._running: dict[int, _Running] = {}
         self._leaving: list[_Running] = []
+        self._looking: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._wake = threading.Event()
         self._looked: int | None = None
@@ -96,7 +97,7 @@ class ReleaseLoop:
                 if stop.is_set():  # it was set before `wake`, so clearing `wake` can't have hidden it
                     break
                 self.sync()
-                self.look()
+                self._look_aside()
                 if not self._stalled():
                     alive(self.trouble)
                 wake.wait(TURN_SECONDS)
@@ -132,6 +133,22 @@ class ReleaseLoop:
             partition for partition, running in self._running.items() if now - running.release.turned > STALL_SECONDS
         ]
 
+    def _look_aside(self) -> None:
+        """Look around on a thread of its own: a broker that hangs must not keep partitions from being taken over."""
+        if self._looks_due() and (self._looking is None or not self._looking.is_alive()):
+            self._looking = threading.Thread(target=self._look, name="looking", daemon=True)
+            self._looking.start()
+
+    def _look(self) -> None:
+        try:
+            self.look()
+        except BaseException as error:  # noqa: BLE001  # it is raised where the loop runs
+            self._failed(error)
+
+    def _looks_due(self) -> bool:
+        clock = self._parts.clock
+        return not clock.simulated and self._parts.scheme.slots.slot_of(clock.now()) != self._looked
+
     def look(self) -> None:
         """Once in a slot, see that the topics are the same and that each output partition is decided by somebody.
 
@@ -141,10 +158,10 @@ class ReleaseLoop:
         Raises:
             InputChangedError, LedgerChangedError: a topic is another one.
         """
-        clock, slots = self._parts.clock, self._parts.scheme.slots
-        slot = slots.slot_of(clock.now())
-        if clock.simulated or slot == self._looked:
+        if not self._looks_due():
             return
+        slots = self._parts.scheme.slots
+        slot = slots.slot_of(self._parts.clock.now())
         try:
             self._parts.input_topic.require_same()
             newest = self._parts.input_topic.newest(self._queues)
@@ -190,6 +207,8 @@ class ReleaseLoop:
         deadline = time.monotonic() + JOIN_SECONDS
         for running in [*self._running.values(), *self._leaving]:
             running.thread.join(max(0.0, deadline - time.monotonic()))
+        if self._looking is not None:
+            self._looking.join(max(0.0, deadline - time.monotonic()))
         self._running.clear()
         self._leaving.clear()
         self._parts.input_topic.close()

@@ -85,8 +85,10 @@ class Owner:
         # Hot spots are one answer about all shards: the partition that the monitor's name falls on gives it.
         ranked = [monitor for monitor in scheme.hot_spots if shard_of(monitor.name, queues) == partition]
         self._decider = Decider(scheme, self.shards, noise, ranked)
-        self.first_tick = scheme.slots.slot_of(clock.now())
-        self._owner_record_at = self.first_tick
+        slot = scheme.slots.slot_of(clock.now())
+        since = self.state.owned_since
+        self.first_tick = slot if since is None else min(slot, scheme.slots.slot_of(since))
+        self._owner_record_at = slot
         self._grown = False
 
     def _take_over(self) -> LedgerState:
@@ -133,13 +135,18 @@ class Owner:
         """What the owned shards are asked at a tick."""
         return self._decider.questions(tick)
 
-    def may_decide(self, tick: int) -> bool:
-        """Whether the tick is this owner's to decide: above the ledger's last.
+    @property
+    def undecided_from(self) -> int:
+        """The first tick that the ledger does not have.
 
-        In a ledger without answers the first one is that of the first slot to close after the takeover.
+        In a ledger without answers that is the tick of the slot in which its first owner took it over.
         """
         last = self.state.last_tick
-        return tick >= self.first_tick if last is None else tick > last
+        return self.first_tick if last is None else last + 1
+
+    def may_decide(self, tick: int) -> bool:
+        """Whether the tick is this owner's to decide: above the ledger's last."""
+        return tick >= self.undecided_from
 
     def turn_back(self, slot: int) -> None:
         """Note the present slot: if the clock ran ahead at the takeover, it was set right, and ticks are due again.

@@ -258,8 +258,9 @@ class PartitionRelease:
         return True
 
     def _appended(self, owner: Owner, tick: int, evidence: Evidence) -> Decision:
-        before = owner.state.last_tick
-        self._passed_over = None if before is None or tick <= before + 1 else (before + 1, tick - 1)
+        first = owner.undecided_from
+        self._passed_over = (first, tick - 1) if tick > first else None
+        owner.saw_input_partitions(self._parts.input_topic.most)
         decision = owner.decide(tick, evidence)
         self._settle_what_was_passed_over(owner)
         self._reason, self.trouble = _HELD_UP, ""

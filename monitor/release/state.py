@@ -87,7 +87,8 @@ class LedgerState:
     time, of all that is still there: it counts for as long as a period. `expired_until`: the instant of the first
     records that are still there, if earlier ones have expired. `counting`: what the counts of the latest owner hold
     (`alerts.COUNTING`), None before there was one. `past`: marks that no window can hold again, but a period may.
-    `eras`: by the last tick before an owner, its F where it is told.
+    `eras`: by the last tick before an owner, its F where it is told. `owned_since`: the stamp of the first owner record
+    (an instant): from then on somebody was asked to decide.
     """
 
     terms: Terms | None = None
@@ -102,6 +103,7 @@ class LedgerState:
     counting: int | None = None
     past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     eras: list[tuple[int | None, int]] = field(default_factory=list)
+    owned_since: int | None = None
 
     @property
     def lost_at(self) -> int | None:
@@ -165,6 +167,8 @@ class LedgerState:
             case OwnerEntry():
                 self._fold_terms(entry)
                 self._fold_empty(entry.tick, slots)
+                if self.owned_since is None:
+                    self.owned_since = record.timestamp_ms * 1_000
             case OverTimeEntry() | AtTimesEntry() | HotSpotsEntry():
                 self._fold_answer(entry, record, slots)
 

@@ -257,7 +257,7 @@ def make_site(
 
         def make(scheme: Scheme, clock: Clock, place: LedgerPlace | None = None, begin: bool = True) -> Site:
             name, topic_id = make_topic("visits", 2)
-            ledger = place or make_ledger()
+            ledger = replace(place or make_ledger(), input_partitions=2)
             client, mark = redis_client(RedisAddress(valkey.url)), topic("mark")
             simulated = clock.now if clock.simulated else None
             windows = opened.enter_context(closing(RedisWindows(scheme, mark, client, simulated)))

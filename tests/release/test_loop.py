@@ -13,7 +13,7 @@ import pytest
 
 from monitor import failpoints
 from monitor.clock import SteppedClock
-from monitor.errors import LedgerError, UnreachableError
+from monitor.errors import LedgerChangedError, LedgerError, UnreachableError
 from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace
 from monitor.scheme import Scheme
@@ -190,6 +190,38 @@ class TestSideBySide:
         world.clock.move_to(released(world.scheme, 100) + 10 * SECOND)
         eventually(lambda: ticks_of(world, 1) == [100])
         assert world.counted.lost_ticks == []
+
+    def test_a_look_around_that_hangs_does_not_keep_a_partition_from_being_taken_over(
+        self, run_world: RunWorld, eventually: Eventually
+    ) -> None:
+        """A broker of several that hangs may hold the look up for ten seconds; ownership changes meanwhile."""
+        answering, looked = threading.Event(), threading.Event()
+
+        def hangs(_partitions: int) -> dict[int, int]:
+            looked.set()
+            answering.wait(30)
+            return {}
+
+        def prepare(world: World) -> None:
+            world.owned = frozenset()
+            world.input.newest = hangs  # type: ignore[method-assign]  # a broker that hangs
+
+        world = run_world(1, prepare)
+        try:
+            assert looked.wait(10)
+            world.owned = frozenset({0})
+            world.wake.set()
+            eventually(lambda: world.loop.owners)
+        finally:
+            answering.set()
+
+    def test_what_a_look_around_finds_ends_the_loop(self, make_world: MakeWorld) -> None:
+        """A topic that is another one now: everything must be made again."""
+        world = make_world()
+        world.owned = frozenset()
+        world.input.trouble = LedgerChangedError("made anew")
+        with pytest.raises(LedgerChangedError):
+            world.run()
 
     def test_pauses_between_attempts_to_take_over_grow_and_stay_short(
         self, run_world: RunWorld, eventually: Eventually, monkeypatch: pytest.MonkeyPatch

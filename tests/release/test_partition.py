@@ -38,6 +38,27 @@ class TestWhichTick:
         assert release.next_tick() == 101
         assert world.told() == [(100, ["safe"])]
 
+    def test_a_ledger_that_was_taken_over_and_holds_no_answer_yet_owes_that_slots_tick(
+        self, make_world: MakeWorld
+    ) -> None:
+        """
+        Killed before its very first answer: the next one decides that tick, or counts it as lost.
+
+            slot      100         101         103
+            first     takes over  killed
+            second                100, or     100 and 101 are lost, 102 is decided
+        """
+        world = make_world()
+        world.partition().take_over()
+        at(world, 100)
+        second = world.partition()
+        second.take_over()
+        assert second.next_tick() == 100
+        at(world, 102)
+        assert second.tick(second.next_tick(), world.stop)
+        assert world.told() == [(102, ["safe"])]
+        assert world.counted.lost_ticks == [(0, 2)]
+
     @pytest.mark.parametrize(("last", "expected"), [(98, 99), (99, 100), (90, 99)])
     def test_who_takes_over_decides_the_last_closed_tick_if_the_ledger_does_not_have_it(
         self, last: int, expected: int, make_world: MakeWorld
@@ -166,6 +187,17 @@ class TestWhenAnswersLeave:
         world.clock.wait_until = set_back
         assert not release.tick(100, world.stop)
         assert world.told() == []
+
+
+def test_the_ledger_is_told_how_many_partitions_the_input_has(make_world: MakeWorld) -> None:
+    """Whoever takes over later believes no listing with fewer: a broker may lag in metadata."""
+    world = make_world()
+    release = world.partition()
+    release.take_over()
+    at(world, 100)
+    world.input.most = 3
+    assert release.tick(100, world.stop)
+    assert world.owners[0].input_partitions == 3
 
 
 class TestStop:

@@ -149,11 +149,8 @@ class Input:
     trouble: Exception | None = None
     asked: int = 0
     end: int = 0
-    newest_in: dict[int, int] = field(default_factory=dict)
     most: int = 1
-
-    def expect(self, partitions: int) -> None:
-        """It has one partition, whatever the ledger knew."""
+    newest_in: dict[int, int] = field(default_factory=dict)
 
     def barrier_of(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # it is the same at all ticks
         self.require_same()
@@ -163,6 +160,9 @@ class Input:
         self.asked += 1
         if self.trouble is not None:
             raise self.trouble
+
+    def expect(self, partitions: int) -> None:
+        """Nobody lists fewer here."""
 
     def newest(self, partitions: int) -> Mapping[int, int]:
         return {partition: at for partition, at in self.newest_in.items() if partition < partitions}
@@ -175,7 +175,9 @@ class Taken:
     """An owner of a ledger that is a list. What was published stays in `state`, whoever takes it over."""
 
     def __init__(self, partition: int, scheme: Scheme, slot: int, noise: Any, queues: int, state: LedgerState) -> None:
-        self.partition, self.first_tick, self.state = partition, slot, state
+        self.partition, self.state, self.input_partitions = partition, state, 0
+        state.owned_since = scheme.slots.start(slot) if state.owned_since is None else state.owned_since
+        self.first_tick = min(slot, scheme.slots.slot_of(state.owned_since))
         self.shards = [shard for shard in range(scheme.registry.shards) if shard % queues == partition]
         self.told: list[tuple[int, dict[tuple[str, str], int]]] = []
         self.refused: Exception | None = None
@@ -185,14 +187,18 @@ class Taken:
     def turn_back(self, slot: int) -> None:
         self.first_tick = min(self.first_tick, slot)
 
-    def saw_input_partitions(self, partitions: int) -> None:
-        """What the ledger carries of it is the real owner's to tell."""
-
     def questions(self, tick: int) -> dict[int, Question]:
         return self._decider.questions(tick)
 
+    def saw_input_partitions(self, partitions: int) -> None:
+        self.input_partitions = partitions
+
+    @property
+    def undecided_from(self) -> int:
+        return self.first_tick if self.state.last_tick is None else self.state.last_tick + 1
+
     def may_decide(self, tick: int) -> bool:
-        return tick >= self.first_tick if self.state.last_tick is None else tick > self.state.last_tick
+        return tick >= self.undecided_from
 
     def decide(self, tick: int, evidence: Evidence) -> Decision:
         if self.refused is not None:
