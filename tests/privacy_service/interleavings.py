@@ -244,7 +244,7 @@ class World:
         return made
 
     def _compare(self, question: Question, shard: int, reading: Reading) -> None:
-        assert (reading.counts.keys(), reading.present.keys()) == ({*question.windows}, {*question.times})
+        assert ({*reading.counts}, {*reading.present}) == ({*question.windows}, {*question.times})
         registry = self.plan.scheme.registry
         counted: dict[tuple[str, int | None], int] = {}
         counted |= {(PLACES[row], None): count for (row, _), count in reading.counts.items()}
