@@ -24,6 +24,7 @@ Make = Callable[..., Scheme]
 MakeSite = Callable[..., Any]
 Eventually = Callable[..., Any]
 ANN, BOB = b"a" * 16, b"b" * 16
+MERGED = 50_000  # waiting facts that one script merges
 
 
 def closed(make_scheme: Make, seconds_ago: float = 2, **kept: Any) -> Scheme:
@@ -81,6 +82,26 @@ class TestBarrier:
         assert site.counted.ticks == [
             (0, {"stations": "decided"}, {("stations", "safe"): 2, ("stations", "noisy_count"): 1})
         ]
+
+    def test_a_tick_is_read_again_while_facts_of_its_slot_wait(
+        self, make_site: MakeSite, make_scheme: Make, clock: SteppedClock
+    ) -> None:
+        """
+        All of the barrier is in the windows, but more facts wait than two looks merge: "safe" would be false before.
+
+            waiting   100,001   50,001   1      0
+            look               no       no     yes: counted
+        """
+        people = [number.to_bytes(16, "big") for number in range(2 * MERGED + 1)]
+        scheme = make_scheme(threshold=2 * MERGED + 1)
+        site = make_site(scheme, clock)
+        site.release.take_over()
+        site.windows.write([Span(0, 0, 1)], {0: [shard_facts(0, {1: [(who, 0) for who in people]})]})
+        watched = spied(site)
+        clock.move_to(released(scheme, 0))
+        assert site.tick(0)
+        assert len(counted(watched)) > 1
+        assert site.statuses() == ["safe", "noisy_count", "safe"]
 
     def test_every_partition_must_be_reached(
         self,

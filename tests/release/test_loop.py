@@ -204,7 +204,7 @@ class TestSideBySide:
 
         def prepare(world: World) -> None:
             world.owned = frozenset()
-            world.input.newest = hangs  # type: ignore[method-assign]  # a broker that hangs
+            world.input.newest = hangs  # type: ignore[method-assign,assignment]  # a broker that hangs
 
         world = run_world(1, prepare)
         try:
