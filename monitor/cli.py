@@ -15,26 +15,26 @@ import click
 from rich.console import Console
 
 from monitor import __version__
-from monitor import audit as recount
-from monitor.check_text import render
-from monitor.checked import examined, problems_in
-from monitor.clock import SystemClock
+from monitor.brokers.topics import checked, needs, risks
+from monitor.client import watch_command
 from monitor.config import Config, Read, load_config, person_key, read_config
 from monitor.config.secret_values import kafka_password_of, key_of, redis_password_of, require_files_of
 from monitor.contracts import schemas
-from monitor.demo import demo_command
 from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageError
 from monitor.ingest.fetching import Reading, read_leniently
 from monitor.operate.logs import set_up_logging
 from monitor.operate.setup import Beginning, loss_dated, redis_time, set_up
-from monitor.operate.topics import checked, needs, risks
-from monitor.planner.command import Shown, plan_command
-from monitor.replay.command import replay_command
+from monitor.public.clock import SystemClock
+from monitor.public.instants import parse_instant
 from monitor.run import run as run_service
 from monitor.run import stopped_by_signals
 from monitor.service import Settings, kafka_connections, settings_of
-from monitor.times import parse_instant
-from monitor.watch import watch_command
+from monitor.tools import audit as recount
+from monitor.tools.check.checked import examined, problems_in
+from monitor.tools.check.text import render
+from monitor.tools.demo import demo_command
+from monitor.tools.planner.command import Shown, plan_command
+from monitor.tools.replay.command import replay_command
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 

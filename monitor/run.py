@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-from monitor.clock import Clock
+from monitor.brokers.topic_watch import TopicWatch
+from monitor.brokers.topics import TopicNeeds, needs
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.operate.health import Endpoint, Health
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Found, check_marks, look
-from monitor.operate.topic_watch import TopicWatch
-from monitor.operate.topics import TopicNeeds, needs
+from monitor.public.clock import Clock
+from monitor.public.instants import format_duration, format_instant
 from monitor.service import Service, Settings, redis_windows, secure_noise
-from monitor.times import format_duration, format_instant
 from monitor.windows.facts import Question, Windows
 
 log = logging.getLogger(__name__)

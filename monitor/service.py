@@ -13,33 +13,33 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from monitor.check import check
-from monitor.clock import Clock
-from monitor.compile import compile_scheme
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.groups import input_group, release_group
+from monitor.brokers.membership import Membership
 from monitor.config import Config, Location, kafka_password, redis_password
-from monitor.connections import KafkaConnections
+from monitor.config.derive_parameters import compile_scheme
 from monitor.errors import InsecureNoiseError, MonitorError
-from monitor.groups import input_group, release_group
 from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.readiness import Readiness
 from monitor.ingest.source import InputLog
-from monitor.operate.accounting import Accounting, Limits
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Found
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
-from monitor.release.barrier import InputTopic
+from monitor.public.clock import Clock
+from monitor.public.instants import SECOND
+from monitor.public.parameters import Scheme
+from monitor.release.input_topic import InputTopic
 from monitor.release.joining import Candidate, Joining
 from monitor.release.loop import ReleaseLoop
-from monitor.release.membership import Membership
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.parts import Parts, SharedNoise
+from monitor.release.period_check import Accounting, Limits
 from monitor.release.version import version
-from monitor.scheme import Scheme
 from monitor.signals import Signal
-from monitor.times import SECOND
+from monitor.tools.check.report import check
 from monitor.windows.facts import Question, Windows
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.times import DAY, SECOND
-from monitor.town import Place, Town, VisitBatch
+from monitor.public.instants import DAY, SECOND
+from monitor.tools.town import Place, Town, VisitBatch
 from simulators.files import REGISTRY_HEADER, VISITS_HEADER, line, writing
 
 Cells = NDArray[np.uint8]

@@ -12,8 +12,8 @@ import click
 from rich.console import Console
 
 from monitor.errors import EXIT_FAILED, DurationError, MonitorError, TimeError, UsageError
-from monitor.times import DAY, parse_duration, parse_instant, to_datetime
-from monitor.town import Town, places
+from monitor.public.instants import DAY, parse_duration, parse_instant, to_datetime
+from monitor.tools.town import Town, places
 from simulators.city import default_places, write_city, write_registry
 from simulators.convert import RFC3339, Columns, Conversion, Shape, read_locations
 from simulators.convert import write_registry as write_converted_registry

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TextIO
 
 from monitor.errors import MonitorError, TimeError, UsageError
-from monitor.times import SECOND, format_instant, parse_instant, to_datetime, to_instant
+from monitor.public.instants import SECOND, format_instant, parse_instant, to_datetime, to_instant
 from simulators.files import REGISTRY_HEADER, VISITS_HEADER, line, writing
 
 SHOWN_PROBLEMS: Final = 20

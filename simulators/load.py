@@ -14,19 +14,19 @@ from pydantic import SecretStr
 from redis import Redis
 from rich.console import Console
 
-from monitor.clock import Clock, SystemClock
+from monitor.brokers.topics import needs
 from monitor.config import Config, load_config, load_registry
 from monitor.config.servers import KafkaSettings, RedisSettings
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import InputLog
 from monitor.operate.metrics import FATES, PREFIX, Metrics
 from monitor.operate.preflight import look
 from monitor.operate.setup import Beginning, set_up
-from monitor.operate.topics import needs
+from monitor.public.clock import Clock, SystemClock
+from monitor.public.instants import DAY, HOUR, MINUTE, format_instant
 from monitor.service import Settings, redis_windows, settings_of
-from monitor.times import DAY, HOUR, MINUTE, format_instant
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.windows.facts import Windows
 from simulators.progress import progress
 

@@ -1,6 +1,6 @@
 """Algorithms 1 and 2 as the paper's experiments run them: exponential noise in binary floats, many iterations at once.
 
-For the figures alone. What may be published is `monitor.privacy.noisy_max` and `monitor.privacy.sparse_vector`.
+For the figures alone. What may be published is `monitor.onesided.noisy_max` and `monitor.onesided.sparse_vector`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SparseVector:
 
     The threshold is a whole number: the count at a rank from [k, 2k], plus the mean noise k/ε, cut.
 
-    "as printed": one exponential draw of mean k/ε, k answers (not k + 1, see `monitor.privacy.sparse_vector`).
+    "as printed": one exponential draw of mean k/ε, k answers (not k + 1, see `monitor.onesided.sparse_vector`).
     "as coded": adaptive. A first draw of mean 2k/ε; 0 or less above the threshold is "below"; far above is published at
     half the cost; in between a second draw of mean k/ε decides and is published. An answer far above is booked, and its
     mean noise subtracted, as of the cheap branch, whichever it came from. (The answers of the second draw cost 3/2 of

@@ -26,7 +26,7 @@ from monitor.errors import EmbeddedError
 _KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas so; Python 3.13 takes it back
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", _KAFKA_PYTHON, DeprecationWarning)
-    from monitor.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings, ValkeySettings
+    from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings, ValkeySettings
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
 _MISSING = "server missing: "

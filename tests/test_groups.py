@@ -8,9 +8,17 @@ from contextlib import closing
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka
-from monitor.groups import Committed, committed, input_group, is_of_service, known_groups, member_ids, release_group
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.groups import (
+    Committed,
+    committed,
+    input_group,
+    is_of_service,
+    known_groups,
+    member_ids,
+    release_group,
+)
+from monitor.tools.embedded import EmbeddedKafka
 
 OLD, NEW = "0123456789abcdef", "fedcba9876543210"
 

@@ -25,7 +25,7 @@ from monitor.config.scalars import (
     SlotLength,
 )
 from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings
-from monitor.times import SECOND
+from monitor.public.instants import SECOND
 
 
 class ServiceSettings(Settings):

@@ -21,7 +21,7 @@ from monitor.config.scalars import (
     expected,
 )
 from monitor.errors import TimeError
-from monitor.times import parse_instant
+from monitor.public.instants import parse_instant
 
 DAILY: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 

@@ -17,7 +17,7 @@ from monitor.config.scalars import MOST_SHARDS
 from monitor.config.servers import url_password
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
-from monitor.times import format_duration, format_instant, to_datetime
+from monitor.public.instants import format_duration, format_instant, to_datetime
 
 if TYPE_CHECKING:
     from monitor.config.model import ClockSettings, ServiceSettings, VisitsSettings

@@ -21,7 +21,15 @@ from monitor.config.key_strength import MAKE_A_KEY, STRONG_KEY, is_guessable
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import DurationError, EpsilonError, TimeError
 from monitor.privacy.epsilon import format_epsilon, parse_epsilon
-from monitor.times import MILLISECOND, SECOND, YEAR, format_duration, format_instant, parse_duration, parse_instant
+from monitor.public.instants import (
+    MILLISECOND,
+    SECOND,
+    YEAR,
+    format_duration,
+    format_instant,
+    parse_duration,
+    parse_instant,
+)
 
 LONGEST: Final = 100 * YEAR  # sums of a few durations and an instant then stay far inside int64
 MOST: Final = 10**12

@@ -20,7 +20,7 @@ from monitor.contracts.charges import EPSILON_PATTERN, Charges
 from monitor.contracts.visits import ID_BYTES
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, p_value
-from monitor.times import format_instant
+from monitor.public.instants import format_instant
 
 TYPE_PREFIX: Final = "org.location-monitor."
 OVER_TIME: Final = f"{TYPE_PREFIX}over_time"

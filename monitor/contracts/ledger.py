@@ -16,7 +16,7 @@ from monitor.contracts.charges import Charges
 from monitor.errors import EpsilonError, LedgerError, TimeError
 from monitor.privacy.epsilon import parse_recorded
 from monitor.privacy.over_time import Mark
-from monitor.times import parse_instant
+from monitor.public.instants import parse_instant
 
 
 class OwnerEntry(Struct, frozen=True):

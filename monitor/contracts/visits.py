@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError, from_json
 
 from monitor.errors import TimeError
-from monitor.times import format_instant, parse_instant
+from monitor.public.instants import format_instant, parse_instant
 
 ID_BYTES: Final = 256
 """The longest id, in bytes of UTF-8."""

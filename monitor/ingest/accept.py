@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.contracts.visits import Fault, Reason
-from monitor.designated import DesignatedTimes
 from monitor.ingest.columns import Columns, Refusal, refuse
-from monitor.scheme import Registry, Scheme
+from monitor.public.parameters import Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import HASH_BYTES
 from monitor.windows.packing import by_shard_and_stamp, grouped, pack_present, pack_seen

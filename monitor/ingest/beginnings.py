@@ -12,14 +12,14 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from monitor.clock import Clock
-from monitor.groups import Committed
+from monitor.brokers.groups import Committed
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import by_reason, unreadable
 from monitor.ingest.ports import DeadLetters, Letter, Observer
 from monitor.ingest.source import InputLog
-from monitor.scheme import Scheme
+from monitor.public.clock import Clock
+from monitor.public.parameters import Scheme
 from monitor.windows.facts import SINCE_EVER, Question, Windows
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kafka.errors import KafkaError
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.dead_letters import Origin, dead_letter
 from monitor.errors import UnreachableError
 from monitor.ingest.ports import Letter

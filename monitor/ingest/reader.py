@@ -15,7 +15,6 @@ from typing import Final
 
 import numpy as np
 
-from monitor.clock import Clock
 from monitor.errors import UnreachableError, WindowsError
 from monitor.failpoints import passing
 from monitor.ingest.accept import DEAD_LETTER, Accepted, Persons, accept
@@ -25,7 +24,8 @@ from monitor.ingest.decode import Columns, decode_records
 from monitor.ingest.ports import DeadLetters, Letter, Observer
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
-from monitor.scheme import Scheme
+from monitor.public.clock import Clock
+from monitor.public.parameters import Scheme
 from monitor.signals import Signal
 from monitor.windows.facts import Span, Windows
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from kafka import TopicPartition
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError, WindowsError
 from monitor.windows.facts import Windows
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.groups import Committed, committed
 from monitor.errors import UnreachableError
-from monitor.groups import Committed, committed
 from monitor.ingest.batches import Bounds, Record, Unreadable
 from monitor.ingest.fetching import Reading, read_leniently
 from monitor.ingest.stamps import first_run

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import TimeError
-from monitor.times import SECOND, parse_instant
+from monitor.public.instants import SECOND, parse_instant
 
 _HEAD: Final = len("2026-11-20T08:15:00")
 _PACKED: Final = np.dtype([("date", "<u8"), ("time", "<u8"), ("second", "<u4"), ("end", "u1")])

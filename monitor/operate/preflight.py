@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topics import FoundTopic, TopicNeeds, checked, risks
+from monitor.contracts.record_sizes import place_bytes
 from monitor.errors import LedgerError, TopicError
-from monitor.operate.account import Account
-from monitor.operate.topics import FoundTopic, TopicNeeds, checked, risks
 from monitor.privacy.over_time import OverTimeRule, extended, running
+from monitor.public.parameters import Scheme
 from monitor.release.ledger import first_offset, read_partition
+from monitor.release.period_account import Account
 from monitor.release.state import LedgerState, Terms
 from monitor.release.survey import Survey
-from monitor.scheme import Scheme
-from monitor.sizes import place_bytes
 
 log = logging.getLogger(__name__)
 

@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from monitor.clock import Clock
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.groups import known_groups
+from monitor.brokers.topics import TopicNeeds, checked, create, existing
 from monitor.contracts.alerts import ledger_record
 from monitor.errors import FailedError, LedgerError
 from monitor.failpoints import passing
-from monitor.groups import known_groups
 from monitor.operate.preflight import pinned, require_shards, surveyed
-from monitor.operate.topics import TopicNeeds, checked, create, existing
+from monitor.public.clock import Clock
+from monitor.public.instants import format_instant
+from monitor.public.parameters import Scheme
 from monitor.release.ledger import Record, Writer, first_offset
 from monitor.release.state import LedgerState
-from monitor.scheme import Scheme
-from monitor.times import format_instant
 from monitor.windows.facts import Question
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows

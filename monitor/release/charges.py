@@ -9,8 +9,8 @@ import msgspec
 
 from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
 from monitor.privacy.epsilon import format_epsilon
-from monitor.scheme import AtTimes, OverTime, Scheme, Timed
-from monitor.times import format_duration, format_instant
+from monitor.public.instants import format_duration, format_instant
+from monitor.public.parameters import AtTimes, OverTime, Scheme, Timed
 
 LARGEST: Final = 64 * 1024
 """The most bytes of charges that are told in full: an owner record fits the least that the topic must take."""

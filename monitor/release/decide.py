@@ -19,9 +19,9 @@ from monitor.privacy import at_times, hot_spots, over_time
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Scheme
 from monitor.release.ledger import Record
 from monitor.release.state import LedgerState
-from monitor.scheme import AtTimes, HotSpots, OverTime, Scheme
 from monitor.windows.facts import Question, Reading
 
 

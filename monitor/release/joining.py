@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.groups import member_ids
+from monitor.brokers.membership import Membership
 from monitor.errors import FailedError, UnreachableError, WindowsError
-from monitor.groups import member_ids
 from monitor.ingest.readiness import Readiness
-from monitor.release.membership import Membership
 from monitor.release.version import client_id, versions
 
 log = logging.getLogger(__name__)

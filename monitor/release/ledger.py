@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
 from monitor.failpoints import passing
 

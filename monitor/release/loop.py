@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from monitor.errors import MonitorError, UnreachableError
+from monitor.public.instants import format_instant
 from monitor.release.ledger import Record
 from monitor.release.owner import Owner
 from monitor.release.partition import PartitionRelease, shown_records
 from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
-from monitor.times import format_instant
 
 log = logging.getLogger(__name__)
 

@@ -6,16 +6,16 @@ import logging
 from dataclasses import replace
 from typing import Final, Protocol
 
-from monitor.clock import Clock
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.charges import Charges
 from monitor.failpoints import passing
 from monitor.privacy.noise import Noise
+from monitor.public.clock import Clock
+from monitor.public.parameters import Scheme, shard_of
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.ledger import Record, Writer, read_partition, require_ledger
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
 from monitor.release.state import LedgerState, Terms
-from monitor.scheme import Scheme, shard_of
 from monitor.windows.facts import Question
 
 log = logging.getLogger(__name__)

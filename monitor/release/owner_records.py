@@ -9,9 +9,9 @@ from monitor.contracts import alerts
 from monitor.contracts.charges import Charges
 from monitor.errors import LedgerError
 from monitor.failpoints import passing
+from monitor.public.parameters import Scheme
 from monitor.release.ledger import Record, Writer
 from monitor.release.state import Terms, later
-from monitor.scheme import Scheme
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from typing import Final
 
 from monitor.errors import FencedError, UnreachableError
 from monitor.failpoints import passing
+from monitor.public.instants import SECOND, format_instant
 from monitor.release.decide import Decision, Evidence
 from monitor.release.evidence import EvidenceReader
 from monitor.release.ledger import Record
 from monitor.release.owner import Owner
 from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
-from monitor.times import SECOND, format_instant
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.clock import Clock
 from monitor.privacy.noise import Noise
-from monitor.release.barrier import InputTopic
+from monitor.public.clock import Clock
+from monitor.public.parameters import Scheme
+from monitor.release.input_topic import InputTopic
 from monitor.release.owner import Owner
 from monitor.release.store_clock import StoreClock
-from monitor.scheme import Scheme
 from monitor.signals import Signal
 from monitor.windows.facts import Windows
 

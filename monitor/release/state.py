@@ -13,9 +13,9 @@ from monitor.contracts.charges import Charges
 from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, OwnerEntry, StartEntry, read_record
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark
+from monitor.public.instants import format_instant, parse_instant
+from monitor.public.slot_grid import Slots
 from monitor.release.ledger import Record
-from monitor.slots import Slots
-from monitor.times import format_instant, parse_instant
 
 _Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
 

@@ -6,11 +6,11 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
 from monitor.errors import MonitorError
+from monitor.public.parameters import Scheme
 from monitor.release.ledger import read_partitions
 from monitor.release.state import LedgerState, Spent, Terms
-from monitor.scheme import Scheme
 
 
 class Survey:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from monitor.errors import UnreachableError, WindowsError
-from monitor.scheme import Scheme
+from monitor.public.parameters import Scheme
 from monitor.windows.facts import Windows
 
 log = logging.getLogger(__name__)

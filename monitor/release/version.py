@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from monitor.scheme import AtTimes, OverTime, Scheme, Timed
+from monitor.public.parameters import AtTimes, OverTime, Scheme, Timed
 
 _DIGITS: Final = 16
 

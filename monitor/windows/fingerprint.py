@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from monitor.scheme import Scheme, Timed
+from monitor.public.parameters import Scheme, Timed
 
 FORMAT: Final = 2
 """The version of what the stores hold; raised when keys, members or scores change their meaning."""

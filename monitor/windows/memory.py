@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.clock import Clock
-from monitor.scheme import Scheme
+from monitor.public.clock import Clock
+from monitor.public.parameters import Scheme
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading, ShardFacts, Span
 from monitor.windows.members import count_members
 from monitor.windows.packing import PRESENT, SEEN

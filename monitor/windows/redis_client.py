@@ -29,8 +29,8 @@ from redis.exceptions import ConnectionError as LostError
 from redis.exceptions import TimeoutError as SlowError
 from redis.retry import Retry
 
+from monitor.brokers.tls import tls_reason
 from monitor.errors import FailedError, UnreachableError, WindowsError
-from monitor.tls import tls_reason
 
 Client = Redis | RedisCluster
 """A connection pool to one server, or to the nodes of a cluster."""

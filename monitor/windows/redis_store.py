@@ -20,8 +20,8 @@ import numpy as np
 from redis.cluster import RedisCluster
 
 from monitor.errors import EvictionError, WindowsError
-from monitor.scheme import Scheme
-from monitor.times import SECOND
+from monitor.public.instants import SECOND
+from monitor.public.parameters import Scheme
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading, ShardFacts, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
 from monitor.windows.members import count_members

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 
 from monitor.errors import SelectionError, UsageError
-from monitor.operate.progress import progress
+from monitor.tools.replay.progress import progress
 from simulators.experiments.datasets import CATALOGUES, PLACES, Catalogue, Place, missing
 from simulators.experiments.location_figures import (
     figure_1,

@@ -23,12 +23,12 @@ from rich.console import Console
 from monitor.config import load_config, load_registry
 from monitor.contracts.ledger import AtTimesEntry, read_record
 from monitor.errors import FailedError
-from monitor.operate.progress import progress
+from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.release.ledger import Record
-from monitor.replay.driver import Plan, plan, replay
-from monitor.replay.embedded import embedded_settings
 from monitor.service import Settings
-from monitor.times import HOUR, MINUTE, format_instant, parse_instant
+from monitor.tools.replay.driver import Plan, plan, replay
+from monitor.tools.replay.embedded import embedded_settings
+from monitor.tools.replay.progress import progress
 from simulators.continuous_noise import Places
 from simulators.experiments.data import Movements
 from simulators.experiments.datasets import PEOPLE_FLOW, Place

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from monitor.audit import Report, audit
+from monitor.tools.audit import Report, audit
 
 LINES = (
     "person_id,location_id,arrived_at,left_at,reported_at",

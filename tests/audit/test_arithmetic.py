@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.audit.counts import joined
-from monitor.audit.payments import Charges, most_paid
+from monitor.tools.audit.counts import joined
+from monitor.tools.audit.payments import Charges, most_paid
 
 INTERVALS = st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9), st.integers(1, 6)), max_size=12)
 

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-import monitor.audit
-from monitor.audit import AuditError, planted_in, render
+import monitor.tools.audit
 from monitor.cli import main
+from monitor.tools.audit import AuditError, planted_in, render
 
 Tiny = Any  # the fixture of conftest.py
 
@@ -34,12 +34,12 @@ def imports(path: Path) -> set[str]:
 
 
 def test_the_audit_imports_nothing_of_the_service() -> None:
-    folder = Path(monitor.audit.__file__).parent
+    folder = Path(monitor.tools.audit.__file__).parent
     files = sorted(folder.rglob("*.py"))
     assert files
     for path in files:
         for name in imports(path):
-            own = name == "monitor.audit" or name.startswith("monitor.audit.")
+            own = name == "monitor.tools.audit" or name.startswith("monitor.tools.audit.")
             root = name.partition(".")[0]
             assert own or root in sys.stdlib_module_names or root in ALLOWED, f"{path.name} imports {name}"
 

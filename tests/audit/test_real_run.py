@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from monitor.audit import audit, planted_in
 from monitor.cli import main
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.audit import audit, planted_in
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 
 PLACES = [f"place-{n}" for n in range(6)]
 START = datetime(2026, 3, 2, tzinfo=UTC)

@@ -17,13 +17,13 @@ import zstandard
 from click.testing import CliRunner
 from kafka import TopicPartition
 
-from monitor.audit.terms import read_terms
-from monitor.audit.text import AuditError
-from monitor.audit.topics import Topic, opened, read_output
+from monitor.brokers.connections import KafkaConnections
 from monitor.cli import main
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka
 from monitor.ingest.decode import decode_records
+from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.text import AuditError
+from monitor.tools.audit.topics import Topic, opened, read_output
+from monitor.tools.embedded import EmbeddedKafka
 from tests.fuzz.records import Maker, make_seeds
 from tests.ingest import crafted
 

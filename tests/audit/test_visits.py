@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.audit import AuditError, audit
-from monitor.audit.counts import counted
-from monitor.audit.terms import read_terms
-from monitor.audit.visits import read_visits
+from monitor.tools.audit import AuditError, audit
+from monitor.tools.audit.counts import counted
+from monitor.tools.audit.terms import read_terms
+from monitor.tools.audit.visits import read_visits
 
 Tiny = Any  # the fixture of conftest.py
 

@@ -16,14 +16,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from monitor.cli import load_settings, main
-from monitor.clock import SystemClock
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.errors import EXIT_USAGE
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Found
+from monitor.public.clock import SystemClock
 from monitor.run import check_clock, prepare
 from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.redis_store import RedisWindows
 from tests.check.configurations import TWISTS, Made, Maker
 

@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from monitor.check import (
+from monitor.brokers.connections import MAX_RECORD_BYTES
+from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
+from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
+from monitor.privacy.odds import false_alarm, over_updates
+from monitor.public.instants import DAY, HOUR
+from monitor.tools.check.report import (
     Report,
     charges,
     check,
@@ -20,12 +25,7 @@ from monitor.check import (
     period_slots,
     threshold_for,
 )
-from monitor.check_text import render
-from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
-from monitor.connections import MAX_RECORD_BYTES
-from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
-from monitor.privacy.odds import false_alarm, over_updates
-from monitor.times import DAY, HOUR
+from monitor.tools.check.text import render
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 PREFIX = "LOCATION_MONITOR__"

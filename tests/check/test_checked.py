@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.checked import load_checked
 from monitor.errors import ConfigError, OverspentError, Problem
+from monitor.tools.check.checked import load_checked
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 

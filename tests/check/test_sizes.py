@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from monitor.check import check
 from monitor.config import Config, Location, load_config, load_registry
 from monitor.contracts.alerts import OutputRecord, over_time_record
+from monitor.contracts.record_sizes import LARGEST_OF_ONE_PLACE, most_answers_a_record, place_bytes
 from monitor.errors import ConfigError, Problem
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
-from monitor.sizes import LARGEST_OF_ONE_PLACE, most_answers_a_record, place_bytes
+from monitor.tools.check.report import check
 
 EXAMPLE = Path(__file__).parents[2] / "config" / "city.yaml"
 

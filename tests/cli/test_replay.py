@@ -18,8 +18,8 @@ import redis
 import yaml
 from kafka import TopicPartition
 
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.brokers.connections import KafkaConnections
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 
 HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
 LAST_TICK = 12  # the last visits lie in slot 8 (cut or reported there), and the horizon is 4 slots

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from monitor.times import DAY
+from monitor.public.instants import DAY
 
 
 def test_any_scalar_may_come_from_the_environment(load: Any) -> None:

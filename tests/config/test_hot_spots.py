@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from monitor.check import check, most_designated_times
 from monitor.config import Location
 from monitor.config.monitors import HotSpotsMonitor
 from monitor.errors import OverspentError
-from monitor.times import DAY
+from monitor.public.instants import DAY
+from monitor.tools.check.report import check, most_designated_times
 
 
 def hot_spots(**changes: object) -> dict[str, Any]:

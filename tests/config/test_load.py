@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from monitor.config import AtTimesMonitor, Config, OverTimeMonitor, load_config
 from monitor.errors import EXIT_USAGE, ConfigError
-from monitor.times import DAY, HOUR, MINUTE, SECOND, parse_instant
+from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 
 
 def test_values_are_read_exactly_and_defaults_filled_in(load: Any, tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from monitor.check import check
-from monitor.compile import compile_scheme
 from monitor.config import Location
+from monitor.config.derive_parameters import compile_scheme
 from monitor.contracts.alerts import OutputRecord, at_times_record, hot_spots_record, over_time_record
 from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
 from monitor.errors import ConfigError, OverspentError
 from monitor.privacy.over_time import Mark, OverTimeAnswer
-from monitor.scheme import AtTimes, HotSpots, OverTime, Scheme
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Scheme
+from monitor.tools.check.report import check
 
 PLACES = tuple(Location(f"place-{number}") for number in range(4))
 LARGEST = 10**12

@@ -30,7 +30,7 @@ from monitor.contracts.ledger_records import LedgerRecord, OwnerRecord
 from monitor.contracts.schemas import alerts_schema
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
-from monitor.times import HOUR, parse_instant
+from monitor.public.instants import HOUR, parse_instant
 
 SCHEMA = Draft202012Validator(alerts_schema())
 AS_OF = parse_instant("2026-11-20T09:00:00Z")

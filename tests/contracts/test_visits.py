@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # i
 
 from monitor.contracts.schemas import visits_schema
 from monitor.contracts.visits import Fault, Reason, Visit, is_identifier, open_record, read_visit
-from monitor.times import parse_instant
+from monitor.public.instants import parse_instant
 
 GOOD = {"person_id": "p-17", "location_id": "駅", "arrived_at": "2026-11-20T08:15:00Z", "left_at": None}
 SCHEMA = Draft202012Validator(visits_schema())

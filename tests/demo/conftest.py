@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from monitor.compile import compile_scheme
 from monitor.config import load_config, load_registry
+from monitor.config.derive_parameters import compile_scheme
 from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_record
-from monitor.demo.examples import copied_to
-from monitor.demo.story import Story
 from monitor.operate.metrics import Metrics
 from monitor.privacy.over_time import Mark, step
+from monitor.public.parameters import Scheme
 from monitor.release.ledger import Record
-from monitor.scheme import Scheme
+from monitor.tools.demo.examples import copied_to
+from monitor.tools.demo.story import Story
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from monitor.demo.command import Length, Pace, run_demo
-from monitor.embedded import EmbeddedKafka
 from monitor.errors import EXIT_FAILED
+from monitor.tools.demo.command import Length, Pace, run_demo
+from monitor.tools.embedded import EmbeddedKafka
 
 _MAIN = "from monitor.cli import main; main()"
 

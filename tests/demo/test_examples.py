@@ -9,7 +9,7 @@ from pathlib import Path
 
 import monitor
 from monitor.config import load_config, load_registry
-from monitor.demo.examples import copied_to
+from monitor.tools.demo.examples import copied_to
 
 ROOT = Path(monitor.__file__).parents[1]
 
@@ -27,7 +27,7 @@ def test_an_installed_wheel_has_them_too(tmp_path: Path) -> None:
     folder.mkdir()
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from monitor.demo.examples import copied_to, Path"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from monitor.tools.demo.examples import copied_to, Path"
     code += "; import monitor; print(monitor.__file__); copied_to(Path(sys.argv[2]))"
     run = [sys.executable, "-W", "ignore", "-c", code, str(installed), str(folder)]
     told = subprocess.run(run, check=True, capture_output=True, text=True, cwd=tmp_path).stdout

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from monitor.demo.screen import Screen
-from monitor.demo.story import Intake, Story
 from monitor.operate.metrics import Metrics
 from monitor.release.ledger import Record
+from monitor.tools.demo.screen import Screen
+from monitor.tools.demo.story import Intake, Story
 
 Published = Callable[..., list[Record]]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from monitor.compile import compile_scheme
 from monitor.config import load_config, load_registry
-from monitor.demo.examples import copied_to
-from monitor.demo.visits import write_visits
-from monitor.replay.lines import Extent, read_lines
-from monitor.times import DAY
+from monitor.config.derive_parameters import compile_scheme
+from monitor.public.instants import DAY
+from monitor.tools.demo.examples import copied_to
+from monitor.tools.demo.visits import write_visits
+from monitor.tools.replay.lines import Extent, read_lines
 
 
 @pytest.mark.parametrize("seed", range(20, 26))

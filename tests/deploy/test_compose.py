@@ -19,7 +19,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.cli import main
 from monitor.config import load_config
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 
 Skip = Callable[[str, str], NoReturn]
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import redis
 
-from monitor.compile import compile_scheme
 from monitor.config import load_config, load_registry
-from monitor.embedded import EmbeddedValkey
+from monitor.config.derive_parameters import compile_scheme
 from monitor.errors import UnreachableError, WindowsError
-from monitor.scheme import Scheme
+from monitor.public.parameters import Scheme
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Span
 from monitor.windows.packing import shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client

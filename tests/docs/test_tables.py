@@ -14,16 +14,16 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from monitor.compile import compile_scheme
+from monitor.brokers.topics import LEAST_MESSAGE_BYTES, needs
 from monitor.config import load_config, load_registry
+from monitor.config.derive_parameters import compile_scheme
 from monitor.config.environment import PREFIX as VARIABLES
 from monitor.config.environment import SECRETS
 from monitor.config.model import Config
 from monitor.config.monitors import KINDS
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.operate.metrics import FATES, PREFIX, Metrics
-from monitor.operate.topics import LEAST_MESSAGE_BYTES, needs
-from monitor.times import DAY, format_duration
+from monitor.public.instants import DAY, format_duration
 
 _KEY_SECTIONS = ("service", "clock", "locations and visits", "privacy", "kafka", "redis", "metrics")
 

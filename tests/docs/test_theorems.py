@@ -74,7 +74,7 @@ def test_every_module_function_and_class_that_the_page_names_exists(named: dict[
 
 def test_a_name_that_leads_nowhere_would_be_noticed() -> None:
     with pytest.raises(AttributeError):
-        found("monitor.privacy.noisy_max.no_such_thing")
+        found("monitor.onesided.noisy_max.no_such_thing")
     with pytest.raises(AttributeError):
         found("monitor.privacy.no_such_module.select")
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
-from monitor.embedded.ports import ReservedPort
 from monitor.errors import EmbeddedError
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded.ports import ReservedPort
 
 _TELL = """
 def tell(*servers):
@@ -25,7 +25,7 @@ def tell(*servers):
     processes = guards + [server.pid for server in servers]
     print(json.dumps({"processes": processes, "folders": [str(server.folder) for server in servers]}), flush=True)
 """
-_IMPORTS = "import json, os, signal, sys\nfrom monitor.embedded import *\n" + _TELL
+_IMPORTS = "import json, os, signal, sys\nfrom monitor.tools.embedded import *\n" + _TELL
 _BOTH = _IMPORTS + "with start_servers(lambda line: None) as both: tell(both.kafka, both.valkey); input()"
 _VALKEY = _IMPORTS + "with EmbeddedValkey() as server:\n    tell(server)\n    "
 

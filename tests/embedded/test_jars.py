@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.embedded import jars
 from monitor.errors import EmbeddedError
+from monitor.tools.embedded import jars
 
 
 class _Quiet(SimpleHTTPRequestHandler):

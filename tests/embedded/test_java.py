@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.embedded.java import find_java
 from monitor.errors import EmbeddedError
+from monitor.tools.embedded.java import find_java
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from monitor.embedded import EmbeddedKafka, KafkaSettings
 from monitor.errors import EmbeddedError
+from monitor.tools.embedded import EmbeddedKafka, KafkaSettings
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ClusterCrossSlotError
 from redis.retry import Retry
 
-from monitor.embedded import EmbeddedValkey, ValkeySettings
 from monitor.errors import EmbeddedError
+from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 
 
 @contextmanager

@@ -25,10 +25,10 @@ from typing import Final
 import click
 
 from monitor.cli import load_settings
-from monitor.clock import SystemClock
 from monitor.errors import MonitorError
 from monitor.failpoints import arm
 from monitor.operate.logs import set_up_logging
+from monitor.public.clock import SystemClock
 from monitor.run import run, stopped_by_signals
 
 POLL_SECONDS: Final = 0.01

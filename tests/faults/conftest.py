@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from tests.faults.oracles import Verdict, settle
 from tests.faults.processes import Instance
 from tests.faults.town import Shape, Subscriber, Town

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.audit.text import instant
+from monitor.tools.audit.text import instant
 from tests.faults.recount import Accepted, Recount
 
 CERTAIN: Final = Fraction(30)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import redis
 
-from monitor.audit.terms import Terms, read_terms
+from monitor.tools.audit.terms import Terms, read_terms
 from monitor.windows.fingerprint import fingerprint as stored_under
 from tests.faults.reading import header, read_topic
 from tests.faults.recount import Fates, LastSeen, Letter, Present, Recount

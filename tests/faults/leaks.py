@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from monitor.audit import planted_in
+from monitor.tools.audit import planted_in
 from tests.faults.facts import client_of
 from tests.faults.reading import read_topic
 from tests.faults.town import Town

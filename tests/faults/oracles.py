@@ -1,4 +1,4 @@
-"""What must hold after any fault: the recount of `monitor.audit`, which shares no code with the service, and more.
+"""What must hold after any fault: the audit of `monitor.tools.audit`, which shares no code with the service, and more.
 
 - one set of bytes per ce_id, also among records of aborted transactions; all that was seen is audited, and stands
   committed at the end; answers lie in the partition of their shard, of the Q that the ledger's first record names
@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from monitor.audit import Report, audit
-from monitor.audit.terms import read_terms
-from monitor.times import format_instant
+from monitor.public.instants import format_instant
+from monitor.tools.audit import Report, audit
+from monitor.tools.audit.terms import read_terms
 from tests.faults.exact import Counts, inexact
 from tests.faults.facts import Compared, compare
 from tests.faults.leaks import leaks

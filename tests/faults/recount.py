@@ -1,6 +1,6 @@
 """What must become of each visit, worked out anew from the records of the input topic (interface, sections 1 and 4).
 
-It shares no code with the service: `monitor.audit` reads the configuration, and the rest is said here once more.
+It shares no code with the service: `monitor.tools.audit` reads the configuration, and the rest is said here once more.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from monitor.audit.terms import Terms
-from monitor.audit.text import instant, is_id
+from monitor.tools.audit.terms import Terms
+from monitor.tools.audit.text import instant, is_id
 
 WHOLE: Final = "-"
 HASH_BYTES: Final = 16

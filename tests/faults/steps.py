@@ -16,10 +16,10 @@ import redis
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.errors import EXIT_REFUSED, MonitorError
 from monitor.failpoints import PLACES
-from monitor.times import HOUR
+from monitor.public.instants import HOUR
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import Scene
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until

@@ -15,11 +15,11 @@ import lz4.frame
 import pytest
 import zstandard
 
-from monitor.clock import SystemClock
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.public.clock import SystemClock
+from monitor.public.instants import SECOND, format_instant
 from monitor.run import prepare
 from monitor.service import redis_windows
-from monitor.times import SECOND, format_instant
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import Question, Windows
 from tests.faults.processes import Instance, until
 from tests.faults.town import Shape, Subscriber, Town

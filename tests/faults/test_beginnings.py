@@ -15,15 +15,15 @@ import pytest
 import redis
 from kafka import TopicPartition
 
-from monitor.clock import SystemClock
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.brokers.topics import needs
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.failpoints import PLACES
 from monitor.operate.preflight import look, survey
 from monitor.operate.setup import Made
-from monitor.operate.topics import needs
+from monitor.public.clock import SystemClock
 from monitor.release.ledger import Writer, read_partition
 from monitor.service import redis_windows
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
 from tests.faults.steps import RUN_PLACES

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 from kafka.errors import KafkaError
 
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings
-from monitor.embedded.kafka import Quorum
 from monitor.errors import UnreachableError
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings
+from monitor.tools.embedded.kafka import Quorum
 from tests.faults.conftest import MakeScene
 from tests.faults.processes import until
 from tests.faults.town import Shape, Town

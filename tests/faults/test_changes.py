@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.errors import EXIT_REFUSED
-from monitor.times import SECOND, parse_instant
+from monitor.public.instants import SECOND, parse_instant
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
 from tests.faults.town import PLACES, Shape

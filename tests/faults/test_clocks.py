@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
-from monitor.times import HOUR, SECOND, parse_instant
+from monitor.public.instants import HOUR, SECOND, parse_instant
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import address_of
 from tests.faults.oracles import judge
@@ -133,7 +133,7 @@ class ProxiedKafka(EmbeddedKafka):
     """A broker that names the proxy's address as its own, so that it is up once it describes its cluster at all."""
 
     def _is_in_its_cluster(self) -> bool:
-        import monitor.embedded.kafka as module  # noqa: PLC0415  # for what it does with addresses
+        import monitor.tools.embedded.kafka as module  # noqa: PLC0415  # for what it does with addresses
 
         def own(broker: Mapping[str, object]) -> str:
             return self.bootstrap_servers if broker else ""

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.oracles import judge
 from tests.faults.processes import Instance, until

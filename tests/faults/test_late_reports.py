@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from monitor.audit.terms import read_terms
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
-from monitor.times import MILLISECOND
+from monitor.public.instants import MILLISECOND
+from monitor.tools.audit.terms import read_terms
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.exact import Counts, inexact
 from tests.faults.processes import until

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.audit.terms import Terms, read_terms
+from monitor.tools.audit.terms import Terms, read_terms
 from tests.faults.bad_records import KINDS, bad_records
 from tests.faults.facts import Compared, Shard, shown_early, unpack, wrong_letters, wrong_moments, wrong_windows
 from tests.faults.oracles import misplaced, write_alerts
@@ -46,7 +46,7 @@ def record(value: bytes | None, offset: int = 0) -> Any:
 
 def visit(arrived: float, left: float, location: str = "edge-0") -> bytes:
     """A visit, its times in seconds from now."""
-    from monitor.audit.text import utc  # noqa: PLC0415  # the audit's way to write times
+    from monitor.tools.audit.text import utc  # noqa: PLC0415  # the audit's way to write times
 
     times = {"arrived_at": utc(NOW * 1_000 + int(arrived * SECOND)), "left_at": utc(NOW * 1_000 + int(left * SECOND))}
     return json.dumps({"person_id": "p", "location_id": location, **times}).encode()

@@ -9,11 +9,11 @@ from contextlib import closing, contextmanager
 import pytest
 import redis
 
-from monitor.clock import SystemClock
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.brokers.topics import needs
 from monitor.operate.preflight import look
-from monitor.operate.topics import needs
+from monitor.public.clock import SystemClock
 from monitor.service import redis_windows
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import Forwarder, address_of
 from tests.faults.oracles import judge

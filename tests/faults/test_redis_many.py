@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 import redis
 
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from tests.faults.conftest import MakeScene
 from tests.faults.forwarder import Forwarder, address_of
 from tests.faults.processes import Instance, until

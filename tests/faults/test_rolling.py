@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
-from monitor.groups import known_groups
+from monitor.brokers.groups import known_groups
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import Instance, until
 from tests.faults.reading import read_topic

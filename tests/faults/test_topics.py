@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.audit import audit
-from monitor.audit.terms import read_terms
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.operate.setup import Beginning
-from monitor.times import SECOND, parse_instant
+from monitor.public.instants import SECOND, parse_instant
+from monitor.tools.audit import audit
+from monitor.tools.audit.terms import read_terms
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.facts import Shard, owners_fingerprint, stored
 from tests.faults.oracles import write_alerts, write_visits
@@ -100,7 +100,7 @@ def test_a_lost_ledger_is_refused_until_someone_says_so_and_pauses_hold_over_two
     edges      s n p s s s   .            p p p p           p p           p p s
     moments    c c c c c c   .            u u u u   of times before lost_at, for good
     """
-    monkeypatch.setattr("monitor.audit.findings.LISTED", 1_000_000)  # none may hide behind those that are excused
+    monkeypatch.setattr("monitor.tools.audit.findings.LISTED", 1_000_000)  # none may hide behind those that are excused
     scene = make_scene(kafka.bootstrap_servers, store.url, long_asked())
     town = scene.town
     first = scene.start()

@@ -23,14 +23,14 @@ import yaml
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from monitor.check import check
-from monitor.clock import SystemClock
+from monitor.brokers.topics import needs
 from monitor.config import load_config, load_registry
 from monitor.errors import MonitorError
 from monitor.operate.setup import Beginning, Made, set_up
-from monitor.operate.topics import needs
+from monitor.public.clock import SystemClock
+from monitor.public.instants import MINUTE, SECOND, format_instant
 from monitor.service import Settings, settings_of
-from monitor.times import MINUTE, SECOND, format_instant
+from monitor.tools.check.report import check
 from tests.faults.processes import Instance, until
 from tests.faults.reading import plain_consumer
 from tests.faults.traffic import Traffic

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from kafka.errors import KafkaError
 
-from monitor.connections import KafkaConnections
-from monitor.times import MILLISECOND, SECOND, format_instant
+from monitor.brokers.connections import KafkaConnections
+from monitor.public.instants import MILLISECOND, SECOND, format_instant
 from tests.faults.bad_records import bad_records
 
 TURN_SECONDS: Final = 0.05

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from monitor.audit import audit
-from monitor.audit.findings import BUDGET
-from monitor.audit.terms import Terms, read_terms
-from monitor.audit.text import instant
-from monitor.check import check
 from monitor.config import load_registry
+from monitor.tools.audit import audit
+from monitor.tools.audit.findings import BUDGET
+from monitor.tools.audit.terms import Terms, read_terms
+from monitor.tools.audit.text import instant
+from monitor.tools.check.report import check
 from monitor.windows.fingerprint import published_fingerprint
 from tests.faults.conftest import Scene
 from tests.faults.leaks import leaks

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from monitor.audit.topics import visits_in
+from monitor.tools.audit.topics import visits_in
 
 WATCHED: Final = ("inn", "bath", "駅")
 SLOT: Final = 10

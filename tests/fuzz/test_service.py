@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from kafka import TopicPartition
 
-from monitor.audit import audit_topics
-from monitor.clock import SteppedClock
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
 from monitor.operate.metrics import PREFIX
-from monitor.replay.driver import Replay, prepare_empty
+from monitor.public.clock import SteppedClock
 from monitor.service import Settings
+from monitor.tools.audit import audit_topics
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.windows.facts import Question
 from tests.fuzz.records import SLOT, WATCHED, Made, Maker, Seeds
 from tests.windows.packed import seen_in

@@ -12,7 +12,7 @@ import crc32c
 from kafka import TopicPartition
 from kafka.protocol.producer import ProduceRequest
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 _NOT_YET: Final = (3, 6)  # a topic that was just made, and whose leader doesn't know it yet

@@ -14,8 +14,8 @@ import pytest
 from monitor.contracts.visits import Reason
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
-from monitor.scheme import Scheme
-from monitor.times import DAY, HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.parameters import Scheme
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import PersonHasher
 from tests.windows.packed import Present, Seen, present_in, seen_in

@@ -20,13 +20,13 @@ from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka
+from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.ingest.batches import LOG_END, Bounds, Record, Unreadable, read_batch
 from monitor.ingest.decompress import NAMES
 from monitor.ingest.fetching import POLL_BYTES, TRIES, Reading, _Records
 from monitor.ingest.source import Fetched, InputLog
+from monitor.tools.embedded import EmbeddedKafka
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, LZ4, NONE, SNAPPY, ZSTD
 

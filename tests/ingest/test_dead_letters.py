@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.visits import Fault, Reason
-from monitor.embedded import EmbeddedKafka
 from monitor.errors import UnreachableError
 from monitor.ingest.columns import Refusal
 from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetterTopic
 from monitor.ingest.ports import Letter
+from monitor.tools.embedded import EmbeddedKafka
 
 LIMIT = 65_536
 
@@ -112,7 +112,7 @@ def test_a_refused_letter_is_an_error_and_the_writer_is_of_use_again_once_the_to
 def test_without_the_topic_nothing_is_claimed(
     connections: KafkaConnections, topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("monitor.connections.REQUEST_TIMEOUT_MS", 500)
+    monkeypatch.setattr("monitor.brokers.connections.REQUEST_TIMEOUT_MS", 500)
     with (
         closing(DeadLetterTopic(connections, topic("none"), "visits", LIMIT)) as writer,
         pytest.raises(UnreachableError),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.contracts.visits import Reason
 from monitor.ingest.decode import LONGEST_STAY, decode, decode_records
-from monitor.times import MINUTE, parse_instant
+from monitor.public.instants import MINUTE, parse_instant
 
 STAY = 15 * MINUTE
 GOOD = {

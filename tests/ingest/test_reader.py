@@ -21,16 +21,16 @@ import redis
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import LogTruncationError
 
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.ports import DeadLetters, Letter
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
-from monitor.scheme import Scheme
-from monitor.times import HOUR, MINUTE, format_instant
+from monitor.public.instants import HOUR, MINUTE, format_instant
+from monitor.public.parameters import Scheme
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import SINCE_EVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
@@ -539,7 +539,7 @@ def test_a_log_that_was_cut_below_what_was_read_makes_counts_whole_only_later(
 def test_a_partition_that_is_added_is_read_from_its_first_record(
     world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("monitor.connections.METADATA_MAX_AGE_MS", 300)
+    monkeypatch.setattr("monitor.brokers.connections.METADATA_MAX_AGE_MS", 300)
     world.create()
     world.put(persons(2, "a"))
     reader = world.reader()

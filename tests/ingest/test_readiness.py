@@ -7,12 +7,12 @@ from contextlib import closing
 
 import pytest
 
-from monitor.clock import SystemClock
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka
+from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.ingest.readiness import Readiness
-from monitor.scheme import Scheme
+from monitor.public.clock import SystemClock
+from monitor.public.parameters import Scheme
+from monitor.tools.embedded import EmbeddedKafka
 from monitor.windows.memory import MemoryWindows
 
 

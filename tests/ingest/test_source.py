@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 import pytest
 
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka
+from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.ingest.columns import Value
 from monitor.ingest.source import Fetched, InputLog
+from monitor.tools.embedded import EmbeddedKafka
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 """All that Kafka knows."""
@@ -75,7 +75,7 @@ def test_a_member_that_polls_briefly_is_assigned_its_partitions_all_the_same(
 def test_partitions_that_are_added_are_assigned_to_a_member_that_polls_briefly(
     connections: KafkaConnections, topic: Callable[[str], str], eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("monitor.connections.METADATA_MAX_AGE_MS", 200)
+    monkeypatch.setattr("monitor.brokers.connections.METADATA_MAX_AGE_MS", 200)
     name = topic("added")
     with closing(connections.admin()) as admin:
         made = {"num_partitions": 1, "replication_factor": 1, "configs": {}}

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka
+from monitor.brokers.connections import KafkaConnections
 from monitor.ingest.source import InputLog
 from monitor.ingest.stamps import first_run
+from monitor.tools.embedded import EmbeddedKafka
 
 TYPE = "message.timestamp.type"
 

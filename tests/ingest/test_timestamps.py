@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from monitor.errors import TimeError
 from monitor.ingest.timestamps import _known_tail, parse_instants
-from monitor.times import format_instant, parse_instant
+from monitor.public.instants import format_instant, parse_instant
 
 FORMS = [
     "2026-11-20T08:15:00Z",

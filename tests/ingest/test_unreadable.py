@@ -18,7 +18,6 @@ import snappy
 import zstandard
 
 from monitor.contracts.dead_letters import DeadLetterHeaders
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.errors import UnreachableError
 from monitor.ingest.accept import accept
 from monitor.ingest.batches import LOG_END, Unreadable
@@ -26,7 +25,8 @@ from monitor.ingest.columns import SINGLE
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.decode import decode_records
 from monitor.ingest.reader import Reader
-from monitor.scheme import Scheme
+from monitor.public.parameters import Scheme
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import SINCE_EVER
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys

@@ -134,4 +134,4 @@ def test_without_a_mutant_all_of_these_tests_pass(run: Run) -> None:
 def test_a_patch_that_no_longer_applies_is_told(copy: Path) -> None:
     """Never passed over: a mutant that isn't there is a test that catches nothing."""
     with pytest.raises(AssertionError, match="no longer applies"):
-        apply([Hunk("monitor/slots.py", "what was there before\n", "")], copy)
+        apply([Hunk("monitor/public/slot_grid.py", "what was there before\n", "")], copy)

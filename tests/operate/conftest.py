@@ -12,16 +12,16 @@ import pytest
 from kafka import OffsetSpec, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topics import TopicNeeds, describe, needs
 from monitor.config.servers import KafkaSettings
-from monitor.connections import KafkaConnections
-from monitor.designated import DesignatedTimes
-from monitor.embedded import EmbeddedKafka
 from monitor.operate.setup import Beginning, Made, set_up
-from monitor.operate.topics import TopicNeeds, describe, needs
 from monitor.privacy.over_time import OverTimeRule
-from monitor.scheme import AtTimes, OverTime, Registry, Scheme
-from monitor.slots import Slots
-from monitor.times import DAY, HOUR, SECOND, parse_instant
+from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
+from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
+from monitor.public.slot_grid import Slots
+from monitor.tools.embedded import EmbeddedKafka
 
 
 @pytest.fixture(scope="session")

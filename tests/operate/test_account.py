@@ -13,14 +13,14 @@ import msgspec
 import pytest
 
 from monitor.contracts.charges import Charges
-from monitor.designated import DesignatedTimes
-from monitor.operate.account import Account
 from monitor.privacy.over_time import Mark
 from monitor.privacy.payments import at_times_payment, over_time_payment
+from monitor.public.instants import HOUR
+from monitor.public.parameters import OverTime, Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
 from monitor.release.charges import LARGEST, charges_of
+from monitor.release.period_account import Account
 from monitor.release.state import LedgerState, Spent
-from monitor.scheme import OverTime, Registry, Scheme
-from monitor.times import HOUR
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 

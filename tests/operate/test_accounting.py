@@ -15,22 +15,22 @@ from typing import Any
 
 import pytest
 
-from monitor.clock import SteppedClock
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topics import describe, needs
 from monitor.config.servers import KafkaSettings
-from monitor.connections import KafkaConnections
 from monitor.errors import FencedError, LedgerError, MonitorError, PeriodError, UnreachableError
-from monitor.operate.accounting import ATTEMPTS, Accounting, Limits
 from monitor.operate.setup import Beginning, set_up
-from monitor.operate.topics import describe, needs
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import over_time_payment
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import DAY
+from monitor.public.parameters import OverTime, Registry, Scheme, shard_of
 from monitor.release.decide import Evidence
 from monitor.release.ledger import Record, Writer
 from monitor.release.owner import LedgerPlace, Owner
+from monitor.release.period_check import ATTEMPTS, Accounting, Limits
 from monitor.release.survey import Survey
-from monitor.scheme import OverTime, Registry, Scheme, shard_of
-from monitor.times import DAY
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)

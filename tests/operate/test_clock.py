@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from monitor.clock import SteppedClock
 from monitor.errors import EXIT_FAILED, ClockError
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import MILLISECOND, SECOND, parse_instant
+from monitor.public.parameters import Scheme
 from monitor.run import check_clock
-from monitor.scheme import Scheme
-from monitor.times import MILLISECOND, SECOND, parse_instant
 from monitor.windows.memory import MemoryWindows
 
 NOW = parse_instant("2026-11-20T12:00:00Z")

@@ -11,23 +11,23 @@ from typing import Any
 import pytest
 import redis
 
-from monitor.clock import SteppedClock
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topics import describe, needs
 from monitor.config.servers import KafkaSettings
-from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import at_times_record, hot_spots_record, ledger_record
-from monitor.embedded import EmbeddedValkey
+from monitor.contracts.record_sizes import place_bytes
 from monitor.errors import EvictionError, LedgerError, PeriodError, TopicError
 from monitor.operate.preflight import Found, check_marks, look, require_room
 from monitor.operate.setup import Beginning
-from monitor.operate.topics import describe, needs
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import Mark
+from monitor.public.clock import SteppedClock
+from monitor.public.parameters import OverTime, Registry, Scheme
 from monitor.release.decide import Evidence
 from monitor.release.ledger import Record, Writer
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, Terms
-from monitor.scheme import OverTime, Registry, Scheme
-from monitor.sizes import place_bytes
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 
-from monitor.clock import SteppedClock, SystemClock
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topics import describe, needs
 from monitor.config.servers import KafkaSettings
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedValkey
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.operate.preflight import survey
 from monitor.operate.setup import Beginning, Made, loss_dated, redis_time
-from monitor.operate.topics import describe, needs
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
+from monitor.public.clock import SteppedClock, SystemClock
+from monitor.public.instants import HOUR, SECOND, format_instant
+from monitor.public.parameters import Registry, Scheme
 from monitor.release.decide import Evidence
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import Terms
-from monitor.scheme import Registry, Scheme
-from monitor.times import HOUR, SECOND, format_instant
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 

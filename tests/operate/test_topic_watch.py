@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaConnectionError
 
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topic_watch import TopicWatch
+from monitor.brokers.topics import TopicNeeds, create, needs
 from monitor.config.servers import KafkaSettings
-from monitor.connections import KafkaConnections
 from monitor.errors import TopicError
-from monitor.operate.topic_watch import TopicWatch
-from monitor.operate.topics import TopicNeeds, create, needs
-from monitor.scheme import Scheme
+from monitor.public.parameters import Scheme
 
 
 class Monotonic:

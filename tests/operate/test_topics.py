@@ -11,14 +11,14 @@ from uuid import UUID
 
 import pytest
 
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topics import FoundTopic, TopicNeeds, checked, create, describe, needs, risks
 from monitor.config.servers import KafkaSettings
-from monitor.connections import KafkaConnections
 from monitor.contracts.alerts import at_times_record, hot_spots_record
-from monitor.designated import DesignatedTimes
 from monitor.errors import TopicError
-from monitor.operate.topics import FoundTopic, TopicNeeds, checked, create, describe, needs, risks
-from monitor.scheme import HotSpots, Registry, Scheme
-from monitor.times import DAY, HOUR, MILLISECOND
+from monitor.public.instants import DAY, HOUR, MILLISECOND
+from monitor.public.parameters import HotSpots, Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
 
 
 def created(wanted: TopicNeeds) -> dict[str, str]:

@@ -18,19 +18,19 @@ from click.testing import CliRunner, Result
 from monitor.cli import main
 from monitor.config import load_config
 from monitor.errors import EXIT_DONE, EXIT_USAGE, ContradictionError, UsageError
-from monitor.planner.command import find
-from monitor.planner.conflict import colliding, nearest
-from monitor.planner.curves import curves
-from monitor.planner.designs import OverTime
-from monitor.planner.nearby import PRESENT, choices
-from monitor.planner.outcomes import Plan
-from monitor.planner.request import Words, designs_of, targets_of
-from monitor.planner.silence import silent_share
-from monitor.planner.solve import GRID, plans, ranked, solve
-from monitor.planner.svg import svg
-from monitor.planner.targets import Alarm, FalseAlarms, FixedEpsilon, FixedThreshold, Pays, Targets
-from monitor.planner.terminal import picture
-from monitor.times import DAY, HOUR, YEAR
+from monitor.public.instants import DAY, HOUR, YEAR
+from monitor.tools.planner.command import find
+from monitor.tools.planner.conflict import colliding, nearest
+from monitor.tools.planner.curves import curves
+from monitor.tools.planner.designs import OverTime
+from monitor.tools.planner.nearby import PRESENT, choices
+from monitor.tools.planner.outcomes import Plan
+from monitor.tools.planner.request import Words, designs_of, targets_of
+from monitor.tools.planner.silence import silent_share
+from monitor.tools.planner.solve import GRID, plans, ranked, solve
+from monitor.tools.planner.svg import svg
+from monitor.tools.planner.targets import Alarm, FalseAlarms, FixedEpsilon, FixedThreshold, Pays, Targets
+from monitor.tools.planner.terminal import picture
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 
 from monitor.errors import BudgetError, EpsilonError, MixedPoliciesError, PrivacyError, UnknownEventError
-from monitor.privacy.composition import Accountant, Event, Parallel, PostProcessed, Released, Repeated, Sequential
-from monitor.privacy.policies import VISITED, Policy, RecordPolicy
+from monitor.onesided.composition import Accountant, Event, Parallel, PostProcessed, Released, Repeated, Sequential
+from monitor.onesided.policies import VISITED, Policy, RecordPolicy
 
 PLACES = RecordPolicy.uniform(VISITED, 2)
 THIRD = Released(PLACES, Fraction(1, 3))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from monitor.errors import EpsilonError, ExactnessError, PrivacyError
-from monitor.privacy.estimates import interval, margin, noise_mean, noise_variance, unbiased
-from monitor.privacy.mechanisms import AsymmetricGeometric, Monotone
+from monitor.onesided.estimates import interval, margin, noise_mean, noise_variance, unbiased
+from monitor.onesided.mechanisms import AsymmetricGeometric, Monotone
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 
 

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.errors import CountsError, EpsilonError, ExactnessError, PrivacyError
-from monitor.privacy.mechanisms import (
+from monitor.onesided.mechanisms import (
     AsymmetricGeometric,
     AsymmetricLaplace,
     Monotone,

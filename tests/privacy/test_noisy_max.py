@@ -14,9 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.errors import CountsError, EpsilonError, ExactnessError, SelectionError
+from monitor.onesided.noisy_max import NoisyMaxRule, select
 from monitor.privacy import hot_spots
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.privacy.noisy_max import NoisyMaxRule, select
 
 ONE = Fraction(1)
 Counts = tuple[int, ...]

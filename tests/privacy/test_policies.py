@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from monitor.errors import PolicyError
-from monitor.privacy.policies import (
+from monitor.onesided.policies import (
     VISITED,
     Dataset,
     Policy,

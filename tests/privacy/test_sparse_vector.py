@@ -13,13 +13,13 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.errors import BudgetError, CountsError, EpsilonError, ExactnessError, SelectionError
+from monitor.onesided.mechanisms import Monotone
+from monitor.onesided.sparse_vector import SparseVectorRule, answer_all, step
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.at_times import step as at_times_step
-from monitor.privacy.mechanisms import Monotone
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.privacy.over_time import step as over_time_step
-from monitor.privacy.sparse_vector import SparseVectorRule, answer_all, step
 
 Law = Mapping[Hashable, tuple[Fraction, Any]]
 Mechanism = Callable[[Any, int, Any], Law]

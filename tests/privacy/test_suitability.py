@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from monitor.errors import UnsuitableError
-from monitor.privacy.policies import VISITED, Policy, RecordPolicy, Sensitivity, sum_sensitivity
-from monitor.privacy.suitability import Mechanism, applicable, require
+from monitor.onesided.policies import VISITED, Policy, RecordPolicy, Sensitivity, sum_sensitivity
+from monitor.onesided.suitability import Mechanism, applicable, require
 
 
 def test_counts_of_visitors_allow_all_that_adds_noise() -> None:

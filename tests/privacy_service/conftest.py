@@ -24,18 +24,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.clock import SteppedClock
-from monitor.designated import DesignatedTimes
 from monitor.ingest.ports import Letter
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.privacy.over_time import Mark, OverTimeRule
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
+from monitor.public.slot_grid import Slots
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import Record
 from monitor.release.state import LedgerState
-from monitor.scheme import AtTimes, HotSpots, OverTime, Registry, Scheme
-from monitor.slots import Slots
-from monitor.times import HOUR, MINUTE, SECOND, format_instant, parse_instant
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.memory import MemoryWindows

@@ -22,13 +22,13 @@ from typing import Any, Final, cast
 
 from monitor.ingest.reader import Reader, _Batch
 from monitor.ingest.source import Fetched
+from monitor.public.instants import MINUTE
 from monitor.release.decide import Decider
 from monitor.release.evidence import EvidenceReader
 from monitor.release.partition import PartitionRelease
 from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
-from monitor.times import MINUTE
 from monitor.windows.facts import Question, Reading, Span, Windows
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.memory import MemoryWindows, _Shard

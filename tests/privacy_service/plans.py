@@ -10,11 +10,11 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Final, NamedTuple
 
-from monitor.designated import DesignatedTimes
 from monitor.privacy.over_time import OverTimeRule
-from monitor.scheme import AtTimes, HotSpots, OverTime, Registry, Scheme
-from monitor.slots import Slots
-from monitor.times import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
+from monitor.public.slot_grid import Slots
 
 ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 PLACES: Final = ("inn", "mill", "farm")  # of two shards, inn is in the one, mill and farm are in the other

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from monitor.clock import SteppedClock
 from monitor.ingest.ports import Letter
 from monitor.ingest.reader import _Batch
 from monitor.ingest.source import Fetched
-from monitor.times import HOUR, MINUTE
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import HOUR, MINUTE
 from tests.privacy_service.plans import ORIGIN, Plan, log_end, value_of
 
 

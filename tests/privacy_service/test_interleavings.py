@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import redis
 
-from monitor.embedded import EmbeddedValkey
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 from tests.privacy_service.interleavings import Explored, World, explore

@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.clock import SteppedClock
 from monitor.ingest.reader import Reader
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import HOUR, SECOND
+from monitor.public.parameters import Scheme
 from monitor.release.evidence import EvidenceReader
 from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
-from monitor.scheme import Scheme
 from monitor.signals import Signal
-from monitor.times import HOUR, SECOND
 from monitor.windows.facts import SINCE_EVER, Question
 from monitor.windows.memory import MemoryWindows
 

@@ -12,9 +12,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.clock import SteppedClock
 from monitor.errors import UnreachableError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.public.clock import SteppedClock
 from monitor.release.decide import Decider
 from monitor.release.owner import Owner
 from monitor.release.partition import PartitionRelease

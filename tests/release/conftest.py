@@ -14,22 +14,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.clock import Clock, SteppedClock
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.alerts import TYPE_PREFIX, ledger_record
-from monitor.designated import DesignatedTimes
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.privacy.over_time import OverTimeRule
-from monitor.release.barrier import InputTopic
+from monitor.public.clock import Clock, SteppedClock
+from monitor.public.instants import HOUR, SECOND, parse_instant
+from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
+from monitor.public.slot_grid import Slots
+from monitor.release.input_topic import InputTopic
 from monitor.release.ledger import Record, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.partition import PartitionRelease
 from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
-from monitor.scheme import AtTimes, OverTime, Registry, Scheme
 from monitor.signals import Signal
-from monitor.slots import Slots
-from monitor.times import HOUR, SECOND, parse_instant
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import SINCE_EVER
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaTimeoutError
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
-from monitor.release.barrier import InputTopic
+from monitor.release.input_topic import InputTopic
 
 MakeTopic = Callable[..., tuple[str, str]]
 
@@ -180,7 +180,7 @@ def test_threads_that_ask_at_once_wait_for_one_failure_and_not_for_one_each(
             raise KafkaTimeoutError("no answer")
 
         topic._admin.describe_topics = hanging
-        monkeypatch.setattr("monitor.release.barrier.time", SimpleNamespace(monotonic=monotonic))
+        monkeypatch.setattr("monitor.release.input_topic.time", SimpleNamespace(monotonic=monotonic))
         with ThreadPoolExecutor(5) as pool:
             waiting = [pool.submit(topic.barrier_of, 7) for _ in range(5)]
             eventually(lambda: asked and len(began) == 5)

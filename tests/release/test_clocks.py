@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from monitor.errors import UnreachableError
+from monitor.public.instants import DAY, HOUR, SECOND
 from monitor.release.store_clock import StoreClock
-from monitor.times import DAY, HOUR, SECOND
 from tests.release.worlds import World
 
 MakeWorld = Callable[..., World]

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from monitor.contracts.alerts import owner_record
-from monitor.designated import DesignatedTimes
 from monitor.privacy.over_time import Mark
+from monitor.public.instants import HOUR, parse_instant
+from monitor.public.parameters import AtTimes, HotSpots, Scheme
+from monitor.public.schedule import DesignatedTimes
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.ledger import Record
 from monitor.release.state import LedgerState, Terms
-from monitor.scheme import AtTimes, HotSpots, Scheme
-from monitor.times import HOUR, parse_instant
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading
 
 Make = Callable[..., Scheme]

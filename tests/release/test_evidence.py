@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.clock import SteppedClock, SystemClock
-from monitor.embedded import EmbeddedValkey
-from monitor.scheme import Scheme
-from monitor.slots import Slots
-from monitor.times import HOUR, SECOND
+from monitor.public.clock import SteppedClock, SystemClock
+from monitor.public.instants import HOUR, SECOND
+from monitor.public.parameters import Scheme
+from monitor.public.slot_grid import Slots
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Span
 from monitor.windows.keys import PROGRESS, Keys
 from monitor.windows.packing import shard_facts

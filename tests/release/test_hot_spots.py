@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from monitor.contracts.alerts import HotSpotsSnapshot
-from monitor.designated import DesignatedTimes
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.public.parameters import HotSpots, Scheme
+from monitor.public.schedule import DesignatedTimes
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.state import LedgerState
-from monitor.scheme import HotSpots, Scheme
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading
 
 HOUR = 3_600_000_000

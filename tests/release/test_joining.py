@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.groups import known_groups, member_ids
+from monitor.brokers.membership import Membership
 from monitor.errors import FailedError
-from monitor.groups import known_groups, member_ids
 from monitor.ingest.readiness import Readiness
 from monitor.release.joining import Candidate, Joining, Turn
-from monitor.release.membership import Membership
+from monitor.tools.embedded import EmbeddedKafka
 
 OLD, NEW = "0123456789abcdef", "fedcba9876543210"
 PATIENCE = 10.0

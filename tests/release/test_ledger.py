@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topics import LEAST_MESSAGE_BYTES
+from monitor.contracts.record_sizes import LARGEST_SNAPSHOT
 from monitor.errors import FencedError, UnreachableError
-from monitor.operate.topics import LEAST_MESSAGE_BYTES
 from monitor.release.ledger import Record, Writer, first_offset, read_partition
-from monitor.sizes import LARGEST_SNAPSHOT
 
 MakeTopic = Callable[..., tuple[str, str]]
 OpenWriter = Callable[..., Writer]

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from monitor.clock import SystemClock
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.membership import Membership
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
+from monitor.public.clock import SystemClock
+from monitor.public.instants import HOUR, SECOND
+from monitor.public.parameters import Scheme
 from monitor.release.loop import ReleaseLoop
-from monitor.release.membership import Membership
 from monitor.release.owner import LedgerPlace
-from monitor.scheme import Scheme
-from monitor.times import HOUR, SECOND
 from tests.release.worlds import Owned, World, short_slots
 
 Make = Callable[..., Scheme]

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from monitor import failpoints
-from monitor.clock import SteppedClock
 from monitor.errors import LedgerChangedError, LedgerError, UnreachableError
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import MINUTE, SECOND
+from monitor.public.parameters import Scheme
 from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace
-from monitor.scheme import Scheme
-from monitor.times import MINUTE, SECOND
 from tests.release.worlds import Owned, Taken, World, released
 
 Make = Callable[..., Scheme]

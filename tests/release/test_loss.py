@@ -22,10 +22,10 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.privacy.over_time import Mark
+from monitor.public.parameters import AtTimes, Scheme
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import Record
 from monitor.release.state import LedgerState, Terms
-from monitor.scheme import AtTimes, Scheme
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 
 Q = Fraction(1, 2)

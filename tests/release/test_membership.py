@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.membership import Membership
 from monitor.errors import FailedError
-from monitor.release.membership import Membership
 
 
 def test_members_share_the_partitions_and_take_over_what_is_left(

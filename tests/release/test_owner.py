@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from monitor.clock import SteppedClock
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.alerts import COUNTING, LEDGER, OWNER
 from monitor.contracts.charges import Charges
 from monitor.errors import FencedError, LedgerChangedError, LedgerError, PeriodError
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import DAY, SECOND
+from monitor.public.parameters import Scheme
 from monitor.release.decide import Evidence
 from monitor.release.ledger import Record, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, Terms
-from monitor.scheme import Scheme
-from monitor.times import DAY, SECOND
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher

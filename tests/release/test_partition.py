@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
+from monitor.public.instants import HOUR, MINUTE, SECOND
 from monitor.release.partition import LEAVING, TURN
-from monitor.times import HOUR, MINUTE, SECOND
 from monitor.windows.facts import Span
 from monitor.windows.packing import shard_facts
 from tests.release.worlds import RunningClock, World, released

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from monitor.clock import SystemClock
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka, KafkaSettings
-from monitor.embedded.kafka import Quorum
-from monitor.release.barrier import InputTopic
+from monitor.brokers.connections import KafkaConnections
+from monitor.public.clock import SystemClock
+from monitor.public.instants import HOUR, MILLISECOND, SECOND
+from monitor.public.parameters import Scheme
+from monitor.public.slot_grid import Slots
+from monitor.release.input_topic import InputTopic
 from monitor.release.ledger import Record, Writer
 from monitor.release.owner import LedgerPlace
-from monitor.scheme import Scheme
-from monitor.slots import Slots
-from monitor.times import HOUR, MILLISECOND, SECOND
+from monitor.tools.embedded import EmbeddedKafka, KafkaSettings
+from monitor.tools.embedded.kafka import Quorum
 from monitor.windows.facts import Span
 from monitor.windows.packing import shard_facts
 from tests.faults.forwarder import Forwarder

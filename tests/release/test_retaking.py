@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from monitor.clock import SteppedClock
-from monitor.connections import KafkaConnections
+from monitor.brokers.connections import KafkaConnections
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
+from monitor.public.clock import SteppedClock
+from monitor.public.parameters import Scheme
 from monitor.release.ledger import Record, read_partition
-from monitor.scheme import Scheme
 from tests.release.worlds import released
 
 Make = Callable[..., Scheme]

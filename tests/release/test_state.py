@@ -17,12 +17,12 @@ from monitor.contracts.charges import Charges
 from monitor.errors import LedgerError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark
+from monitor.public.instants import HOUR, MINUTE
+from monitor.public.parameters import AtTimes, Scheme
+from monitor.public.slot_grid import Slots
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import Record
 from monitor.release.state import LedgerState, Terms
-from monitor.scheme import AtTimes, Scheme
-from monitor.slots import Slots
-from monitor.times import HOUR, MINUTE
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 
 Make = Callable[..., Scheme]

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from monitor.clock import SteppedClock
-from monitor.designated import DesignatedTimes
 from monitor.errors import EvictionError, UnreachableError, WindowsError
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import HOUR, SECOND, parse_instant
+from monitor.public.parameters import AtTimes, HotSpots, Scheme
+from monitor.public.schedule import DesignatedTimes
 from monitor.release.upkeep import AGAIN_SECONDS, CHECK_SECONDS, Upkeep
-from monitor.scheme import AtTimes, HotSpots, Scheme
-from monitor.times import HOUR, SECOND, parse_instant
 from monitor.windows.facts import SINCE_EVER, Question, Span
 from monitor.windows.packing import shard_facts
 from tests.release.worlds import World, released

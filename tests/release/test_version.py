@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from monitor.designated import DesignatedTimes
 from monitor.privacy.over_time import OverTimeRule
+from monitor.public.instants import HOUR, SECOND
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
+from monitor.public.slot_grid import Slots
 from monitor.release.version import client_id, version, versions
-from monitor.scheme import AtTimes, HotSpots, OverTime, Registry, Scheme
-from monitor.slots import Slots
-from monitor.times import HOUR, SECOND
 
 RULE = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
 NOON = DesignatedTimes.of(("12:00",), "UTC")

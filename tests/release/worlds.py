@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from monitor.clock import SteppedClock
 from monitor.errors import UnreachableError
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import MILLISECOND, SECOND, parse_instant
+from monitor.public.parameters import Scheme
+from monitor.public.slot_grid import Slots
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.loop import ReleaseLoop
 from monitor.release.partition import PartitionRelease
 from monitor.release.parts import Parts
 from monitor.release.state import LedgerState
 from monitor.release.upkeep import Upkeep
-from monitor.scheme import Scheme
 from monitor.signals import Signal
-from monitor.slots import Slots
-from monitor.times import MILLISECOND, SECOND, parse_instant
 from monitor.windows.facts import SINCE_EVER, Question, Reading, Windows
 from monitor.windows.memory import MemoryWindows
 

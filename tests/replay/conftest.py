@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from monitor.designated import DesignatedTimes
 from monitor.privacy.over_time import OverTimeRule
-from monitor.scheme import AtTimes, OverTime, Registry, Scheme
-from monitor.slots import Slots
-from monitor.times import HOUR, MINUTE, SECOND, parse_instant
+from monitor.public.instants import HOUR, MINUTE, SECOND, parse_instant
+from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
+from monitor.public.slot_grid import Slots
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka
+from monitor.brokers.connections import KafkaConnections
 from monitor.errors import ReplayError
-from monitor.replay.feed import BAD_LINE_BYTES, BATCH_VISITS, Feed
-from monitor.replay.lines import Line
+from monitor.tools.embedded import EmbeddedKafka
+from monitor.tools.replay.feed import BAD_LINE_BYTES, BATCH_VISITS, Feed
+from monitor.tools.replay.lines import Line
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import UsageError
-from monitor.replay.lines import Extent, Line, read_lines
-from monitor.scheme import Scheme
-from monitor.times import format_instant
+from monitor.public.instants import format_instant
+from monitor.public.parameters import Scheme
+from monitor.tools.replay.lines import Extent, Line, read_lines
 
 HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
 Write = Callable[..., Path]

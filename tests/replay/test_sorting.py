@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.replay.lines import Line
-from monitor.replay.sorting import SortedLines
+from monitor.tools.replay.lines import Line
+from monitor.tools.replay.sorting import SortedLines
 
 
 def lines(number: int, seed: int = 5) -> list[Line]:

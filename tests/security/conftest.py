@@ -26,14 +26,14 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
-from monitor.clock import SystemClock
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topics import needs
 from monitor.config import load_config, load_registry
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings, ValkeySettings
-from monitor.embedded.ports import LOOPBACK, ReservedPort
 from monitor.operate.setup import Beginning, set_up
-from monitor.operate.topics import needs
+from monitor.public.clock import SystemClock
 from monitor.service import settings_of
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings, ValkeySettings
+from monitor.tools.embedded.ports import LOOPBACK, ReservedPort
 from tests.security.rights import ALL_KAFKA_RIGHTS, KAFKA_RIGHTS, REDIS_SECRET, Right, redis_rules, topics_of
 
 ROOT = Path(__file__).parents[2]

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
+from monitor.brokers.connections import KafkaConnections
 from monitor.config import load_config, load_registry
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka
 from monitor.errors import UnreachableError
 from monitor.ingest.reader import run_reader
 from monitor.release.ledger import read_partition
 from monitor.service import kafka_connections, redis_address, settings_of
+from monitor.tools.embedded import EmbeddedKafka
 from tests.security.rights import ALL_KAFKA_RIGHTS, KAFKA_RIGHTS, Right
 
 # Pauses between tries grow to 30 s (the service), and within 16 s to 8 s (its release group) and 5 s (its reading).

@@ -19,14 +19,14 @@ import pytest
 import redis
 import yaml
 
-from monitor.clock import SteppedClock
 from monitor.config import load_config, load_registry
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.operate.preflight import Found
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.release.ledger import read_partition
-from monitor.replay.driver import prepare_empty
 from monitor.service import Settings, settings_of
-from monitor.times import HOUR, MINUTE, format_instant, parse_instant
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.replay.driver import prepare_empty
 
 ORIGIN: Final = parse_instant("2026-11-20T00:00:00Z")
 WINDOW, THRESHOLD, AHEAD = 3, 5, 1

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from monitor.clock import SystemClock
+from monitor.brokers.topics import needs
 from monitor.operate.health import Health
 from monitor.operate.metrics import PREFIX, Metrics
 from monitor.operate.setup import Beginning, set_up
-from monitor.operate.topics import needs
+from monitor.public.clock import SystemClock
 from monitor.run import prepare
 from monitor.service import Service, redis_windows, secure_noise
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.clock import SystemClock
-from monitor.times import SECOND
+from monitor.public.clock import SystemClock
+from monitor.public.instants import SECOND
 from tests.service.running import (
     begin,
     changes,

@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 
 from monitor import failpoints
-from monitor.clock import SystemClock
-from monitor.embedded import KafkaSettings
-from monitor.times import SECOND
+from monitor.public.clock import SystemClock
+from monitor.public.instants import SECOND
+from monitor.tools.embedded import KafkaSettings
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_connections import ProxiedKafka, free_port
 from tests.service.running import begin, changes, decided, missing, next_decided, running, statuses, ticks

@@ -21,11 +21,11 @@ import redis
 import yaml
 from kafka import OffsetAndMetadata, TopicPartition
 
-from monitor.connections import KafkaConnections
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
-from monitor.embedded.ports import ReservedPort
-from monitor.groups import known_groups
-from monitor.times import SECOND, format_instant, parse_instant
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.groups import known_groups
+from monitor.public.instants import SECOND, format_instant, parse_instant
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+from monitor.tools.embedded.ports import ReservedPort
 
 PLANTED = "planted-person-4711"
 

@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 import pytest
 
+from monitor.brokers.topics import create, needs
 from monitor.errors import InputChangedError, InsecureNoiseError, LedgerError, ReplayError
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Found
-from monitor.operate.topics import create, needs
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.replay.driver import Replay
 from monitor.run import prepare
 from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.tools.replay.driver import Replay
 
 PERSONS = [f"p-{n}" for n in range(9)]
 

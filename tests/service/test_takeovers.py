@@ -8,17 +8,17 @@ from typing import Any, Protocol
 
 import pytest
 
-from monitor.clock import SystemClock
+from monitor.brokers.topics import needs
 from monitor.errors import LedgerChangedError, PeriodError, ReplayError, UnreachableError
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
 from monitor.operate.setup import Beginning, set_up
-from monitor.operate.topics import needs
+from monitor.public.clock import SystemClock
+from monitor.public.instants import HOUR, MINUTE
 from monitor.release.owner import LedgerPlace
-from monitor.replay.driver import Replay
 from monitor.run import prepare
 from monitor.service import Service, Settings, redis_windows, secure_noise
-from monitor.times import HOUR, MINUTE
+from monitor.tools.replay.driver import Replay
 
 PERSONS = [f"p-{n}" for n in range(5)]
 

@@ -14,8 +14,8 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 import monitor.run
 from monitor.cli import load_settings
-from monitor.clock import SystemClock
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.public.clock import SystemClock
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.service.test_run import Site
 
 TYPE = "message.timestamp.type"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import monitor.run as running
-from monitor.clock import SystemClock
 from monitor.operate.health import STALL_SECONDS, Health
+from monitor.public.clock import SystemClock
 from tests.service.running import begin, changes
 
 

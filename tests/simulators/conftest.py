@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.times import parse_instant
-from monitor.town import Town, VisitBatch, places
+from monitor.public.instants import parse_instant
+from monitor.tools.town import Town, VisitBatch, places
 
 MONDAY = "2026-01-05T00:00:00Z"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from monitor.times import parse_instant
-from monitor.town import Place, Town, kind_of, places
+from monitor.public.instants import parse_instant
+from monitor.tools.town import Place, Town, kind_of, places
 from simulators.city import Lines, default_places, write_city
 from simulators.cli import cli
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from monitor.errors import UsageError
-from monitor.times import MINUTE
+from monitor.public.instants import MINUTE
 from simulators.cli import cli
 from simulators.convert import Columns, Conversion, Shape
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from monitor.errors import UsageError
-from monitor.times import DAY, HOUR, MINUTE
-from monitor.town import EpidemicParameters, Kind, Town, VisitBatch, kind_of, places, places_of
-from monitor.town.epidemic import NEVER, Outbreak
-from monitor.town.places import TRAITS, WEEK
+from monitor.public.instants import DAY, HOUR, MINUTE
+from monitor.tools.town import EpidemicParameters, Kind, Town, VisitBatch, kind_of, places, places_of
+from monitor.tools.town.epidemic import NEVER, Outbreak
+from monitor.tools.town.places import TRAITS, WEEK
 
 DEMO_IDS = ["station-central", "market", "school-1", "clinic", "library", "office-park", "shop-1", "shop-2", "cafe-1"]
 
@@ -213,7 +213,7 @@ def test_an_impossible_town_is_refused(people: int, days: int, count: int, late:
 
 PEAKS = """
 import itertools, tracemalloc
-from monitor.town import Town, places
+from monitor.tools.town import Town, places
 for days in (10, 40):
     town = Town(1, 200, places(20, 1), START, days)
     tracemalloc.start()

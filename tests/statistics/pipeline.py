@@ -17,18 +17,18 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.clock import SteppedClock
-from monitor.designated import DesignatedTimes
 from monitor.ingest.accept import accept
 from monitor.ingest.decode import decode_records
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
+from monitor.public.slot_grid import Slots
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import Record
 from monitor.release.state import LedgerState
-from monitor.scheme import AtTimes, OverTime, Registry, Scheme
-from monitor.slots import Slots
-from monitor.times import HOUR, MINUTE, SECOND, format_instant, parse_instant
 from monitor.windows.facts import SINCE_EVER, Span
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.memory import MemoryWindows

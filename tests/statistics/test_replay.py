@@ -27,11 +27,11 @@ import pytest
 import yaml
 
 from monitor.config import load_config, load_registry
-from monitor.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.release.ledger import read_partition
-from monitor.replay import driver
 from monitor.service import Settings, settings_of
-from monitor.times import HOUR, MINUTE, format_instant, parse_instant
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.tools.replay import driver
 from tests.statistics.bounds import Loss, fits, losses, worst
 from tests.statistics.pipeline import Halved, letter
 

@@ -9,9 +9,9 @@ import pytest
 
 from monitor.contracts.alerts import OutputRecord, at_times_record, hot_spots_record, over_time_record
 from monitor.privacy.over_time import Mark, OverTimeRule, step
-from monitor.scheme import Registry
-from monitor.slots import Slots
-from monitor.times import HOUR, parse_instant
+from monitor.public.instants import HOUR, parse_instant
+from monitor.public.parameters import Registry
+from monitor.public.slot_grid import Slots
 
 SLOTS = Slots(parse_instant("2026-01-05T00:00:00Z"), HOUR)
 REGISTRY = Registry(("market", "park", "school", "clinic"), 2)

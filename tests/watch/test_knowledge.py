@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from monitor.client.knowledge import AlertChange, Change, HotSpotsChange, Knowledge, SnapshotChange
 from monitor.contracts.alerts import OutputRecord, owner_record
-from monitor.scheme import Registry
-from monitor.watch.knowledge import AlertChange, Change, HotSpotsChange, Knowledge, SnapshotChange
+from monitor.public.parameters import Registry
 
 Said = Callable[..., OutputRecord]
 

@@ -15,18 +15,18 @@ import pytest
 from kafka.admin import NewTopic
 from rich.console import Console
 
-from monitor.clock import SteppedClock
+from monitor.client.command import final_ticks, watch
 from monitor.config import load_config, load_registry
 from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import OutputRecord, owner_record
-from monitor.designated import DesignatedTimes
-from monitor.embedded import EmbeddedKafka
 from monitor.errors import TopicError
-from monitor.scheme import HotSpots
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import DAY, HOUR
+from monitor.public.parameters import HotSpots
+from monitor.public.schedule import DesignatedTimes
+from monitor.public.slot_grid import Slots
 from monitor.service import Settings, settings_of
-from monitor.slots import Slots
-from monitor.times import DAY, HOUR
-from monitor.watch.command import final_ticks, watch
+from monitor.tools.embedded import EmbeddedKafka
 
 CONFIG = Path(__file__).parents[2] / "config" / "demo.yaml"
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 import pytest
 from rich.console import Console
 
+from monitor.client.knowledge import Knowledge
+from monitor.client.view import Screen, lines
+from monitor.client.words import News, Words, chance, moment, span
 from monitor.contracts.alerts import OutputRecord
-from monitor.scheme import Registry
-from monitor.slots import Slots
-from monitor.times import DAY, HOUR, MINUTE
-from monitor.watch.knowledge import Knowledge
-from monitor.watch.view import Screen, lines
-from monitor.watch.words import News, Words, chance, moment, span
+from monitor.public.instants import DAY, HOUR, MINUTE
+from monitor.public.parameters import Registry
+from monitor.public.slot_grid import Slots
 
 Said = Callable[..., OutputRecord]
 Told = Callable[[Iterable[OutputRecord]], list[str]]

@@ -9,13 +9,13 @@ from fractions import Fraction
 import pytest
 import redis
 
-from monitor.clock import SteppedClock
-from monitor.designated import DesignatedTimes
-from monitor.embedded import EmbeddedValkey
 from monitor.privacy.over_time import OverTimeRule
-from monitor.scheme import AtTimes, OverTime, Registry, Scheme
-from monitor.slots import Slots
-from monitor.times import DAY, HOUR, SECOND, parse_instant
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
+from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
+from monitor.public.slot_grid import Slots
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Windows
 from monitor.windows.memory import MemoryWindows
 from monitor.windows.redis_client import RedisAddress, redis_client

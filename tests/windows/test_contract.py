@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.scheme import Scheme
+from monitor.public.parameters import Scheme
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, ShardFacts, Span, Windows
 from monitor.windows.packing import shard_facts
 

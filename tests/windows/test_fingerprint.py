@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.designated import DesignatedTimes
-from monitor.scheme import Registry, Scheme
-from monitor.times import DAY
+from monitor.public.instants import DAY
+from monitor.public.parameters import Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
 from monitor.windows.fingerprint import fingerprint
 
 KEY_DIGEST, TOPIC = b"k" * 16, "topic-id"

@@ -6,8 +6,8 @@ import pytest
 from redis import exceptions
 from redis.cluster import RedisCluster
 
-from monitor.embedded import EmbeddedValkey
 from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_client import RedisAddress, error_code, failure, redis_client, where
 
 COMMAND = "Command # 3 (ZADD {tokyo:f:2}:w:17 GT 5 secret) of pipeline caused error: "

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 import redis
 
-from monitor.embedded import EmbeddedValkey, ValkeySettings
-from monitor.embedded.ports import LOOPBACK
 from monitor.errors import EvictionError, UnreachableError, WindowsError
-from monitor.scheme import Scheme
-from monitor.times import SECOND
+from monitor.public.instants import SECOND
+from monitor.public.parameters import Scheme
+from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
+from monitor.tools.embedded.ports import LOOPBACK
 from monitor.windows.facts import SINCE_EVER, Question, ShardFacts, Span
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from monitor.clock import SteppedClock
-from monitor.embedded import EmbeddedValkey
-from monitor.scheme import Scheme
+from monitor.public.clock import SteppedClock
+from monitor.public.parameters import Scheme
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import SINCE_EVER, Question, Reading, ShardFacts, Span, Windows
 from monitor.windows.keys import Keys
 from monitor.windows.packing import shard_facts

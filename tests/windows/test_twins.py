@@ -9,9 +9,9 @@ import hypothesis.strategies as st
 import redis
 from hypothesis import HealthCheck, given, settings
 
-from monitor.clock import SteppedClock
-from monitor.embedded import EmbeddedValkey
-from monitor.scheme import Scheme
+from monitor.public.clock import SteppedClock
+from monitor.public.parameters import Scheme
+from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Reading, ShardFacts, Span, Windows
 from monitor.windows.memory import MemoryWindows
 from monitor.windows.packing import shard_facts

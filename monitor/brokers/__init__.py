@@ -1,0 +1,1 @@
+"""Kafka: connections, TLS, topics, consumer groups and their members."""

@@ -1,0 +1,272 @@
+"""The three topics: what settings the promises rest on, checked at start and set by `topics --create`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import TopicAuthorizationFailedError, for_code
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.contracts.record_sizes import largest_record, shards_that_fit
+from monitor.errors import TopicError
+from monitor.public.instants import DAY, MILLISECOND, format_duration
+from monitor.public.parameters import Scheme
+from monitor.release.ledger import BATCH_BYTES
+
+FOREVER: Final = "-1"
+MESSAGE_BYTES: Final = "max.message.bytes"
+_LONGEST: Final = str(2**63 - 1)
+BROKERS_TAKE: Final = 1_000_000
+LEAST_MESSAGE_BYTES: Final = 2 * BATCH_BYTES
+LEAST_REPLICAS: Final = 2
+"""How many disks must hold what was acknowledged."""
+
+_IN_SYNC: Final = "min.insync.replicas"
+_SPARE: Final = LEAST_REPLICAS + 1  # copies with which one broker may be away and the topic still be written to
+_NO_ID: Final = ("", "None", str(UUID(int=0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of a topic: what `topics --create` sets, whether a value will do, what it must be, and why."""
+
+    key: str
+    create: str
+    suffices: Callable[[str], bool]
+    expected: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNeeds:
+    """What one topic must be like."""
+
+    config_key: str
+    topic: str
+    partitions: int
+    settings: tuple[Setting, ...]
+    durable: bool = False  # whether a promise rests on what is acknowledged not being lost
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    """A topic as the brokers describe it: its id, how many partitions, how many copies of each, its settings."""
+
+    topic_id: str
+    partitions: int
+    replicas: int
+    settings: Mapping[str, str]
+
+
+def _exactly(key: str, value: str, why: str) -> Setting:
+    return Setting(key, value, lambda found: found == value, value, why)
+
+
+def _at_least(key: str, least: int, create: int, why: str, shown: str) -> Setting:
+    return Setting(key, str(create), lambda found: found == FOREVER or int(found) >= least, shown, why)
+
+
+def _retention(least_us: int, why: str) -> Setting:
+    least = -(-least_us // MILLISECOND)
+    shown = f"at least {least} ({format_duration(least_us)}), or -1"
+    return _at_least("retention.ms", least, least + DAY // MILLISECOND, why, shown)
+
+
+_BY_TIME_ONLY: Final = (
+    _exactly("cleanup.policy", "delete", "compaction would drop records that still count"),
+    _exactly("retention.bytes", "-1", "retention by size would drop records that still count"),
+    _exactly("unclean.leader.election.enable", "false", "an unclean election drops acknowledged records"),
+)
+_SIMULATED: Final = (
+    _exactly("cleanup.policy", "delete", "compaction would drop records that still count"),
+    _exactly("retention.ms", FOREVER, "simulated time lies in the past: its records would be deleted at once"),
+    _exactly("retention.bytes", "-1", "retention by size would drop records that still count"),
+    _exactly("message.timestamp.type", "CreateTime", "records carry the simulated clock's time"),
+    _exactly("message.timestamp.before.max.ms", _LONGEST, "simulated time may lie far back"),
+    _exactly("message.timestamp.after.max.ms", _LONGEST, "simulated time may lie ahead"),
+)
+
+
+def needs(scheme: Scheme, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, ...]:
+    """What the topics of a configuration must be like: (visits, alerts, dead letters).
+
+    `kafka` is the configuration's section of that name.
+    """
+    slot = scheme.slots.length
+    memory = (scheme.lookback + scheme.ahead + 2) * slot
+    visits = (
+        _exactly("message.timestamp.type", "LogAppendTime", "a visit's fate depends on the broker's timestamp"),
+        _retention(memory, "windows and horizons are read again from it"),
+    )
+    spent = (scheme.lookback + scheme.ahead + scheme.period_slots) * slot
+    alerts = (_retention(spent, "what one person may have paid within a period is read from it"),)
+    size = (_message_bytes(scheme),)
+    topics, partitions = kafka.topics, kafka.partitions
+    return (
+        TopicNeeds(
+            "kafka.topics.visits",
+            topics.visits,
+            partitions.visits,
+            _SIMULATED if simulated else (*_BY_TIME_ONLY, *visits),
+            not simulated,
+        ),
+        TopicNeeds(
+            "kafka.topics.alerts",
+            topics.alerts,
+            partitions.alerts,
+            (*_SIMULATED, *size) if simulated else (*_BY_TIME_ONLY, *alerts, *size),
+            not simulated,
+        ),
+        TopicNeeds("kafka.topics.dead_letters", topics.dead_letters, partitions.alerts, ()),
+    )
+
+
+def _message_bytes(scheme: Scheme) -> Setting:
+    """The largest answer must fit one record: a shard all of whose locations are noisy, or the longest hot spots."""
+    largest = largest_record(scheme)
+    least = max(largest, LEAST_MESSAGE_BYTES)
+    enough = shards_that_fit(scheme, BROKERS_TAKE)
+    why = f"the largest answer may have {largest} bytes; a shard's would fit 1 MB with {enough} shards"
+    return _at_least(MESSAGE_BYTES, least, max(least, 1_048_588), why, f"at least {least}")
+
+
+def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
+    """The topics of these names that exist, with all their settings.
+
+    Raises:
+        KafkaError: if the brokers don't tell.
+        TopicError: if a topic has no id, so that one made anew under its name could not be told from it.
+    """
+    described = {found["name"]: found for found in admin.describe_topics(list(names))}
+    there = [name for name in names if described.get(name, {"error_code": 3})["error_code"] == 0]
+    for name in names:
+        code = described.get(name, {"error_code": 3})["error_code"]
+        if code not in (0, 3):
+            raise for_code(code)(f"topic {name}")
+    if not there:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in there]
+    settings = admin.describe_configs(resources, config_filter="all")["topic"]
+    for name in there:
+        if not settings.get(name):  # every topic has some, and kafka-python keeps an error to itself
+            raise TopicAuthorizationFailedError(f"topic {name}: DescribeConfigs")
+        if str(described[name]["topic_id"]) in _NO_ID:
+            raise TopicError(
+                f"topic {name}: the brokers tell no id of it, and without one a topic that is made anew can't be told "
+                "from it: expected Kafka 3 or later, with its metadata.version (inter.broker.protocol.version)"
+            )
+    return {
+        name: FoundTopic(
+            str(described[name]["topic_id"]),
+            len(described[name]["partitions"]),
+            min(len(partition["replica_nodes"]) for partition in described[name]["partitions"]),
+            {key: str(entry["value"]) for key, entry in settings[name].items()},
+        )
+        for name in there
+    }
+
+
+def problems(wanted: TopicNeeds, found: FoundTopic | None) -> list[str]:
+    """What is wrong with a topic, each with the setting to change."""
+    if found is None:
+        missing = f"{wanted.config_key} is {wanted.topic!r}: there is no such topic"
+        return [f"{missing}; make it with `location-monitor topics --create`"]
+    return [
+        f"{wanted.config_key} is {wanted.topic!r}, whose {setting.key} is {found.settings.get(setting.key)}: expected "
+        f"{setting.expected}, because {setting.why}; change it with "
+        f"`kafka-configs.sh --alter --topic {wanted.topic} --add-config {setting.key}={setting.create}`"
+        for setting in wanted.settings
+        if not setting.suffices(found.settings.get(setting.key, "0"))
+    ]
+
+
+def risks(wanted: Sequence[TopicNeeds], found: Mapping[str, FoundTopic]) -> list[str]:
+    """Where the loss of one disk may lose what was acknowledged: each with what mends it."""
+    return [
+        f"{need.config_key} is {need.topic!r}, whose {told}: what was acknowledged may be on one broker's disk alone, "
+        f"and be lost with it, unseen; {remedy}"
+        for need in wanted
+        if need.durable
+        for told, remedy in _risk(need.topic, found[need.topic])
+    ]
+
+
+def _risk(topic: str, found: FoundTopic) -> list[tuple[str, str]]:
+    in_sync = int(found.settings.get(_IN_SYNC, "1"))
+    if found.replicas < LEAST_REPLICAS:
+        return [("partitions have one copy", "use three brokers and kafka.replication_factor 3")]
+    if in_sync < LEAST_REPLICAS:
+        change = f"`kafka-configs.sh --alter --topic {topic} --add-config {_IN_SYNC}={LEAST_REPLICAS}`"
+        return [(f"{_IN_SYNC} is {in_sync} with {found.replicas} copies of a partition", f"change it with {change}")]
+    return []
+
+
+def checked(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
+    """The topics by name, all with the right settings.
+
+    Raises:
+        TopicError: with everything that is wrong with any of them.
+        UnreachableError: the brokers can't tell.
+    """
+    return _right(wanted, _found(connections, wanted))
+
+
+def existing(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
+    """The topics that are there, by name, all with the right settings; others are left out.
+
+    Raises:
+        TopicError: with everything that is wrong with any that is there.
+        UnreachableError: the brokers can't tell.
+    """
+    found = _found(connections, wanted)
+    return _right([need for need in wanted if need.topic in found], found)
+
+
+def _found(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
+    with connections.reached(), closing(connections.admin()) as admin:
+        return describe(admin, [need.topic for need in wanted])
+
+
+def _right(wanted: Sequence[TopicNeeds], found: dict[str, FoundTopic]) -> dict[str, FoundTopic]:
+    wrong = [problem for need in wanted for problem in problems(need, found.get(need.topic))]
+    if wrong:
+        raise TopicError("\n".join(wrong))
+    return found
+
+
+def create(connections: KafkaConnections, wanted: Sequence[TopicNeeds], replication_factor: int | None) -> list[str]:
+    """Make the topics that are missing, with the right settings; the names of those that were made.
+
+    Raises:
+        UnreachableError: the brokers can't make them.
+    """
+    with connections.reached():
+        admin = connections.admin()
+        try:
+            there = describe(admin, [need.topic for need in wanted])
+            missing = {
+                need.topic: {
+                    "num_partitions": need.partitions,
+                    "replication_factor": -1 if replication_factor is None else replication_factor,
+                    "configs": _configs(need, replication_factor),
+                }
+                for need in wanted
+                if need.topic not in there
+            }
+            if missing:
+                admin.create_topics(missing, wait_for_metadata=True)
+        finally:
+            admin.close()
+    return list(missing)
+
+
+def _configs(need: TopicNeeds, replication_factor: int | None) -> dict[str, str]:
+    configs = {setting.key: setting.create for setting in need.settings}
+    if need.durable and replication_factor is not None and replication_factor >= _SPARE:
+        configs[_IN_SYNC] = str(LEAST_REPLICAS)
+    return configs

@@ -1,0 +1,117 @@
+"""`location-monitor watch`: a live table on a terminal, lines of news otherwise."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from rich.console import Console
+from rich.live import Live
+
+from monitor.client.knowledge import Change, Knowledge
+from monitor.client.subscriber import Published, Subscriber
+from monitor.client.view import Screen, lines
+from monitor.client.words import News, NewsLine, Words
+from monitor.contracts.alerts import HOT_SPOTS
+from monitor.public.clock import Clock, SystemClock
+from monitor.public.instants import DAY, MILLISECOND
+from monitor.public.parameters import HotSpots, Scheme
+from monitor.public.slot_grid import Slots
+from monitor.run import stopped_by_signals
+from monitor.service import Settings
+
+_NEWS: Final = 5
+_LOOK_BACK: Final = 7 * DAY
+_TRIED: Final = 3  # designated times about which nothing was published: the service was away
+
+
+def watch_command(settings: Settings, console: Console, *, once: bool) -> None:
+    """Show what is known now, and with `once` end there; otherwise go on until a signal comes.
+
+    Raises:
+        TopicError: there is no topic of alerts.
+        UnreachableError: Kafka cannot be used.
+    """
+    stop = threading.Event()
+    with stopped_by_signals(stop, lambda _text: None):
+        watch(settings, console, SystemClock(), stop, once=once)
+
+
+def watch(settings: Settings, console: Console, clock: Clock, stop: threading.Event, *, once: bool) -> None:
+    """As `watch_command`, until `stop` is set."""
+    knowledge = Knowledge(settings.scheme.registry)
+    words = Words(settings.scheme.slots)
+    topic = settings.config.kafka.topics.alerts
+    with Subscriber(settings.kafka, topic, settings.scheme.slots.length // MILLISECOND) as subscriber:
+        catch_up(subscriber, knowledge)
+        look_back(subscriber, knowledge, settings.scheme)
+        if once or not console.is_terminal:
+            for line in lines(knowledge, words, clock.now()):
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
+        if once:
+            return
+        if console.is_terminal:
+            _show(subscriber, knowledge, words, console, clock, stop)
+        else:
+            _tell(subscriber, knowledge, words, console, stop)
+
+
+def catch_up(subscriber: Subscriber, knowledge: Knowledge) -> None:
+    """Read one whole last tick at least: further back where the latest records are no answers."""
+    more = True
+    while more and knowledge.empty:
+        more = subscriber.begin()
+        fold(knowledge, subscriber.present())
+
+
+def look_back(subscriber: Subscriber, knowledge: Knowledge, scheme: Scheme) -> None:
+    """Find the hot spots that were drawn last, within a week: which tick published them follows from the clock."""
+    for monitor in scheme.hot_spots:
+        known = (drawn.monitor for drawn in knowledge.hot_spots)
+        if knowledge.tick is not None and monitor.name not in known:
+            _find(subscriber, knowledge, monitor, scheme.slots)
+
+
+def _find(subscriber: Subscriber, knowledge: Knowledge, monitor: HotSpots, slots: Slots) -> None:
+    for tick in final_ticks(monitor, slots, knowledge.tick or 0)[-1 : -1 - _TRIED : -1]:
+        records = subscriber.at(slots.as_of(tick) // MILLISECOND)
+        fold(knowledge, (one for one in records if dict(one.headers).get("ce_type") == HOT_SPOTS.encode()))
+        if any(drawn.monitor == monitor.name for drawn in knowledge.hot_spots):
+            return
+
+
+def final_ticks(monitor: HotSpots, slots: Slots, until: int) -> list[int]:
+    """The ticks up to `until` that publish hot spots of the week before, in order."""
+    end = slots.as_of(until + 1) - monitor.horizon
+    times = monitor.times.between(end - _LOOK_BACK, end)
+    return sorted({slots.last_tick_until(int(time) + monitor.horizon) for time in times})
+
+
+def fold(knowledge: Knowledge, records: Iterable[Published]) -> list[Change]:
+    """Take in records; returns what they change."""
+    changes = (knowledge.add(record.headers, record.value) for record in records)
+    return [change for change in changes if change is not None]
+
+
+def _tell(subscriber: Subscriber, knowledge: Knowledge, words: Words, console: Console, stop: threading.Event) -> None:
+    news = News(words)
+    while not stop.is_set():
+        for line in news.of(knowledge, fold(knowledge, subscriber.poll())):
+            console.print(f"{knowledge.as_of} {line.text}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _show(
+    subscriber: Subscriber,
+    knowledge: Knowledge,
+    words: Words,
+    console: Console,
+    clock: Clock,
+    stop: threading.Event,
+) -> None:
+    news, latest = News(words), deque[NewsLine](maxlen=_NEWS)
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while not stop.is_set():
+            live.update(Screen(knowledge, words, clock.now(), list(latest)), refresh=True)
+            latest.extend(news.of(knowledge, fold(knowledge, subscriber.poll())))

@@ -1,0 +1,114 @@
+"""What is known now on a screen, or as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from monitor.client.knowledge import Knowledge
+from monitor.client.words import NAMED, NewsLine, Words, hot_spots_status, moment
+from monitor.public.instants import MINUTE, format_duration, parse_instant
+from monitor.public.slot_grid import Slots
+
+STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_black", "unknown": "magenta"}
+SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown": "?"}
+
+_LATE_SLOTS: Final = 2
+_NOTHING: Final = "Nothing was published yet."
+_FRAME_LINES: Final = 3  # the table's header, the line that says how many are left out, and one to spare
+_LEAST_ROWS: Final = 5
+_PADDING: Final = 6  # a blank on both sides of three columns
+
+
+def headline(knowledge: Knowledge, slots: Slots, now: int) -> Iterator[str]:
+    """What all of it is as of, and whether that is late; times are UTC."""
+    if knowledge.tick is None or knowledge.as_of is None:
+        yield _NOTHING
+        return
+    yield f"As of {moment(knowledge.as_of)} UTC, tick {knowledge.tick:,}"
+    late = now - parse_instant(knowledge.as_of)
+    if late > _LATE_SLOTS * slots.length:
+        ago = format_duration(late // MINUTE * MINUTE)
+        yield f"Nothing new for {ago}: the service may be away. What was said holds as of then."
+    if knowledge.unreadable:
+        yield f"{knowledge.unreadable} records that follow no contract were skipped."
+
+
+def lines(knowledge: Knowledge, words: Words, now: int) -> Iterator[str]:
+    """All that is known, a line each: locations over time, designated times still evaluated, the latest hot spots."""
+    yield from headline(knowledge, words.slots, now)
+    for alert in knowledge.alerts:
+        yield f"{alert.monitor} {alert.location_id}: {words.alert(alert)}{_older(alert.tick, alert.as_of, knowledge)}"
+    for at in knowledge.times:
+        yield f"{at.monitor} {moment(at.time)}: {words.at_time(at)}{_older(at.tick, at.any.as_of, knowledge)}"
+    for drawn in knowledge.hot_spots:
+        yield f"{drawn.monitor} {moment(drawn.time)}: {words.hot_spots(drawn)}"
+
+
+def _older(tick: int, as_of: str, knowledge: Knowledge) -> str:
+    return f" (as of {moment(as_of)})" if knowledge.tick is not None and tick < knowledge.tick else ""
+
+
+class _Row(NamedTuple):
+    monitor: str
+    where: str
+    status: str
+    known: str
+
+    @property
+    def calm(self) -> bool:
+        """Whether it comes after those that are not safe."""
+        return self.status == "safe"
+
+
+class Screen:
+    """A live table: first what is not safe, then as much of the rest as fits; `news` are the latest changes."""
+
+    def __init__(self, knowledge: Knowledge, words: Words, now: int, news: list[NewsLine]) -> None:
+        self._knowledge, self._words, self._now, self._news = knowledge, words, now, news
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """A headline, the table, the news."""
+        head = [Text(line, style="bold") for line in headline(self._knowledge, self._words.slots, self._now)]
+        news = [Text(f"  {line.text}", style=STYLES[line.status]) for line in self._news]
+        taken = sum(len(text.wrap(console, options.max_width)) for text in (*head, *news))
+        room = max(_LEAST_ROWS, options.size.height - taken - _FRAME_LINES)
+        yield Group(*head, self._table(console, options.max_width, room), *news)
+
+    def _table(self, console: Console, width: int, room: int) -> Table:
+        """The first rows that fit into so many lines."""
+        rows = sorted(self._rows(), key=lambda row: row.calm)
+        sides = [("monitor", [row.monitor for row in rows]), ("where or when", [row.where for row in rows])]
+        table = Table(expand=True, box=None, padding=(0, 1), header_style="bold")
+        left = width - _PADDING
+        for name, cells in sides:
+            table.add_column(name, no_wrap=True)
+            left -= max(cell_len(cell) for cell in (name, *cells))
+        table.add_column("what is known", ratio=1)
+        for n, row in enumerate(rows):
+            known = Text(row.known, style=STYLES[row.status])
+            room -= len(known.wrap(console, max(1, left)))
+            if room < 0:
+                table.add_row("", "", Text(f"… and {len(rows) - n} more: a taller window shows them", style="italic"))
+                break
+            table.add_row(row.monitor, row.where, known)
+        return table
+
+    def _rows(self) -> Iterator[_Row]:
+        for alert in self._knowledge.alerts:
+            known = f"{SYMBOLS[alert.status]} {self._words.alert(alert)}"
+            known += _older(alert.tick, alert.as_of, self._knowledge)
+            yield _Row(alert.monitor, alert.location_id, alert.status, known)
+        for at in self._knowledge.times:
+            status = "noisy_count" if at.noisy_counts else "safe" if at.whole else "unknown"
+            known = f"{SYMBOLS[status]} {self._words.at_time(at)}"
+            yield _Row(at.monitor, moment(at.time), status, known)
+        for drawn in self._knowledge.hot_spots:
+            status = hot_spots_status(drawn)
+            known = f"{SYMBOLS[status]} {self._words.hot_spots(drawn, NAMED)}"
+            yield _Row(drawn.monitor, moment(drawn.time), status, known)

@@ -1,0 +1,66 @@
+"""From a configuration and a registry to the scheme that every part works with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from monitor.config import AtTimesMonitor, Config, HotSpotsMonitor, Location, OverTimeMonitor
+from monitor.privacy.over_time import OverTimeRule
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Registry, Scheme
+from monitor.public.schedule import DesignatedTimes
+from monitor.public.slot_grid import Slots
+
+
+def compile_scheme(config: Config, locations: Sequence[Location]) -> Scheme:
+    """Compile what is watched. `check_watched` was asked before: every watched location is in the registry."""
+    registry = Registry(tuple(location.id for location in locations), config.service.shards)
+    slots = Slots(config.clock.origin, config.clock.slot)
+    ahead = config.visits.accept_ahead // slots.length
+    return Scheme(
+        name=config.service.name,
+        slots=slots,
+        ahead=ahead,
+        default_stay=config.visits.default_stay,
+        release_delay=config.clock.release_delay,
+        tolerance=config.clock.tolerance,
+        registry=registry,
+        over_time=tuple(
+            _over_time(monitor, registry, slots, ahead)
+            for monitor in config.monitors
+            if isinstance(monitor, OverTimeMonitor)
+        ),
+        at_times=tuple(_at_times(monitor) for monitor in config.monitors if isinstance(monitor, AtTimesMonitor)),
+        hot_spots=tuple(_hot_spots(monitor) for monitor in config.monitors if isinstance(monitor, HotSpotsMonitor)),
+        period=config.privacy.period,
+    )
+
+
+def _over_time(monitor: OverTimeMonitor, registry: Registry, slots: Slots, ahead: int) -> OverTime:
+    shares = monitor.location_epsilons()
+    rows = sorted(registry.rows[location] for location in shares)
+    rules = (
+        OverTimeRule(
+            epsilon=shares[registry.ids[row]],
+            answers=monitor.answers_per_window,
+            threshold=monitor.threshold,
+            window=monitor.window // slots.length,
+            ahead=ahead,
+        )
+        for row in rows
+    )
+    return OverTime(monitor.name, tuple(rows), tuple(rules))
+
+
+def _at_times(monitor: AtTimesMonitor) -> AtTimes:
+    return AtTimes(
+        monitor.name,
+        DesignatedTimes.of(monitor.at, monitor.timezone),
+        monitor.epsilon,
+        monitor.threshold,
+        monitor.reporting_horizon,
+    )
+
+
+def _hot_spots(monitor: HotSpotsMonitor) -> HotSpots:
+    times = DesignatedTimes.of(monitor.at, monitor.timezone)
+    return HotSpots(monitor.name, times, monitor.epsilon, monitor.top, monitor.reporting_horizon)

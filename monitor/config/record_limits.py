@@ -1,0 +1,69 @@
+"""What `check` refuses because its records would be too large for Kafka, each with the key and what would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from monitor.config.derive_parameters import compile_scheme
+from monitor.config.model import Config
+from monitor.config.registry import Location
+from monitor.contracts.record_sizes import (
+    LARGEST_OF_ONE_PLACE,
+    LARGEST_SNAPSHOT,
+    hot_spots_bytes,
+    most_answers_a_record,
+    place_bytes,
+    shards_that_fit,
+    snapshot_bytes,
+)
+from monitor.errors import Problem
+from monitor.public.parameters import OverTime, Scheme
+
+
+def oversized(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
+    """All that makes records too large. Every watched location must be in the registry."""
+    scheme = compile_scheme(config, registry)
+    places = {monitor.name: monitor for monitor in scheme.over_time}
+    tops = {monitor.name: monitor.top for monitor in scheme.hot_spots}
+    for index, monitor in enumerate(config.monitors):
+        if monitor.name in places:
+            yield from _answers(f"monitors.{index}", places[monitor.name])
+        if monitor.name in tops:
+            yield from _top(f"monitors.{index}", scheme, tops[monitor.name])
+    if scheme.at_times:
+        yield from _snapshots(scheme)
+
+
+def _answers(key: str, monitor: OverTime) -> Iterator[Problem]:
+    largest = max(set(monitor.rules), key=place_bytes)
+    size = place_bytes(largest)
+    if size > LARGEST_OF_ONE_PLACE:
+        yield Problem(
+            f"{key}.answers_per_window",
+            str(largest.answers),
+            f"records of at most {LARGEST_OF_ONE_PLACE} bytes: each repeats all answers that still count, and may have "
+            f"{size}",
+            f"Set it to {most_answers_a_record(largest)} or less, or use a shorter window or longer slots.",
+        )
+
+
+def _top(key: str, scheme: Scheme, top: int) -> Iterator[Problem]:
+    size = hot_spots_bytes(scheme, top)
+    if size > LARGEST_SNAPSHOT:
+        yield Problem(
+            f"{key}.top",
+            str(top),
+            f"a record of at most {LARGEST_SNAPSHOT} bytes, and so many locations may take {size}",
+            "Name fewer.",
+        )
+
+
+def _snapshots(scheme: Scheme) -> Iterator[Problem]:
+    size = max(snapshot_bytes(scheme))
+    if size > LARGEST_SNAPSHOT:
+        yield Problem(
+            "service.shards",
+            str(scheme.registry.shards),
+            f"snapshots of at most {LARGEST_SNAPSHOT} bytes, and one with all locations of a shard may have {size}",
+            f"Set it to {2 * shards_that_fit(scheme, LARGEST_SNAPSHOT)} or more.",
+        )

@@ -1,0 +1,38 @@
+"""Planted person ids: they may be found nowhere outside the input and the dead letters (privacy model, rule 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from monitor.tools.audit.text import AuditError
+
+_BLOCK: Final = 1 << 20
+
+
+def planted_in(files: Iterable[Path], planted: Sequence[str]) -> list[str]:
+    """Search files for planted ids, which must be unlike any other text; tell where which was found, by its number.
+
+    Raises:
+        AuditError: a file cannot be read.
+    """
+    ids = [text.encode() for text in planted]
+    overlap = max(map(len, ids), default=1) - 1
+    found = []
+    for path in files:
+        try:
+            numbers = {n for block in _blocks(path, overlap) for n, text in enumerate(ids) if text in block}
+        except OSError as error:
+            raise AuditError(f"{path} cannot be read: {error}") from error
+        found += [f"{path}: planted id number {n}" for n in sorted(numbers)]
+    return found
+
+
+def _blocks(path: Path, overlap: int) -> Iterator[bytes]:
+    """The file in blocks, each with the end of the one before."""
+    tail = b""
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            yield tail + block
+            tail = (tail + block)[-overlap:] if overlap else b""

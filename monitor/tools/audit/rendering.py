@@ -1,0 +1,57 @@
+"""A report as people read it."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from monitor.tools.audit.findings import LISTED, ORACLES, Report
+from monitor.tools.audit.topics import Kept
+
+
+def render(report: Report, console: Console) -> None:
+    """Print what was checked, what was found, and what one person paid."""
+    console.print(
+        f"{report.records:,} records of {report.ticks:,} ticks ({report.first_tick} to {report.last_tick}); "
+        f'checked: {report.safe:,} times "safe", {report.noisy:,} noisy counts',
+        highlight=False,
+    )
+    if report.last_tick is not None and report.last_tick < report.whole_until:
+        text = f"The run ends before every visit has left every window and horizon, at tick {report.whole_until}."
+        console.print(text, highlight=False)
+    statuses = ", ".join(f"{name} {status}: {count:,}" for (name, status), count in sorted(report.answers.items()))
+    console.print(f"Answers: {statuses or 'none'}", highlight=False, markup=False)
+    fates = ", ".join(f"{fate}: {count:,}" for fate, count in report.fates.items())
+    console.print(f"Visits by fate, recounted: {fates or 'none'}", highlight=False)
+    console.print(_table(report))
+    for oracle, found in report.violations.items():
+        _list(oracle, found, report.totals.get(oracle, 0), console)
+    console.print(
+        f"The most that one person paid within any period: ε = {report.paid} of {report.may_pay}", highlight=False
+    )
+    console.print("[green]Nothing wrong was found.[/]" if report.ok else "[red]The run breaks its promises.[/]")
+
+
+def render_kept(visits: Kept, alerts: Kept, console: Console) -> None:
+    """Print what was read from the topics, and what can't be recounted because it has expired."""
+    for name, kept in (("input", visits), ("output", alerts)):
+        text = f"The {name} topic holds {kept.records:,} records in {kept.partitions} partitions."
+        console.print(text + (" Earlier ones have expired." if kept.expired else ""), highlight=False)
+    if visits.expired:
+        console.print("Answers whose people are no longer in the input pass unchecked.", highlight=False)
+
+
+def _table(report: Report) -> Table:
+    table = Table()
+    table.add_column("what must hold")
+    table.add_column("violations", justify="right")
+    for oracle in report.violations:
+        table.add_row(ORACLES[oracle], f"{report.totals.get(oracle, 0):,}")
+    return table
+
+
+def _list(oracle: str, found: list[str], total: int, console: Console) -> None:
+    for text in found:
+        console.print(f"{oracle}: {text}", style="red", highlight=False, markup=False, soft_wrap=True)
+    if total > LISTED:
+        console.print(f"{oracle}: and {total - LISTED:,} more", style="red", highlight=False)

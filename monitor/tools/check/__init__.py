@@ -1,0 +1,1 @@
+"""What a configuration means in numbers: what `check` computes and prints."""

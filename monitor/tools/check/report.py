@@ -1,0 +1,380 @@
+"""What a configuration means in numbers: what one person pays, how long pauses last, how often alarms are false.
+
+All of it is computed from the configuration and the registry (privacy model, sections 3, 6 and 7; interface,
+section 2); nothing of the servers or of what was published enters.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from monitor.config.model import Config
+from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
+from monitor.config.record_limits import oversized
+from monitor.config.registry import Location, unknown_locations
+from monitor.config.servers import url_password
+from monitor.errors import ConfigError, OverspentError, Problem
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.odds import false_alarm, mean_noise, over_updates
+from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
+from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration, to_instant
+from monitor.public.schedule import DesignatedTimes
+from monitor.tools.check.default_stay import Overlap
+
+OFTEN: Final = 0.5
+"""A chance of a false alarm at an empty location above which the choice is called bad."""
+
+SELDOM: Final = 0.05
+"""The chance that the threshold proposed instead stays below."""
+
+ASSUMPTION: Final = "A person is assumed to be reported at one place at a time; who is reported at two pays at both."
+
+_RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
+_RULES_YEARS: Final = 40  # more than the 28 years after which weekdays, dates and so the changes of clocks come again
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """Chances of a false alarm at one ε of an answer, at `locations` locations with `people` there."""
+
+    epsilon: Fraction
+    locations: int
+    people: int
+    per_update: float
+    over_updates: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """For how long noisy answers silence a location: each of k answers runs for `ticks` = W + F ticks."""
+
+    ticks: int
+    duration: int
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """How noisy the counts of hot spots are: noise of `mean_noise` people on average, below `below` at all locations.
+
+    The latter with a chance of 1 - `SELDOM` at least.
+    """
+
+    top: int
+    mean_noise: float
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorReport:
+    """What one monitor costs and how its answers behave.
+
+    `updates`: W, or the most ticks within the horizon, or 1 where a time is answered once.
+    """
+
+    name: str
+    kind: str
+    threshold: int | None
+    epsilon: Fraction
+    charge: Charge
+    explanation: str
+    updates: int
+    pause: Pause | None
+    odds: tuple[Odds, ...]
+    ranking: Ranking | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `check` found. Durations in microseconds; chances are floats, for display; ε is exact.
+
+    `overlap`: None without monitors of designated times.
+    """
+
+    service: str
+    locations: int
+    period: int
+    stated: Fraction
+    total: Fraction
+    monitors: tuple[MonitorReport, ...]
+    overlap: Overlap | None
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """The report as a JSON object: ε as exact strings ("1/2"), durations as in the configuration."""
+        tree = asdict(self) | {"period": format_duration(self.period), "assumption": ASSUMPTION}
+        tree["overlap"] = None if self.overlap is None else self.overlap.tree()
+        for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
+            if monitor.pause is not None:
+                entry["pause"]["duration"] = format_duration(monitor.pause.duration)
+        return json.dumps(tree, ensure_ascii=False, indent=2, default=_exact)
+
+
+def check(config: Config, registry: Sequence[Location]) -> Report:
+    """Work out what a valid configuration means.
+
+    Raises:
+        ConfigError: if a watched location is not in the registry, or the largest answer fits no record; with
+            overspending too, if there is some.
+        OverspentError: if one person may pay more than privacy.epsilon, with the sum written out.
+    """
+    problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
+    problems = problems or tuple(oversized(config, registry))
+    overspent = overspending(config)
+    if problems:
+        raise ConfigError(
+            "the configuration", (*problems, *([overspending_problem(config, overspent)] if overspent else ()))
+        )
+    if overspent:
+        raise overspent
+    monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
+    total = sum((charge.amount for charge in charges(config)), Fraction(0))
+    overlap = _overlap(config, total)
+    warnings = (*_overlapping(overlap), *_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
+    return Report(
+        service=config.service.name,
+        locations=len(registry),
+        period=config.privacy.period,
+        stated=config.privacy.epsilon,
+        total=total,
+        monitors=monitors,
+        overlap=overlap,
+        warnings=warnings,
+    )
+
+
+def overspending(config: Config) -> OverspentError | None:
+    """Why one person may pay more than privacy.epsilon, with the sum written out; None if nobody may."""
+    try:
+        check_period(config.privacy.epsilon, charges(config))
+    except OverspentError as error:
+        return error
+    return None
+
+
+def overspending_problem(config: Config, error: OverspentError) -> Problem:
+    """Overspending as one of several problems."""
+    stated = format_epsilon(config.privacy.epsilon)
+    return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
+
+
+def charges(config: Config) -> tuple[Charge, ...]:
+    """What each monitor may charge one person within any period at worst, in the order of the configuration."""
+    return tuple(_charge(config, monitor) for monitor in config.monitors)
+
+
+def period_slots(config: Config) -> int:
+    """How many slots a period touches at most: one more than fit in it, as it need not be aligned with them."""
+    return _rounded_up(config.privacy.period, config.clock.slot) + 1
+
+
+def most_designated_times(monitor: TimedMonitor, period: int) -> int:
+    """The most designated times in any half-open interval as long as the period, where clocks change too.
+
+    Counted over every interval that begins at a designated time, from 2000 on, for forty years and the period at
+    least, and at all single instants.
+    """
+    return _most_times(monitor.at, monitor.timezone, period)
+
+
+@lru_cache(maxsize=256)
+def _most_times(at: tuple[str, ...], timezone: str | None, period: int) -> int:
+    designated = DesignatedTimes.of(at, timezone)
+    instants = designated.instants
+    low = min((_RULES_FROM, *instants))
+    high = max((_RULES_FROM + _RULES_YEARS * YEAR + period, *instants)) + SECOND
+    times = designated.between(low, high)
+    return int((np.searchsorted(times, times + period) - np.arange(times.size)).max(initial=0))
+
+
+def threshold_for(epsilon: Fraction, updates: int, chance: float = SELDOM) -> int:
+    """The smallest threshold at which an empty location has a false alarm in so many updates less often than stated."""
+    # 1 - (1 - e^(-εT))^n < c exactly if e^(-εT) < -expm1(log1p(-c)/n); the loop mends what rounding may have done
+    per_update = -math.expm1(math.log1p(-chance) / updates)
+    threshold = max(1, math.floor(-math.log(per_update) / float(epsilon)))
+    while over_updates(false_alarm(epsilon, threshold, 0), updates) >= chance:
+        threshold += 1
+    return threshold
+
+
+def _monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorReport:
+    charge = _charge(config, monitor)
+    if isinstance(monitor, OverTimeMonitor):
+        updates = monitor.window // config.clock.slot
+        ticks = updates + _ahead(config)
+        pause = Pause(ticks, ticks * config.clock.slot, monitor.answers_per_window)
+        shares = Counter(share / monitor.answers_per_window for share in monitor.location_epsilons().values())
+        explanation = _over_time_sum(config, monitor, charge)
+    else:
+        updates = (
+            1 if isinstance(monitor, HotSpotsMonitor) else _rounded_up(monitor.reporting_horizon, config.clock.slot)
+        )
+        pause = None
+        shares = Counter({monitor.epsilon: locations})
+        explanation = _times_sum(config, monitor, charge)
+    threshold = None if isinstance(monitor, HotSpotsMonitor) else monitor.threshold
+    odds = () if threshold is None else tuple(_odds(threshold, updates, shares))
+    return MonitorReport(
+        name=monitor.name,
+        kind=monitor.kind,
+        threshold=threshold,
+        epsilon=monitor.epsilon,
+        charge=charge,
+        explanation=explanation,
+        updates=updates,
+        pause=pause,
+        odds=odds,
+        ranking=_ranking(monitor, locations) if isinstance(monitor, HotSpotsMonitor) else None,
+    )
+
+
+def _ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
+    below = threshold_for(monitor.epsilon, locations)
+    return Ranking(monitor.top, mean_noise(monitor.epsilon), below)
+
+
+def _charge(config: Config, monitor: AnyMonitor) -> Charge:
+    if isinstance(monitor, OverTimeMonitor):
+        window, slots = monitor.window // config.clock.slot, period_slots(config)
+        return over_time_charge(
+            monitor.name, monitor.epsilon, monitor.answers_per_window, window, _ahead(config), slots
+        )
+    times = most_designated_times(monitor, config.privacy.period)
+    return at_times_charge(monitor.name, monitor.epsilon, times)
+
+
+def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> str:
+    window, ahead, slots = monitor.window // config.clock.slot, _ahead(config), period_slots(config)
+    reach, k = window + ahead, monitor.answers_per_window
+    ticks = slots + reach - 1
+    count = len(monitor.location_ids)
+    shared = (
+        f"A person may go round all {count} locations within each slot, so the whole ε of the monitor counts."
+        if count > 1
+        else "Its one location has the whole ε of the monitor."
+    )
+    return (
+        f"{words(config.privacy.period)} that are not aligned touch H = {slots - 1} + 1 = {slots} slots. With "
+        f"W = {window}, F = {ahead}, k = {k}, visits in them are in the counts of N = H + W + F - 1 = {ticks} ticks; "
+        f"these hold at most k·⌊N/(W + F)⌋ + min(k, N mod (W + F)) = {k}·{ticks // reach} + {min(k, ticks % reach)} "
+        f"noisy answers, at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
+    )
+
+
+def _times_sum(config: Config, monitor: TimedMonitor, charge: Charge) -> str:
+    text = (
+        f"Any {words(config.privacy.period)} hold at most {charge.amount / monitor.epsilon} designated times, "
+        f"also where clocks change, at {monitor.epsilon} each: {charge.amount}."
+    )
+    if isinstance(monitor, HotSpotsMonitor):
+        text += " That is for the counts of all locations together, and everyone who was somewhere pays it."
+    return text
+
+
+def _odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[Odds]:
+    for epsilon, locations in sorted(shares.items(), reverse=True):
+        for people in sorted({0, threshold - 1}):
+            p = false_alarm(epsilon, threshold, people)
+            yield Odds(epsilon, locations, people, p, over_updates(p, updates))
+
+
+def _overlap(config: Config, total: Fraction) -> Overlap | None:
+    timed = {
+        monitor.name: _charge(config, monitor).amount
+        for monitor in config.monitors
+        if not isinstance(monitor, OverTimeMonitor)
+    }
+    return Overlap(config.visits.default_stay, total, timed) if timed else None
+
+
+def _overlapping(overlap: Overlap | None) -> Iterator[str]:
+    warning = None if overlap is None else overlap.warning()
+    if warning is not None:
+        yield warning
+
+
+def _bad_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
+    for monitor in monitors:
+        for odds in monitor.odds:
+            if odds.people == 0 and odds.over_updates > OFTEN:
+                better = threshold_for(odds.epsilon, monitor.updates)
+                yield (
+                    f"{monitor.name}: an empty location has a false alarm within {monitor.updates} updates with "
+                    f"{percent(odds.over_updates)} (threshold {monitor.threshold}, ε of an answer "
+                    f"{format_epsilon(odds.epsilon)}). Raise the threshold to {better} for less than "
+                    f"{percent(SELDOM)}, or raise epsilon."
+                )
+
+
+def _bad_choices(config: Config) -> Iterator[str]:
+    for monitor in config.monitors:
+        if isinstance(monitor, OverTimeMonitor):
+            ticks = monitor.window // config.clock.slot + _ahead(config)
+            if monitor.answers_per_window > ticks:
+                yield (
+                    f"{monitor.name}: answers_per_window is {monitor.answers_per_window}, but only {ticks} ticks pass "
+                    f"while an answer is paid for: more than {ticks} make answers noisier and are never given."
+                )
+    if config.kafka.security_protocol == "SASL_PLAINTEXT" and config.kafka.sasl_mechanism == "PLAIN":
+        yield "kafka: the password crosses the network in clear. Use SASL_SSL, or SCRAM-SHA-512."
+    redis = config.redis
+    has_password = redis.password or redis.password_file or url_password(redis.url.get_secret_value())
+    if has_password and redis.parts.scheme == "redis":
+        yield "redis: the password crosses the network in clear. Use rediss://."
+
+
+def _bad_ids(registry: Sequence[Location]) -> Iterator[str]:
+    padded = [location.id for location in registry if location.id != location.id.strip()]
+    if padded:
+        yield (
+            f"locations: {len(padded)} ids begin or end with a space, such as {padded[0]!r}: a visit must name them "
+            "exactly so, or it is a dead letter."
+        )
+
+
+def words(duration: int) -> str:
+    """A duration in plain words: `14 days 1 hour`."""
+    parts = []
+    for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second")):
+        amount, duration = divmod(duration, unit)
+        if amount:
+            parts.append(f"{amount} {name}" if amount == 1 else f"{amount} {name}s")
+    if duration or not parts:
+        parts.append(format_duration(duration))
+    return " ".join(parts)
+
+
+def percent(chance: float) -> str:
+    """A chance as a person reads it: `30.1 %`, `0.0045 %`, `> 99.9 %`."""
+    percent = 100 * chance
+    if percent > 99.9:  # noqa: PLR2004 - what would be rounded to 100 is not certain
+        return "> 99.9 %"
+    if percent >= 10:  # noqa: PLR2004 - from here on one decimal is enough
+        return f"{percent:.1f} %"
+    if percent < 1e-4:  # noqa: PLR2004 - one in a million
+        return "< 0.0001 %"
+    return f"{percent:.{1 - math.floor(math.log10(percent))}f}".rstrip("0").rstrip(".") + " %"
+
+
+def _ahead(config: Config) -> int:
+    return config.visits.accept_ahead // config.clock.slot
+
+
+def _rounded_up(duration: int, slot: int) -> int:
+    return -(-duration // slot)
+
+
+def _exact(value: object) -> Any:
+    if isinstance(value, Fraction):
+        return format_epsilon(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

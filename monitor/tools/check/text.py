@@ -1,0 +1,128 @@
+"""What `check` found, as people read it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from monitor.privacy.epsilon import format_epsilon
+from monitor.tools.check.report import ASSUMPTION, SELDOM, Pause, Ranking, Report, percent, words
+
+CHANGE: Final = (
+    "Where other facts are asked about (places, windows, times, the registry), the new ones are read beside the old "
+    "ones: Redis needs twice the memory until the old ones have expired. Start a new instance, wait until it is ready, "
+    "and only then end an old one."
+)
+
+
+def render(report: Report, console: Console) -> None:
+    """Print a report for people."""
+    count = len(report.monitors)
+    say = _Printer(console)
+    say(f"{report.service}: the configuration is valid; {report.locations} locations, {count} monitors.")
+    _render_payments(report, say)
+    pauses = [(monitor.name, monitor.pause) for monitor in report.monitors if monitor.pause is not None]
+    if pauses:
+        say.heading("How long a pause lasts")
+    for name, pause in pauses:
+        say(f"  {name}: {_pause_words(pause)}")
+    if any(monitor.odds for monitor in report.monitors):
+        say.heading("How often an alarm is false")
+        console.print(_odds_table(report))
+    for monitor in report.monitors:
+        if monitor.kind == "at_times":
+            false = f"{monitor.odds[0].over_updates * report.locations:.2g} of {report.locations} locations"
+            say(f"  {monitor.name}: if all are empty, {false} have a false alarm at each designated time, on average.")
+    rankings = [(monitor.name, monitor.ranking) for monitor in report.monitors if monitor.ranking is not None]
+    if rankings:
+        say.heading("What hot spots say")
+    for name, ranking in rankings:
+        say(f"  {name}: {_ranking_words(ranking, report.locations)}")
+    say.heading("If it replaces another configuration")
+    say(CHANGE)
+    if report.warnings:
+        say.heading("Warnings")
+    for warning in report.warnings:
+        say(f"  {warning}")
+
+
+def _render_payments(report: Report, say: _Printer) -> None:
+    total, stated = format_epsilon(report.total), format_epsilon(report.stated)
+    say.heading("What one person pays")
+    say(f"At most {total} within any {words(report.period)}; privacy.epsilon states {stated}.")
+    say(f"All that is published is at most {_factor(report.total)} times as likely as without some of their visits.")
+    say(ASSUMPTION)
+    if report.overlap is not None:
+        say(report.overlap.sentence())
+    for monitor in report.monitors:
+        say(f"  {monitor.name} ({monitor.kind}): {monitor.charge.amount}. {monitor.explanation}")
+    terms = " + ".join(format_epsilon(monitor.charge.amount) for monitor in report.monitors)
+    say(f"  Sum: {terms}{f' = {total}' if len(report.monitors) > 1 else ''} ≤ {stated}.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Printer:
+    """Prints texts as they are: an id in brackets is no markup."""
+
+    console: Console
+
+    def __call__(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False)
+
+    def heading(self, text: str) -> None:
+        self.console.print(f"\n{text}", markup=False, highlight=False, style="bold")
+
+
+def _odds_table(report: Report) -> Table:
+    table = Table("monitor", "ε of an answer", "locations", "threshold", "people there", "per update", "over")
+    for monitor in report.monitors:
+        for odds in monitor.odds:
+            table.add_row(
+                monitor.name,
+                format_epsilon(odds.epsilon),
+                str(odds.locations),
+                str(monitor.threshold),
+                str(odds.people),
+                percent(odds.per_update),
+                f"{monitor.updates} updates: {percent(odds.over_updates)}",
+            )
+    return table
+
+
+def _pause_words(pause: Pause) -> str:
+    length = f"W + F = {pause.ticks} ticks ({words(pause.duration)})"
+    if pause.answers == 1:
+        return (
+            f"after a noisy answer the location says nothing new; the next answer comes {length} later at the earliest."
+        )
+    last = pause.ticks - pause.answers + 1
+    if last <= 1:
+        return f"none: its {pause.answers} noisy answers in any {length} are as many as there are ticks."
+    after = words(pause.duration // pause.ticks * last)
+    return (
+        f"up to {pause.answers} noisy answers in any {length}. If they come one right after the other, the next answer "
+        f"comes {last} ticks ({after}) after the last of them."
+    )
+
+
+def _ranking_words(ranking: Ranking, locations: int) -> str:
+    mean = f"{ranking.mean_noise:,.0f}" if ranking.mean_noise >= 10 else f"{ranking.mean_noise:.2g}"  # noqa: PLR2004 - from here on whole people are enough
+    return (
+        f"{min(ranking.top, locations)} of {locations} locations are named, each with a number of people that it "
+        f"certainly did not exceed; none is called safe. Noise adds {mean} people to a count on average, "
+        f"and fewer than {ranking.below} to each of all with a chance of {percent(1 - SELDOM)}."
+    )
+
+
+def _factor(epsilon: Fraction) -> str:
+    """e^ε, in words that can be pictured as long as there are any."""
+    exponent = float(epsilon)
+    if exponent > 20:  # noqa: PLR2004 - beyond half a billion, digits say nothing
+        return f"e^{exponent:g}"
+    factor = math.exp(exponent)
+    return f"e^{exponent:g} = {factor:,.0f}" if factor >= 10 else f"e^{exponent:g} = {factor:.2f}"  # noqa: PLR2004 - as above

@@ -1,0 +1,139 @@
+"""The demo on a terminal: the public clock, the places, the latest news, and what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rich.columns import Columns
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.progress_bar import ProgressBar
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from monitor.client.knowledge import Alert, AtTime, AtTimeStatus
+from monitor.client.view import STYLES, SYMBOLS
+from monitor.client.words import moment, span
+from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
+from monitor.public.instants import parse_instant, to_datetime
+from monitor.tools.demo.story import Story
+
+_WIDE: Final = 96  # columns from which news stand beside the places
+_TIMES: Final = 3  # designated times that are shown at once
+_CELL: Final = 18
+_BAR: Final = 24
+_LEAST_NEWS: Final = 3
+
+
+class Screen:
+    """One frame, as large as the terminal is."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Wide: places left, news right. Narrow: one below the other."""
+        width, height = options.size
+        head, foot = self._head(), self._foot()
+        room = height - 3
+        if width >= _WIDE:
+            left = width * 3 // 5
+            body = Table.grid(padding=(0, 2, 0, 0))
+            body.add_column(width=left - 2)
+            body.add_column(width=width - left)
+            body.add_row(Group(*self._places()), Group(*self._news(width - left, room)))
+            yield Group(head, body, foot)
+            return
+        places = console.render_lines(Group(*self._places()), options.update(width=width, height=None))
+        yield Group(head, *self._places(), *self._news(width, max(_LEAST_NEWS, room - len(places))), foot)
+
+    def _head(self) -> RenderableType:
+        story = self._story
+        head = Table.grid(expand=True, padding=(0, 1))
+        head.add_column(no_wrap=True)
+        head.add_column(no_wrap=True, justify="right")
+        clock = Text.assemble((moment(story.now), "bold cyan"), f"  day {story.day} of {story.days}")
+        progress = Table.grid(padding=(0, 1))
+        left = Text(f"{story.seconds_left:.0f} s left" if story.done else "starting")
+        progress.add_row(ProgressBar(story.ticks, story.done, width=_BAR), left)
+        head.add_row(clock, progress)
+        return head
+
+    def _foot(self) -> RenderableType:
+        intake = self._story.intake
+        legend = Text("  ").join(
+            Text(f"{SYMBOLS[status]} {name}", style=STYLES[status])
+            for status, name in (("safe", "safe"), ("noisy_count", "noisy count"), ("paused", "paused"))
+        )
+        read = Text(f"{intake.visits:,} visits read; dead letters: {intake.dead_letters}")
+        foot = Table.grid(expand=True, padding=(0, 1))
+        foot.add_column(no_wrap=True)
+        foot.add_column(no_wrap=True, justify="right")
+        foot.add_row(read, legend)
+        return foot
+
+    def _places(self) -> Iterator[RenderableType]:
+        for monitor in self._story.scheme.over_time:
+            window = span(monitor.window * self._story.scheme.slots.length)
+            yield _title(f"{monitor.name}: fewer than {monitor.rules[0].threshold} infected in the last {window}?")
+            yield self._over_time([alert for alert in self._story.knowledge.alerts if alert.monitor == monitor.name])
+        for timed in self._story.scheme.at_times:
+            shown = [at for at in reversed(self._story.knowledge.times) if at.monitor == timed.name][-_TIMES:]
+            yield _title(f"{timed.name}{_times(shown)}: fewer than {timed.threshold} infected?")
+            yield self._at_times(shown)
+
+    def _over_time(self, alerts: list[Alert]) -> Table:
+        table = Table.grid(padding=(0, 1))
+        for alert in alerts:
+            style = STYLES[alert.status]
+            table.add_row(Text(f"{SYMBOLS[alert.status]} {alert.location_id}", style=style), Text(_brief(alert), style))
+        return table
+
+    def _at_times(self, shown: list[AtTime]) -> RenderableType:
+        """Every place with a symbol for each of the times, the latest last; amber where any is a noisy count."""
+        statuses = [at.statuses for at in shown]
+        return Columns(
+            [_cell(place, [one[place] for one in statuses]) for place in self._story.scheme.registry.ids],
+            width=_CELL,
+            padding=(0, 1),
+            column_first=True,
+        )
+
+    def _news(self, width: int, room: int) -> Iterator[RenderableType]:
+        """As many of the latest pieces of news as there is room for, the latest first."""
+        yield _title("what the public is told")
+        room -= 1
+        for item in reversed(self._story.news):
+            told = Text.assemble((f"{item.at}  ", "bright_black"), (item.text, STYLES[item.status]))
+            lines = told.wrap(Console(width=width), width)
+            if len(lines) > room:
+                return
+            room -= len(lines)
+            yield told
+
+
+def _title(text: str) -> RenderableType:
+    return Rule(Text(text, style="bold"), align="left", style="bright_black")
+
+
+def _cell(place: str, statuses: list[AtTimeStatus]) -> Text:
+    symbols = [(SYMBOLS[status], STYLES[status]) for status in statuses]
+    style = STYLES["noisy_count"] if "noisy_count" in statuses else ""
+    return Text.assemble(*symbols, " ", (place, style), no_wrap=True, overflow="ellipsis")
+
+
+def _times(shown: list[AtTime]) -> str:
+    """The times of day and weekdays that are shown: ` 12:30 of Mon, Tue, Wed`."""
+    days = [to_datetime(parse_instant(at.time)) for at in shown]
+    hours = ", ".join(dict.fromkeys(f"{day:%H:%M}" for day in days))
+    return f" {hours} of {', '.join(dict.fromkeys(f'{day:%a}' for day in days))}" if days else ""
+
+
+def _brief(alert: Alert) -> str:
+    if isinstance(alert, NoisyCountAlert):
+        return f"at most {alert.count_at_most}"
+    if isinstance(alert, PausedAlert):
+        said = f" (≤ {alert.answers[-1].noisy_count})" if alert.answers else ""
+        return f"silent until {moment(alert.resumes_at)}{said}"
+    return alert.status

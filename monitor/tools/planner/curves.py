@@ -1,0 +1,65 @@
+"""A plan by count: false alarms, misses and silence, as numbers to be drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monitor.public.instants import format_duration
+from monitor.tools.planner.outcomes import Plan
+from monitor.tools.planner.targets import Targets
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """For each count 0, 1, 2, …: chances per update while the location answers, and its share of silent time.
+
+    `alarm` is e^(-ε(T - f)) at the smallest ε of an answer (false below T), `miss` 1 - e^(-ε(T - f)) at the largest:
+    of several shares the worst. `limit` is the chance of a false alarm per update that is asked for, if one is.
+    """
+
+    title: str
+    threshold: int
+    alarm: tuple[float, ...]
+    miss: tuple[float, ...]
+    silent: tuple[float, ...]
+    limit: float | None
+    answers: int
+    reach: int
+    slot: int
+    silence: int
+
+    @property
+    def timeline(self) -> str:
+        """What happens after alarms, in words."""
+        if not self.reach:
+            return "After an alarm about a designated time the location is marked for that time alone."
+        if not self.silence:
+            return "There are as many noisy answers as ticks: no silence."
+        alarms = "an alarm" if self.answers == 1 else f"{self.answers} alarms in a row"
+        length = format_duration(self.silence)
+        return (
+            f"After {alarms} nothing new is said; the next answer comes {length} after the last. "
+            f"W + F = {self.reach} ticks of {format_duration(self.slot)}."
+        )
+
+
+def curves(plan: Plan, targets: Targets, title: str) -> Curves:
+    """The curves of a plan, for counts from 0 to a little beyond T and the people asked for."""
+    most = max(plan.threshold, targets.alarm.people if targets.alarm else 0)
+    counts = range(most + most // 5 + 2)
+    design = plan.design
+    limit = None
+    if targets.false_alarms is not None:
+        limit = min(1.0, 1 / float(design.occasions(targets.false_alarms.every) or 1) / design.updates)
+    return Curves(
+        title=title,
+        threshold=plan.threshold,
+        alarm=tuple(plan.false_alarm(people) for people in counts),
+        miss=tuple(1 - plan.alarm(people) for people in counts),
+        silent=tuple(plan.silent(people) for people in counts),
+        limit=limit,
+        answers=design.answers,
+        reach=design.reach,
+        slot=design.slot,
+        silence=plan.silence,
+    )

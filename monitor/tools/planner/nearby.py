@@ -1,0 +1,115 @@
+"""What a configuration's monitors give, and what neighbouring choices would give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from pydantic import ValidationError
+
+from monitor.config import AtTimesMonitor, Config, OverTimeMonitor
+from monitor.privacy.epsilon import format_epsilon
+from monitor.public.instants import SECOND, format_duration
+from monitor.tools.check.report import charges
+from monitor.tools.planner.designs import AtTimes, Design, OverTime
+from monitor.tools.planner.outcomes import Outcome, Plan, outcome
+from monitor.tools.planner.solve import threshold
+from monitor.tools.planner.targets import Pays, Targets
+
+PRESENT = "as it is"
+
+Planned = OverTimeMonitor | AtTimesMonitor
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One choice for a monitor: what is changed, and what comes of it. What a person pays is by all monitors."""
+
+    change: str
+    outcome: Outcome
+
+
+def choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ...]]:
+    """For each monitor by name: its present choice first, then its neighbours that are valid configurations.
+
+    Without a target for payments it is the one that the configuration states.
+    """
+    pays = targets.pays or Pays(config.privacy.epsilon, config.privacy.period)
+    targets = Targets(targets.false_alarms, targets.alarm, pays=pays)
+    privacy = config.privacy.model_copy(update={"epsilon": pays.epsilon, "period": pays.period})
+    base = config.model_copy(update={"privacy": privacy})
+    return {
+        monitor.name: tuple(
+            Choice(change, _outcome(changed, other, targets))
+            for change, changed, other in _neighbours(base, index, monitor, targets)
+        )
+        for index, monitor in enumerate(config.monitors)
+        if isinstance(monitor, OverTimeMonitor | AtTimesMonitor)  # other kinds have no T to be planned
+    }
+
+
+def plan_of(config: Config, monitor: Planned) -> Plan:
+    """The plan that a monitor of a configuration is."""
+    return Plan(_design(config, monitor), monitor.epsilon, monitor.threshold)
+
+
+def _design(config: Config, monitor: Planned) -> Design:
+    slot = config.clock.slot
+    if isinstance(monitor, AtTimesMonitor):
+        return AtTimes(slot, -(-monitor.reporting_horizon // slot), monitor)
+    shares = [share / monitor.epsilon for share in monitor.location_epsilons().values()]
+    ahead = config.visits.accept_ahead // slot
+    return OverTime(slot, monitor.window // slot, ahead, monitor.answers_per_window, min(shares), max(shares))
+
+
+def _outcome(config: Config, monitor: Planned, targets: Targets) -> Outcome:
+    pays = sum((charge.amount for charge in charges(config)), Fraction(0))
+    return outcome(plan_of(config, monitor), targets, pays)
+
+
+def _neighbours(
+    config: Config, index: int, monitor: Planned, targets: Targets
+) -> Iterator[tuple[str, Config, Planned]]:
+    yield PRESENT, config, monitor
+    for name, changes in _monitor_changes(config, monitor, targets):
+        other = monitor.model_copy(update=changes)
+        monitors = (*config.monitors[:index], other, *config.monitors[index + 1 :])
+        changed = _validated(config, {"monitors": monitors})
+        if changed is not None:
+            yield name, changed, other
+    slot = config.clock.slot
+    for length in (slot // 2, slot * 2):
+        clock = config.clock.model_copy(update={"slot": length})
+        changed = _validated(config, {"clock": clock}) if length >= SECOND else None
+        if changed is not None:
+            yield f"slot {format_duration(length)} (of all monitors)", changed, monitor
+
+
+def _monitor_changes(
+    config: Config, monitor: Planned, targets: Targets
+) -> Iterator[tuple[str, Mapping[str, int | Fraction]]]:
+    step = max(1, monitor.threshold // 10)
+    thresholds = {monitor.threshold - step, monitor.threshold + step}
+    asked = targets.only(("false_alarms", "alarm"))
+    if asked.decides_threshold:
+        thresholds.add(threshold(plan_of(config, monitor).design, asked, monitor.epsilon))
+    for value in sorted(thresholds - {monitor.threshold}):
+        if value >= 1:
+            yield f"T = {value}", {"threshold": value}
+    for epsilon in (monitor.epsilon / 2, monitor.epsilon * 2):
+        yield f"ε = {format_epsilon(epsilon)}", {"epsilon": epsilon}
+    if isinstance(monitor, OverTimeMonitor):
+        for answers in (monitor.answers_per_window - 1, monitor.answers_per_window + 1):
+            if answers >= 1:
+                yield f"k = {answers}", {"answers_per_window": answers}
+
+
+def _validated(config: Config, changes: Mapping[str, Any]) -> Config | None:
+    """The configuration with sections exchanged, None where a rule between them is broken."""
+    sections = {name: getattr(config, name) for name in Config.model_fields}
+    try:
+        return Config.model_validate(sections | dict(changes))
+    except ValidationError:
+        return None

@@ -1,0 +1,105 @@
+"""What is asked of a plan: the targets, and what was fixed beforehand. Exact: no binary float."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+
+from monitor.privacy.epsilon import format_epsilon
+from monitor.public.instants import format_duration
+
+
+@dataclass(frozen=True, slots=True)
+class FalseAlarms:
+    """At most one false alarm in `every` (microseconds) at an empty location, on average, while it answers."""
+
+    every: int
+
+    def __str__(self) -> str:
+        """As on the command line."""
+        return f"--false-alarm-every {format_duration(self.every)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """With `people` there, an update of a location that answers is an alarm with at least `chance` (0 < chance ≤ 1)."""
+
+    people: int
+    chance: Fraction
+
+    def __str__(self) -> str:
+        """As on the command line."""
+        return f"--alarm-at {self.people} --with {self.chance}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pays:
+    """One person pays at most `epsilon` within any `period` (microseconds)."""
+
+    epsilon: Fraction
+    period: int
+
+    def __str__(self) -> str:
+        """As on the command line."""
+        return f"--pays-at-most {format_epsilon(self.epsilon)} --in {format_duration(self.period)}"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedThreshold:
+    """T itself is given."""
+
+    threshold: int
+
+    def __str__(self) -> str:
+        """As on the command line."""
+        return f"--threshold {self.threshold}"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedEpsilon:
+    """The monitor's ε itself is given (that of each designated time, for `at_times`)."""
+
+    epsilon: Fraction
+
+    def __str__(self) -> str:
+        """As on the command line."""
+        return f"--epsilon {format_epsilon(self.epsilon)}"
+
+
+Target = FalseAlarms | Alarm | Pays | FixedThreshold | FixedEpsilon
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """All that is asked; None where nothing is."""
+
+    false_alarms: FalseAlarms | None = None
+    alarm: Alarm | None = None
+    threshold: FixedThreshold | None = None
+    epsilon: FixedEpsilon | None = None
+    pays: Pays | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The names of those that are asked, in a fixed order."""
+        return tuple(field.name for field in fields(self) if getattr(self, field.name) is not None)
+
+    def only(self, names: Iterable[str]) -> Targets:
+        """These targets without all others."""
+        kept = set(names)
+        return replace(self, **{name: None for name in self.given if name not in kept})
+
+    def without(self, name: str) -> Targets:
+        """All targets but one."""
+        return self.only(other for other in self.given if other != name)
+
+    @property
+    def decides_threshold(self) -> bool:
+        """Whether T follows: it is given, or bounded from below by false alarms, or from above by an alarm."""
+        return bool(self.threshold or self.false_alarms or self.alarm)
+
+    @property
+    def decides_epsilon(self) -> bool:
+        """Whether ε follows: given, bounded from above by payments, or from below by false alarms at a bounded T."""
+        return bool(self.epsilon or self.pays or (self.false_alarms and (self.alarm or self.threshold)))

@@ -1,0 +1,90 @@
+"""`location-monitor replay`: what is read, shown and written around a replay."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from monitor.config import Config, Location, person_key
+from monitor.errors import UsageError
+from monitor.service import Settings, settings_of
+from monitor.tools.check.checked import load_checked
+from monitor.tools.replay.driver import Plan, Summary, plan, replay
+from monitor.tools.replay.embedded import embedded_settings
+from monitor.tools.replay.output import write_output
+from monitor.tools.replay.progress import progress
+
+
+def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | None, *, embedded: bool) -> None:
+    """Replay a file and write the output topic to another; progress goes to standard error.
+
+    Raises:
+        MonitorError: with the exit code that fits.
+    """
+    said = Console(stderr=True)
+    _writable(alerts)
+    checked = load_checked(config_file, os.environ)
+    config = checked.config
+    with _settings(config, checked.locations, said, embedded=embedded) as settings:
+        planned = _planned(visits, settings, until, said)
+        try:
+            total = max(0, planned.last_tick - planned.first_tick + 1)
+            with progress("Replaying", total, "ticks", said) as steps:
+                summary = replay(settings, planned, lambda _tick, _records: steps.advance())
+        finally:
+            planned.lines.close()
+        topics = config.kafka.topics
+        written = write_output(settings.kafka, topics.alerts, settings.config.kafka.partitions.alerts, alerts)
+    show(summary, Console())
+    Console().print(f"{written:,} records of {topics.alerts} in {alerts}", highlight=False)
+
+
+def _writable(alerts: Path) -> None:
+    try:
+        alerts.open("w").close()
+    except OSError as error:
+        raise UsageError(f"--alerts {alerts} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _settings(config: Config, locations: tuple[Location, ...], said: Console, *, embedded: bool) -> Iterator[Settings]:
+    if not embedded:
+        yield settings_of(config, locations, person_key(config))
+        return
+    with embedded_settings(config, locations, lambda text: said.print(text, highlight=False, soft_wrap=True)) as moved:
+        yield moved
+
+
+def _planned(visits: Path, settings: Settings, until: int | None, said: Console) -> Plan:
+    with progress(f"Reading {visits.name}", None, "lines", said) as steps:
+        return plan(visits, settings.scheme, until, steps.advance)
+
+
+def show(summary: Summary, console: Console) -> None:
+    """Print visits by fate, ticks, answers by status, time and rate."""
+    visits = sum(summary.visits.values())
+    table = Table(title="Visits by fate", title_justify="left")
+    table.add_column("fate")
+    table.add_column("visits", justify="right")
+    for fate, count in summary.visits.items():
+        table.add_row(fate, f"{count:,}")
+    console.print(table)
+    answers = Table(title="Answers by status", title_justify="left")
+    answers.add_column("monitor")
+    answers.add_column("status")
+    answers.add_column("answers", justify="right")
+    for (monitor, status), count in sorted(Counter(summary.answers).items()):
+        answers.add_row(monitor, status, f"{count:,}")
+    console.print(answers)
+    seconds = max(summary.seconds, 1e-9)
+    console.print(
+        f"{summary.ticks:,} ticks and {visits:,} visits in {summary.seconds:.1f} s: {summary.ticks / seconds:,.0f} "
+        f"ticks/s, {visits / seconds:,.0f} visits/s",
+        highlight=False,
+    )

@@ -1,0 +1,213 @@
+"""A file of visits through the whole service: every part is the one that `run` uses, but the clock and the source."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from kafka import OffsetSpec, TopicPartition
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topics import TopicNeeds, describe, needs
+from monitor.errors import NotEmptyError, ReplayError
+from monitor.operate.health import Health
+from monitor.operate.metrics import FATES, PREFIX, Metrics
+from monitor.operate.preflight import Found, look
+from monitor.operate.setup import Beginning, set_up
+from monitor.public.clock import SteppedClock
+from monitor.public.parameters import Scheme
+from monitor.release.ledger import Record
+from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.tools.replay.feed import Feed
+from monitor.tools.replay.lines import Extent, Line, read_lines
+from monitor.tools.replay.sorting import SortedLines
+from monitor.windows.facts import Windows
+
+log = logging.getLogger(__name__)
+
+START_SECONDS: Final = 60.0
+TICK_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a replay will do: the lines in order of report, and the ticks from the first to the last."""
+
+    lines: SortedLines
+    extent: Extent
+    first_tick: int
+    last_tick: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a replay did. `visits` by fate (at least once), `answers` by (monitor, status)."""
+
+    visits: dict[str, int]
+    answers: dict[tuple[str, str], int]
+    ticks: int
+    seconds: float
+
+
+def plan(path: Path, scheme: Scheme, until: int | None, read: Callable[[], None]) -> Plan:
+    """Read and sort the file. `until` bounds the last as_of; `read` is called for each line.
+
+    Raises:
+        UsageError: the file cannot be read, or none of its visits can be accepted.
+    """
+    extent = Extent(scheme)
+    lines = SortedLines(read_lines(path, extent), read)
+    if extent.first_tick is None or extent.last_tick is None:
+        lines.close()
+        raise ReplayError(
+            f"{path}: no visit is at a location of the registry (locations.file): there is nothing to ask"
+        )
+    last = extent.last_tick if until is None else min(extent.last_tick, scheme.slots.last_tick_until(until))
+    return Plan(lines, extent, extent.first_tick, last)
+
+
+def prepare_empty(settings: Settings, clock: SteppedClock) -> Found:
+    """Make what topics are missing, and see that nothing was ever written to any of them.
+
+    Raises:
+        NotEmptyError: a topic holds records.
+        TopicError: a topic was there with settings that don't fit simulated time.
+    """
+    config, scheme = settings.config, settings.scheme
+    wanted = needs(scheme, config.kafka, simulated=True)
+    _require_empty(settings.kafka, wanted)
+    factor = config.kafka.replication_factor
+    set_up(settings.kafka, scheme, wanted, Beginning.FIRST_START, clock.now(), factor)
+    return look(settings.kafka, scheme, wanted, config.kafka.topics.alerts)
+
+
+def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
+    with connections.reached():
+        admin = connections.admin()
+        try:
+            there = describe(admin, [need.topic for need in wanted])
+            ends = {name: _end(admin, name, found.partitions) for name, found in there.items()}
+        finally:
+            admin.close()
+    used = [name for name, end in ends.items() if end > 0]
+    if used:
+        raise NotEmptyError(
+            f"replay needs topics that nothing was written to, and {', '.join(used)} hold records: name others in "
+            "kafka.topics, or use --embedded"
+        )
+
+
+def _end(admin: Any, topic: str, partitions: int) -> int:
+    places = {TopicPartition(topic, partition): OffsetSpec.LATEST for partition in range(partitions)}
+    return sum(found.offset for found in admin.list_partition_offsets(places).values())
+
+
+class Replay:
+    """One service on a stepped clock, fed tick by tick. A context: it is stopped at the end.
+
+    Raises:
+        NotEmptyError: (when made) the store holds keys of this service.
+    """
+
+    def __init__(self, settings: Settings, found: Found, clock: SteppedClock, *, resumes: bool = False) -> None:
+        self._scheme = settings.scheme
+        self._clock = clock
+        self.metrics = Metrics()
+        self.windows: Windows = redis_windows(settings, found, clock)
+        if not resumes and not self.windows.empty():
+            self.windows.close()
+            raise NotEmptyError(
+                f"replay needs a Redis without keys of service.name {settings.scheme.name!r}: choose another name, "
+                "another database, or --embedded"
+            )
+        self.service = Service(settings, found, self.windows, clock, secure_noise(), self.metrics, Health())
+
+    def __enter__(self) -> Self:
+        """Start, and wait until every ledger partition was taken over."""
+        self.service.start()
+        try:
+            self._wait(lambda: len(self.service.loop.owners) == self.service.queues, START_SECONDS, "start")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop."""
+        self.close()
+
+    def close(self) -> None:
+        """Stop the service and let go of the store."""
+        self.service.stop()
+        self.windows.close()
+
+    def tick(self, tick: int) -> tuple[Record, ...]:
+        """Let a tick's release time come, and wait until its answers are in the ledger.
+
+        Raises:
+            ReplayError: it takes longer than two minutes, or was not decided.
+        """
+        self._clock.move_to(self._scheme.slots.as_of(tick) + self._scheme.release_delay)
+        loop = self.service.loop
+        self._wait(lambda: loop.last_tick is not None and loop.last_tick >= tick, TICK_SECONDS, f"tick {tick}")
+        if len(loop.owners) < self.service.queues:
+            raise ReplayError(f"tick {tick} was not decided: a ledger partition was lost; see the log")
+        return loop.last_records
+
+    def _wait(self, done: Callable[[], bool], seconds: float, what: str) -> None:
+        signal = self.service.loop.decided
+        deadline = time.monotonic() + seconds
+        while True:
+            seen = signal.number
+            if done():
+                return
+            if self.service.ended.is_set():
+                raise ReplayError(f"{what}: the service ended: {self.service.failure}") from self.service.failure
+            if time.monotonic() > deadline:
+                raise ReplayError(f"{what}: not done within {seconds:.0f} s; see the log for what is away")
+            signal.wait(seen, 0.05)
+
+    def summary(self, ticks: int, seconds: float) -> Summary:
+        """Visits by fate and answers by status, as the service counted them."""
+        value = self.metrics.registry.get_sample_value
+        visits = {fate: int(value(f"{PREFIX}_visits_total", {"fate": fate}) or 0) for fate in FATES}
+        answers = {
+            (sample.labels["monitor"], sample.labels["status"]): int(sample.value)
+            for family in self.metrics.registry.collect()
+            if family.name == f"{PREFIX}_answers"
+            for sample in family.samples
+            if sample.name.endswith("_total")
+        }
+        return Summary(visits, answers, ticks, seconds)
+
+
+@contextmanager
+def fed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
+    """A feed of the configured input topic, closed at the end."""
+    feed = Feed(settings.kafka, settings.config.kafka.topics.visits, lines)
+    try:
+        yield feed
+    finally:
+        feed.close()
+
+
+def replay(settings: Settings, planned: Plan, seen: Callable[[int, tuple[Record, ...]], None]) -> Summary:
+    """Replay everything; `seen` is told each tick and its records. Topics and keys must be empty.
+
+    Raises:
+        RefusedError, ReplayError, UnreachableError: it cannot be done, or not be finished.
+    """
+    clock = SteppedClock(settings.scheme.slots.start(planned.first_tick))
+    found = prepare_empty(settings, clock)
+    with Replay(settings, found, clock) as run, fed(settings, iter(planned.lines)) as feed:
+        began = time.perf_counter()
+        for tick in range(planned.first_tick, planned.last_tick + 1):
+            feed.until(settings.scheme.slots.as_of(tick))
+            seen(tick, run.tick(tick))
+        ticks = max(0, planned.last_tick - planned.first_tick + 1)
+        return run.summary(ticks, time.perf_counter() - began)

@@ -1,0 +1,73 @@
+"""Producing visits as they are reported, stamped with the simulated clock's time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.errors import ReplayError
+from monitor.tools.replay.lines import Line
+
+BATCH_VISITS: Final = 500
+BAD_LINE_BYTES: Final = 900_000  # longer ones are cut: whatever they are, a record must hold them
+FLUSH_SECONDS: Final = 60.0
+
+
+class Feed:
+    """Produces lines in order. Visits that are reported at one instant go into one record, up to 500."""
+
+    def __init__(self, connections: KafkaConnections, topic: str, lines: Iterable[Line]) -> None:
+        self._topic = topic
+        self._lines = iter(lines)
+        self._next = next(self._lines, None)
+        self._connections = connections
+        self._producer: Any = connections.producer(linger_ms=5, batch_size=256 * 1024)
+        self._sent: list[Any] = []
+
+    def until(self, instant: int) -> int:
+        """Produce everything reported before an instant, wait until Kafka has it, and return how many visits it was.
+
+        Raises:
+            ReplayError: Kafka refused some of it.
+            UnreachableError: Kafka cannot be used.
+        """
+        count = 0
+        with self._connections.reached():
+            while self._next is not None and self._next.reported_at < instant:
+                batch = self._batch()
+                count += len(batch)
+                self._send(batch)
+            if self._sent:
+                self._producer.flush(timeout=FLUSH_SECONDS)
+        failed = [future.exception for future in self._sent if future.exception is not None]
+        self._sent.clear()
+        if failed:
+            raise ReplayError(f"Kafka refused {len(failed)} records for {self._topic}: {failed[0]}")
+        return count
+
+    def _batch(self) -> list[Line]:
+        batch: list[Line] = []
+        while self._next is not None and len(batch) < BATCH_VISITS:
+            if batch and not (self._next.is_visit and self._next.reported_at == batch[0].reported_at):
+                break
+            batch.append(self._next)
+            self._next = next(self._lines, None)
+            if not batch[0].is_visit:
+                break
+        return batch
+
+    def _send(self, batch: list[Line]) -> None:
+        first = batch[0]
+        if not first.is_visit:
+            value = first.payload[:BAD_LINE_BYTES]
+        elif len(batch) == 1:
+            value = first.payload
+        else:
+            value = b'{"visits":[' + b",".join(line.payload for line in batch) + b"]}"
+        timestamp = first.reported_at // 1_000
+        self._sent.append(self._producer.send(self._topic, value=value, timestamp_ms=timestamp))
+
+    def close(self) -> None:
+        """Let go of the producer."""
+        self._producer.close(timeout=5)

@@ -1,0 +1,131 @@
+"""A replay file read line by line: CSV (also gzipped) with a header, in any order (interface, section 2)."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+from monitor.contracts.visits import Fault, Visit, read_visit
+from monitor.errors import TimeError, UsageError
+from monitor.public.instants import parse_instant
+from monitor.public.parameters import Scheme
+
+REQUIRED: Final = ("person_id", "location_id", "arrived_at")
+OPTIONAL: Final = ("left_at", "reported_at")
+
+# A field may be a 1 MB id: it becomes a dead letter, not a fault of the reader.
+_FIELD_BYTES: Final = 2**30
+
+
+class Line(NamedTuple):
+    """One visit to be produced: when it is reported (an instant), its place in the file, and its JSON.
+
+    One that is no visit goes alone: it may be no JSON, which would take its siblings with it.
+    """
+
+    reported_at: int
+    number: int
+    payload: bytes
+    is_visit: bool = True
+
+
+@dataclass(slots=True)
+class Extent:
+    """What the good visits span: the first slot, and the last tick at which any is in a window or horizon."""
+
+    scheme: Scheme
+    first_tick: int | None = None
+    last_tick: int | None = None
+    lines: int = 0
+    bad: int = 0
+
+    def add(self, visit: Visit, left_at: int, reported_at: int) -> None:
+        """Take in a good visit; what lies too far ahead of its report is refused or cut there."""
+        slots = self.scheme.slots
+        reported = slots.slot_of(reported_at)
+        first = min(slots.slot_of(visit.arrived_at), reported)
+        last = min(slots.last_slot(visit.arrived_at, left_at), reported + self.scheme.ahead)
+        last = max(last, reported)
+        after = last + max(self.scheme.widest_window, self.scheme.longest_horizon)
+        self.first_tick = first if self.first_tick is None else min(self.first_tick, first)
+        self.last_tick = after if self.last_tick is None else max(self.last_tick, after)
+
+
+def open_text(path: Path) -> IO[str]:
+    """Open a file, gzipped if its name ends so; bytes that are no UTF-8 are kept as lone surrogates."""
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape", newline="")
+    return path.open(encoding="utf-8", errors="surrogateescape", newline="")
+
+
+def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
+    """Yield every line with the time at which it is reported, noting in `extent` what the good ones span.
+
+    A line that is no visit comes just before the next good one (or just after the last).
+
+    Raises:
+        UsageError: the file cannot be read, has no such header, or no line is a visit.
+    """
+    limit = csv.field_size_limit(_FIELD_BYTES)  # of the whole process, so it is put back
+    waiting: list[tuple[int, bytes]] = []
+    latest: int | None = None
+    try:
+        with open_text(path) as file:
+            rows = csv.reader(file)
+            header = _header(path, next(rows, []))
+            for number, row in enumerate(rows):
+                fields = dict(zip(header, row, strict=False))
+                extent.lines += 1
+                reported_at, payload = _reported(fields, extent)
+                if reported_at is None:
+                    extent.bad += 1
+                    waiting.append((number, payload))
+                    continue
+                latest = reported_at
+                for before, bad in waiting:
+                    yield Line(reported_at, before, bad, is_visit=False)
+                waiting.clear()
+                yield Line(reported_at, number, payload)
+    except (OSError, EOFError, csv.Error) as error:
+        raise UsageError(f"{path} cannot be read as CSV: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
+    if latest is None:
+        raise UsageError(f"{path}: none of its {extent.lines} lines is a visit; expected {', '.join(REQUIRED)}, …")
+    for before, bad in waiting:
+        yield Line(latest, before, bad, is_visit=False)
+
+
+def _header(path: Path, header: list[str]) -> list[str]:
+    missing = [name for name in REQUIRED if name not in header]
+    if missing:
+        raise UsageError(
+            f"{path}: the header lacks {', '.join(missing)}; expected {','.join((*REQUIRED, *OPTIONAL))}, the last two "
+            "optional"
+        )
+    return header
+
+
+def _reported(fields: dict[str, str], extent: Extent) -> tuple[int | None, bytes]:
+    """When a line is reported (None if it is no visit), and its visit as JSON, as it stands in the file."""
+    given: dict[str, str] = {name: fields[name] for name in REQUIRED if name in fields}
+    if fields.get("left_at"):
+        given["left_at"] = fields["left_at"]
+    payload = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogateescape")
+    visit = read_visit(given)
+    if isinstance(visit, Fault):
+        return None, payload
+    left_at = visit.arrived_at + extent.scheme.default_stay if visit.left_at is None else visit.left_at
+    try:
+        reported_at = parse_instant(fields["reported_at"]) if fields.get("reported_at") else left_at
+    except TimeError:
+        # Without its time it is no visit, though what the service would be sent of it is one: so the row goes itself.
+        return None, json.dumps(list(fields.values()), ensure_ascii=False).encode(errors="surrogateescape")
+    if visit.location_id in extent.scheme.registry.rows:
+        extent.add(visit, left_at, reported_at)
+    return reported_at, payload

@@ -1,0 +1,55 @@
+"""The whole output topic as a file: a JSON line per record, by tick, then partition and offset."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
+from monitor.errors import UsageError
+from monitor.release.ledger import Record, read_partition
+
+_Keyed = tuple[tuple[int, int, int], Record]
+
+_BEFORE_ALL = -(2**62)
+
+
+def write_output(connections: KafkaConnections, topic: str, partitions: int, path: Path) -> int:
+    """Write every record of the topic, and return how many. Records without a tick come with the tick before them.
+
+    Raises:
+        UsageError: the file cannot be written.
+        UnreachableError: the topic cannot be read.
+    """
+    parts = [_keyed(connections, topic, partition) for partition in range(partitions)]
+    written = 0
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            for (_tick, partition, offset), record in heapq.merge(*parts, key=lambda keyed: keyed[0]):
+                file.write(json.dumps(_shown(record, partition, offset), ensure_ascii=False) + "\n")
+                written += 1
+    except OSError as error:
+        raise UsageError(f"--alerts {path} cannot be written: {error.strerror or error}") from error
+    return written
+
+
+def _keyed(connections: KafkaConnections, topic: str, partition: int) -> Iterator[_Keyed]:
+    tick = _BEFORE_ALL
+    for offset, record in read_partition(connections, topic, partition):
+        entry = read_record(record.key, record.value, record.headers)
+        if isinstance(entry, OverTimeEntry | AtTimesEntry | HotSpotsEntry):
+            tick = entry.tick
+        yield (tick, partition, offset), record
+
+
+def _shown(record: Record, partition: int, offset: int) -> dict[str, object]:
+    return {
+        "key": record.key.decode(),
+        "headers": {name: value.decode() for name, value in record.headers},
+        "value": json.loads(record.value),
+        "partition": partition,
+        "offset": offset,
+    }

@@ -1,0 +1,63 @@
+"""Sorting more lines than fit in memory: sorted runs in temporary files, merged."""
+
+from __future__ import annotations
+
+import heapq
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Final
+
+from monitor.tools.replay.lines import Line
+
+RUN_LINES: Final = 500_000
+_BLOCK: Final = 2_000
+
+
+class SortedLines:
+    """Lines in order of report, then of the file. A context: its temporary files go with it."""
+
+    def __init__(self, lines: Iterable[Line], read: Callable[[], None], run_lines: int = RUN_LINES) -> None:
+        self._folder = TemporaryDirectory(prefix="location-monitor-replay-")
+        self._runs: list[Path] = []
+        self._last: list[Line] = []
+        source = iter(lines)
+        while run := list(islice(source, run_lines)):
+            run.sort()
+            for _ in run:
+                read()
+            if len(run) < run_lines and not self._runs:
+                self._last = run
+            else:
+                self._spill(run)
+
+    def _spill(self, run: list[Line]) -> None:
+        path = Path(self._folder.name) / str(len(self._runs))
+        with path.open("wb") as file:
+            for start in range(0, len(run), _BLOCK):
+                pickle.dump([tuple(line) for line in run[start : start + _BLOCK]], file)
+        self._runs.append(path)
+
+    def __iter__(self) -> Iterator[Line]:
+        """All lines, in order."""
+        return heapq.merge(self._last, *(_read(path) for path in self._runs))
+
+    def close(self) -> None:
+        """Remove the temporary files."""
+        self._folder.cleanup()
+
+
+def _read(path: Path) -> Iterator[Line]:
+    with path.open("rb") as file:
+        while block := _block(file):
+            yield from (Line(*line) for line in block)
+
+
+def _block(file: IO[bytes]) -> list[tuple[int, int, bytes, bool]]:
+    try:
+        block: list[tuple[int, int, bytes, bool]] = pickle.load(file)  # noqa: S301  # written by this process
+    except EOFError:
+        return []
+    return block

@@ -1,0 +1,7 @@
+"""A simulated town: people, places, days and an epidemic, for the demo and for load. Pure: no I/O, no clock."""
+
+from monitor.tools.town.epidemic import EpidemicParameters
+from monitor.tools.town.places import Kind, Place, kind_of, places, places_of
+from monitor.tools.town.town import Town, Visit, VisitBatch
+
+__all__ = ["EpidemicParameters", "Kind", "Place", "Town", "Visit", "VisitBatch", "kind_of", "places", "places_of"]

@@ -1,0 +1,212 @@
+"""An infection among the town's people: who meets whom is what the routine says, hour by hour and place by place.
+
+SEIR in discrete days. The hazard of a susceptible person is the time spent near infectious people at public places and
+at home (Wells-Riley in form: 1 - exp(-dose)); times within a case are drawn from published distributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, Mask, normal, uniform
+from monitor.tools.town.places import TRAITS, WEEK, Kind
+from monitor.tools.town.routine import DAY_SECONDS, Routine, Stays
+
+NEVER: Final = 2**62
+CHUNK: Final = 32_768
+"""How many people's days are drawn at once: large enough for numpy, small enough for the cache."""
+
+_STREAM: Final = 512  # from here on, apart from the routine's and the people's
+_EDGES: Final = np.arange(49) * 1800
+"""Seconds of the day between which infectious presence is taken as even."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpidemicParameters:
+    """What an outbreak is like. The defaults are those of the first waves of COVID-19, rounded.
+
+    Incubation: lognormal, median 5.1 days, log standard deviation 0.418 (Lauer et al., Annals of Internal Medicine
+    2020). Infectious from two days before onset (He et al., Nature Medicine 2020). About a third without symptoms,
+    who infect less (Oran and Topol, Annals of Internal Medicine 2021). The contact rates are set so that one case
+    infects two to three others where nobody is immune and nobody is isolated but by symptoms and a positive test.
+    """
+
+    initially_infected_per_10_000: float = 30.0
+    least_initially_infected: int = 10
+    incubation_median_days: float = 5.1
+    incubation_log_sd: float = 0.418
+    infectious_days_before_onset: float = 2.0
+    infectious_days_after_onset: float = 6.0
+    asymptomatic_share: float = 0.3
+    asymptomatic_relative_infectiousness: float = 0.5
+    reported_share_symptomatic: float = 0.8
+    reported_share_asymptomatic: float = 0.25
+    onset_to_report_mean_days: float = 2.5
+    stays_home_at_onset_share: float = 0.5
+    isolation_days: float = 10.0
+    infections_per_contact_hour: float = 0.012
+    household_infections_per_day: float = 0.06
+    reported_days: int = 14
+
+
+class Outbreak:
+    """The state of an epidemic: for each person four instants in seconds since the town began (NEVER: not so).
+
+    `infected_at`, `onset_at`, `reported_at`, and `home_from` (at home from then until `isolation_days` after onset).
+    An infection is dated to the end of its day and needs a day at least to show, so a day's stays never depend on it.
+    """
+
+    def __init__(self, routine: Routine, parameters: EpidemicParameters) -> None:
+        self._routine = routine
+        self._parameters = parameters
+        self._keys = routine.people.keys
+        number = len(self._keys)
+        self.infected_at, self.onset_at, self.reported_at, self.home_from = (
+            np.full(number, NEVER, np.int64) for _ in range(4)
+        )
+        self._infectiousness = np.zeros(number, np.float32)
+        self._closeness: dict[int, Floats] = {}
+        self._begin()
+
+    def stays(self, persons: Ints, day: int) -> Stays:
+        """Where these people stay on a day, less what falls into (or reaches into) their time at home."""
+        stays = self._routine.day(persons, day)
+        who = persons[stays.row]
+        back = self.onset_at[who] + int(self._parameters.isolation_days * DAY_SECONDS)
+        return stays.where((stays.end <= self.home_from[who]) | (stays.start >= back))
+
+    def reported_on(self, day: int) -> Ints:
+        """The people reported on a day, in order of the report's time."""
+        within = (self.reported_at >= day * DAY_SECONDS) & (self.reported_at < (day + 1) * DAY_SECONDS)
+        found = np.flatnonzero(within)
+        return found[np.argsort(self.reported_at[found], kind="stable")]
+
+    def spread(self, day: int) -> int:
+        """Let a day's contacts infect people; returns how many."""
+        infectious = self._infectious(day)
+        if not len(infectious):
+            return 0
+        at_home: Floats = np.bincount(
+            self._routine.people.household[infectious],
+            weights=self._infectiousness[infectious],
+            minlength=int(self._routine.people.household[-1]) + 1,
+        ).astype(np.float64)
+        presence = _Presence(self._stays_of(infectious, day), self._routine.atlas.kinds.size, day)
+        closeness = self._close(day)
+        caught = [self._catch(chunk, day, presence, closeness, at_home) for chunk in self._chunks()]
+        fresh = np.concatenate(caught)
+        self._infect(fresh, np.full(len(fresh), (day + 1) * DAY_SECONDS, np.int64))
+        return len(fresh)
+
+    def _begin(self) -> None:
+        """Infect the first people, at times of the week before."""
+        rate = self._parameters.initially_infected_per_10_000 / 10_000
+        number = min(len(self._keys), max(round(rate * len(self._keys)), self._parameters.least_initially_infected))
+        first = np.sort(np.argsort(uniform(self._keys, LIFE, _STREAM), kind="stable")[:number])
+        ago = uniform(self._keys[first], LIFE, _STREAM + 1) * 7 * DAY_SECONDS
+        self._infect(first, -ago.astype(np.int64))
+
+    def _infect(self, persons: Ints, at: Ints) -> None:
+        p, keys = self._parameters, self._keys[persons]
+        u = [uniform(keys, LIFE, _STREAM + stream) for stream in range(2, 7)]
+        incubation = p.incubation_median_days * np.exp(p.incubation_log_sd * normal(keys, LIFE, _STREAM + 7))
+        onset = at + (np.maximum(incubation, 1.0) * DAY_SECONDS).astype(np.int64)
+        quiet = u[0] < p.asymptomatic_share
+        # The sum of two exponential times: a gamma law of shape 2.
+        delay = -np.log((1.0 - u[1]) * (1.0 - u[2])) * p.onset_to_report_mean_days / 2
+        report = np.maximum(_by_day(onset + (delay * DAY_SECONDS).astype(np.int64)), np.maximum(onset, 0))
+        found = u[3] < np.where(quiet, p.reported_share_asymptomatic, p.reported_share_symptomatic)
+        report = np.where(found, report, NEVER)
+        stays_home = ~quiet & (u[4] < p.stays_home_at_onset_share)
+        self.infected_at[persons], self.onset_at[persons], self.reported_at[persons] = at, onset, report
+        self.home_from[persons] = np.where(stays_home, onset, report)
+        self._infectiousness[persons] = np.where(quiet, p.asymptomatic_relative_infectiousness, 1.0)
+
+    def _infectious(self, day: int) -> Ints:
+        noon = day * DAY_SECONDS + DAY_SECONDS // 2
+        begin = self.onset_at - int(self._parameters.infectious_days_before_onset * DAY_SECONDS)
+        end = self.onset_at + int(self._parameters.infectious_days_after_onset * DAY_SECONDS)
+        return np.flatnonzero((self.infected_at < noon) & (begin <= noon) & (noon < end))
+
+    def _stays_of(self, infectious: Ints, day: int) -> Iterator[tuple[Stays, Floats]]:
+        for first in range(0, len(infectious), CHUNK):
+            some = infectious[first : first + CHUNK]
+            stays = self.stays(some, day)
+            yield stays, self._infectiousness[some[stays.row]].astype(np.float64)
+
+    def _chunks(self) -> Iterator[Ints]:
+        number = len(self._keys)
+        return (np.arange(first, min(first + CHUNK, number)) for first in range(0, number, CHUNK))
+
+    def _catch(self, chunk: Ints, day: int, presence: _Presence, closeness: Floats, at_home: Floats) -> Ints:
+        """Those of a chunk who are infected on a day."""
+        chunk = chunk[self.infected_at[chunk] == NEVER]
+        stays = self.stays(chunk, day)
+        stays = stays.where(presence.any_at(stays.place))
+        hours = presence.dose(stays) / 3600 * closeness[stays.place]
+        near = self._parameters.infections_per_contact_hour * np.bincount(stays.row, hours, len(chunk))
+        home = self._parameters.household_infections_per_day * at_home[self._routine.people.household[chunk]]
+        caught: Ints = chunk[uniform(self._keys[chunk], day, _STREAM + 8) < -np.expm1(-near - home)]
+        return caught
+
+    def _close(self, day: int) -> Floats:
+        """The share of those present at a place that one comes close to, from its usual occupancy on such a weekday."""
+        hours = WEEK[self._routine.weekday(day)]
+        if hours not in self._closeness:
+            self._closeness[hours] = self._usual_closeness(day)
+        return self._closeness[hours]
+
+    def _usual_closeness(self, day: int) -> Floats:
+        atlas, weekday = self._routine.atlas, self._routine.weekday(day)
+        seconds = np.zeros(len(atlas.kinds))
+        for chunk in self._chunks():
+            stays = self._routine.day(chunk, day)
+            seconds += np.bincount(stays.place, stays.end - stays.start, len(seconds))
+        open_for = (atlas.closes - atlas.opens)[weekday, atlas.kinds]
+        present = seconds / np.maximum(open_for, 1)
+        circle = np.array([TRAITS[kind].circle for kind in Kind], np.float64)[atlas.kinds]
+        share: Floats = circle / np.maximum(circle, present)
+        return share
+
+
+class _Presence:
+    """How many infectious person-seconds a place has seen on a day, as a running sum over the day."""
+
+    def __init__(self, stays: Iterator[tuple[Stays, Floats]], places: int, day: int) -> None:
+        self._midnight = day * DAY_SECONDS
+        parts = list(stays)
+        hot = np.unique(np.concatenate([part.place for part, _ in parts]))
+        self._row: Indices = np.full(places, -1, np.int32)
+        self._row[hot] = np.arange(len(hot), dtype=np.int32)
+        self._running = np.zeros((len(hot), len(_EDGES)))
+        for part, weight in parts:
+            begin, length = part.start - self._midnight, part.end - part.start
+            seconds = np.clip(_EDGES[None, :] - begin[:, None], 0, length[:, None]) * weight[:, None]
+            np.add.at(self._running, self._row[part.place], seconds)
+
+    def any_at(self, place: Indices) -> Mask:
+        """Whether an infectious person was at these places."""
+        return self._row[place] >= 0
+
+    def dose(self, stays: Stays) -> Floats:
+        """Infectious person-seconds met during each of the stays (all at places where there are any)."""
+        row = self._row[stays.place]
+        return self._until(row, stays.end) - self._until(row, stays.start)
+
+    def _until(self, row: Indices, instant: Ints) -> Floats:
+        cell, within = np.divmod(instant - self._midnight, _EDGES[1])
+        lower = self._running[row, cell]
+        upper = self._running[row, np.minimum(cell + 1, len(_EDGES) - 1)]
+        met: Floats = lower + (upper - lower) * within / _EDGES[1]
+        return met
+
+
+def _by_day(instants: Ints) -> Ints:
+    """Bring times of the day into laboratories' hours, 8:00 to 20:00, in the same order."""
+    days, second = np.divmod(instants, DAY_SECONDS)
+    shifted: Ints = days * DAY_SECONDS + 8 * 3600 + second // 2
+    return shifted

@@ -1,0 +1,196 @@
+"""Public places: their kinds, opening hours and popularity. Homes are no places: they are never written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+
+from monitor.errors import UsageError
+from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, keys_of, normal
+
+Hours = tuple[float, float]
+CLOSED: Final[Hours] = (0.0, 0.0)
+WEEK: Final = (0, 0, 0, 0, 0, 1, 2)
+"""Which of `Traits.hours` holds on a weekday (Monday: 0)."""
+
+_PLACES: Final = 3  # the domain of draws
+_CENTRE: Final = (40.0, -30.0)  # in the open ocean: no real town is meant
+_DISTRICT_SPREAD: Final = 0.03  # degrees between the centre and a station
+_PLACE_SPREAD: Final = 0.006  # degrees between a station and a place of its district
+
+
+class Kind(IntEnum):
+    """What a place is for. The first part of an id names it (`station-central`, `shop-12`, `clinic`)."""
+
+    STATION = 0
+    SCHOOL = 1
+    OFFICE = 2
+    MARKET = 3
+    SHOP = 4
+    RESTAURANT = 5
+    CAFE = 6
+    CLINIC = 7
+    LIBRARY = 8
+    PARK = 9
+    GYM = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """How a kind of place is used.
+
+    `share`: of all places of a generated town. `hours`: Monday to Friday, Saturday, Sunday, as hours of the day.
+    `stay_minutes`: the median stay, `stay_spread` the standard deviation of its logarithm. `circle`: how many of those
+    present one comes close to (half a class, a team, a queue). `skew`: popularity of the r-th place is r^-skew.
+    """
+
+    share: float
+    hours: tuple[Hours, Hours, Hours]
+    stay_minutes: float
+    stay_spread: float
+    circle: float
+    skew: float = 0.5
+
+
+TRAITS: Final[dict[Kind, Traits]] = {
+    Kind.STATION: Traits(0.01, ((5, 24), (5, 24), (5, 24)), 5, 0.4, 8),
+    Kind.SCHOOL: Traits(0.02, ((7.5, 18), CLOSED, CLOSED), 420, 0.1, 12, 0.0),
+    Kind.OFFICE: Traits(0.17, ((7, 21), CLOSED, CLOSED), 480, 0.1, 10, 0.4),
+    Kind.MARKET: Traits(0.02, ((7, 22), (7, 22), (9, 18)), 25, 0.5, 6, 0.3),
+    Kind.SHOP: Traits(0.45, ((8.5, 20), (9, 19), (11, 17)), 14, 0.6, 4, 0.45),
+    Kind.RESTAURANT: Traits(0.13, ((11, 23), (11, 23.75), (11, 22)), 65, 0.4, 8, 0.4),
+    Kind.CAFE: Traits(0.07, ((6.5, 20), (7.5, 20), (8, 19)), 35, 0.5, 6, 0.4),
+    Kind.CLINIC: Traits(0.015, ((8, 19), (8, 13), CLOSED), 45, 0.5, 8, 0.2),
+    Kind.LIBRARY: Traits(0.0075, ((9, 20), (10, 17), CLOSED), 60, 0.6, 6, 0.2),
+    Kind.PARK: Traits(0.06, ((0, 24), (0, 24), (0, 24)), 45, 0.6, 4, 0.4),
+    Kind.GYM: Traits(0.03, ((6, 22.5), (8, 20), (9, 18)), 70, 0.3, 8, 0.3),
+}
+
+_BY_PREFIX: Final = {kind.name.lower(): kind for kind in Kind}
+_PREFIX: Final = re.compile(r"[a-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A public place of the registry; latitude and longitude in degrees."""
+
+    location_id: str
+    name: str
+    kind: Kind
+    latitude: float = 0.0
+    longitude: float = 0.0
+
+
+def kind_of(location_id: str) -> Kind:
+    """The kind that the first word of an id names; a shop where it names none."""
+    word = _PREFIX.match(location_id)
+    return _BY_PREFIX.get(word.group(), Kind.SHOP) if word else Kind.SHOP
+
+
+def places_of(location_ids: Iterable[str]) -> tuple[Place, ...]:
+    """Places with these ids, in this order, of the kinds that their ids name."""
+    return tuple(Place(location_id, location_id, kind_of(location_id)) for location_id in location_ids)
+
+
+def places(count: int, seed: int) -> tuple[Place, ...]:
+    """A town's public places, `count` of them, in a realistic mix of kinds; each kind is there from 11 places on.
+
+    Raises:
+        UsageError: if count is below 1.
+    """
+    if count < 1:
+        raise UsageError(f"a town of {count} places: expected at least 1")
+    counts = _counts(count)
+    centres = _scatter(seed, 0, counts[Kind.STATION], _DISTRICT_SPREAD) + np.array(_CENTRE)
+    found = []
+    for kind, number in counts.items():
+        offsets = _scatter(seed, 1 + kind, number, 0.0 if kind is Kind.STATION else _PLACE_SPREAD)
+        where = centres[district_of(np.arange(number), len(centres))] + offsets
+        word = kind.name.lower()
+        for place, (latitude, longitude) in enumerate(where.tolist(), start=1):
+            name = f"{word.capitalize()} {place}"
+            found.append(Place(f"{word}-{place}", name, kind, round(latitude, 6), round(longitude, 6)))
+    return tuple(found)
+
+
+def district_of(rank: Ints, districts: int) -> Indices:
+    """The district of the r-th place of a kind: in turn, so that every district has its own."""
+    return (rank % districts).astype(np.int32)
+
+
+def _counts(count: int) -> dict[Kind, int]:
+    """How many places of each kind: one each as far as they go, the rest by share, remainders to shops."""
+    first = (Kind.STATION, Kind.SHOP, Kind.OFFICE, Kind.SCHOOL, Kind.MARKET, Kind.RESTAURANT)
+    ordered = (*first, *(kind for kind in Kind if kind not in first))
+    counts = {kind: int(ordered.index(kind) < count) for kind in Kind}
+    rest = count - sum(counts.values())
+    for kind in Kind:
+        counts[kind] += int(rest * TRAITS[kind].share)
+    counts[Kind.SHOP] += count - sum(counts.values())
+    return counts
+
+
+def _scatter(seed: int, domain: int, number: int, spread: float) -> Floats:
+    keys = keys_of(seed, _PLACES + 16 * (domain + 1), np.arange(number))
+    return np.stack([normal(keys, LIFE, axis) * spread for axis in (0, 1)], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The places of one kind, in order of district: their indices, running popularity, and each district's bounds."""
+
+    indices: Indices
+    running: Floats
+    lower: Floats
+    upper: Floats
+
+
+class Atlas:
+    """All places, ready to be chosen from in bulk; a district lies around each station."""
+
+    def __init__(self, found: Sequence[Place]) -> None:
+        self.kinds = np.array([place.kind for place in found], np.int8)
+        self.districts = max(1, int(np.count_nonzero(self.kinds == Kind.STATION)))
+        self.place_district = np.zeros(len(found), np.int32)
+        self._groups = {kind: self._group(kind) for kind in Kind}
+        hours = np.array([[TRAITS[kind].hours[day] for kind in Kind] for day in WEEK])
+        self.opens: Indices = (hours[:, :, 0] * 3600).astype(np.int32)
+        """Seconds of the day at which a kind opens, by weekday (Monday 0) and kind: shape (7, kinds)."""
+        self.closes: Indices = (hours[:, :, 1] * 3600).astype(np.int32)
+        """Seconds of the day at which a kind closes; as `opens` where it stays closed."""
+
+    def choose(self, kind: Kind, district: Indices, which: Floats, near: Floats | float) -> Indices:
+        """A place of a kind for each person, by popularity; -1 where the town has none. Shapes: that of `which`.
+
+        Args:
+            kind: what is looked for.
+            district: where each person lives.
+            which: a uniform draw that decides the place.
+            near: below 1 the choice is within the own district (where it has one), from 1 on in the whole town.
+        """
+        group = self._groups[kind]
+        if not len(group.indices):
+            return np.full(len(which), -1, np.int32)
+        lower, upper = group.lower[district], group.upper[district]
+        local = (near < 1.0) & (upper > lower)
+        target = np.where(local, lower + which * (upper - lower), which * group.running[-1])
+        found = np.searchsorted(group.running, target, side="right")
+        return group.indices[np.minimum(found, len(group.indices) - 1)]
+
+    def _group(self, kind: Kind) -> _Group:
+        members = np.flatnonzero(self.kinds == kind).astype(np.int32)
+        rank = np.arange(len(members))
+        district = district_of(rank, self.districts)
+        self.place_district[members] = district
+        order = np.argsort(district, kind="stable")
+        running = np.cumsum((rank[order] + 1.0) ** -TRAITS[kind].skew)
+        edges = np.concatenate(([0.0], running))
+        bounds = np.arange(self.districts)
+        lower = edges[np.searchsorted(district[order], bounds, side="left")]
+        upper = edges[np.searchsorted(district[order], bounds, side="right")]
+        return _Group(members[order], running, lower, upper)

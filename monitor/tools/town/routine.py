@@ -1,0 +1,284 @@
+"""One day of any people: where they stay and when, a pure function of the seed, the person and the day.
+
+Nothing is stored of days gone by: a day that is reported two weeks later is drawn again (draws.py). A person's stays
+follow one another, so nobody is at two places at one time, which the product assumes (privacy model, section 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, auto
+from typing import Final
+
+import numpy as np
+
+from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, Keys, Mask, normal, uniform
+from monitor.tools.town.outings import AFTERNOON, EARLY, EVENING, LATE, LUNCH, MORNING, Outing, Situation
+from monitor.tools.town.people import People, Role
+from monitor.tools.town.places import TRAITS, Atlas, Kind
+
+DAY_SECONDS: Final = 86_400
+
+_WEEK: Final = 7
+_SATURDAY: Final = 5
+_FESTIVE: Final = (4, 5)  # Friday and Saturday
+_LEAST_STAY: Final = 60  # seconds: less is no stay
+_WALK: Final = (180, 720)  # seconds between two places, at least and at most
+_RIDE: Final = (420, 1500)
+_STATION_TO_WORK: Final = 900  # seconds between alighting and work, as planned
+_PATIENCE: Final = 3 * 3600  # who is held up for longer gives up
+_JOINS_FAMILY: Final = 0.75
+_USUAL_PLACE: Final = 0.6  # of the visits to shops and markets
+_NEAR_HOME: Final = 0.75  # of the other outings
+_OFFICE_HOUR: Final = (8.75, 0.6)  # mean and standard deviation, hours
+_SCHOOL_HOUR: Final = (8.1, 0.1)
+_SHIFT_HOUR: Final = (8.5, 12.0)  # between which shifts begin
+_SHIFT_HOURS: Final = (8.5, 0.6)
+_SCHOOL_HOURS: Final = (7.2, 0.5)
+_MEDIAN_STAY: Final = np.array([TRAITS[kind].stay_minutes * 60 for kind in Kind])  # seconds
+_STAY_SPREAD: Final = np.array([TRAITS[kind].stay_spread for kind in Kind])
+
+
+class _Stream(IntEnum):
+    """What a number is drawn for. Every stage of a day has eight streams of its own, from 64 on."""
+
+    JOINS = auto()
+    SHIFT = auto()
+
+
+class _Use(IntEnum):
+    WHETHER = 0
+    WHICH = 1
+    NEAR = 2
+    WHEN = 3
+    HOW_LONG = 4
+    WALK = 5
+    USUAL = 6
+
+
+class _Stage(IntEnum):
+    """The stages of a day, in order of time."""
+
+    EARLY = 0
+    BOARD = 1
+    ALIGHT = 2
+    WORK = 3
+    MORNING = 4
+    LUNCH = 5
+    WORK_AGAIN = 6
+    BOARD_BACK = 7
+    ALIGHT_BACK = 8
+    AFTERNOON = 9
+    EVENING = 10
+    LATE = 11
+
+    def stream(self, use: _Use) -> int:
+        """The stream of draws for a use in this stage."""
+        return 64 + 8 * self + use
+
+
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """Stays at public places, in order of person (as asked for), then time.
+
+    `row`: which of the people asked for; `place`: index into the registry; `start`, `end`: seconds since the town
+    began. All of one shape.
+    """
+
+    row: Ints
+    place: Indices
+    start: Ints
+    end: Ints
+
+    def where(self, kept: Mask) -> Stays:
+        """Those stays only."""
+        return Stays(self.row[kept], self.place[kept], self.start[kept], self.end[kept])
+
+
+class Routine:
+    """The daily life of the town's people; `first_weekday` is that of day 0 (Monday: 0)."""
+
+    def __init__(self, people: People, atlas: Atlas, first_weekday: int) -> None:
+        self.people = people
+        self.atlas = atlas
+        self._first_weekday = first_weekday
+
+    def weekday(self, day: int) -> int:
+        """The weekday of a day of the town (Monday: 0)."""
+        return (self._first_weekday + day) % _WEEK
+
+    def day(self, persons: Ints, day: int) -> Stays:
+        """Where these people stay on a day, when nothing keeps them at home."""
+        plan = _DayPlan(self.people.take(persons), self.atlas, day, self.weekday(day))
+        plan.live()
+        return plan.stays()
+
+
+@dataclass(frozen=True, slots=True)
+class _Trips:
+    """Planned trips: `rows` of the plan, the `place` for each (-1: none), the `planned` second and the `stay`."""
+
+    rows: Ints
+    place: Indices
+    planned: Ints
+    stay: Ints
+
+
+class _DayPlan:
+    """Stages are filled in order of time; `free` is the second of the day from which a person may go on."""
+
+    def __init__(self, who: People, atlas: Atlas, day: int, weekday: int) -> None:
+        self._who = who
+        self._atlas = atlas
+        self._day = day
+        self._weekday = weekday
+        self._weekend = weekday >= _SATURDAY
+        shape = (len(who.keys), len(_Stage))
+        self._place = np.full(shape, -1, np.int32)
+        self._start = np.zeros(shape, np.int32)
+        self._end = np.zeros(shape, np.int32)
+        self._free = np.zeros(shape[0], np.int64)
+        self._situation = self._situations()
+        joins = self._weekend & (uniform(who.keys, day, _Stream.JOINS) < _JOINS_FAMILY)
+        self._joint_keys = np.where(joins, who.family_keys, who.keys)
+
+    def live(self) -> None:
+        """Go through the day."""
+        begin, leave = self._working_hours()
+        riders = np.flatnonzero((self._situation == Situation.AT_WORK) & (self._who.station >= 0))
+        lunch = self._decide(_Stage.LUNCH, LUNCH)
+        self._go(_Stage.EARLY, self._decide(_Stage.EARLY, EARLY))
+        self._ride_in(riders, begin, leave)
+        self._work(begin, leave, lunch)
+        self._go(_Stage.MORNING, self._decide(_Stage.MORNING, MORNING))
+        self._go(_Stage.LUNCH, lunch)
+        self._work_on(leave, lunch)
+        self._ride_home(riders)
+        self._go(_Stage.AFTERNOON, self._decide(_Stage.AFTERNOON, AFTERNOON))
+        self._go(_Stage.EVENING, self._decide(_Stage.EVENING, EVENING))
+        self._go(_Stage.LATE, self._decide(_Stage.LATE, LATE))
+
+    def stays(self) -> Stays:
+        """What has come of it."""
+        made = self._place >= 0
+        midnight = self._day * DAY_SECONDS
+        start, end = self._start[made].astype(np.int64) + midnight, self._end[made].astype(np.int64) + midnight
+        return Stays(np.nonzero(made)[0], self._place[made], start, end)
+
+    def _situations(self) -> Ints:
+        role, off = self._who.role, (self._who.off >> self._weekday) & 1
+        worker = np.where(off == 1, Situation.FREE, Situation.AT_WORK)
+        school_day = not self._weekend
+        pupil = Situation.AT_SCHOOL if school_day else Situation.FREE
+        at_home = Situation.AT_HOME if school_day else Situation.FREE
+        small = Situation.SMALL if school_day else Situation.FREE
+        return np.select(
+            [role == Role.WORKER, role == Role.PUPIL, role == Role.AT_HOME], [worker, pupil, at_home], small
+        )
+
+    def _decide(self, stage: _Stage, outing: Outing) -> _Trips:
+        """Who goes out at this stage, where to and when; whole families alike, where they go together."""
+        everyone = self._joint_keys if outing.family else self._who.keys
+        ladder = outing.ladder * (outing.festive if self._weekday in _FESTIVE else 1.0)
+        draw = uniform(everyone, self._day, stage.stream(_Use.WHETHER))
+        rows = np.flatnonzero(draw < ladder[self._situation, -1])
+        rungs = ladder[self._situation[rows]]
+        kind = np.count_nonzero(draw[rows, None] >= rungs, axis=1)
+        keys = everyone[rows]
+        begin = uniform(keys, self._day, stage.stream(_Use.WHEN)) * (outing.latest - outing.earliest) + outing.earliest
+        stay = _MEDIAN_STAY[kind] * np.exp(_STAY_SPREAD[kind] * normal(keys, self._day, stage.stream(_Use.HOW_LONG)))
+        place = self._where_to(stage, rows, keys, kind)
+        return _Trips(rows, place, (begin * 3600).astype(np.int64), stay.astype(np.int64))
+
+    def _where_to(self, stage: _Stage, rows: Ints, keys: Keys, kind: Ints) -> Indices:
+        which, near, usual = (
+            uniform(keys, self._day, stage.stream(use)) for use in (_Use.WHICH, _Use.NEAR, _Use.USUAL)
+        )
+        place = np.full(len(rows), -1, np.int32)
+        for each in map(Kind, np.unique(kind).tolist()):
+            chosen = np.flatnonzero(kind == each)
+            away = (near[chosen] >= _NEAR_HOME).astype(np.float64)
+            place[chosen] = self._atlas.choose(each, self._who.district[rows[chosen]], which[chosen], away)
+        for each, favourite in ((Kind.SHOP, self._who.shop), (Kind.MARKET, self._who.market)):
+            chosen = np.flatnonzero((kind == each) & (usual < _USUAL_PLACE))
+            place[chosen] = favourite[rows[chosen]]
+        return place
+
+    def _working_hours(self) -> tuple[Ints, Ints]:
+        """Planned begin and end of work or school, in seconds of the day, for everyone (meaningless for the others)."""
+        who, day = self._who, self._day
+        early = normal(who.keys, day, _Stage.WORK.stream(_Use.WHEN))
+        long = normal(who.keys, day, _Stage.WORK.stream(_Use.HOW_LONG))
+        shift = uniform(who.keys, LIFE, _Stream.SHIFT) * (_SHIFT_HOUR[1] - _SHIFT_HOUR[0]) + _SHIFT_HOUR[0] + early / 10
+        kind = np.where(who.work >= 0, self._atlas.kinds[who.work], Kind.OFFICE)
+        at_school, in_office = who.role == Role.PUPIL, kind == Kind.OFFICE
+        office = _OFFICE_HOUR[0] + _OFFICE_HOUR[1] * early
+        begin = np.select([at_school, in_office], [_SCHOOL_HOUR[0] + _SCHOOL_HOUR[1] * early, office], shift)
+        hours = np.where(
+            at_school, _SCHOOL_HOURS[0] + _SCHOOL_HOURS[1] * long, _SHIFT_HOURS[0] + _SHIFT_HOURS[1] * long
+        )
+        return (begin * 3600).astype(np.int64), ((begin + hours) * 3600).astype(np.int64)
+
+    def _ride_in(self, riders: Ints, begin: Ints, leave: Ints) -> None:
+        """By train to work: a station of the own district, then one of the workplace's, or away until the evening."""
+        who = self._who
+        ride = self._between(riders, _Stage.ALIGHT, _RIDE)
+        aboard = begin[riders] - ride - _STATION_TO_WORK
+        self._go(_Stage.BOARD, _Trips(riders, who.station[riders], aboard, self._pause(riders, _Stage.BOARD)))
+        self._free[riders] = np.maximum(self._free[riders], aboard) + ride
+        there = self._free[riders]
+        self._go(_Stage.ALIGHT, _Trips(riders, who.work_station[riders], there, self._pause(riders, _Stage.ALIGHT)))
+        away = riders[who.work[riders] < 0]
+        self._free[away] = leave[away]
+
+    def _work(self, begin: Ints, leave: Ints, lunch: _Trips) -> None:
+        """At work or school until lunch, where one goes out for it, or to the end."""
+        at = self._situation
+        busy = np.flatnonzero((at == Situation.AT_WORK) | (at == Situation.AT_SCHOOL))
+        until = leave.copy()
+        until[lunch.rows] = np.minimum(until[lunch.rows], lunch.planned)
+        start = np.maximum(begin[busy], self._free[busy])
+        self._go(_Stage.WORK, _Trips(busy, self._who.work[busy], start, until[busy] - start))
+
+    def _work_on(self, leave: Ints, lunch: _Trips) -> None:
+        """Back at work after lunch."""
+        rows = lunch.rows[self._situation[lunch.rows] == Situation.AT_WORK]
+        start = self._free[rows]
+        self._go(_Stage.WORK_AGAIN, _Trips(rows, self._who.work[rows], start, leave[rows] - start))
+
+    def _ride_home(self, riders: Ints) -> None:
+        """By train back: the stations of the morning in reverse order."""
+        who = self._who
+        now = self._free[riders]
+        self._go(
+            _Stage.BOARD_BACK, _Trips(riders, who.work_station[riders], now, self._pause(riders, _Stage.BOARD_BACK))
+        )
+        self._free[riders] += self._between(riders, _Stage.ALIGHT_BACK, _RIDE)
+        now = self._free[riders]
+        self._go(_Stage.ALIGHT_BACK, _Trips(riders, who.station[riders], now, self._pause(riders, _Stage.ALIGHT_BACK)))
+
+    def _go(self, stage: _Stage, trips: _Trips) -> None:
+        """Make the trips that are possible: the place is there and open, and it has not become too late."""
+        kind = self._atlas.kinds[trips.place]
+        opens, closes = self._atlas.opens[self._weekday, kind], self._atlas.closes[self._weekday, kind]
+        start = np.maximum(np.maximum(trips.planned, self._free[trips.rows]), opens)
+        end = np.minimum(start + trips.stay, closes)
+        made = (trips.place >= 0) & (end - start >= _LEAST_STAY) & (start <= trips.planned + _PATIENCE)
+        rows = trips.rows[made]
+        self._place[rows, stage], self._start[rows, stage], self._end[rows, stage] = (
+            trips.place[made],
+            start[made],
+            end[made],
+        )
+        self._free[rows] = end[made] + self._between(rows, stage, _WALK)
+
+    def _between(self, rows: Ints, stage: _Stage, bounds: tuple[int, int]) -> Ints:
+        """Seconds on the way after a stage."""
+        draw: Floats = uniform(self._who.keys[rows], self._day, stage.stream(_Use.WALK))
+        return (bounds[0] + draw * (bounds[1] - bounds[0])).astype(np.int64)
+
+    def _pause(self, rows: Ints, stage: _Stage) -> Ints:
+        """Seconds in a station."""
+        traits = TRAITS[Kind.STATION]
+        z = normal(self._who.keys[rows], self._day, stage.stream(_Use.HOW_LONG))
+        return (60 * traits.stay_minutes * np.exp(traits.stay_spread * z)).astype(np.int64)

@@ -1,0 +1,142 @@
+"""A town over time: what its people report, in order of time, in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from monitor.errors import UsageError
+from monitor.public.instants import DAY, HOUR, SECOND
+from monitor.tools.town.draws import Indices, Ints
+from monitor.tools.town.epidemic import CHUNK, EpidemicParameters, Outbreak
+from monitor.tools.town.people import populate
+from monitor.tools.town.places import Atlas, Place
+from monitor.tools.town.routine import DAY_SECONDS, Routine, Stays
+
+_REPORTERS: Final = 1024  # whose past is drawn at once
+_UPLOAD: Final = 4 * HOUR // SECOND  # after midnight, in which everyone's day is uploaded
+_MONDAY: Final = 3  # the epoch was a Thursday
+
+
+class Visit(NamedTuple):
+    """A stay at a public place and when it became known; instants in microseconds."""
+
+    person_id: str
+    location_id: str
+    arrived_at: int
+    left_at: int
+    reported_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class VisitBatch:
+    """Visits in order of `reported_at`, as arrays of one shape.
+
+    `day`: the day of the town, from 0, on which they became known or happened; `person`: numbers from 0; `place`:
+    indices into the town's places; the rest instants in microseconds. May be empty: a day without reports.
+    """
+
+    day: int
+    person: Ints
+    place: Indices
+    arrived_at: Ints
+    left_at: Ints
+    reported_at: Ints
+
+    def __len__(self) -> int:
+        return len(self.person)
+
+
+class Town:
+    """A simulated town with an epidemic: the same arguments give the same visits.
+
+    Args:
+        seed: decides everything that is left to chance.
+        people: how many live there.
+        places: its public places (`places(count, seed)`, or `places_of(ids)`); each station makes a district.
+        start_us: a midnight of the town, in microseconds, in whole seconds.
+        days: how long it is watched.
+        epidemic: what the outbreak is like.
+
+    Raises:
+        UsageError: for an empty town, no days, no places, or a start with a fraction of a second.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        people: int,
+        places: Sequence[Place],
+        start_us: int,
+        days: int,
+        epidemic: EpidemicParameters | None = None,
+    ) -> None:
+        if people < 1 or days < 1 or not places:
+            raise UsageError(f"a town of {people} people and {len(places)} places for {days} days: expected 1 or more")
+        if start_us % SECOND:
+            raise UsageError("the town's start has a fraction of a second: expected whole seconds")
+        self.places = tuple(places)
+        self.people = people
+        self.days = days
+        self._start = start_us
+        self._width = max(6, len(str(people - 1)))
+        self._parameters = epidemic or EpidemicParameters()
+        atlas = Atlas(self.places)
+        # Half a day later it is the same date in UTC as in the town, wherever on Earth it lies.
+        weekday = ((start_us + DAY // 2) // DAY + _MONDAY) % 7
+        self._routine = Routine(populate(seed, people, atlas), atlas, weekday)
+
+    def person_id(self, person: int) -> str:
+        """The id of a person by number: `p-000017`."""
+        return f"p-{person:0{self._width}d}"
+
+    def reports(self) -> Iterator[Visit]:
+        """Visits of infected people, as they are reported: each with those of the 14 days before, at one instant."""
+        return (visit for batch in self.report_batches() for visit in self._visits(batch))
+
+    def report_batches(self) -> Iterator[VisitBatch]:
+        """As `reports`, in arrays: at least one batch for each day, in order of days."""
+        outbreak = Outbreak(self._routine, self._parameters)
+        for day in range(self.days):
+            reporters = outbreak.reported_on(day)
+            for first in range(0, max(1, len(reporters)), _REPORTERS):
+                yield self._past(outbreak, reporters[first : first + _REPORTERS], day)
+            outbreak.spread(day)
+
+    def daily_batches(self) -> Iterator[VisitBatch]:
+        """Everyone's visits, each day's uploaded during the four hours after it: a load, in order of `reported_at`."""
+        outbreak = Outbreak(self._routine, self._parameters)
+        for day in range(self.days):
+            outbreak.spread(day)
+            for first in range(0, self.people, CHUNK):
+                persons = np.arange(first, min(first + CHUNK, self.people))
+                uploaded = (day + 1) * DAY_SECONDS + persons * _UPLOAD // self.people
+                yield self._batch(day, persons, uploaded, outbreak.stays(persons, day))
+
+    def _past(self, outbreak: Outbreak, reporters: Ints, day: int) -> VisitBatch:
+        """What these people have done in the days before their report."""
+        reported = outbreak.reported_at[reporters]
+        span = self._parameters.reported_days
+        days = [outbreak.stays(reporters, past) for past in range(max(0, day - span), day + 1)]
+        row, start, end, place = (
+            np.concatenate([getattr(stays, name) for stays in days]) for name in ("row", "start", "end", "place")
+        )
+        order = np.lexsort((start, row))
+        stays = Stays(row[order], place[order], start[order], end[order])
+        known = (stays.end <= reported[stays.row]) & (stays.start >= reported[stays.row] - span * DAY_SECONDS)
+        return self._batch(day, reporters, reported, stays.where(known))
+
+    def _batch(self, day: int, persons: Ints, reported: Ints, stays: Stays) -> VisitBatch:
+        arrived, left, known = (
+            self._start + seconds * SECOND for seconds in (stays.start, stays.end, reported[stays.row])
+        )
+        return VisitBatch(day, persons[stays.row], stays.place, arrived, left, known)
+
+    def _visits(self, batch: VisitBatch) -> Iterator[Visit]:
+        ids = [place.location_id for place in self.places]
+        columns = (batch.person, batch.place, batch.arrived_at, batch.left_at, batch.reported_at)
+        for person, place, arrived, left, reported in zip(*(column.tolist() for column in columns), strict=True):
+            yield Visit(self.person_id(person), ids[place], arrived, left, reported)

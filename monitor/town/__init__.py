@@ -1,7 +1,0 @@
-"""A simulated town: people, places, days and an epidemic, for the demo and for load. Pure: no I/O, no clock."""
-
-from monitor.town.epidemic import EpidemicParameters
-from monitor.town.places import Kind, Place, kind_of, places, places_of
-from monitor.town.town import Town, Visit, VisitBatch
-
-__all__ = ["EpidemicParameters", "Kind", "Place", "Town", "Visit", "VisitBatch", "kind_of", "places", "places_of"]
