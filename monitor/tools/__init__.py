@@ -1,1 +1,1 @@
-"""Programs around the service: check, audit, planner, replay, demo and embedded servers. The service does not use them."""
+"""Programs around the service: check, audit, planner, replay, demo, embedded servers. The service uses none of them."""
