@@ -17,6 +17,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import input_group, release_group
 from monitor.brokers.membership import Membership
 from monitor.config import Config, Location, kafka_password, redis_password
+from monitor.config.charges import worst_case
 from monitor.config.derive_parameters import compile_scheme
 from monitor.errors import InsecureNoiseError, MonitorError
 from monitor.ingest.batches import Bounds
@@ -39,7 +40,6 @@ from monitor.release.parts import Parts, SharedNoise
 from monitor.release.period_check import Accounting, Limits
 from monitor.release.version import version
 from monitor.signals import Signal
-from monitor.tools.check.report import check
 from monitor.windows.facts import Question, Windows
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
@@ -74,7 +74,7 @@ def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> 
     Raises:
         ConfigError, OverspentError: (exit 2) with all that is wrong with the configuration.
     """
-    worst = check(config, locations).total
+    worst = worst_case(config, locations)
     return Settings(
         config,
         compile_scheme(config, locations),

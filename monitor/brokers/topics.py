@@ -16,13 +16,15 @@ from monitor.contracts.record_sizes import largest_record, shards_that_fit
 from monitor.errors import TopicError
 from monitor.public.instants import DAY, MILLISECOND, format_duration
 from monitor.public.parameters import Scheme
-from monitor.release.ledger import BATCH_BYTES
 
 FOREVER: Final = "-1"
 MESSAGE_BYTES: Final = "max.message.bytes"
 _LONGEST: Final = str(2**63 - 1)
 BROKERS_TAKE: Final = 1_000_000
-LEAST_MESSAGE_BYTES: Final = 2 * BATCH_BYTES
+LEDGER_BATCH_BYTES: Final = 128 * 1024
+"""The batch size of the ledger's producer. `max.message.bytes` limits whole batches: two fit in the least."""
+
+LEAST_MESSAGE_BYTES: Final = 2 * LEDGER_BATCH_BYTES
 LEAST_REPLICAS: Final = 2
 """How many disks must hold what was acknowledged."""
 

@@ -20,6 +20,7 @@ from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topics import LEDGER_BATCH_BYTES
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
 from monitor.failpoints import passing
 
@@ -36,9 +37,6 @@ ACKNOWLEDGED_SECONDS: Final = 6.0
 RECORDS_PER_SECOND: Final = 20_000
 BEGIN_SECONDS: Final = 11.0  # the client itself waits 10 s for its transactional id
 TRANSACTION_TIMEOUT_MS: Final = 30_000
-
-# The topic's max.message.bytes limits whole batches: a batch fits twice into the least that is accepted at start.
-BATCH_BYTES: Final = 128 * 1024
 
 # With kafka-python's default of 100 ms each transaction waits 70 ms for its coordinator.
 RETRY_BACKOFF_MS: Final = 3
@@ -184,7 +182,7 @@ class Writer:
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             retry_backoff_ms=RETRY_BACKOFF_MS,
             linger_ms=0,
-            batch_size=BATCH_BYTES,
+            batch_size=LEDGER_BATCH_BYTES,
         )
         try:
             self._run(self._producer.init_transactions, BEGIN_SECONDS)

@@ -14,17 +14,11 @@ from rich.console import Console
 
 from monitor.brokers.connections import MAX_RECORD_BYTES
 from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
+from monitor.config.charges import charges, most_designated_times, period_slots
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
 from monitor.privacy.odds import false_alarm, over_updates
 from monitor.public.instants import DAY, HOUR
-from monitor.tools.check.report import (
-    Report,
-    charges,
-    check,
-    most_designated_times,
-    period_slots,
-    threshold_for,
-)
+from monitor.tools.check.report import Report, check, threshold_for
 from monitor.tools.check.text import render
 
 EXAMPLES = Path(__file__).parents[2] / "config"

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from monitor.config import Location
+from monitor.config.charges import most_designated_times
 from monitor.config.monitors import HotSpotsMonitor
 from monitor.errors import OverspentError
 from monitor.public.instants import DAY
-from monitor.tools.check.report import check, most_designated_times
+from monitor.tools.check.report import check
 
 
 def hot_spots(**changes: object) -> dict[str, Any]:

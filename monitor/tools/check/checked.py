@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from monitor.config import Config, Location, Read, load_registry, read_config
+from monitor.config.charges import overspending, overspending_problem
 from monitor.config.registry import unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
-from monitor.tools.check.report import Report, check, overspending, overspending_problem
+from monitor.tools.check.report import Report, check
 
 
 @dataclass(frozen=True, slots=True)

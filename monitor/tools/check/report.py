@@ -11,24 +11,18 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Final
 
-import numpy as np
-
+from monitor.config.charges import charge_of, max_lead, period_slots, slots_in, worst_case
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
-from monitor.config.record_limits import oversized
-from monitor.config.registry import Location, unknown_locations
+from monitor.config.registry import Location
 from monitor.config.servers import url_password
-from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import false_alarm, mean_noise, over_updates
-from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
-from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, YEAR, format_duration, to_instant
-from monitor.public.schedule import DesignatedTimes
+from monitor.privacy.payments import Charge
+from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 from monitor.tools.check.default_stay import Overlap
 
 OFTEN: Final = 0.5
@@ -38,9 +32,6 @@ SELDOM: Final = 0.05
 """The chance that the threshold proposed instead stays below."""
 
 ASSUMPTION: Final = "A person is assumed to be reported at one place at a time; who is reported at two pays at both."
-
-_RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
-_RULES_YEARS: Final = 40  # more than the 28 years after which weekdays, dates and so the changes of clocks come again
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,17 +119,8 @@ def check(config: Config, registry: Sequence[Location]) -> Report:
             overspending too, if there is some.
         OverspentError: if one person may pay more than privacy.epsilon, with the sum written out.
     """
-    problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
-    problems = problems or tuple(oversized(config, registry))
-    overspent = overspending(config)
-    if problems:
-        raise ConfigError(
-            "the configuration", (*problems, *([overspending_problem(config, overspent)] if overspent else ()))
-        )
-    if overspent:
-        raise overspent
+    total = worst_case(config, registry)
     monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
-    total = sum((charge.amount for charge in charges(config)), Fraction(0))
     overlap = _overlap(config, total)
     warnings = (*_overlapping(overlap), *_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
     return Report(
@@ -153,50 +135,6 @@ def check(config: Config, registry: Sequence[Location]) -> Report:
     )
 
 
-def overspending(config: Config) -> OverspentError | None:
-    """Why one person may pay more than privacy.epsilon, with the sum written out; None if nobody may."""
-    try:
-        check_period(config.privacy.epsilon, charges(config))
-    except OverspentError as error:
-        return error
-    return None
-
-
-def overspending_problem(config: Config, error: OverspentError) -> Problem:
-    """Overspending as one of several problems."""
-    stated = format_epsilon(config.privacy.epsilon)
-    return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
-
-
-def charges(config: Config) -> tuple[Charge, ...]:
-    """What each monitor may charge one person within any period at worst, in the order of the configuration."""
-    return tuple(_charge(config, monitor) for monitor in config.monitors)
-
-
-def period_slots(config: Config) -> int:
-    """How many slots a period touches at most: one more than fit in it, as it need not be aligned with them."""
-    return _rounded_up(config.privacy.period, config.clock.slot) + 1
-
-
-def most_designated_times(monitor: TimedMonitor, period: int) -> int:
-    """The most designated times in any half-open interval as long as the period, where clocks change too.
-
-    Counted over every interval that begins at a designated time, from 2000 on, for forty years and the period at
-    least, and at all single instants.
-    """
-    return _most_times(monitor.at, monitor.timezone, period)
-
-
-@lru_cache(maxsize=256)
-def _most_times(at: tuple[str, ...], timezone: str | None, period: int) -> int:
-    designated = DesignatedTimes.of(at, timezone)
-    instants = designated.instants
-    low = min((_RULES_FROM, *instants))
-    high = max((_RULES_FROM + _RULES_YEARS * YEAR + period, *instants)) + SECOND
-    times = designated.between(low, high)
-    return int((np.searchsorted(times, times + period) - np.arange(times.size)).max(initial=0))
-
-
 def threshold_for(epsilon: Fraction, updates: int, chance: float = SELDOM) -> int:
     """The smallest threshold at which an empty location has a false alarm in so many updates less often than stated."""
     # 1 - (1 - e^(-εT))^n < c exactly if e^(-εT) < -expm1(log1p(-c)/n); the loop mends what rounding may have done
@@ -208,17 +146,15 @@ def threshold_for(epsilon: Fraction, updates: int, chance: float = SELDOM) -> in
 
 
 def _monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorReport:
-    charge = _charge(config, monitor)
+    charge = charge_of(config, monitor)
     if isinstance(monitor, OverTimeMonitor):
         updates = monitor.window // config.clock.slot
-        ticks = updates + _ahead(config)
+        ticks = updates + max_lead(config)
         pause = Pause(ticks, ticks * config.clock.slot, monitor.answers_per_window)
         shares = Counter(share / monitor.answers_per_window for share in monitor.location_epsilons().values())
         explanation = _over_time_sum(config, monitor, charge)
     else:
-        updates = (
-            1 if isinstance(monitor, HotSpotsMonitor) else _rounded_up(monitor.reporting_horizon, config.clock.slot)
-        )
+        updates = 1 if isinstance(monitor, HotSpotsMonitor) else slots_in(config, monitor.reporting_horizon)
         pause = None
         shares = Counter({monitor.epsilon: locations})
         explanation = _times_sum(config, monitor, charge)
@@ -243,18 +179,8 @@ def _ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
     return Ranking(monitor.top, mean_noise(monitor.epsilon), below)
 
 
-def _charge(config: Config, monitor: AnyMonitor) -> Charge:
-    if isinstance(monitor, OverTimeMonitor):
-        window, slots = monitor.window // config.clock.slot, period_slots(config)
-        return over_time_charge(
-            monitor.name, monitor.epsilon, monitor.answers_per_window, window, _ahead(config), slots
-        )
-    times = most_designated_times(monitor, config.privacy.period)
-    return at_times_charge(monitor.name, monitor.epsilon, times)
-
-
 def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> str:
-    window, ahead, slots = monitor.window // config.clock.slot, _ahead(config), period_slots(config)
+    window, ahead, slots = monitor.window // config.clock.slot, max_lead(config), period_slots(config)
     reach, k = window + ahead, monitor.answers_per_window
     ticks = slots + reach - 1
     count = len(monitor.location_ids)
@@ -290,7 +216,7 @@ def _odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[O
 
 def _overlap(config: Config, total: Fraction) -> Overlap | None:
     timed = {
-        monitor.name: _charge(config, monitor).amount
+        monitor.name: charge_of(config, monitor).amount
         for monitor in config.monitors
         if not isinstance(monitor, OverTimeMonitor)
     }
@@ -319,7 +245,7 @@ def _bad_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
 def _bad_choices(config: Config) -> Iterator[str]:
     for monitor in config.monitors:
         if isinstance(monitor, OverTimeMonitor):
-            ticks = monitor.window // config.clock.slot + _ahead(config)
+            ticks = monitor.window // config.clock.slot + max_lead(config)
             if monitor.answers_per_window > ticks:
                 yield (
                     f"{monitor.name}: answers_per_window is {monitor.answers_per_window}, but only {ticks} ticks pass "
@@ -364,14 +290,6 @@ def percent(chance: float) -> str:
     if percent < 1e-4:  # noqa: PLR2004 - one in a million
         return "< 0.0001 %"
     return f"{percent:.{1 - math.floor(math.log10(percent))}f}".rstrip("0").rstrip(".") + " %"
-
-
-def _ahead(config: Config) -> int:
-    return config.visits.accept_ahead // config.clock.slot
-
-
-def _rounded_up(duration: int, slot: int) -> int:
-    return -(-duration // slot)
 
 
 def _exact(value: object) -> Any:

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Protocol
 
 from monitor.config import AtTimesMonitor
+from monitor.config.charges import most_designated_times
 from monitor.privacy.payments import at_times_payment, over_time_payment
-from monitor.tools.check.report import most_designated_times
 
 
 class Design(Protocol):

@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from monitor.config import AtTimesMonitor, Config, OverTimeMonitor
+from monitor.config.charges import charges
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import SECOND, format_duration
-from monitor.tools.check.report import charges
 from monitor.tools.planner.designs import AtTimes, Design, OverTime
 from monitor.tools.planner.outcomes import Outcome, Plan, outcome
 from monitor.tools.planner.solve import threshold

@@ -1,0 +1,108 @@
+"""What one person pays at most, by the configuration alone (docs/privacy.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from monitor.config.model import Config
+from monitor.config.monitors import AnyMonitor, OverTimeMonitor, TimedMonitor
+from monitor.config.record_limits import oversized
+from monitor.config.registry import Location, unknown_locations
+from monitor.errors import ConfigError, OverspentError, Problem
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
+from monitor.public.instants import SECOND, YEAR, to_instant
+from monitor.public.schedule import DesignatedTimes
+
+_RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
+_RULES_YEARS: Final = 40  # more than the 28 years after which weekdays, dates and so the changes of clocks come again
+
+
+def worst_case(config: Config, registry: Sequence[Location]) -> Fraction:
+    """The most that one person may pay in any period, once the configuration and the registry fit together.
+
+    Raises:
+        ConfigError: a watched location is not in the registry, or the largest answer fits no record; with
+            overspending too, if there is some.
+        OverspentError: one person may pay more than privacy.epsilon, with the sum written out.
+    """
+    problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
+    problems = problems or tuple(oversized(config, registry))
+    overspent = overspending(config)
+    if problems:
+        further = [overspending_problem(config, overspent)] if overspent else []
+        raise ConfigError("the configuration", (*problems, *further))
+    if overspent:
+        raise overspent
+    return sum((charge.amount for charge in charges(config)), Fraction(0))
+
+
+def overspending(config: Config) -> OverspentError | None:
+    """Why one person may pay more than privacy.epsilon, with the sum written out; None if nobody may."""
+    try:
+        check_period(config.privacy.epsilon, charges(config))
+    except OverspentError as error:
+        return error
+    return None
+
+
+def overspending_problem(config: Config, error: OverspentError) -> Problem:
+    """Overspending as one of several problems."""
+    stated = format_epsilon(config.privacy.epsilon)
+    return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
+
+
+def charges(config: Config) -> tuple[Charge, ...]:
+    """What each monitor may charge one person within any period at worst, in the order of the configuration."""
+    return tuple(charge_of(config, monitor) for monitor in config.monitors)
+
+
+def period_slots(config: Config) -> int:
+    """How many slots a period touches at most: one more than fit in it, as it need not be aligned with them."""
+    return slots_in(config, config.privacy.period) + 1
+
+
+def most_designated_times(monitor: TimedMonitor, period: int) -> int:
+    """The most designated times in any half-open interval as long as the period, where clocks change too.
+
+    Counted over every interval that begins at a designated time, from 2000 on, for forty years and the period at
+    least, and at all single instants.
+    """
+    return _most_times(monitor.at, monitor.timezone, period)
+
+
+@lru_cache(maxsize=256)
+def _most_times(at: tuple[str, ...], timezone: str | None, period: int) -> int:
+    designated = DesignatedTimes.of(at, timezone)
+    instants = designated.instants
+    low = min((_RULES_FROM, *instants))
+    high = max((_RULES_FROM + _RULES_YEARS * YEAR + period, *instants)) + SECOND
+    times = designated.between(low, high)
+    return int((np.searchsorted(times, times + period) - np.arange(times.size)).max(initial=0))
+
+
+def charge_of(config: Config, monitor: AnyMonitor) -> Charge:
+    """What one monitor may charge one person within any period at worst."""
+    if isinstance(monitor, OverTimeMonitor):
+        window, slots = monitor.window // config.clock.slot, period_slots(config)
+        return over_time_charge(
+            monitor.name, monitor.epsilon, monitor.answers_per_window, window, max_lead(config), slots
+        )
+    times = most_designated_times(monitor, config.privacy.period)
+    return at_times_charge(monitor.name, monitor.epsilon, times)
+
+
+def max_lead(config: Config) -> int:
+    """F: by how many slots a visit may lie ahead of its record."""
+    return config.visits.accept_ahead // config.clock.slot
+
+
+def slots_in(config: Config, duration: int) -> int:
+    """How many slots a duration (microseconds) takes, rounded up."""
+    return -(-duration // config.clock.slot)
