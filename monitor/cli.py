@@ -21,7 +21,7 @@ from monitor.config import Config, Read, load_config, person_key, read_config
 from monitor.config.secret_values import kafka_password_of, key_of, redis_password_of, require_files_of
 from monitor.contracts import schemas
 from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageError
-from monitor.ingest.fetching import Reading, read_leniently
+from monitor.ingest.fetching import FetchState, read_leniently
 from monitor.operate.logs import set_up_logging
 from monitor.operate.setup import Beginning, loss_dated, redis_time, set_up
 from monitor.public.clock import SystemClock
@@ -246,12 +246,12 @@ def audit(visits: Path | None, config_file: Path, alerts: Path | None, live: boo
         sys.exit(EXIT_FAILED)
 
 
-def _audit_topics(config_file: Path) -> recount.Report:
+def _audit_topics(config_file: Path) -> recount.AuditReport:
     config = load_config(config_file, os.environ)
     kafka = kafka_connections(config)
 
     def open_input(**settings: str) -> object:
-        return read_leniently(kafka.consumer(**settings), Reading(tries=1))
+        return read_leniently(kafka.consumer(**settings), FetchState(tries=1))
 
     with kafka.reached():
         topics = config.kafka.topics

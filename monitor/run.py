@@ -16,7 +16,7 @@ from monitor.brokers.topics import TopicNeeds, needs
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.operate.health import Endpoint, Health
 from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import Found, check_marks, look
+from monitor.operate.preflight import Preflight, check_marks, look
 from monitor.public.clock import Clock
 from monitor.public.instants import format_duration, format_instant
 from monitor.service import Service, Settings, redis_windows, secure_noise
@@ -31,7 +31,7 @@ TOPICS_SECONDS: Final = 60.0
 """How often the topics' settings are looked at while the service runs."""
 
 
-def prepare(settings: Settings, clock: Clock) -> Found:
+def prepare(settings: Settings, clock: Clock) -> Preflight:
     """Look at the servers: topics, ledger, what a person may have paid already.
 
     Raises:

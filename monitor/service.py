@@ -27,7 +27,7 @@ from monitor.ingest.readiness import Readiness
 from monitor.ingest.source import InputLog
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import Found
+from monitor.operate.preflight import Preflight
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.public.clock import Clock
 from monitor.public.instants import SECOND
@@ -62,7 +62,7 @@ class Settings:
     hasher: PersonHasher
     worst: Fraction  # what one person may pay at most in the period, by the configuration alone
 
-    def fingerprint(self, found: Found) -> str:
+    def fingerprint(self, found: Preflight) -> str:
         """What this configuration's facts lie under, with the input topic that was found."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
         return fingerprint(self.scheme, self.hasher.key_digest, topic_id)
@@ -120,7 +120,7 @@ def secure_noise() -> OneSidedNoise:
     return OneSidedNoise(SystemEntropy())
 
 
-def redis_windows(settings: Settings, found: Found, clock: Clock) -> RedisWindows:
+def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWindows:
     """The windows in Redis, under the fingerprint of this configuration and this input topic."""
     simulated = clock.now if clock.simulated else None
     return RedisWindows(settings.scheme, settings.fingerprint(found), redis_client(settings.redis), simulated)
@@ -139,7 +139,7 @@ class Service:
     def __init__(
         self,
         settings: Settings,
-        found: Found,
+        found: Preflight,
         windows: Windows,
         clock: Clock,
         noise: Noise,

@@ -26,7 +26,7 @@ from monitor.errors import EmbeddedError
 _KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas so; Python 3.13 takes it back
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", _KAFKA_PYTHON, DeprecationWarning)
-    from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings, ValkeySettings
+    from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
 _MISSING = "server missing: "
@@ -68,7 +68,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
     # Tests stamp records as they like: by age, the broker would delete some of them when it looks, half a minute after
     # its start and then every five minutes.
     day = str(24 * 3_600_000)
-    settings = KafkaSettings({"log.retention.check.interval.ms": day, "log.initial.task.delay.ms": day})
+    settings = NodeSettings({"log.retention.check.interval.ms": day, "log.initial.task.delay.ms": day})
     server = EmbeddedKafka(settings, report=lambda line: print(line, flush=True))
     try:
         server.start()

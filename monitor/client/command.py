@@ -10,7 +10,7 @@ from typing import Final
 from rich.console import Console
 from rich.live import Live
 
-from monitor.client.knowledge import Change, Knowledge
+from monitor.client.knowledge import Change, SubscriberView
 from monitor.client.subscriber import Published, Subscriber
 from monitor.client.view import Screen, lines
 from monitor.client.words import News, NewsLine, Words
@@ -41,7 +41,7 @@ def watch_command(settings: Settings, console: Console, *, once: bool) -> None:
 
 def watch(settings: Settings, console: Console, clock: Clock, stop: threading.Event, *, once: bool) -> None:
     """As `watch_command`, until `stop` is set."""
-    knowledge = Knowledge(settings.scheme.registry)
+    knowledge = SubscriberView(settings.scheme.registry)
     words = Words(settings.scheme.slots)
     topic = settings.config.kafka.topics.alerts
     with Subscriber(settings.kafka, topic, settings.scheme.slots.length // MILLISECOND) as subscriber:
@@ -58,7 +58,7 @@ def watch(settings: Settings, console: Console, clock: Clock, stop: threading.Ev
             _tell(subscriber, knowledge, words, console, stop)
 
 
-def catch_up(subscriber: Subscriber, knowledge: Knowledge) -> None:
+def catch_up(subscriber: Subscriber, knowledge: SubscriberView) -> None:
     """Read one whole last tick at least: further back where the latest records are no answers."""
     more = True
     while more and knowledge.empty:
@@ -66,7 +66,7 @@ def catch_up(subscriber: Subscriber, knowledge: Knowledge) -> None:
         fold(knowledge, subscriber.present())
 
 
-def look_back(subscriber: Subscriber, knowledge: Knowledge, scheme: Scheme) -> None:
+def look_back(subscriber: Subscriber, knowledge: SubscriberView, scheme: Scheme) -> None:
     """Find the hot spots that were drawn last, within a week: which tick published them follows from the clock."""
     for monitor in scheme.hot_spots:
         known = (drawn.monitor for drawn in knowledge.hot_spots)
@@ -74,7 +74,7 @@ def look_back(subscriber: Subscriber, knowledge: Knowledge, scheme: Scheme) -> N
             _find(subscriber, knowledge, monitor, scheme.slots)
 
 
-def _find(subscriber: Subscriber, knowledge: Knowledge, monitor: HotSpots, slots: Slots) -> None:
+def _find(subscriber: Subscriber, knowledge: SubscriberView, monitor: HotSpots, slots: Slots) -> None:
     for tick in final_ticks(monitor, slots, knowledge.tick or 0)[-1 : -1 - _TRIED : -1]:
         records = subscriber.at(slots.as_of(tick) // MILLISECOND)
         fold(knowledge, (one for one in records if dict(one.headers).get("ce_type") == HOT_SPOTS.encode()))
@@ -89,13 +89,15 @@ def final_ticks(monitor: HotSpots, slots: Slots, until: int) -> list[int]:
     return sorted({slots.last_tick_until(int(time) + monitor.horizon) for time in times})
 
 
-def fold(knowledge: Knowledge, records: Iterable[Published]) -> list[Change]:
+def fold(knowledge: SubscriberView, records: Iterable[Published]) -> list[Change]:
     """Take in records; returns what they change."""
     changes = (knowledge.add(record.headers, record.value) for record in records)
     return [change for change in changes if change is not None]
 
 
-def _tell(subscriber: Subscriber, knowledge: Knowledge, words: Words, console: Console, stop: threading.Event) -> None:
+def _tell(
+    subscriber: Subscriber, knowledge: SubscriberView, words: Words, console: Console, stop: threading.Event
+) -> None:
     news = News(words)
     while not stop.is_set():
         for line in news.of(knowledge, fold(knowledge, subscriber.poll())):
@@ -104,7 +106,7 @@ def _tell(subscriber: Subscriber, knowledge: Knowledge, words: Words, console: C
 
 def _show(
     subscriber: Subscriber,
-    knowledge: Knowledge,
+    knowledge: SubscriberView,
     words: Words,
     console: Console,
     clock: Clock,

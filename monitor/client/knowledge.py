@@ -131,7 +131,7 @@ class AtTime:
 
 
 @dataclass
-class Knowledge:
+class SubscriberView:
     """What is known now. `unreadable` counts records of a known type that follow no contract: they tell nothing."""
 
     registry: Registry

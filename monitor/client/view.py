@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from monitor.client.knowledge import Knowledge
+from monitor.client.knowledge import SubscriberView
 from monitor.client.words import NAMED, NewsLine, Words, hot_spots_status, moment
 from monitor.public.instants import MINUTE, format_duration, parse_instant
 from monitor.public.slot_grid import Slots
@@ -25,7 +25,7 @@ _LEAST_ROWS: Final = 5
 _PADDING: Final = 6  # a blank on both sides of three columns
 
 
-def headline(knowledge: Knowledge, slots: Slots, now: int) -> Iterator[str]:
+def headline(knowledge: SubscriberView, slots: Slots, now: int) -> Iterator[str]:
     """What all of it is as of, and whether that is late; times are UTC."""
     if knowledge.tick is None or knowledge.as_of is None:
         yield _NOTHING
@@ -39,7 +39,7 @@ def headline(knowledge: Knowledge, slots: Slots, now: int) -> Iterator[str]:
         yield f"{knowledge.unreadable} records that follow no contract were skipped."
 
 
-def lines(knowledge: Knowledge, words: Words, now: int) -> Iterator[str]:
+def lines(knowledge: SubscriberView, words: Words, now: int) -> Iterator[str]:
     """All that is known, a line each: locations over time, designated times still evaluated, the latest hot spots."""
     yield from headline(knowledge, words.slots, now)
     for alert in knowledge.alerts:
@@ -50,7 +50,7 @@ def lines(knowledge: Knowledge, words: Words, now: int) -> Iterator[str]:
         yield f"{drawn.monitor} {moment(drawn.time)}: {words.hot_spots(drawn)}"
 
 
-def _older(tick: int, as_of: str, knowledge: Knowledge) -> str:
+def _older(tick: int, as_of: str, knowledge: SubscriberView) -> str:
     return f" (as of {moment(as_of)})" if knowledge.tick is not None and tick < knowledge.tick else ""
 
 
@@ -69,7 +69,7 @@ class _Row(NamedTuple):
 class Screen:
     """A live table: first what is not safe, then as much of the rest as fits; `news` are the latest changes."""
 
-    def __init__(self, knowledge: Knowledge, words: Words, now: int, news: list[NewsLine]) -> None:
+    def __init__(self, knowledge: SubscriberView, words: Words, now: int, news: list[NewsLine]) -> None:
         self._knowledge, self._words, self._now, self._news = knowledge, words, now, news
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

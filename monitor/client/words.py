@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from monitor.client.knowledge import Alert, AlertChange, AtTime, Change, HotSpotsChange, Knowledge
+from monitor.client.knowledge import Alert, AlertChange, AtTime, Change, HotSpotsChange, SubscriberView
 from monitor.contracts.alerts import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
 from monitor.public.instants import DAY, format_duration, parse_instant, to_datetime
 from monitor.public.slot_grid import Slots
@@ -129,7 +129,7 @@ class News:
     def __init__(self, words: Words) -> None:
         self._words = words
 
-    def of(self, knowledge: Knowledge, changes: Iterable[Change]) -> list[NewsLine]:
+    def of(self, knowledge: SubscriberView, changes: Iterable[Change]) -> list[NewsLine]:
         """The news in some changes, which `knowledge` has taken in. A designated time is news once it is whole."""
         lines: list[NewsLine] = []
         fresh: dict[tuple[str, str], dict[str, int]] = {}

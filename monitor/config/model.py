@@ -20,7 +20,7 @@ from monitor.config.scalars import (
     Name,
     PersonKey,
     PositiveDuration,
-    Settings,
+    Section,
     Shards,
     SlotLength,
 )
@@ -28,14 +28,14 @@ from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings
 from monitor.public.instants import SECOND
 
 
-class ServiceSettings(Settings):
+class ServiceSettings(Section):
     """What the service is called and how its locations are cut."""
 
     name: Name = Field(description="the service's name: letters, digits, - and _")
     shards: Shards = Field(default=16, description="into how many shards the locations are cut")
 
 
-class ClockSettings(Settings):
+class ClockSettings(Section):
     """The public grid of slots, and when answers leave."""
 
     slot: SlotLength = Field(description="the length of a slot, a duration such as 1h")
@@ -44,13 +44,13 @@ class ClockSettings(Settings):
     tolerance: Duration = Field(default=SECOND, description="how far clocks may differ, a duration such as 1s")
 
 
-class LocationsSettings(Settings):
+class LocationsSettings(Section):
     """The public registry of locations."""
 
     file: FilePath = Field(description="the registry: a CSV file with the header location_id[,name,latitude,longitude]")
 
 
-class VisitsSettings(Settings):
+class VisitsSettings(Section):
     """Which visits are accepted, and the secret that person ids are hashed with."""
 
     default_stay: PositiveDuration = Field(description="how long a visit without left_at lasts, a duration")
@@ -59,14 +59,14 @@ class VisitsSettings(Settings):
     person_key: Annotated[PersonKey | None, SkipJsonSchema()] = Field(default=None)
 
 
-class PrivacySettings(Settings):
+class PrivacySettings(Section):
     """What one person may pay at most within any such period."""
 
     epsilon: Epsilon = Field(description="the most ε that one person may pay in the period")
     period: PositiveDuration = Field(description="the period, a duration such as 14d")
 
 
-class Config(Settings):
+class Config(Section):
     """Everything that operators decide. `load_config` reads it; a broken rule between sections is refused here too."""
 
     service: ServiceSettings = Field(description="a mapping with the service's name")

@@ -16,7 +16,7 @@ from monitor.config.scalars import (
     LocationId,
     Name,
     PositiveDuration,
-    Settings,
+    Section,
     WholeNumber,
     expected,
 )
@@ -79,7 +79,7 @@ DesignatedTime = Annotated[
 Timezone = Annotated[str, PlainValidator(_timezone), WithJsonSchema({"type": "string", "examples": ["Asia/Tokyo"]})]
 
 
-class OverTimeMonitor(Settings):
+class OverTimeMonitor(Section):
     """Algorithm 3: named locations, asked at every tick who was there within the window."""
 
     name: Name = Field(description="the monitor's name: letters, digits, - and _")
@@ -102,7 +102,7 @@ class OverTimeMonitor(Settings):
         return {location: self.epsilon * weight / total for location, weight in weights.items()}
 
 
-class TimedMonitor(Settings):
+class TimedMonitor(Section):
     """What all monitors that ask about designated times have."""
 
     name: Name = Field(description="the monitor's name: letters, digits, - and _")

@@ -52,7 +52,7 @@ _SECRET_SCHEMA: Final = {"type": "string", "writeOnly": True}
 _DIGITS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
-class Settings(BaseModel):
+class Section(BaseModel):
     """A section of the configuration: frozen, unknown keys refused, values never shown by an error of pydantic."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

@@ -16,7 +16,7 @@ from monitor.config.scalars import (
     Password,
     Port,
     ReplicationFactor,
-    Settings,
+    Section,
     TopicName,
     WholeNumber,
     expected,
@@ -38,7 +38,7 @@ def _some(addresses: tuple[str, ...]) -> tuple[str, ...]:
     return addresses
 
 
-class TopicNames(Settings):
+class TopicNames(Section):
     """The topics, which must differ."""
 
     visits: TopicName = Field(description="the input topic")
@@ -46,14 +46,14 @@ class TopicNames(Settings):
     dead_letters: TopicName = Field(description="the topic of refused visits")
 
 
-class PartitionCounts(Settings):
+class PartitionCounts(Section):
     """How many partitions `topics --create` makes."""
 
     visits: WholeNumber = Field(default=8, description="partitions of the input topic")
     alerts: WholeNumber = Field(default=1, description="partitions of the output topic")
 
 
-class KafkaSettings(Settings):
+class KafkaSettings(Section):
     """Kafka: the brokers, the topics, and what it takes to be let in."""
 
     bootstrap_servers: Annotated[tuple[BrokerAddress, ...], BeforeValidator(_several), AfterValidator(_some)] = Field(
@@ -115,7 +115,7 @@ def _redis_url(value: object) -> SecretStr:
     return SecretStr(text)
 
 
-class RedisSettings(Settings):
+class RedisSettings(Section):
     """Redis (or Valkey): where it is, and what it takes to be let in. The URL is secret: it may hold a password."""
 
     url: Annotated[
@@ -142,7 +142,7 @@ class RedisSettings(Settings):
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-class MetricsSettings(Settings):
+class MetricsSettings(Section):
     """Where metrics and health are served."""
 
     port: Port = Field(default=9108, description="the port of /metrics, /healthz and /readyz; 0: any free one")

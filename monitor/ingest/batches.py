@@ -34,7 +34,7 @@ _LONGEST_SHIFT: Final = 7 * _LONGEST_NUMBER
 _CODEC_MASK: Final = 0x07
 
 
-class Record(NamedTuple):
+class FetchedRecord(NamedTuple):
     """A record as the reader needs it; `value` also stands for what could not be read of a batch."""
 
     offset: int
@@ -104,7 +104,7 @@ class TooMuchError(Exception):
     """A batch or a record holds more than the bounds."""
 
 
-def read_batch(batch: Any, begin: int, bounds: Bounds) -> Iterator[Record]:
+def read_batch(batch: Any, begin: int, bounds: Bounds) -> Iterator[FetchedRecord]:
     """Yield the records of a batch whose checksum is right; what can't be read of it comes last.
 
     A record's offset and timestamp are the broker's: what producers say of offsets is not looked at.
@@ -126,13 +126,13 @@ def read_batch(batch: Any, begin: int, bounds: Bounds) -> Iterator[Record]:
         yield not_read(batch, reached, stamp, _why(error), lost=lost)
 
 
-def not_read(batch: Any, begin: int, stamp_ms: int | None, why: str, *, lost: bool) -> Record:
+def not_read(batch: Any, begin: int, stamp_ms: int | None, why: str, *, lost: bool) -> FetchedRecord:
     """What stands for all of a batch from an offset on."""
     end = max(begin + 1, batch.next_offset if batch.magic == FORMAT else batch.base_offset + 1)
     begin = max(begin, batch.base_offset) if batch.magic == FORMAT else begin
     known = bytes(batch._buffer)  # noqa: SLF001  # as above
     value = Unreadable(begin, end, end - begin, stamp_ms, why, known, lost)
-    return Record(begin, stamp_ms or 0, value)
+    return FetchedRecord(begin, stamp_ms or 0, value)
 
 
 def _why(error: Exception) -> str:
@@ -180,7 +180,7 @@ class _Feed:
         return self._error
 
 
-def _old_records(batch: Any, _known: bytes, bounds: Bounds) -> Iterator[Record]:
+def _old_records(batch: Any, _known: bytes, bounds: Bounds) -> Iterator[FetchedRecord]:
     """Yield the records of a batch in a format that Kafka no longer writes; its stamps may be missing."""
     codec = batch.compression_type
     if codec:
@@ -190,10 +190,10 @@ def _old_records(batch: Any, _known: bytes, bounds: Bounds) -> Iterator[Record]:
         batch._buffer, batch._decompressed = memoryview(feed.buffer), True  # noqa: SLF001  # as above
     for record in batch:
         stamp = -1 if record.timestamp is None else record.timestamp
-        yield Record(record.offset, stamp, record.value, record.timestamp_type)
+        yield FetchedRecord(record.offset, stamp, record.value, record.timestamp_type)
 
 
-def _records(batch: Any, known: bytes, bounds: Bounds) -> Iterator[Record]:
+def _records(batch: Any, known: bytes, bounds: Bounds) -> Iterator[FetchedRecord]:
     """Yield the records as they are decompressed. Bytes after the last one are not looked at."""
     data = known[_HEADER_BYTES:]
     codec, count = batch.attributes & _CODEC_MASK, batch.records_count
@@ -210,7 +210,7 @@ def _records(batch: Any, known: bytes, bounds: Bounds) -> Iterator[Record]:
         offset = batch.base_offset + (index if whole else place)
         if offset > batch.last_offset:
             raise ContradictionError("a record lies behind the batch's end")
-        yield Record(offset, stamp if appended else _within(stamp + delta), value, batch.timestamp_type)
+        yield FetchedRecord(offset, stamp if appended else _within(stamp + delta), value, batch.timestamp_type)
         at = after
 
 

@@ -16,7 +16,7 @@ from monitor.brokers.groups import Committed
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import by_reason, unreadable
-from monitor.ingest.ports import DeadLetters, Letter, Observer
+from monitor.ingest.ports import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.source import InputLog
 from monitor.public.clock import Clock
 from monitor.public.parameters import Scheme
@@ -38,7 +38,7 @@ class Beginnings:
         source: InputLog,
         windows: Windows,
         dead_letters: DeadLetters,
-        observer: Observer,
+        observer: IngestObserver,
         clock: Clock,
     ) -> None:
         self._scheme = scheme
@@ -181,7 +181,7 @@ class Beginnings:
         now = self._now() + self._scheme.tolerance
         stamp = now if unread.stamp_ms is None else unread.stamp_ms * 1_000
         began = time.perf_counter()
-        letter = Letter(unreadable(0, unread), partition, unread.first)
+        letter = DeadLetter(unreadable(0, unread), partition, unread.first)
         self._dead_letters.put([letter])
         self._windows.restart(partition, offset, self._scheme.slots.slot_of(stamp) + self._scheme.ahead + 1)
         self._observer.recovery("log_lost_records")

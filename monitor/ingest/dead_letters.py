@@ -11,7 +11,7 @@ from kafka.errors import KafkaError
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.dead_letters import Origin, dead_letter
 from monitor.errors import UnreachableError
-from monitor.ingest.ports import Letter
+from monitor.ingest.ports import DeadLetter
 
 FLUSH_SECONDS: Final = 30.0
 BATCH_BYTES: Final = 256 * 1024
@@ -33,7 +33,7 @@ class DeadLetterTopic:
         self._limit = max(0, max_message_bytes - OVERHEAD_BYTES)
         self._producer: Any = None
 
-    def put(self, letters: Sequence[Letter]) -> None:
+    def put(self, letters: Sequence[DeadLetter]) -> None:
         """Write them all and wait until all replicas have them.
 
         Raises:
@@ -46,7 +46,7 @@ class DeadLetterTopic:
             self.close()
             raise
 
-    def _put(self, letters: Sequence[Letter]) -> None:
+    def _put(self, letters: Sequence[DeadLetter]) -> None:
         if self._producer is None:
             # kafka-python would split a batch that the topic refuses again and again, into ones of this size.
             batch_size = max(1, min(BATCH_BYTES, self._limit))

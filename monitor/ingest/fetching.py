@@ -16,7 +16,7 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
-from monitor.ingest.batches import FORMAT, LOG_END, Bounds, Record, Unreadable, not_read, read_batch
+from monitor.ingest.batches import FORMAT, LOG_END, Bounds, FetchedRecord, Unreadable, not_read, read_batch
 
 POLL_BYTES: Final = 4 * 1024 * 1024
 """How much a poll gives at once, beside one record."""
@@ -26,7 +26,7 @@ TRIES: Final = 4
 
 
 @dataclass
-class Reading:
+class FetchState:
     """How one reader reads: within `bounds`, and with so many `tries` for what is damaged.
 
     It outlives a consumer that is given up. `left`: how many bytes the present poll may still give.
@@ -45,8 +45,8 @@ class Reading:
         return times < self.tries
 
 
-def read_leniently(consumer: Any, reading: Reading) -> Any:
-    """Make a consumer that has not been used give `Record`s, and not fail because of what a batch holds."""
+def read_leniently(consumer: Any, reading: FetchState) -> Any:
+    """Make a consumer that has not been used give `FetchedRecord`s, and not fail because of what a batch holds."""
     fetcher = consumer._fetcher  # noqa: SLF001  # kafka-python takes none but its own
     fetcher.__class__ = _Fetcher
     fetcher.reading = reading
@@ -64,7 +64,7 @@ class _NoBatches:
 class _Fetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no types
     """A fetcher that gives no more than a few megabytes at once."""
 
-    reading: Reading
+    reading: FetchState
 
     def fetched_records(self, *arguments: Any, **settings: Any) -> Any:
         self.reading.left = POLL_BYTES
@@ -85,19 +85,19 @@ class _Fetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no types
 
 
 class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
-    """What was fetched of one partition, as `Record`s. Nothing comes after what is lost unread."""
+    """What was fetched of one partition, as `FetchedRecord`s. Nothing comes after what is lost unread."""
 
-    def __init__(self, reading: Reading, *arguments: Any, **settings: Any) -> None:
+    def __init__(self, reading: FetchState, *arguments: Any, **settings: Any) -> None:
         self._reading = reading
         super().__init__(*arguments, **settings)
 
-    def take(self, n: int | None = None) -> list[Record]:
+    def take(self, n: int | None = None) -> list[FetchedRecord]:
         """Give at most `n` records, and little more than what the poll may still give.
 
         Raises:
             CorruptRecordError: what comes next is damaged, and is fetched again.
         """
-        taken: list[Record] = []
+        taken: list[FetchedRecord] = []
         try:
             self._maybe_raise_next_inline_exception()
             for record in self.record_iterator or ():
@@ -116,7 +116,7 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
         self.drain()
         return taken
 
-    def _unpack_records(self, tp: Any, records: Any, *_deserializers: Any) -> Iterator[Record]:
+    def _unpack_records(self, tp: Any, records: Any, *_deserializers: Any) -> Iterator[FetchedRecord]:
         try:
             while (batch := records.next_batch()) is not None:
                 for record in self._read(tp, batch):
@@ -134,10 +134,10 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
             if self._reading.try_again(tp, begin):
                 raise CorruptRecordError(f"what {tp} holds at offset {begin} is damaged") from error
             why = f"what came has not the form of batches ({type(error).__name__})"
-            yield Record(begin, 0, Unreadable(begin, LOG_END, 1, None, why, b"", lost=True))
+            yield FetchedRecord(begin, 0, Unreadable(begin, LOG_END, 1, None, why, b"", lost=True))
         self.drain()
 
-    def _read(self, tp: Any, batch: Any) -> Iterator[Record]:
+    def _read(self, tp: Any, batch: Any) -> Iterator[FetchedRecord]:
         begin = max(self.fetch_offset, self.next_fetch_offset)
         if not batch.validate_crc():
             if self._reading.try_again(tp, begin):

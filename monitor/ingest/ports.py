@@ -12,12 +12,12 @@ from monitor.ingest.columns import Refusal
 class DeadLetters(Protocol):
     """Where refused visits go, each once, before progress passes them."""
 
-    def put(self, letters: Sequence[Letter]) -> None:
+    def put(self, letters: Sequence[DeadLetter]) -> None:
         """Write them all durably. Raises UnreachableError if that can't be done now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """A refused visit or record, and where it was read."""
 
     refusal: Refusal
@@ -25,7 +25,7 @@ class Letter:
     offset: int
 
 
-class Observer(Protocol):
+class IngestObserver(Protocol):
     """What is counted of the reading."""
 
     def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:

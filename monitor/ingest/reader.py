@@ -21,7 +21,7 @@ from monitor.ingest.accept import DEAD_LETTER, Accepted, Persons, accept
 from monitor.ingest.beginnings import Beginnings
 from monitor.ingest.columns import by_reason
 from monitor.ingest.decode import Columns, decode_records
-from monitor.ingest.ports import DeadLetters, Letter, Observer
+from monitor.ingest.ports import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.public.clock import Clock
@@ -41,7 +41,7 @@ LONGEST_BACKOFF_SECONDS: Final = 5.0
 class _Batch:
     spans: tuple[Span, ...]
     accepted: Accepted
-    letters: tuple[Letter, ...]
+    letters: tuple[DeadLetter, ...]
     records: int
     began: float
 
@@ -56,7 +56,7 @@ class Reader:
         windows: Windows,
         persons: Persons,
         dead_letters: DeadLetters,
-        observer: Observer,
+        observer: IngestObserver,
         clock: Clock,
     ) -> None:
         self._scheme = scheme
@@ -120,7 +120,7 @@ class Reader:
         columns: Columns = decode_records(values, self._scheme.default_stay)
         accepted = accept(self._scheme, self._persons, columns, (stamps * 1_000 - slots.origin) // slots.length)
         accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
-        letters = tuple(Letter(refusal, *places[refusal.record]) for refusal in accepted.refused)
+        letters = tuple(DeadLetter(refusal, *places[refusal.record]) for refusal in accepted.refused)
         spans = tuple(Span(some.partition, some.start, some.end) for some in fetched)
         return _Batch(spans, accepted, letters, len(values), began)
 

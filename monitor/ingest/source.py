@@ -17,8 +17,8 @@ from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogT
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import Committed, committed
 from monitor.errors import UnreachableError
-from monitor.ingest.batches import Bounds, Record, Unreadable
-from monitor.ingest.fetching import Reading, read_leniently
+from monitor.ingest.batches import Bounds, FetchedRecord, Unreadable
+from monitor.ingest.fetching import FetchState, read_leniently
 from monitor.ingest.stamps import first_run
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
@@ -98,7 +98,7 @@ class InputLog:
         self._group = group
         self._service = service or group
         self._topic_id = topic_id
-        self._reading = Reading(bounds or Bounds())
+        self._reading = FetchState(bounds or Bounds())
         self._next: dict[int, int] = {}
         self._failures = 0
         self.waiting: set[int] = set()
@@ -190,7 +190,7 @@ class InputLog:
             self.unread.pop(partition, None)
             (self.waiting.add if assigned else self.waiting.discard)(partition)
 
-    def _fetched(self, partition: int, records: Sequence[Record]) -> Fetched | None:
+    def _fetched(self, partition: int, records: Sequence[FetchedRecord]) -> Fetched | None:
         start = self._next.get(partition)
         if start is None:
             return None

@@ -18,14 +18,14 @@ from typing import Final, Literal
 from monitor.errors import PolicyError
 
 Value = Hashable
-Record = tuple[Value, ...]
+Row = tuple[Value, ...]
 """One person's answers, one for each attribute of the policy."""
 
-Dataset = tuple[Record, ...]
+Dataset = tuple[Row, ...]
 """One record for each person; the same place is the same person."""
 
 Query = Callable[[Dataset], Sequence[int]]
-Contribution = Callable[[Record], Sequence[int]]
+Contribution = Callable[[Row], Sequence[int]]
 
 Direction = Literal["decreasing", "increasing", "constant", "not monotone"]
 """Where a query may go from a dataset to its P-neighbours ([ADP], Definition 12)."""
@@ -135,11 +135,11 @@ class RecordPolicy:
             for mine, theirs in zip(self.attributes, other.attributes, strict=True)
         )
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[Row]:
         """Every possible record."""
         return product(*(policy.values for policy in self.attributes))
 
-    def is_record_neighbour(self, record: Record, other: Record) -> bool:
+    def is_record_neighbour(self, record: Row, other: Row) -> bool:
         """Whether `other` is another record to which `record` is P-neighbouring ([ADP], Definition 8).
 
         Any number of attributes may differ; those that hold a value that is not sensitive may not.
@@ -151,7 +151,7 @@ class RecordPolicy:
         )
         return all(allowed) and record != other
 
-    def record_neighbours(self, record: Record) -> Iterator[Record]:
+    def record_neighbours(self, record: Row) -> Iterator[Row]:
         """Every record to which `record` is P-neighbouring."""
         self._check(record)
         choices = ((value, *policy.neighbours(value)) for policy, value in zip(self.attributes, record, strict=True))
@@ -188,7 +188,7 @@ class RecordPolicy:
             total += max(known)
         return total
 
-    def _check(self, record: Record) -> None:
+    def _check(self, record: Row) -> None:
         if len(record) != len(self.attributes):
             raise PolicyError(
                 f"A record has {len(record)} attributes: expected {len(self.attributes)}, one for each policy; "
@@ -253,7 +253,7 @@ def _direction(*, rises: bool, falls: bool) -> Direction:
     return "increasing" if rises else "constant"
 
 
-def _paired(dataset: Dataset, other: Dataset) -> Iterator[tuple[Record, Record]]:
+def _paired(dataset: Dataset, other: Dataset) -> Iterator[tuple[Row, Row]]:
     if len(dataset) != len(other):
         raise PolicyError(
             f"The datasets have {len(dataset)} and {len(other)} records: expected as many, one for each person; "

@@ -16,7 +16,7 @@ from monitor.privacy.over_time import OverTimeRule, extended, running
 from monitor.public.parameters import Scheme
 from monitor.release.ledger import first_offset, read_partition
 from monitor.release.period_account import Account
-from monitor.release.state import LedgerState, Terms
+from monitor.release.state import LedgerState, OwnerTerms
 from monitor.release.survey import Survey
 
 log = logging.getLogger(__name__)
@@ -26,14 +26,14 @@ NO_CLOCK: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Preflight:
     """What was found: the topics by name, the ledger's terms, and the state of each of its Q partitions.
 
     `survey` reads on from there.
     """
 
     topics: Mapping[str, FoundTopic]
-    terms: Terms
+    terms: OwnerTerms
     states: tuple[LedgerState, ...]
     survey: Survey
 
@@ -44,7 +44,7 @@ def look(
     wanted: Sequence[TopicNeeds],
     ledger_topic: str,
     now: Callable[[], int] = lambda: NO_CLOCK,
-) -> Found:
+) -> Preflight:
     """Check the topics and read the ledger. `now`: the present instant, by a clock that is not ahead.
 
     Raises:
@@ -66,7 +66,7 @@ def look(
     ]
     require_shards(scheme, queues)
     require_room(scheme, states[:queues], ledger_topic, topics[ledger_topic].settings)
-    return Found(topics, terms[0], states[:queues], survey)
+    return Preflight(topics, terms[0], states[:queues], survey)
 
 
 def surveyed(connections: KafkaConnections, scheme: Scheme, topic: str, partitions: int) -> list[LedgerState]:
@@ -148,7 +148,9 @@ def survey(
     return state
 
 
-def initialised(state: LedgerState, connections: KafkaConnections, topic: str, partition: int, scheme: Scheme) -> Terms:
+def initialised(
+    state: LedgerState, connections: KafkaConnections, topic: str, partition: int, scheme: Scheme
+) -> OwnerTerms:
     """The terms that the partition's records carry.
 
     Raises:

@@ -20,7 +20,7 @@ from monitor.operate.preflight import pinned, require_shards, surveyed
 from monitor.public.clock import Clock
 from monitor.public.instants import format_instant
 from monitor.public.parameters import Scheme
-from monitor.release.ledger import Record, Writer, first_offset
+from monitor.release.ledger import LedgerRecord, Writer, first_offset
 from monitor.release.state import LedgerState
 from monitor.windows.facts import Question
 from monitor.windows.redis_client import RedisAddress, redis_client
@@ -105,7 +105,7 @@ def set_up(
         )
         writer = Writer(connections, ledger, found[ledger].topic_id, partition)
         try:
-            writer.append([Record(record.key, record.value, tuple(record.headers), now // 1_000)])
+            writer.append([LedgerRecord(record.key, record.value, tuple(record.headers), now // 1_000)])
         finally:
             writer.close()
         passing("setup.begun")

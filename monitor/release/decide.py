@@ -20,7 +20,7 @@ from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Scheme
-from monitor.release.ledger import Record
+from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import Question, Reading
 
@@ -44,7 +44,7 @@ class Evidence:
 class Decision:
     """The records of one tick, and what is counted of them: answers by (monitor, status)."""
 
-    records: tuple[Record, ...]
+    records: tuple[LedgerRecord, ...]
     answers: Mapping[tuple[str, str], int]
 
 
@@ -113,7 +113,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: Counter[tuple[str, str]],
-    ) -> list[Record]:
+    ) -> list[LedgerRecord]:
         scheme = self._scheme
         lost_tick = self._lost_tick(state)
         noise = self._noise_by_location(monitor, watched)
@@ -149,7 +149,7 @@ class Decider:
             return None
         return evidence.readings[shard].counts[row, start]
 
-    def _over_time_record(self, monitor: OverTime, n: int, tick: int, answer: OverTimeAnswer) -> Record:
+    def _over_time_record(self, monitor: OverTime, n: int, tick: int, answer: OverTimeAnswer) -> LedgerRecord:
         scheme = self._scheme
         as_of = scheme.slots.as_of(tick)
         key, value, headers = alerts.over_time_record(
@@ -163,7 +163,7 @@ class Decider:
             answer=answer,
             resumes_at=None if answer.resumes_at is None else scheme.slots.as_of(answer.resumes_at),
         )
-        return Record(key, value, tuple(headers), as_of // 1_000)
+        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
 
     def _lost_tick(self, state: LedgerState) -> int | None:
         return None if state.lost_at is None else self._scheme.slots.slot_of(state.lost_at)
@@ -176,7 +176,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: Counter[tuple[str, str]],
-    ) -> list[Record]:
+    ) -> list[LedgerRecord]:
         noisy = state.noisy.setdefault((monitor.name, time), {})
         marked: dict[int, list[int]] = {shard: [] for shard in self._shards}
         for location in noisy:
@@ -214,7 +214,7 @@ class Decider:
         tick: int,
         complete: bool,  # noqa: FBT001  # it becomes the record's status
         noisy: Mapping[str, tuple[int, int]],
-    ) -> Record:
+    ) -> LedgerRecord:
         scheme = self._scheme
         as_of = scheme.slots.as_of(tick)
         key, value, headers = alerts.at_times_record(
@@ -233,7 +233,7 @@ class Decider:
             epsilon=monitor.epsilon,
             noisy_counts=noisy,
         )
-        return Record(key, value, tuple(headers), as_of // 1_000)
+        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
 
     def _hot_spots_at(
         self,
@@ -243,7 +243,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: Counter[tuple[str, str]],
-    ) -> list[Record]:
+    ) -> list[LedgerRecord]:
         """The one answer about a designated time; none if it was given under a shorter horizon already."""
         if (monitor.name, time) in state.drawn:
             return []
@@ -270,7 +270,7 @@ class Decider:
             epsilon=monitor.epsilon,
             hot_spots=drawn,
         )
-        return [Record(key, value, tuple(headers), as_of // 1_000)]
+        return [LedgerRecord(key, value, tuple(headers), as_of // 1_000)]
 
     def _whole_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState) -> bool:
         """Whether everyone who was reported to be somewhere at τ before as_of is known to be in the shard's facts."""

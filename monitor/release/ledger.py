@@ -43,7 +43,7 @@ RETRY_BACKOFF_MS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LedgerRecord:
     """A record of the ledger, as bytes. Its timestamp (ms) is its tick's as_of."""
 
     key: bytes
@@ -54,7 +54,7 @@ class Record:
 
 def read_partition(
     connections: KafkaConnections, topic: str, partition: int, until: int | None = None, start: int = 0
-) -> Iterator[tuple[int, Record]]:
+) -> Iterator[tuple[int, LedgerRecord]]:
     """Yield (offset, record) of a partition from `start` to `until` (default: its present end), read uncommitted.
 
     Raises:
@@ -67,7 +67,7 @@ def read_partition(
 
 def read_partitions(
     connections: KafkaConnections, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
-) -> Iterator[tuple[int, int, Record]]:
+) -> Iterator[tuple[int, int, LedgerRecord]]:
     """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end), read uncommitted.
 
     Raises:
@@ -140,8 +140,8 @@ def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> 
         require_same(admin.describe_topics([topic])[0], topic, topic_id)
 
 
-def _record(found: Any) -> Record:
-    return Record(found.key or b"", found.value or b"", tuple(found.headers or ()), found.timestamp)
+def _record(found: Any) -> LedgerRecord:
+    return LedgerRecord(found.key or b"", found.value or b"", tuple(found.headers or ()), found.timestamp)
 
 
 def _apart(work: Callable[[], _T], name: str) -> Future[_T]:
@@ -190,12 +190,12 @@ class Writer:
             self.close()
             raise
 
-    def append(self, records: Sequence[Record]) -> int:
+    def append(self, records: Sequence[LedgerRecord]) -> int:
         """Append records in one transaction, and return the offset of the last (-1 without any)."""
         seconds = ACKNOWLEDGED_SECONDS + len(records) / RECORDS_PER_SECOND
         return self._run(lambda: self._transaction(records, seconds), seconds) if records else -1
 
-    def _transaction(self, records: Sequence[Record], seconds: float) -> int:
+    def _transaction(self, records: Sequence[LedgerRecord], seconds: float) -> int:
         self._producer.begin_transaction()
         passing("ledger.begun")
         sent = [

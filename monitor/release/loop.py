@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from monitor.errors import MonitorError, UnreachableError
 from monitor.public.instants import format_instant
-from monitor.release.ledger import Record
+from monitor.release.ledger import LedgerRecord
 from monitor.release.owner import Owner
 from monitor.release.partition import PartitionRelease, shown_records
 from monitor.release.parts import Parts
@@ -74,7 +74,7 @@ class ReleaseLoop:
         return min(known) if known and len(known) == len(ticks) else None
 
     @property
-    def last_records(self) -> tuple[Record, ...]:
+    def last_records(self) -> tuple[LedgerRecord, ...]:
         """What was decided last, in order of partitions."""
         return shown_records([self._running[partition].release for partition in sorted(self._running)])
 

@@ -13,9 +13,9 @@ from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
 from monitor.public.parameters import Scheme, shard_of
 from monitor.release.decide import Decider, Decision, Evidence
-from monitor.release.ledger import Record, Writer, read_partition, require_ledger
+from monitor.release.ledger import LedgerRecord, Writer, read_partition, require_ledger
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
-from monitor.release.state import LedgerState, Terms
+from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import Question
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class Owner:
         state = LedgerState()
         read_to = self._read(state, 0, None)
 
-        def read_on(until: int) -> Terms | None:
+        def read_on(until: int) -> OwnerTerms | None:
             nonlocal read_to
             read_to = self._read(state, read_to, until)
             return state.terms
@@ -167,7 +167,7 @@ class Owner:
         self.state.forget(tick, self._scheme.reach, oldest, self._scheme.remembered)
         return decision
 
-    def _announced(self, tick: int, *, empty: bool) -> list[Record]:
+    def _announced(self, tick: int, *, empty: bool) -> list[LedgerRecord]:
         """The owner record, so that what it carries outlives the topic's retention; and of a tick without answers."""
         terms = self.state.terms
         due = tick - self._owner_record_at >= max(1, self._scheme.reach // OWNER_RECORDS_PER_REACH)

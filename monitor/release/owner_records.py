@@ -10,8 +10,8 @@ from monitor.contracts.charges import Charges
 from monitor.errors import LedgerError
 from monitor.failpoints import passing
 from monitor.public.parameters import Scheme
-from monitor.release.ledger import Record, Writer
-from monitor.release.state import Terms, later
+from monitor.release.ledger import LedgerRecord, Writer
+from monitor.release.state import OwnerTerms, later
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class OwnerRecords:
     charges: Charges | None
     now: Callable[[], int]
 
-    def terms(self, known: Terms | None, partition: int) -> Terms:
+    def terms(self, known: OwnerTerms | None, partition: int) -> OwnerTerms:
         """What the owner's record must carry, given what the partition says.
 
         Raises:
@@ -63,7 +63,7 @@ class OwnerRecords:
             charges=self.charges,
         )
 
-    def _input_since(self, known: Terms) -> int | None:
+    def _input_since(self, known: OwnerTerms) -> int | None:
         since, tolerance = known.input_since, self.scheme.tolerance
         if known.input_topic_id not in ("", self.place.input_topic_id):
             since = later(since, self._whole_after(self.place.looked_at + tolerance))
@@ -76,7 +76,7 @@ class OwnerRecords:
         """The slot from which facts are whole if what was produced up to an instant is lost, planned stays included."""
         return self.scheme.slots.slot_of(instant) + self.scheme.ahead + 1
 
-    def record(self, terms: Terms, partition: int, tick: int | None = None) -> Record:
+    def record(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> LedgerRecord:
         """An owner record; `tick`: that it was decided, and had nothing to answer."""
         now = self.now()
         key, value, headers = alerts.owner_record(
@@ -93,11 +93,11 @@ class OwnerRecords:
             input_partitions=terms.input_partitions,
             charges=terms.charges,
         )
-        return Record(key, value, tuple(headers), now // 1_000)
+        return LedgerRecord(key, value, tuple(headers), now // 1_000)
 
     def announce(
-        self, writer: Writer, partition: int, known: Terms | None, read: Callable[[int], Terms | None]
-    ) -> Terms:
+        self, writer: Writer, partition: int, known: OwnerTerms | None, read: Callable[[int], OwnerTerms | None]
+    ) -> OwnerTerms:
         """Append an owner record and read up to it; what it carries, given all that precedes it.
 
         Reading up to one's own record is reading to the end: a leader that lags can't cut it short. What the record

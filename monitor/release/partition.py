@@ -17,7 +17,7 @@ from monitor.failpoints import passing
 from monitor.public.instants import SECOND, format_instant
 from monitor.release.decide import Decision, Evidence
 from monitor.release.evidence import EvidenceReader
-from monitor.release.ledger import Record
+from monitor.release.ledger import LedgerRecord
 from monitor.release.owner import Owner
 from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
@@ -49,7 +49,7 @@ class PartitionRelease:
         self.trouble = ""
         self.turned = time.monotonic()
         self.last_tick: int | None = None
-        self.last_records: tuple[Record, ...] = ()
+        self.last_records: tuple[LedgerRecord, ...] = ()
         self._parts = parts
         self._upkeep = upkeep
         self._taken_at = 0
@@ -305,6 +305,6 @@ def _backoff(failures: int, longest: float) -> float:
     return min(FIRST_BACKOFF_SECONDS * float(2 ** min(failures, 8)), longest)
 
 
-def shown_records(partitions: Sequence[PartitionRelease]) -> tuple[Record, ...]:
+def shown_records(partitions: Sequence[PartitionRelease]) -> tuple[LedgerRecord, ...]:
     """The records of the tick that was decided last, in order of partitions."""
     return tuple(record for partition in partitions for record in partition.last_records)

@@ -21,7 +21,7 @@ from monitor.signals import Signal
 from monitor.windows.facts import Windows
 
 
-class Observer(Protocol):
+class ReleaseObserver(Protocol):
     """What is counted of the ticks. Called by the threads of several partitions."""
 
     def tick(
@@ -61,7 +61,7 @@ class Parts:
     windows: Windows
     input_topic: InputTopic
     take_over: Callable[[int], Owner]
-    observer: Observer
+    observer: ReleaseObserver
     clock: Clock
     progressed: Signal
     decided: Signal = field(default_factory=Signal)

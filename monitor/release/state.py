@@ -15,7 +15,7 @@ from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark
 from monitor.public.instants import format_instant, parse_instant
 from monitor.public.slot_grid import Slots
-from monitor.release.ledger import Record
+from monitor.release.ledger import LedgerRecord
 
 _Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
@@ -24,7 +24,7 @@ Charged = tuple[Literal["at_times", "hot_spots"], str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class OwnerTerms:
     """What owner records carry from one owner to the next.
 
     `partitions`: Q, over how many output partitions the shards are spread, for good. `lost_at`: when an earlier
@@ -91,13 +91,13 @@ class LedgerState:
     (an instant): from then on somebody was asked to decide.
     """
 
-    terms: Terms | None = None
+    terms: OwnerTerms | None = None
     last_tick: int | None = None
     marks: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
     drawn: set[tuple[str, int]] = field(default_factory=set)
     charged: dict[Charged, Fraction] = field(default_factory=dict)
-    last_records: dict[str, Record] = field(default_factory=dict)
+    last_records: dict[str, LedgerRecord] = field(default_factory=dict)
     expired_until: int | None = None
     records: int = 0
     counting: int | None = None
@@ -133,12 +133,12 @@ class LedgerState:
         owned, charges = (False, None) if terms is None else (terms.fingerprint != "", terms.charges)
         return Spent(marks, dict(self.charged), self.lost_at, self.last_tick, owned, charges)
 
-    def own(self, terms: Terms) -> None:
+    def own(self, terms: OwnerTerms) -> None:
         """Go on as the owner, whose terms these are."""
         self._begin_era(COUNTING, terms.charges)
         self.terms = terms
 
-    def read(self, offset: int, record: Record, slots: Slots, now: int) -> None:
+    def read(self, offset: int, record: LedgerRecord, slots: Slots, now: int) -> None:
         """Take in the next record of the partition, which may be the first that has not expired.
 
         What has expired was answered before that one was written, so before `now` (an instant) for certain: its own
@@ -151,7 +151,7 @@ class LedgerState:
             self.expired_until = min(record.timestamp_ms * 1_000, now)
         self.fold(record, slots)
 
-    def fold(self, record: Record, slots: Slots) -> None:
+    def fold(self, record: LedgerRecord, slots: Slots) -> None:
         """Take in the next record. Records of kinds that this version doesn't know are passed over.
 
         Raises:
@@ -181,14 +181,14 @@ class LedgerState:
                 "two services on one output topic both spend; give each its own kafka.topics.alerts"
             )
         lost_at = parse_instant(entry.lost_at) if entry.lost_at else None
-        known = self.terms or Terms(entry.service, entry.partitions)
+        known = self.terms or OwnerTerms(entry.service, entry.partitions)
         if isinstance(entry, OwnerEntry):
             known = self._owned(known, entry)
         elif known.input_topic_id == "":
             known = replace(known, input_topic_id=entry.input_topic_id)
         self.terms = replace(known, lost_at=later(known.lost_at, lost_at))
 
-    def _owned(self, known: Terms, entry: OwnerEntry) -> Terms:
+    def _owned(self, known: OwnerTerms, entry: OwnerEntry) -> OwnerTerms:
         self._begin_era(entry.counting, entry.charges)
         same = known.input_topic_id == entry.input_topic_id
         return replace(
@@ -221,7 +221,7 @@ class LedgerState:
             self.last_tick = tick
             self.last_records.clear()
 
-    def _fold_answer(self, entry: _Answer, record: Record, slots: Slots) -> None:
+    def _fold_answer(self, entry: _Answer, record: LedgerRecord, slots: Slots) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:
             _check_grid(entry, record, slots)
             self._decided(entry.tick, slots)
@@ -278,7 +278,7 @@ class LedgerState:
         self.drawn = {place for place in self.drawn if place[1] >= oldest_time}
 
 
-def _check_grid(entry: _Answer, record: Record, slots: Slots) -> None:
+def _check_grid(entry: _Answer, record: LedgerRecord, slots: Slots) -> None:
     """Ticks are numbers on one grid: on another one they would say nothing about what still runs."""
     said = (dict(record.headers).get("ce_time") or b"").decode()
     expected = format_instant(slots.as_of(entry.tick))

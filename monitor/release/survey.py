@@ -10,7 +10,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.errors import MonitorError
 from monitor.public.parameters import Scheme
 from monitor.release.ledger import read_partitions
-from monitor.release.state import LedgerState, Spent, Terms
+from monitor.release.state import LedgerState, OwnerTerms, Spent
 
 
 class Survey:
@@ -60,7 +60,7 @@ class Survey:
             if self._failed is not None:
                 raise self._failed
 
-    def read_to(self, partition: int, until: int) -> Terms | None:
+    def read_to(self, partition: int, until: int) -> OwnerTerms | None:
         """Read one partition up to an offset, and give what its owner records carry."""
         with self._lock:
             self._read({partition: self._next[partition]}, {partition: until})
@@ -85,7 +85,7 @@ class Survey:
         with self._lock:
             return {partition: self._states[partition].spent() for partition in range(partitions)}
 
-    def terms(self, partition: int) -> Terms | None:
+    def terms(self, partition: int) -> OwnerTerms | None:
         """What a partition's owner records carry."""
         with self._lock:
             return self._states[partition].terms

@@ -24,9 +24,9 @@ from monitor.config import load_config, load_registry
 from monitor.contracts.ledger import AtTimesEntry, read_record
 from monitor.errors import FailedError
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
-from monitor.release.ledger import Record
+from monitor.release.ledger import LedgerRecord
 from monitor.service import Settings
-from monitor.tools.replay.driver import Plan, plan, replay
+from monitor.tools.replay.driver import ReplayPlan, plan, replay
 from monitor.tools.replay.embedded import embedded_settings
 from monitor.tools.replay.progress import progress
 from simulators.continuous_noise import Places
@@ -80,7 +80,7 @@ class Watcher:
     unknown: int = 0
     _noisy: dict[tuple[str, int, int], dict[int, int]] = field(default_factory=dict)
 
-    def see(self, tick: int, records: Sequence[Record]) -> None:
+    def see(self, tick: int, records: Sequence[LedgerRecord]) -> None:
         """Take in what was published at a tick."""
         for record in records:
             entry = read_record(record.key, record.value, record.headers)
@@ -143,11 +143,11 @@ def _saying(console: Console) -> Callable[[str], None]:
     return lambda text: console.print(text, highlight=False, soft_wrap=True)
 
 
-def _replay(settings: Settings, planned: Plan, watcher: Watcher, title: str, console: Console) -> None:
+def _replay(settings: Settings, planned: ReplayPlan, watcher: Watcher, title: str, console: Console) -> None:
     total = max(0, planned.last_tick - planned.first_tick + 1)
     with progress(f"{title}, by the service", total, "ticks", console) as steps:
 
-        def seen(tick: int, records: tuple[Record, ...]) -> None:
+        def seen(tick: int, records: tuple[LedgerRecord, ...]) -> None:
             watcher.see(tick, records)
             steps.advance()
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.audit import Report, audit
+from monitor.tools.audit import AuditReport, audit
 
 LINES = (
     "person_id,location_id,arrived_at,left_at,reported_at",
@@ -191,7 +191,7 @@ class Tiny:
         alerts.write_text("".join(json.dumps(one) + "\n" for one in self.records))
         return visits, config, alerts
 
-    def audit(self, *, every_tick: bool = True, fates: Mapping[str, int] | None = None) -> Report:
+    def audit(self, *, every_tick: bool = True, fates: Mapping[str, int] | None = None) -> AuditReport:
         """The audit of what is there now."""
         visits, config, alerts = self.write()
         return audit(visits, config, alerts, every_tick=every_tick, fates=fates)

@@ -19,7 +19,7 @@ from monitor.cli import load_settings, main
 from monitor.errors import EXIT_USAGE
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import Found
+from monitor.operate.preflight import Preflight
 from monitor.public.clock import SystemClock
 from monitor.run import check_clock, prepare
 from monitor.service import Service, Settings, redis_windows, secure_noise
@@ -45,7 +45,7 @@ def accepted(path: Path, made: Made) -> bool:
 
 
 @contextmanager
-def prepared(settings: Settings) -> Iterator[tuple[Found, RedisWindows]]:
+def prepared(settings: Settings) -> Iterator[tuple[Preflight, RedisWindows]]:
     """Look at the servers as `run` does before it starts the service."""
     clock = SystemClock()
     found = prepare(settings, clock)
@@ -55,7 +55,7 @@ def prepared(settings: Settings) -> Iterator[tuple[Found, RedisWindows]]:
         yield found, windows
 
 
-def becomes_ready(settings: Settings, found: Found, windows: RedisWindows, eventually: Eventually) -> None:
+def becomes_ready(settings: Settings, found: Preflight, windows: RedisWindows, eventually: Eventually) -> None:
     """Start the service, and wait until it is ready."""
     health = Health()
     service = Service(settings, found, windows, SystemClock(), secure_noise(), Metrics(), health)

@@ -18,7 +18,7 @@ from monitor.config.charges import charges, most_designated_times, period_slots
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
 from monitor.privacy.odds import false_alarm, over_updates
 from monitor.public.instants import DAY, HOUR
-from monitor.tools.check.report import Report, check, threshold_for
+from monitor.tools.check.report import CheckReport, check, threshold_for
 from monitor.tools.check.text import render
 
 EXAMPLES = Path(__file__).parents[2] / "config"
@@ -34,7 +34,7 @@ def registry(config: Config) -> tuple[Location, ...]:
     return load_registry(config.locations.file)
 
 
-def text_of(report: Report) -> str:
+def text_of(report: CheckReport) -> str:
     output = io.StringIO()
     render(report, Console(file=output, width=200))
     return output.getvalue()

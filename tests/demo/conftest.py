@@ -14,7 +14,7 @@ from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_re
 from monitor.operate.metrics import Metrics
 from monitor.privacy.over_time import Mark, step
 from monitor.public.parameters import Scheme
-from monitor.release.ledger import Record
+from monitor.release.ledger import LedgerRecord
 from monitor.tools.demo.examples import copied_to
 from monitor.tools.demo.story import Story
 
@@ -26,17 +26,17 @@ def story(tmp_path: Path) -> Story:
     return Story(compile_scheme(config, load_registry(config.locations.file)), 0, 47)
 
 
-Published = Callable[..., list[Record]]
+Published = Callable[..., list[LedgerRecord]]
 
 
 @pytest.fixture
 def published(story: Story) -> Published:
     """All records of a tick: `published(13, 2)`: at tick 13 the first two watched places and three others are noisy."""
 
-    def made(tick: int, noisy: int = 0) -> list[Record]:
+    def made(tick: int, noisy: int = 0) -> list[LedgerRecord]:
         records = [*_over_time(story.scheme, tick, noisy), *_at_times(story.scheme, tick, noisy)]
         at = story.scheme.slots.as_of(tick) // 1_000
-        return [Record(record.key, record.value, tuple(record.headers), at) for record in records]
+        return [LedgerRecord(record.key, record.value, tuple(record.headers), at) for record in records]
 
     return made
 

@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from monitor.errors import EmbeddedError
-from monitor.tools.embedded import EmbeddedKafka, KafkaSettings
+from monitor.tools.embedded import EmbeddedKafka, NodeSettings
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_a_second_node_joins_and_takes_over_when_asked_to_replicate(
     own_kafka: EmbeddedKafka, topic: Callable[[str], str]
 ) -> None:
     name = topic("replicated")
-    with EmbeddedKafka(KafkaSettings(node_id=2, quorum=own_kafka.quorum)) as second:
+    with EmbeddedKafka(NodeSettings(node_id=2, quorum=own_kafka.quorum)) as second:
         _create(second.bootstrap_servers, name, replicas=2)
         _produce(second.bootstrap_servers, name, b"twice")
         with closing(KafkaAdminClient(bootstrap_servers=second.bootstrap_servers)) as admin:
@@ -70,7 +70,7 @@ def test_a_second_node_joins_and_takes_over_when_asked_to_replicate(
 def test_a_secured_listener_lets_in_who_knows_the_password(kafka: EmbeddedKafka) -> None:
     login = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="wonderland";'
     properties = {"sasl.enabled.mechanisms": "PLAIN", "listener.name.secure.plain.sasl.jaas.config": login}
-    with EmbeddedKafka(KafkaSettings(properties=properties, secure_protocol="SASL_PLAINTEXT")) as server:
+    with EmbeddedKafka(NodeSettings(properties=properties, secure_protocol="SASL_PLAINTEXT")) as server:
         admin = KafkaAdminClient(
             bootstrap_servers=server.secure_bootstrap_servers,
             security_protocol="SASL_PLAINTEXT",
@@ -84,9 +84,9 @@ def test_a_secured_listener_lets_in_who_knows_the_password(kafka: EmbeddedKafka)
 
 def test_a_setting_that_kafka_refuses_is_shown_with_its_reason(kafka: EmbeddedKafka) -> None:
     with pytest.raises(EmbeddedError, match=r"(?s)Kafka could not be prepared.*last lines.*num\.io\.threads"):
-        EmbeddedKafka(KafkaSettings(properties={"num.io.threads": "many"})).start()
+        EmbeddedKafka(NodeSettings(properties={"num.io.threads": "many"})).start()
 
 
 def test_a_broker_that_ends_while_starting_is_shown_with_its_reason(kafka: EmbeddedKafka) -> None:
     with pytest.raises(EmbeddedError, match=r"(?s)Kafka ended with exit code .*last lines.*KafkaServer"):
-        EmbeddedKafka(KafkaSettings(secure_protocol="SASL_PLAINTEXT")).start()
+        EmbeddedKafka(NodeSettings(secure_protocol="SASL_PLAINTEXT")).start()

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import redis
 
-from monitor.tools.audit.terms import Terms, read_terms
+from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.windows.fingerprint import fingerprint as stored_under
 from tests.faults.reading import header, read_topic
 from tests.faults.recount import Fates, LastSeen, Letter, Present, Recount
@@ -151,7 +151,7 @@ def unpack(waiting: list[bytes], shard: Shard) -> None:
             shard.present |= {Present(time, row, person) for time, row, person in facts}
 
 
-def _first_told(judged: list[tuple[Any, Fates]], terms: Terms) -> dict[LastSeen | Present, int]:
+def _first_told(judged: list[tuple[Any, Fates]], terms: AuditTerms) -> dict[LastSeen | Present, int]:
     """The slot of the first stamp of a record that tells a fact."""
     first: dict[LastSeen | Present, int] = {}
     for record, fates in judged:
@@ -161,7 +161,7 @@ def _first_told(judged: list[tuple[Any, Fates]], terms: Terms) -> dict[LastSeen 
     return first
 
 
-def shown_early(shard: Shard, first: Mapping[LastSeen | Present, int], terms: Terms) -> Iterator[str]:
+def shown_early(shard: Shard, first: Mapping[LastSeen | Present, int], terms: AuditTerms) -> Iterator[str]:
     """What is in the windows, although it was told only in a later slot than the latest that is said to be shown."""
     for fact in shard.shown:
         if first.get(fact, NEVER) > shard.meta.get("shown", NEVER):
@@ -184,7 +184,7 @@ def _together(judged: list[tuple[Any, Fates]], ends: Mapping[int, int]) -> Fates
 
 
 def wrong_windows(
-    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: Terms, found: Compared
+    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: AuditTerms, found: Compared
 ) -> Iterator[str]:
     """The last slot of everyone in every watched location, from where the facts are said to be whole."""
     told, due = bounds
@@ -205,7 +205,7 @@ def wrong_windows(
 
 
 def wrong_moments(
-    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: Terms, found: Compared
+    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: AuditTerms, found: Compared
 ) -> Iterator[str]:
     """Everyone at every location at the designated times that were not dropped."""
     told, due = bounds

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from monitor.public.instants import format_instant
-from monitor.tools.audit import Report, audit
+from monitor.tools.audit import AuditReport, audit
 from monitor.tools.audit.terms import read_terms
 from tests.faults.exact import Counts, inexact
 from tests.faults.facts import Compared, compare
@@ -38,7 +38,7 @@ ANSWERS: Final = ("over_time", "at_times", "hot_spots")
 class Verdict:
     """What was found: `broken` is empty if every promise held. `report` is the audit's."""
 
-    report: Report
+    report: AuditReport
     broken: list[str] = field(default_factory=list)
 
     def count(self, status: str) -> int:

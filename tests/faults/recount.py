@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from monitor.tools.audit.terms import Terms
+from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import instant, is_id
 
 WHOLE: Final = "-"
@@ -81,7 +81,7 @@ class Fates:
 class Recount:
     """Judges records by the terms of a configuration; `key` is what person ids are hashed with."""
 
-    terms: Terms
+    terms: AuditTerms
     key: bytes
 
     def fates(self, record: Any) -> Fates:

@@ -13,7 +13,7 @@ import pytest
 from kafka.errors import KafkaError
 
 from monitor.errors import UnreachableError
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from monitor.tools.embedded.kafka import Quorum
 from tests.faults.conftest import MakeScene
 from tests.faults.processes import until
@@ -40,14 +40,14 @@ def free_ports(how_many: int) -> list[int]:
         return [int(one.getsockname()[1]) for one in sockets]
 
 
-def nodes() -> list[KafkaSettings]:
+def nodes() -> list[NodeSettings]:
     """Three that are each a broker and a controller: any two of them elect the controller that acts."""
     ports = free_ports(2 * len(NODES))
     clients, controllers = dict(zip(NODES, ports, strict=False)), dict(zip(NODES, ports[len(NODES) :], strict=True))
     quorum = Quorum("c2FmZS10aHJlZS1ub2Rlcw", ",".join(f"{n}@127.0.0.1:{controllers[n]}" for n in NODES))
     listeners = {n: f"PLAINTEXT://127.0.0.1:{clients[n]},CONTROLLER://127.0.0.1:{controllers[n]}" for n in NODES}
     return [
-        KafkaSettings({**REPLICATED, "listeners": listeners[n]}, port=clients[n], node_id=n, quorum=quorum)
+        NodeSettings({**REPLICATED, "listeners": listeners[n]}, port=clients[n], node_id=n, quorum=quorum)
         for n in NODES
     ]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.forwarder import address_of
 from tests.faults.oracles import judge
@@ -120,7 +120,7 @@ def scene(
     behind, shown, store_port = free_port(), free_port(), free_port()
     properties = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{shown}"}
     toxiproxy.proxy("kafka", shown, ("127.0.0.1", behind))
-    with EmbeddedValkey() as store, ProxiedKafka(KafkaSettings(properties=properties, port=behind)):
+    with EmbeddedValkey() as store, ProxiedKafka(NodeSettings(properties=properties, port=behind)):
         toxiproxy.proxy("redis", store_port, address_of(store.url))
         made = make_module_scene(f"127.0.0.1:{shown}", f"redis://127.0.0.1:{store_port}/0")
         made.start()

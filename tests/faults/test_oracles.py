@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from monitor.tools.audit.terms import Terms, read_terms
+from monitor.tools.audit.terms import AuditTerms, read_terms
 from tests.faults.bad_records import KINDS, bad_records
 from tests.faults.facts import Compared, Shard, shown_early, unpack, wrong_letters, wrong_moments, wrong_windows
 from tests.faults.oracles import misplaced, write_alerts
@@ -29,12 +29,12 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
 
 
 @pytest.fixture
-def terms(town: Town) -> Terms:
+def terms(town: Town) -> AuditTerms:
     return read_terms(town.config)
 
 
 @pytest.fixture
-def recount(terms: Terms) -> Recount:
+def recount(terms: AuditTerms) -> Recount:
     """Of a configuration whose only designated time is four seconds ago."""
     timed = replace(terms.at_times[0], instants=(NOW * 1_000 - 4 * SECOND,))
     return Recount(replace(terms, at_times=(timed,), hot_spots=()), KEY.encode())
@@ -60,7 +60,7 @@ def test_the_recount_refuses_each_kind_of_bad_record_for_its_reason(recount: Rec
     assert not any(of.seen or of.present for of in fates.values())
 
 
-def test_a_visit_is_refused_cut_or_expired_by_its_stamp(recount: Recount, terms: Terms) -> None:
+def test_a_visit_is_refused_cut_or_expired_by_its_stamp(recount: Recount, terms: AuditTerms) -> None:
     #   slots       -5            0 (now)     1 (F)      2
     #   edges, W=6  expired │ ├── applied ────────┤ cut  │ refused
     now = terms.grid.slot_of(NOW * 1_000)
@@ -85,7 +85,7 @@ def test_a_designated_time_is_asked_about_until_its_horizon_has_gone_by(recount:
         assert bool(other.fates(record(visit(-4, -3))).present) is asked
 
 
-def test_a_fact_too_few_and_a_fact_too_many_are_found(terms: Terms) -> None:
+def test_a_fact_too_few_and_a_fact_too_many_are_found(terms: AuditTerms) -> None:
     row = terms.rows["edge-0"]
     number = terms.shard[row]
     here, there = LastSeen(row, b"a", 7), LastSeen(row, b"b", 8)
@@ -106,7 +106,7 @@ def test_a_fact_too_few_and_a_fact_too_many_are_found(terms: Terms) -> None:
     assert found(Shard({}, {here, LastSeen(row, b"c", 7)}, {at, Present(NOW, row, b"c")})) == (1, 1)
 
 
-def test_what_waits_is_there_and_what_is_shown_early_is_found(terms: Terms) -> None:
+def test_what_waits_is_there_and_what_is_shown_early_is_found(terms: AuditTerms) -> None:
     """A fact of slot 7 waits, and is none of the windows'; one in the windows was told in slot 7, and 6 is shown."""
     row = terms.rows["edge-0"]
     seen = struct.pack(">qcIi16s", 7, b"s", row, 1, b"a" * 16)

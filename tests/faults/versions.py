@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from monitor.config import load_registry
 from monitor.tools.audit import audit
 from monitor.tools.audit.findings import BUDGET
-from monitor.tools.audit.terms import Terms, read_terms
+from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.text import instant
 from monitor.tools.check.report import check
 from monitor.windows.fingerprint import published_fingerprint
@@ -48,7 +48,7 @@ class Version:
         return self.instances[-1]
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> AuditTerms:
         """What it promises, in the audit's reading."""
         return read_terms(self.town.config)
 
@@ -204,7 +204,7 @@ class _Mark:
     until: int
 
 
-def silences(terms: Sequence[Terms], told: Iterable[Told]) -> Iterator[str]:
+def silences(terms: Sequence[AuditTerms], told: Iterable[Told]) -> Iterator[str]:
     """Answers that were not affordable, silences without need, and marks that are not those that run.
 
     A mark lasts as long as the longest of the configurations that met it says (privacy model, section 3).
@@ -263,7 +263,7 @@ class _Charge(NamedTuple):
     last: int
 
 
-def overpaid(terms: Sequence[Terms], told: Sequence[Told], acknowledged: Sequence[Acknowledged]) -> Iterator[str]:
+def overpaid(terms: Sequence[AuditTerms], told: Sequence[Told], acknowledged: Sequence[Acknowledged]) -> Iterator[str]:
     """A visit that pays a monitor over time more than its place's ε; a person who pays more than any version states."""
     by_visit: dict[tuple[str, Acknowledged], Fraction] = defaultdict(Fraction)
     by_person: dict[str, dict[tuple[str, str, int], _Charge]] = defaultdict(dict)
@@ -284,7 +284,9 @@ def overpaid(terms: Sequence[Terms], told: Sequence[Told], acknowledged: Sequenc
         yield f"one person paid {paid} within a period, and {stated} is stated"
 
 
-def _charges(terms: Sequence[Terms], told: Iterable[Told], acknowledged: Sequence[Acknowledged]) -> Iterator[_Charge]:
+def _charges(
+    terms: Sequence[AuditTerms], told: Iterable[Told], acknowledged: Sequence[Acknowledged]
+) -> Iterator[_Charge]:
     """Whom each noisy answer charges: the visits that were stamped before its as_of."""
     for one in told:
         said = terms[one.version]
@@ -298,7 +300,7 @@ def _charges(terms: Sequence[Terms], told: Iterable[Told], acknowledged: Sequenc
             yield from _at_time(said, one, reported)
 
 
-def _over_time(terms: Terms, one: Told, reported: Iterable[Acknowledged]) -> Iterator[_Charge]:
+def _over_time(terms: AuditTerms, one: Told, reported: Iterable[Acknowledged]) -> Iterator[_Charge]:
     monitor, location, cost = one.value["monitor"], one.value["location_id"], Fraction(one.value["epsilon"])
     window = next(rule.window for rule in terms.over_time if rule.name == monitor)
     grid = terms.grid
@@ -311,7 +313,7 @@ def _over_time(terms: Terms, one: Told, reported: Iterable[Acknowledged]) -> Ite
             yield _Charge(cost, monitor, visit, (monitor, location, one.tick), *ends)
 
 
-def _at_time(terms: Terms, one: Told, reported: Iterable[Acknowledged]) -> Iterator[_Charge]:
+def _at_time(terms: AuditTerms, one: Told, reported: Iterable[Acknowledged]) -> Iterator[_Charge]:
     """Hot spots charge everyone who was anywhere: their ε pays for the counts of all places."""
     time, cost = instant(one.value["time"]), Fraction(one.value["epsilon"])
     for visit in reported:

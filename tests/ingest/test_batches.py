@@ -22,9 +22,9 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
-from monitor.ingest.batches import LOG_END, Bounds, Record, Unreadable, read_batch
+from monitor.ingest.batches import LOG_END, Bounds, FetchedRecord, Unreadable, read_batch
 from monitor.ingest.decompress import NAMES
-from monitor.ingest.fetching import POLL_BYTES, TRIES, Reading, _Records
+from monitor.ingest.fetching import POLL_BYTES, TRIES, FetchState, _Records
 from monitor.ingest.source import Fetched, InputLog
 from monitor.tools.embedded import EmbeddedKafka
 from tests.ingest import crafted
@@ -122,12 +122,12 @@ TAKEN: dict[str, tuple[int, bytes]] = {
 }
 
 
-def read(made: bytes, bounds: Bounds | None = None, begin: int = 0) -> list[Record]:
+def read(made: bytes, bounds: Bounds | None = None, begin: int = 0) -> list[FetchedRecord]:
     """Read one batch that was not sent."""
     return list(read_batch(MemoryRecords(made).next_batch(), begin, bounds or Bounds()))
 
 
-def unread(records: list[Record]) -> Unreadable:
+def unread(records: list[FetchedRecord]) -> Unreadable:
     """What the last record says of what could not be read."""
     value = records[-1].value
     assert isinstance(value, Unreadable)
@@ -320,7 +320,7 @@ def test_batches_of_earlier_formats_are_read_and_bounded_as_well(codec: int) -> 
     assert (unread(bombed).first, unread(bombed).end, unread(bombed).lost) == (0, 80, True)
 
 
-def earlier(codec: int, count: int, size: int) -> list[Record]:
+def earlier(codec: int, count: int, size: int) -> list[FetchedRecord]:
     """Read so many records of the format before the present one, as a broker keeps them."""
     builder = MemoryRecordsBuilder(magic=1, compression_type=codec, batch_size=2**40)
     for _ in range(count):
@@ -330,7 +330,7 @@ def earlier(codec: int, count: int, size: int) -> list[Record]:
     if codec:
         made = struct.pack(">q", count - 1) + made[8:]  # a broker numbers the whole by its last record
     batches = MemoryRecords(made)
-    found: list[Record] = []
+    found: list[FetchedRecord] = []
     while (batch := batches.next_batch()) is not None:
         found += read_batch(batch, len(found), Bounds())
     return found
@@ -340,7 +340,7 @@ def test_what_has_not_even_the_form_of_batches_is_fetched_again_and_then_lost_to
     """A length that cannot be leaves no way to tell one batch from the next."""
     made = crafted.batch(RECORDS, len(VALUES))
     wrong = made[:8] + struct.pack(">i", 4) + made[12:]
-    reading, place = Reading(tries=2, left=POLL_BYTES), TopicPartition("t", 0)
+    reading, place = FetchState(tries=2, left=POLL_BYTES), TopicPartition("t", 0)
     fetched = [_Records(reading, 0, place, MemoryRecords(made + wrong)) for _ in range(2)]
     assert [record.value for record in fetched[0].take(10)] == VALUES
     with pytest.raises(CorruptRecordError, match="offset 4 is damaged"):

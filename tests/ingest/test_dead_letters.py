@@ -14,14 +14,14 @@ from monitor.contracts.visits import Fault, Reason
 from monitor.errors import UnreachableError
 from monitor.ingest.columns import Refusal
 from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetterTopic
-from monitor.ingest.ports import Letter
+from monitor.ingest.ports import DeadLetter
 from monitor.tools.embedded import EmbeddedKafka
 
 LIMIT = 65_536
 
 
-def letter(payload: bytes, offset: int = 0, index: int | None = None) -> Letter:
-    return Letter(Refusal(0, index, Fault(Reason.NOT_JSON, "value: expected strict JSON"), payload), 3, offset)
+def letter(payload: bytes, offset: int = 0, index: int | None = None) -> DeadLetter:
+    return DeadLetter(Refusal(0, index, Fault(Reason.NOT_JSON, "value: expected strict JSON"), payload), 3, offset)
 
 
 @pytest.fixture

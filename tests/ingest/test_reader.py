@@ -25,7 +25,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
 from monitor.ingest.dead_letters import DeadLetterTopic
-from monitor.ingest.ports import DeadLetters, Letter
+from monitor.ingest.ports import DeadLetter, DeadLetters
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
 from monitor.public.instants import HOUR, MINUTE, format_instant
@@ -106,10 +106,10 @@ class Kept:
     """Dead letters kept in memory; `refuses` makes the next writes fail."""
 
     def __init__(self) -> None:
-        self.letters: list[Letter] = []
+        self.letters: list[DeadLetter] = []
         self.refuses = 0
 
-    def put(self, letters: Sequence[Letter]) -> None:
+    def put(self, letters: Sequence[DeadLetter]) -> None:
         if self.refuses:
             self.refuses -= 1
             raise UnreachableError("dead letters cannot be written now")

@@ -27,7 +27,7 @@ from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY
 from monitor.public.parameters import OverTime, Registry, Scheme, shard_of
 from monitor.release.decide import Evidence
-from monitor.release.ledger import Record, Writer
+from monitor.release.ledger import LedgerRecord, Writer
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.period_check import ATTEMPTS, Accounting, Limits
 from monitor.release.survey import Survey
@@ -246,7 +246,7 @@ class TestThreePartitions:
         """What was spent there is not known; and of a refused takeover nothing is held open."""
         scene = make_scene(3)
         with closing(Writer(scene.connections, scene.topic, scene.topic_id, 1)) as writer:
-            writer.append([Record(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)])
+            writer.append([LedgerRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)])
         with pytest.raises(LedgerError, match="What it spent is not known"):
             scene.take(scene.new, 0)
 

@@ -17,16 +17,16 @@ from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import at_times_record, hot_spots_record, ledger_record
 from monitor.contracts.record_sizes import place_bytes
 from monitor.errors import EvictionError, LedgerError, PeriodError, TopicError
-from monitor.operate.preflight import Found, check_marks, look, require_room
+from monitor.operate.preflight import Preflight, check_marks, look, require_room
 from monitor.operate.setup import Beginning
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import Mark
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import OverTime, Registry, Scheme
 from monitor.release.decide import Evidence
-from monitor.release.ledger import Record, Writer
+from monitor.release.ledger import LedgerRecord, Writer
 from monitor.release.owner import LedgerPlace, Owner
-from monitor.release.state import LedgerState, Terms
+from monitor.release.state import LedgerState, OwnerTerms
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 from monitor.windows.redis_client import RedisAddress, redis_client
@@ -37,10 +37,10 @@ Create = Callable[..., Any]
 
 
 @pytest.fixture
-def looked(connections: KafkaConnections, kafka_settings: KafkaSettings) -> Callable[[Scheme], Found]:
+def looked(connections: KafkaConnections, kafka_settings: KafkaSettings) -> Callable[[Scheme], Preflight]:
     """Looks at the servers as `run` does."""
 
-    def look_as(scheme: Scheme) -> Found:
+    def look_as(scheme: Scheme) -> Preflight:
         wanted = needs(scheme, kafka_settings, simulated=False)
         return look(connections, scheme, wanted, kafka_settings.topics.alerts)
 
@@ -74,18 +74,18 @@ def published(
 
 class TestLook:
     def test_what_is_there_is_found(
-        self, create: Create, looked: Callable[[Scheme], Found], scheme: Scheme, kafka_settings: KafkaSettings
+        self, create: Create, looked: Callable[[Scheme], Preflight], scheme: Scheme, kafka_settings: KafkaSettings
     ) -> None:
         """Topics with ids, the terms, and a state for each partition of the ledger."""
         create()
         found = looked(scheme)
-        terms = Terms("town", 2, input_topic_id=found.topics[kafka_settings.topics.visits].topic_id)
+        terms = OwnerTerms("town", 2, input_topic_id=found.topics[kafka_settings.topics.visits].topic_id)
         assert found.terms == terms
         assert [state.terms for state in found.states] == [terms] * 2
         assert set(found.topics) == {name for _, name in kafka_settings.topics}
         assert len({topic.topic_id for topic in found.topics.values()}) == 3
 
-    def test_missing_topics_come_first(self, looked: Callable[[Scheme], Found], scheme: Scheme) -> None:
+    def test_missing_topics_come_first(self, looked: Callable[[Scheme], Preflight], scheme: Scheme) -> None:
         """Before the ledger is looked for."""
         with pytest.raises(TopicError, match="there is no such topic"):
             looked(scheme)
@@ -93,7 +93,7 @@ class TestLook:
     def test_a_ledger_without_its_first_record_is_refused(
         self,
         create: Create,
-        looked: Callable[[Scheme], Found],
+        looked: Callable[[Scheme], Preflight],
         scheme: Scheme,
         admin: Any,
     ) -> None:
@@ -115,7 +115,7 @@ class TestLook:
     def test_a_ledger_that_expired_is_told_from_one_that_never_began(
         self,
         create: Create,
-        looked: Callable[[Scheme], Found],
+        looked: Callable[[Scheme], Preflight],
         scheme: Scheme,
         kafka_settings: KafkaSettings,
         emptied: Callable[[str, int], None],
@@ -129,7 +129,7 @@ class TestLook:
     def test_a_partition_of_the_ledger_that_was_lost_is_refused(
         self,
         create: Create,
-        looked: Callable[[Scheme], Found],
+        looked: Callable[[Scheme], Preflight],
         scheme: Scheme,
         kafka_settings: KafkaSettings,
         emptied: Callable[[str, int], None],
@@ -141,7 +141,7 @@ class TestLook:
             looked(scheme)
 
     def test_another_services_ledger_is_refused(
-        self, create: Create, looked: Callable[[Scheme], Found], scheme: Scheme
+        self, create: Create, looked: Callable[[Scheme], Preflight], scheme: Scheme
     ) -> None:
         """With both names."""
         create()
@@ -149,7 +149,7 @@ class TestLook:
             looked(replace(scheme, name="osaka"))
 
     def test_another_grid_is_refused_once_anything_was_decided(
-        self, looked: Callable[[Scheme], Found], scheme: Scheme, published: Callable[..., None]
+        self, looked: Callable[[Scheme], Preflight], scheme: Scheme, published: Callable[..., None]
     ) -> None:
         """Ticks of half-hours say nothing about hours."""
         published(10)
@@ -159,7 +159,7 @@ class TestLook:
             looked(halves)
 
     def test_another_number_of_shards_must_not_move_locations_away_from_what_they_spent(
-        self, create: Create, looked: Callable[[Scheme], Found], scheme: Scheme
+        self, create: Create, looked: Callable[[Scheme], Preflight], scheme: Scheme
     ) -> None:
         """Of two ledger partitions: four shards leave each location where it was with two, three don't.
 
@@ -179,7 +179,7 @@ class TestLook:
         self,
         first: int,
         other: int,
-        looked: Callable[[Scheme], Found],
+        looked: Callable[[Scheme], Preflight],
         scheme: Scheme,
         kafka_settings: KafkaSettings,
         connections: KafkaConnections,
@@ -197,7 +197,7 @@ class TestLook:
                 source="town", service="town", partitions=queues, lost_at=None, partition=partition, at=0
             )
             with closing(Writer(connections, ledger, topic_id, partition)) as writer:
-                writer.append([Record(made.key, made.value, tuple(made.headers), 0)])
+                writer.append([LedgerRecord(made.key, made.value, tuple(made.headers), 0)])
         with pytest.raises(LedgerError, match=rf"differ in how many partitions the ledger has \({first}, {other}\)"):
             looked(scheme)
 
@@ -205,7 +205,7 @@ class TestLook:
     def test_a_ledger_is_read_whose_topic_compresses_it(
         self,
         codec: str,
-        looked: Callable[[Scheme], Found],
+        looked: Callable[[Scheme], Preflight],
         scheme: Scheme,
         kafka_settings: KafkaSettings,
         published: Callable[..., None],
@@ -221,7 +221,7 @@ class TestLook:
 
     def test_one_ledger_partition_takes_any_number_of_shards(
         self,
-        looked: Callable[[Scheme], Found],
+        looked: Callable[[Scheme], Preflight],
         scheme: Scheme,
         kafka_settings: KafkaSettings,
         published: Callable[..., None],
@@ -360,7 +360,7 @@ class TestMarks:
         check_marks(scheme, holding(marks), Fraction(10), Fraction(4), 72 + 97)
 
     def test_what_was_published_on_a_real_ledger_is_added(
-        self, looked: Callable[[Scheme], Found], scheme: Scheme, published: Callable[..., None]
+        self, looked: Callable[[Scheme], Preflight], scheme: Scheme, published: Callable[..., None]
     ) -> None:
         """Two places answered at tick 10, 1/2 each; their monitor was removed, and noon's visits are charged for 8 h.
 
@@ -396,7 +396,7 @@ def answered(scheme: Scheme, *said: tuple[str, str, int, Fraction], shard: int =
             made = at_times_record(**common, **snapshot, noisy_counts={f"place-{shard}": (tick, 5)})
         else:
             made = hot_spots_record(**common, top=1, hot_spots=[("place-0", 5)])
-        state.fold(Record(made.key, made.value, tuple(made.headers), as_of // 1_000), scheme.slots)
+        state.fold(LedgerRecord(made.key, made.value, tuple(made.headers), as_of // 1_000), scheme.slots)
     return state
 
 
@@ -489,7 +489,7 @@ class TestTimes:
 
 
 def test_a_lost_ledger_is_looked_at_like_any_other(
-    create: Create, looked: Callable[[Scheme], Found], scheme: Scheme
+    create: Create, looked: Callable[[Scheme], Preflight], scheme: Scheme
 ) -> None:
     """Its terms say when it was lost."""
     now = scheme.slots.start(30)

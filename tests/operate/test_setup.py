@@ -22,7 +22,7 @@ from monitor.public.instants import HOUR, SECOND, format_instant
 from monitor.public.parameters import Registry, Scheme
 from monitor.release.decide import Evidence
 from monitor.release.owner import LedgerPlace, Owner
-from monitor.release.state import Terms
+from monitor.release.state import OwnerTerms
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
@@ -46,7 +46,7 @@ def ran_before(
         admin.delete_groups([group])
 
 
-def terms(connections: KafkaConnections, scheme: Scheme, ledger: str, partition: int = 0) -> Terms | None:
+def terms(connections: KafkaConnections, scheme: Scheme, ledger: str, partition: int = 0) -> OwnerTerms | None:
     """What the ledger's first record says, but for the input that there was then."""
     said = survey(connections, scheme, ledger, partition).terms
     return None if said is None else replace(said, input_topic_id="")
@@ -61,7 +61,7 @@ def test_a_first_start_begins_every_partition_and_saying_it_again_changes_nothin
     assert made == Made((names.visits, names.alerts, names.dead_letters), (0, 1), None)
     assert str(made).endswith("the ledger begins in partitions 0, 1")
     for partition in (0, 1):
-        assert terms(connections, scheme, names.alerts, partition) == Terms("town", 2)
+        assert terms(connections, scheme, names.alerts, partition) == OwnerTerms("town", 2)
     for beginning in Beginning:
         again = create(beginning)
         assert again == Made((), (), None)
@@ -90,7 +90,7 @@ def test_first_start_says_that_nothing_was_ever_published(
 ) -> None:
     """So nothing is paused."""
     assert create(Beginning.FIRST_START).lost_at is None
-    assert terms(connections, scheme, kafka_settings.topics.alerts) == Terms("town", 2)
+    assert terms(connections, scheme, kafka_settings.topics.alerts) == OwnerTerms("town", 2)
 
 
 @pytest.mark.usefixtures("ran_before")
@@ -108,7 +108,7 @@ def test_ledger_lost_pauses_every_location_from_then_on(
     assert made.lost_at == now
     assert "all counts as spent at 2026-01-01T10:00:00.000001Z" in str(made)
     ledger = kafka_settings.topics.alerts
-    assert [terms(connections, scheme, ledger, partition) for partition in (0, 1)] == [Terms("town", 2, now)] * 2
+    assert [terms(connections, scheme, ledger, partition) for partition in (0, 1)] == [OwnerTerms("town", 2, now)] * 2
     with closing(connections.admin()) as admin:
         topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
     clock = SteppedClock(now)
@@ -156,8 +156,8 @@ def test_a_ledger_that_begun_in_part_must_be_explained(
         create()
     now = scheme.slots.start(12)
     assert create(Beginning.LEDGER_LOST, now) == Made((), (1,), now)
-    assert terms(connections, scheme, ledger, 0) == Terms("town", 2)
-    assert terms(connections, scheme, ledger, 1) == Terms("town", 2, now)
+    assert terms(connections, scheme, ledger, 0) == OwnerTerms("town", 2)
+    assert terms(connections, scheme, ledger, 1) == OwnerTerms("town", 2, now)
 
 
 def test_partitions_that_were_added_do_not_become_part_of_the_ledger(
@@ -200,7 +200,7 @@ def test_the_number_of_partitions_is_what_any_that_survived_says(
     emptied(ledger, 0)
     now = scheme.slots.start(12)
     assert create(Beginning.LEDGER_LOST, now) == Made((), (0,), now)
-    assert terms(connections, scheme, ledger, 0) == Terms("town", 2, now)
+    assert terms(connections, scheme, ledger, 0) == OwnerTerms("town", 2, now)
 
 
 def test_a_number_of_shards_that_does_not_go_with_the_partitions_makes_nothing(

@@ -12,8 +12,8 @@ from monitor.onesided.policies import (
     VISITED,
     Dataset,
     Policy,
-    Record,
     RecordPolicy,
+    Row,
     Sensitivity,
     sensitivity,
     sum_sensitivity,
@@ -44,7 +44,7 @@ def test_p_neighbours_of_records_are_those_of_the_papers_example_3() -> None:
 
 
 @pytest.mark.parametrize(("record", "other"), list(product(product((0, 1), repeat=2), repeat=2)))
-def test_listing_and_asking_agree(record: Record, other: Record) -> None:
+def test_listing_and_asking_agree(record: Row, other: Row) -> None:
     """`record_neighbours` lists what `is_record_neighbour` affirms."""
     assert (other in set(TWO_PLACES.record_neighbours(record))) == TWO_PLACES.is_record_neighbour(record, other)
 
@@ -156,7 +156,7 @@ def test_one_place_at_a_time_makes_one_count_change() -> None:
     absent_only = RecordPolicy((Policy(frozenset(places), frozenset({("a", "none"), ("b", "none")})),))
     moved = RecordPolicy((Policy.of_sensitive(places, ("a", "b")),))
 
-    def counted(record: Record) -> list[int]:
+    def counted(record: Row) -> list[int]:
         return [int(record[0] == place) for place in ("a", "b")]
 
     assert sum_sensitivity(absent_only, counted) == Sensitivity("decreasing", 1, 1, 1)

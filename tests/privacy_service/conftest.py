@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.ingest.ports import Letter
+from monitor.ingest.ports import DeadLetter
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.privacy.over_time import Mark, OverTimeRule
@@ -34,7 +34,7 @@ from monitor.public.parameters import AtTimes, HotSpots, OverTime, Registry, Sch
 from monitor.public.schedule import DesignatedTimes
 from monitor.public.slot_grid import Slots
 from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import Record
+from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
@@ -119,9 +119,9 @@ def _stamp_ms(moment: int) -> int:
 class _Letters:
     """Dead letters, kept."""
 
-    letters: list[Letter] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
 
-    def put(self, letters: Sequence[Letter]) -> None:
+    def put(self, letters: Sequence[DeadLetter]) -> None:
         self.letters += letters
 
 
@@ -421,7 +421,7 @@ class Town:
         reading = Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, windows, present)
         return Evidence({0: reading}, {0: None not in counts.values()})
 
-    def _seen(self, record: Record) -> list[tuple[Hashable, Any]]:
+    def _seen(self, record: LedgerRecord) -> list[tuple[Hashable, Any]]:
         """All that the public sees of a record, as (cell, what is said of it); of no cell: what is said of none."""
         value = json.loads(record.value)
         envelope = (record.key, record.headers, record.timestamp_ms)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from monitor.ingest.ports import Letter
+from monitor.ingest.ports import DeadLetter
 from monitor.ingest.reader import _Batch
 from monitor.ingest.source import Fetched
 from monitor.public.clock import SteppedClock
@@ -110,7 +110,7 @@ class HandTopic:
 class Silent:
     """An observer of readers, and a dead-letter topic, that keep nothing."""
 
-    def put(self, letters: Sequence[Letter]) -> None:
+    def put(self, letters: Sequence[DeadLetter]) -> None:
         """Kept nowhere."""
 
     def batch(self, *_: Any) -> None:

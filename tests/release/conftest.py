@@ -23,7 +23,7 @@ from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
 from monitor.public.schedule import DesignatedTimes
 from monitor.public.slot_grid import Slots
 from monitor.release.input_topic import InputTopic
-from monitor.release.ledger import Record, Writer, read_partition
+from monitor.release.ledger import LedgerRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.partition import PartitionRelease
 from monitor.release.parts import Parts
@@ -171,7 +171,7 @@ def make_ledger(
                 source=service, service=service, partitions=queues, lost_at=lost_at, partition=partition, at=ORIGIN
             )
             open_writer(name, topic_id, partition).append(
-                [Record(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
+                [LedgerRecord(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
             )
         return LedgerPlace(name, topic_id, "input-1", "fingerprint-1", ORIGIN)
 

@@ -17,8 +17,8 @@ from monitor.public.instants import HOUR, parse_instant
 from monitor.public.parameters import AtTimes, HotSpots, Scheme
 from monitor.public.schedule import DesignatedTimes
 from monitor.release.decide import Decider, Decision, Evidence
-from monitor.release.ledger import Record
-from monitor.release.state import LedgerState, Terms
+from monitor.release.ledger import LedgerRecord
+from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading
 
 Make = Callable[..., Scheme]
@@ -27,7 +27,7 @@ ONE = Fraction(1)
 NOON = "2026-01-01T12:30:00Z"
 
 
-def value_of(record: Record) -> dict[str, Any]:
+def value_of(record: LedgerRecord) -> dict[str, Any]:
     read: dict[str, Any] = json.loads(record.value)
     return read
 
@@ -108,7 +108,7 @@ class TestOverTime:
     ) -> None:
         """input_since = 4, carried by the owner record: as with `since`."""
         decider = Decider(make_scheme(window=3), [0], noise)
-        state = LedgerState(terms=Terms("town", 1, input_since=4))
+        state = LedgerState(terms=OwnerTerms("town", 1, input_since=4))
         assert set(statuses(tell(decider, 5, state)).values()) == {"unknown"}
         assert set(statuses(tell(decider, 6, state)).values()) == {"safe"}
 
@@ -122,7 +122,7 @@ class TestOverTime:
         """
         scheme = make_scheme(window=3, ahead=ahead)
         lost_at = scheme.slots.start(10) + 1
-        state = LedgerState(terms=Terms("town", 1, lost_at=lost_at))
+        state = LedgerState(terms=OwnerTerms("town", 1, lost_at=lost_at))
         decider = Decider(scheme, [0], noise)
         reach = 3 + ahead
         for tick in range(10, 10 + reach):
@@ -297,13 +297,13 @@ class TestAtTimes:
     def test_a_time_before_the_input_was_replaced_is_unknown(self, scheme: Scheme, noise: Any) -> None:
         """input_since = 13 > slot 12."""
         for since, status in ((12, "complete"), (13, "unknown")):
-            state = LedgerState(terms=Terms("town", 1, input_since=since))
+            state = LedgerState(terms=OwnerTerms("town", 1, input_since=since))
             assert value_of(tell(Decider(scheme, [0], noise), 12, state).records[0])["status"] == status
 
     def test_a_time_before_the_ledger_was_lost_is_unknown_for_good(self, scheme: Scheme, noise: Any) -> None:
         """Which locations are marked for it is not known any more; a time at or after the loss is told."""
         noon = parse_instant(NOON)
-        lost, kept = (LedgerState(terms=Terms("town", 1, lost_at=at)) for at in (noon + 1, noon))
+        lost, kept = (LedgerState(terms=OwnerTerms("town", 1, lost_at=at)) for at in (noon + 1, noon))
         decider = Decider(scheme, [0], noise)
         for tick in (12, 13):
             assert value_of(tell(decider, tick, lost, present=[5, 5, 5]).records[0])["status"] == "unknown"
@@ -428,7 +428,7 @@ class TestHotSpots:
     def test_after_a_lost_ledger_they_are_unknown(self, make_scheme: Make, noise: Any) -> None:
         """They may have been drawn before."""
         decider = self.decider(make_scheme, noise)
-        state = LedgerState(terms=Terms("town", 1, lost_at=parse_instant(NOON) + 1))
+        state = LedgerState(terms=OwnerTerms("town", 1, lost_at=parse_instant(NOON) + 1))
         (record,) = decider.decide(13, self.evidence(decider, 13, {}), state).records
         assert value_of(record)["status"] == "unknown"
 
@@ -466,5 +466,5 @@ def test_terms_come_from_owner_records_alone(make_scheme: Make, noise: Any) -> N
         at=scheme.slots.start(5) + HOUR // 2,
     )
     state = LedgerState(expired_until=scheme.slots.start(0))
-    state.fold(Record(record.key, record.value, tuple(record.headers), 0), scheme.slots)
+    state.fold(LedgerRecord(record.key, record.value, tuple(record.headers), 0), scheme.slots)
     assert set(statuses(tell(Decider(scheme, [0], noise), 5, state)).values()) == {"paused"}

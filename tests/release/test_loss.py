@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from monitor.privacy.over_time import Mark
 from monitor.public.parameters import AtTimes, Scheme
 from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import Record
-from monitor.release.state import LedgerState, Terms
+from monitor.release.ledger import LedgerRecord
+from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 
 Q = Fraction(1, 2)
@@ -44,7 +44,7 @@ class Known(NamedTuple):
 
     marks: tuple[Mark, ...] = ()
     noisy: tuple[int, int] | None = None
-    records: tuple[Record, ...] = ()
+    records: tuple[LedgerRecord, ...] = ()
     lost_at: int | None = None
 
 
@@ -96,9 +96,9 @@ def branches(scheme: Scheme, cap: int) -> Iterator[Injected]:
 
 def state_of(known: Known, scheme: Scheme, event: str, tick: int) -> LedgerState:
     """The state that a tick is decided in: what was carried, or folded by a new owner, or nothing after a loss."""
-    state = LedgerState(terms=Terms("town", 1, lost_at=known.lost_at))
+    state = LedgerState(terms=OwnerTerms("town", 1, lost_at=known.lost_at))
     if event == "lost":
-        state.terms = Terms("town", 1, lost_at=scheme.slots.start(tick))
+        state.terms = OwnerTerms("town", 1, lost_at=scheme.slots.start(tick))
     elif event == "takeover":
         for record in (*known.records, *known.records):  # the new owner appends the last tick once more
             state.fold(record, scheme.slots)

@@ -19,9 +19,9 @@ from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, SECOND
 from monitor.public.parameters import Scheme
 from monitor.release.decide import Evidence
-from monitor.release.ledger import Record, Writer, read_partition
+from monitor.release.ledger import LedgerRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
-from monitor.release.state import LedgerState, Terms
+from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
@@ -43,7 +43,7 @@ def take_over(connections: KafkaConnections, make_scheme: Make, clock: SteppedCl
         yield take
 
 
-def decide(owner: Owner, tick: int, people: int = 0) -> tuple[Record, ...]:
+def decide(owner: Owner, tick: int, people: int = 0) -> tuple[LedgerRecord, ...]:
     """Decide a tick on complete input with so many people everywhere."""
     readings = {
         shard: Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, dict.fromkeys(asked.windows, people), {})
@@ -52,17 +52,17 @@ def decide(owner: Owner, tick: int, people: int = 0) -> tuple[Record, ...]:
     return owner.decide(tick, Evidence(readings, dict.fromkeys(readings, True))).records
 
 
-def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0) -> list[Record]:
+def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0) -> list[LedgerRecord]:
     return [record for _offset, record in read_partition(connections, place.topic, partition)]
 
 
-def kinds(records: list[Record]) -> list[str]:
+def kinds(records: list[LedgerRecord]) -> list[str]:
     """Each record's kind, answers by tick."""
     named = {OWNER.encode(): "owner", LEDGER.encode(): "ledger"}
     return [named.get(dict(record.headers)["ce_type"]) or str(json.loads(record.value)["tick"]) for record in records]
 
 
-def owner_values(records: list[Record]) -> list[dict[str, Any]]:
+def owner_values(records: list[LedgerRecord]) -> list[dict[str, Any]]:
     return [json.loads(record.value) for record in records if record.key == b"owner"]
 
 
@@ -157,7 +157,7 @@ def test_after_a_refusal_nothing_is_held_open(make_ledger: MakeLedger, take_over
     place = make_ledger(service="osaka")
     with pytest.raises(LedgerError):
         take_over(place)
-    assert take_over(place, scheme=make_scheme(name="osaka")).state.terms == Terms(
+    assert take_over(place, scheme=make_scheme(name="osaka")).state.terms == OwnerTerms(
         "osaka", 1, None, "input-1", None, "fingerprint-1"
     )
 
@@ -314,7 +314,7 @@ def test_after_a_lost_ledger_an_input_that_may_be_another_one_is_whole_from_afte
     scheme = make_scheme(ahead=1)
     place = make_ledger(lost_at=scheme.slots.start(7))
     at(clock, scheme, 20)
-    expected = Terms("town", 1, scheme.slots.start(7), "input-1", 9, "fingerprint-1")
+    expected = OwnerTerms("town", 1, scheme.slots.start(7), "input-1", 9, "fingerprint-1")
     for _ in range(2):
         assert take_over(place, scheme=scheme).state.terms == expected
 
@@ -342,11 +342,11 @@ def test_another_input_topic_sets_input_since_and_later_owners_keep_it(
     """
     scheme = make_scheme(ahead=1)
     place = make_ledger()
-    assert take_over(place, scheme=scheme).state.terms == Terms("town", 1, None, "input-1", None, "fingerprint-1")
+    assert take_over(place, scheme=scheme).state.terms == OwnerTerms("town", 1, None, "input-1", None, "fingerprint-1")
     seen = scheme.slots.start(7)
     moved = replace(place, input_topic_id="input-2", fingerprint="fingerprint-2", looked_at=seen)
     at(clock, scheme, 5)
-    expected = Terms("town", 1, None, "input-2", 9, "fingerprint-2")
+    expected = OwnerTerms("town", 1, None, "input-2", 9, "fingerprint-2")
     assert take_over(moved, scheme=scheme).state.terms == expected
     at(clock, scheme, 20)
     assert take_over(moved, scheme=scheme).state.terms == expected
@@ -442,7 +442,7 @@ def test_a_ledger_with_a_foreign_record_is_not_taken_over(
 ) -> None:
     """Something that claims to be an answer and can't be read: what it spent is not known."""
     place = make_ledger()
-    foreign = Record(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)
+    foreign = LedgerRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)
     open_writer(place.topic, place.topic_id).append([foreign])
     with pytest.raises(LedgerError, match="What it spent is not known"):
         take_over(place)

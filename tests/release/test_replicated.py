@@ -21,9 +21,9 @@ from monitor.public.instants import HOUR, MILLISECOND, SECOND
 from monitor.public.parameters import Scheme
 from monitor.public.slot_grid import Slots
 from monitor.release.input_topic import InputTopic
-from monitor.release.ledger import Record, Writer
+from monitor.release.ledger import LedgerRecord, Writer
 from monitor.release.owner import LedgerPlace
-from monitor.tools.embedded import EmbeddedKafka, KafkaSettings
+from monitor.tools.embedded import EmbeddedKafka, NodeSettings
 from monitor.tools.embedded.kafka import Quorum
 from monitor.windows.facts import Span
 from monitor.windows.packing import shard_facts
@@ -56,7 +56,7 @@ class Replication:
             self.is_open = True
 
 
-def settings_of(node: int, ports: dict[str, int], advertised: int, quorum: Quorum) -> KafkaSettings:
+def settings_of(node: int, ports: dict[str, int], advertised: int, quorum: Quorum) -> NodeSettings:
     """A broker that is followed on a port of its own, told by another one."""
     own = f"PLAINTEXT://127.0.0.1:{ports['client']},REPLICATION://127.0.0.1:{ports['replication']}"
     properties = {
@@ -67,7 +67,7 @@ def settings_of(node: int, ports: dict[str, int], advertised: int, quorum: Quoru
         "inter.broker.listener.name": "REPLICATION",
         "replica.lag.time.max.ms": IN_SYNC_MS,
     }
-    return KafkaSettings(properties, port=ports["client"], node_id=node, quorum=quorum)
+    return NodeSettings(properties, port=ports["client"], node_id=node, quorum=quorum)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def begin_transactions(connections: KafkaConnections) -> None:
         admin.create_topics({"first": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         topic_id = str(admin.describe_topics(["first"])[0]["topic_id"])
     with closing(Writer(connections, "first", topic_id, 0)) as writer:
-        writer.append([Record(b"", b"", (), SystemClock().now() // 1_000)])
+        writer.append([LedgerRecord(b"", b"", (), SystemClock().now() // 1_000)])
 
 
 @pytest.fixture

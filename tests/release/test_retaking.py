@@ -12,7 +12,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Scheme
-from monitor.release.ledger import Record, read_partition
+from monitor.release.ledger import LedgerRecord, read_partition
 from tests.release.worlds import released
 
 Make = Callable[..., Scheme]
@@ -65,7 +65,7 @@ def test_an_append_whose_outcome_is_not_known_is_taken_over_and_never_drawn_agai
     writer = site.release.owner._writer
     append = writer.append
 
-    def unacknowledged(records: Sequence[Record]) -> int:
+    def unacknowledged(records: Sequence[LedgerRecord]) -> int:
         append(records)
         writer.append = append  # once
         raise UnreachableError("no broker answers")
@@ -76,7 +76,7 @@ def test_an_append_whose_outcome_is_not_known_is_taken_over_and_never_drawn_agai
     assert site.release.take_over()
     assert site.release.next_tick() == 1
     assert not site.tick(0)
-    told: dict[bytes, set[Record]] = {}
+    told: dict[bytes, set[LedgerRecord]] = {}
     for _, record in read_partition(connections, site.place.topic, 0):
         told.setdefault(dict(record.headers)["ce_id"], set()).add(record)
     assert {len(records) for records in told.values()} == {1}

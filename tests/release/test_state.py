@@ -21,24 +21,24 @@ from monitor.public.instants import HOUR, MINUTE
 from monitor.public.parameters import AtTimes, Scheme
 from monitor.public.slot_grid import Slots
 from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import Record
-from monitor.release.state import LedgerState, Terms
+from monitor.release.ledger import LedgerRecord
+from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 
 Make = Callable[..., Scheme]
 MakeAt = Callable[..., AtTimes]
 
 
-def told(**kept: Any) -> Record:
+def told(**kept: Any) -> LedgerRecord:
     """An owner record, or the ledger's first one if it carries no input."""
     given: dict[str, Any] = {"source": "town", "service": "town", "partitions": 1, "lost_at": None, "partition": 0}
     given |= {"at": 0} | kept
     make = owner_record if "input_topic_id" in given else ledger_record
     made: Any = make(**({"fingerprint": "f", "input_since": None} if make is owner_record else {}) | given)
-    return Record(made.key, made.value, tuple(made.headers), 0)
+    return LedgerRecord(made.key, made.value, tuple(made.headers), 0)
 
 
-def folded(records: Sequence[Record], slots: Slots) -> LedgerState:
+def folded(records: Sequence[LedgerRecord], slots: Slots) -> LedgerState:
     state = LedgerState()
     for record in records:
         state.fold(record, slots)
@@ -65,11 +65,11 @@ def scheme(make_scheme: Make, make_at_times: MakeAt) -> Scheme:
     )
 
 
-def decided_ticks(scheme: Scheme, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[Record]]]:
+def decided_ticks(scheme: Scheme, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[LedgerRecord]]]:
     """Ticks of random counts, some of them unknown, with seeded noise: the state that is left, and the records."""
     numbers = random.Random(seed)
     decider = Decider(scheme, [0, 1], OneSidedNoise(SeededEntropy(seed)))
-    state, published = LedgerState(terms=Terms("town", 1)), []
+    state, published = LedgerState(terms=OwnerTerms("town", 1)), []
     for tick in range(ticks):
         readings = {
             shard: Reading(
@@ -149,7 +149,7 @@ def test_what_was_first_said_of_a_marks_count_stays(scheme: Scheme) -> None:
 COUNTED = {"input_topic_id": "i"}
 
 
-def without_counting(record: Record) -> Record:
+def without_counting(record: LedgerRecord) -> LedgerRecord:
     """The owner record as the earlier build wrote it."""
     value = json.loads(record.value)
     for key in ("counting", "input_partitions", "charges"):
@@ -221,7 +221,7 @@ def test_the_most_input_partitions_ever_seen_are_carried_for_one_input(scheme: S
 def test_what_was_spent_says_under_which_f_it_was(scheme: Scheme) -> None:
     """By the charges of the owner before; where they are not told, it is not known."""
     _, published = decided_ticks(scheme, seed=4)
-    records: list[Record] = [told(), without_counting(told(**COUNTED))]
+    records: list[LedgerRecord] = [told(), without_counting(told(**COUNTED))]
     for tick, answers in enumerate(published):
         if tick in (4, 9):
             records.append(told(**COUNTED, charges=Charges("0" * 16, tick)))
@@ -267,7 +267,7 @@ def test_terms_are_those_of_the_latest_owner_over_the_first_records_partitions(s
         told(partitions=7, lost_at=lost, input_topic_id="a"),
         told(partitions=7, input_topic_id="b", input_since=8, fingerprint="g"),
     ]
-    assert folded(records, scheme.slots).terms == Terms("town", 2, later, "b", 8, "g")
+    assert folded(records, scheme.slots).terms == OwnerTerms("town", 2, later, "b", 8, "g")
 
 
 def test_an_owners_record_does_not_begin_a_ledger(scheme: Scheme) -> None:
@@ -280,10 +280,10 @@ def test_an_owners_record_does_not_begin_a_ledger(scheme: Scheme) -> None:
     """
     stray, first = told(input_topic_id="i"), told(lost_at=HOUR)
     assert folded([stray], scheme.slots).terms is None
-    assert folded([stray, first], scheme.slots).terms == Terms("town", 1, HOUR)
+    assert folded([stray, first], scheme.slots).terms == OwnerTerms("town", 1, HOUR)
     expired = LedgerState(expired_until=0)
     expired.fold(stray, scheme.slots)
-    assert expired.terms == Terms("town", 1, None, "i", None, "f")
+    assert expired.terms == OwnerTerms("town", 1, None, "i", None, "f")
 
 
 def test_another_services_record_is_refused(scheme: Scheme) -> None:
@@ -303,7 +303,7 @@ def test_a_ledger_on_another_grid_is_refused(grid: dict[str, int], scheme: Schem
 def test_kinds_of_records_that_are_not_known_are_passed_over(scheme: Scheme) -> None:
     """A later version's, or none at all: they decide nothing, whatever they hold."""
     for kind in (f"{TYPE_PREFIX}weather", ""):
-        state = folded([Record(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], scheme.slots)
+        state = folded([LedgerRecord(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], scheme.slots)
         assert spoken(state) == spoken(LedgerState())
         assert state.records == 1
 
@@ -312,7 +312,7 @@ def test_kinds_of_records_that_are_not_known_are_passed_over(scheme: Scheme) -> 
 @pytest.mark.parametrize("kind", ["owner", "ledger", "over_time", "at_times"])
 def test_a_malformed_record_of_a_known_kind_is_refused(kind: str, value: bytes, scheme: Scheme) -> None:
     """What it spent is not known, so nothing may be decided."""
-    record = Record(b"stations/a", value, (("ce_type", f"{TYPE_PREFIX}{kind}".encode()),), 0)
+    record = LedgerRecord(b"stations/a", value, (("ce_type", f"{TYPE_PREFIX}{kind}".encode()),), 0)
     with pytest.raises(LedgerError, match="What it spent is not known"):
         LedgerState().fold(record, scheme.slots)
 
@@ -329,4 +329,4 @@ def test_a_ledger_of_a_later_format_is_refused(scheme: Scheme) -> None:
 def test_a_tombstone_of_a_known_kind_is_refused(scheme: Scheme) -> None:
     """The ledger is not compacted, so nobody of ours writes one."""
     with pytest.raises(LedgerError):
-        LedgerState().fold(Record(b"owner", b"", (("ce_type", OWNER.encode()),), 0), scheme.slots)
+        LedgerState().fold(LedgerRecord(b"owner", b"", (("ce_type", OWNER.encode()),), 0), scheme.slots)

@@ -32,7 +32,7 @@ from monitor.config import load_config, load_registry
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SystemClock
 from monitor.service import settings_of
-from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, KafkaSettings, ValkeySettings
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 from monitor.tools.embedded.ports import LOOPBACK, ReservedPort
 from tests.security.rights import ALL_KAFKA_RIGHTS, KAFKA_RIGHTS, REDIS_SECRET, Right, redis_rules, topics_of
 
@@ -134,7 +134,7 @@ def guarded_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafk
         "listener.name.secure.plain.sasl.jaas.config": _JAAS.format("plain", "Plain", users),
         "listener.name.secure.scram-sha-512.sasl.jaas.config": _JAAS.format("scram", "Scram", ""),
     }
-    with EmbeddedKafka(KafkaSettings(properties=properties | _tls(papers), secure_protocol="SASL_SSL")) as server:
+    with EmbeddedKafka(NodeSettings(properties=properties | _tls(papers), secure_protocol="SASL_SSL")) as server:
         with closing(KafkaConnections((server.bootstrap_servers,)).admin()) as admin:
             admin.alter_user_scram_credentials(
                 [UserScramCredentialUpsertion("city", ScramMechanism.SCRAM_SHA_512, KAFKA_SECRET)]
@@ -146,7 +146,7 @@ def guarded_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafk
 def mutual_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafka]:
     """TLS on both sides: whoever shows no certificate of the authority is not let in."""
     properties = _tls(papers) | {"listener.name.secure.ssl.client.auth": "required"}
-    with EmbeddedKafka(KafkaSettings(properties=properties, secure_protocol="SSL")) as server:
+    with EmbeddedKafka(NodeSettings(properties=properties, secure_protocol="SSL")) as server:
         yield server
 
 

@@ -20,7 +20,7 @@ import redis
 import yaml
 
 from monitor.config import load_config, load_registry
-from monitor.operate.preflight import Found
+from monitor.operate.preflight import Preflight
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.release.ledger import read_partition
@@ -80,7 +80,7 @@ class Town:
         self.produced: list[Produced] = []
         self._producer = settings.kafka.producer()
 
-    def prepare(self) -> Found:
+    def prepare(self) -> Preflight:
         """Make the topics, and begin the ledger."""
         return prepare_empty(self.settings, self.clock)
 

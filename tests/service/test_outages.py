@@ -12,7 +12,7 @@ import pytest
 from monitor import failpoints
 from monitor.public.clock import SystemClock
 from monitor.public.instants import SECOND
-from monitor.tools.embedded import KafkaSettings
+from monitor.tools.embedded import NodeSettings
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_connections import ProxiedKafka, free_port
 from tests.service.running import begin, changes, decided, missing, next_decided, running, statuses, ticks
@@ -31,7 +31,7 @@ class Broker:
         self._forwarder = Forwarder(("127.0.0.1", self._port))
         self.bootstrap_servers = f"127.0.0.1:{self._forwarder.port}"
         properties = {"advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}"}
-        self._server = ProxiedKafka(KafkaSettings(properties=properties, port=self._port))
+        self._server = ProxiedKafka(NodeSettings(properties=properties, port=self._port))
         self._server.start()
 
     def cut(self) -> None:

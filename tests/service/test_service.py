@@ -14,7 +14,7 @@ from monitor.brokers.topics import create, needs
 from monitor.errors import InputChangedError, InsecureNoiseError, LedgerError, ReplayError
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import Found
+from monitor.operate.preflight import Preflight
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.run import prepare
 from monitor.service import Service, Settings, redis_windows, secure_noise
@@ -209,7 +209,7 @@ def test_noise_that_can_be_predicted_is_refused(make_town: Callable[..., Any]) -
 
 
 @contextmanager
-def serving(town: Any, found: Found) -> Iterator[Service]:
+def serving(town: Any, found: Preflight) -> Iterator[Service]:
     """One more instance of the service, on the town's clock."""
     with closing(redis_windows(town.settings, found, town.clock)) as windows:
         service = Service(town.settings, found, windows, town.clock, secure_noise(), Metrics(), Health())

@@ -27,7 +27,7 @@ from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
 from monitor.public.schedule import DesignatedTimes
 from monitor.public.slot_grid import Slots
 from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import Record
+from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import SINCE_EVER, Span
 from monitor.windows.hashing import PersonHasher
@@ -175,7 +175,7 @@ class _Outcomes:
         self._marked: dict[str, tuple[int, str]] = {}
         self._read = msgspec.json.Decoder(_Said).decode
 
-    def add(self, tick: int, record: Record) -> None:
+    def add(self, tick: int, record: LedgerRecord) -> None:
         said = self._read(record.value)
         if said.kind == "over_time":
             added = letter(said.status, said.noisy_count, self._threshold)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from rich.console import Console
 
-from monitor.client.knowledge import Knowledge
+from monitor.client.knowledge import SubscriberView
 from monitor.client.view import Screen, lines
 from monitor.client.words import News, Words, chance, moment, span
 from monitor.contracts.alerts import OutputRecord
@@ -20,8 +20,8 @@ Told = Callable[[Iterable[OutputRecord]], list[str]]
 
 
 @pytest.fixture
-def knowledge(registry: Registry) -> Knowledge:
-    return Knowledge(registry)
+def knowledge(registry: Registry) -> SubscriberView:
+    return SubscriberView(registry)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def words(slots: Slots) -> Words:
 
 
 @pytest.fixture
-def told(knowledge: Knowledge, words: Words) -> Told:
+def told(knowledge: SubscriberView, words: Words) -> Told:
     """The news in some records."""
     news = News(words)
 
@@ -56,14 +56,14 @@ def told(knowledge: Knowledge, words: Words) -> Told:
     ],
 )
 def test_an_answer_is_explained(
-    knowledge: Knowledge, words: Words, said: Said, count: int | None, expected: str
+    knowledge: SubscriberView, words: Words, said: Said, count: int | None, expected: str
 ) -> None:
     record = said("market", 7, count)
     knowledge.add(record.headers, record.value)
     assert words.alert(knowledge.alerts[0]) == expected
 
 
-def test_a_pause_says_until_when_and_what_was_said(knowledge: Knowledge, words: Words, said: Said) -> None:
+def test_a_pause_says_until_when_and_what_was_said(knowledge: SubscriberView, words: Words, said: Said) -> None:
     #     tick  7      8 … 13  14        as_of(14) = 15:00
     #           noisy  paused  answers
     record = said("market", 8, 0, (7, 12))
@@ -106,7 +106,7 @@ def test_hot_spots_are_news_highest_first_and_the_fifth_is_the_last_that_is_name
 
 
 def test_the_latest_hot_spots_are_shown_however_long_ago_and_all_of_them_in_lines(
-    knowledge: Knowledge, words: Words, said: Said, drawn: Said
+    knowledge: SubscriberView, words: Words, said: Said, drawn: Said
 ) -> None:
     named = {f"place-{n}": 20 - n for n in range(8)}
     for record in (drawn(2, named), said("market", 90, 0)):
@@ -128,7 +128,7 @@ def test_another_registry_is_said_to_be_why_nothing_is_known(told: Told, shown: 
     assert line.endswith("4 unknown: the service's list of locations is not this one (locations.file)")
 
 
-def test_all_that_is_known_is_a_line_each(knowledge: Knowledge, words: Words, said: Said, shown: Said) -> None:
+def test_all_that_is_known_is_a_line_each(knowledge: SubscriberView, words: Words, said: Said, shown: Said) -> None:
     for record in (said("market", 6, 12), said("park", 5, 0), shown(0, 6), shown(1, 6, {"market": (3, 9)})):
         knowledge.add(record.headers, record.value)
     told = list(lines(knowledge, words, words.slots.as_of(6)))
@@ -140,7 +140,7 @@ def test_all_that_is_known_is_a_line_each(knowledge: Knowledge, words: Words, sa
     )
 
 
-def test_silence_of_the_service_is_said(knowledge: Knowledge, words: Words, said: Said) -> None:
+def test_silence_of_the_service_is_said(knowledge: SubscriberView, words: Words, said: Said) -> None:
     assert list(lines(knowledge, words, 0)) == ["Nothing was published yet."]
     record = said("market", 6, 0)
     knowledge.add(record.headers, record.value)
@@ -150,7 +150,7 @@ def test_silence_of_the_service_is_said(knowledge: Knowledge, words: Words, said
 
 @pytest.mark.parametrize("height", [12, 24])
 def test_the_screen_fits_the_terminal_and_shows_first_what_is_not_safe(
-    knowledge: Knowledge, words: Words, said: Said, height: int
+    knowledge: SubscriberView, words: Words, said: Said, height: int
 ) -> None:
     records = [said(f"place-{number}", 6, 12 if number == 30 else 0) for number in range(40)]
     for record in records:

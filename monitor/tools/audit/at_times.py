@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from monitor.tools.audit.counts import Presence
 from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, TICKS, Findings
-from monitor.tools.audit.records import Record, check_envelope, check_said
+from monitor.tools.audit.records import PublishedRecord, check_envelope, check_said
 from monitor.tools.audit.sequence import Sequence
-from monitor.tools.audit.terms import AtTimesTerms, Terms
+from monitor.tools.audit.terms import AtTimesTerms, AuditTerms
 from monitor.tools.audit.text import instant, utc
 
 
@@ -27,7 +27,7 @@ class TimedAnswer(NamedTuple):
 class _Said:
     """A snapshot of one designated time, shard and tick; `where` names them."""
 
-    record: Record
+    record: PublishedRecord
     time: int
     shard: int
     tick: int
@@ -49,7 +49,7 @@ class AtTimesCheck:
 
     def __init__(
         self,
-        terms: Terms,
+        terms: AuditTerms,
         monitor: AtTimesTerms,
         presence: Presence,
         sequence: Sequence,
@@ -74,7 +74,7 @@ class AtTimesCheck:
         """How many noisy counts were checked."""
         return len(self.answers)
 
-    def take(self, record: Record) -> None:
+    def take(self, record: PublishedRecord) -> None:
         """Judge the next record.
 
         Raises:

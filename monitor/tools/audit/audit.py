@@ -13,13 +13,13 @@ import numpy as np
 from monitor.tools.audit.at_times import AtTimesCheck
 from monitor.tools.audit.counts import Presence, counted, present
 from monitor.tools.audit.fates import fates_of
-from monitor.tools.audit.findings import FATES, FORM, PAID, TICKS, Findings, Report
+from monitor.tools.audit.findings import FATES, FORM, PAID, TICKS, AuditReport, Findings
 from monitor.tools.audit.hot_spots import HotSpotsCheck
 from monitor.tools.audit.over_time import OverTimeCheck
 from monitor.tools.audit.payments import at_times_charges, hot_spots_charges, most_paid, over_time_charges
-from monitor.tools.audit.records import Record, Told, each_once, read_file
+from monitor.tools.audit.records import PublishedRecord, Told, each_once, read_file
 from monitor.tools.audit.sequence import Sequence
-from monitor.tools.audit.terms import Terms, read_terms
+from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.text import instant
 from monitor.tools.audit.topics import Kept, OpenConsumer, Topic, read_input, read_output
 from monitor.tools.audit.visits import Visits, read_visits
@@ -33,7 +33,7 @@ _Check = OverTimeCheck | AtTimesCheck | HotSpotsCheck
 class _Judge:
     """Hands every record to the check of its monitor, and remembers the ticks."""
 
-    terms: Terms
+    terms: AuditTerms
     visits: Visits
     every_tick: bool
     whole: bool = True
@@ -80,7 +80,7 @@ class _Judge:
         """Every monitor's check."""
         return {**self.over_time, **self.at_times, **self.hot_spots}
 
-    def take(self, record: Record) -> None:
+    def take(self, record: PublishedRecord) -> None:
         """Judge a record; of those for the service itself it matters only whether a ledger was lost."""
         self.records += 1
         if record.kind not in _KINDS:
@@ -102,7 +102,7 @@ class _Judge:
             text = f"{record.ce_id} ({record.place}): not as the interface says: {error!r}"
             self.findings.say(FORM, text)
 
-    def _note_loss(self, record: Record) -> None:
+    def _note_loss(self, record: PublishedRecord) -> None:
         lost_at = record.value.get("lost_at") if isinstance(record.value, dict) else None
         if isinstance(lost_at, str):
             for check in self.over_time.values():
@@ -145,7 +145,7 @@ class _Judge:
 
 def audit(
     visits: Path, config: Path, alerts: Path, *, every_tick: bool = True, fates: Mapping[str, int] | None = None
-) -> Report:
+) -> AuditReport:
     """Recount a run from its input and judge every record of its output topic.
 
     Args:
@@ -164,7 +164,7 @@ def audit(
 
 def audit_topics(
     config: Path, open_consumer: OpenConsumer, visits: str, alerts: str, open_input: OpenConsumer | None = None
-) -> tuple[Report, Kept, Kept]:
+) -> tuple[AuditReport, Kept, Kept]:
     """Recount a run by the clock from its topics, as far back as they go: the report, and what the two still hold.
 
     What has expired from the input lowers the counts that the answers are compared with, so that nothing is found wrong
@@ -189,7 +189,7 @@ def audit_topics(
     return _report(judge, read_output(output), None), source.kept, output.kept
 
 
-def _report(judge: _Judge, records: Iterator[Told], said: Mapping[str, int] | None) -> Report:
+def _report(judge: _Judge, records: Iterator[Told], said: Mapping[str, int] | None) -> AuditReport:
     """Judge all records, and say what was found."""
     for record in each_once(records, judge.findings):
         judge.take(record)
@@ -201,7 +201,7 @@ def _report(judge: _Judge, records: Iterator[Told], said: Mapping[str, int] | No
         del judge.findings.listed[FATES]
     else:
         _compare(said, recounted, judge.findings)
-    return Report(
+    return AuditReport(
         records=judge.records,
         ticks=len(judge.ticks),
         first_tick=min(judge.ticks, default=None),
@@ -224,13 +224,13 @@ def _compare(said: Mapping[str, int], recounted: Mapping[str, int], findings: Fi
             findings.say(FATES, f"{fate}: the service counted {said.get(fate, 0)} visits, the recount {number}")
 
 
-def first_slot(visits: Visits, terms: Terms, least: int) -> int:
+def first_slot(visits: Visits, terms: AuditTerms, least: int) -> int:
     """The slot of the first accepted visit, or of its report, or another, whichever is the earliest."""
     arrived = (visits.arrived - terms.grid.origin) // terms.grid.slot
     return int(np.minimum(arrived, visits.current).min(initial=least))
 
 
-def whole_until(visits: Visits, terms: Terms, most: int) -> int:
+def whole_until(visits: Visits, terms: AuditTerms, most: int) -> int:
     """The tick at which every accepted visit has left every window and horizon; without any, the one given."""
     windows = [monitor.window for monitor in terms.over_time]
     horizons = [-(-monitor.horizon // terms.grid.slot) for monitor in terms.timed]

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.tools.audit.terms import Grid, OverTimeTerms, Terms, TimedTerms
+from monitor.tools.audit.terms import AuditTerms, Grid, OverTimeTerms, TimedTerms
 from monitor.tools.audit.visits import Ints, Visits
 
 
@@ -26,7 +26,7 @@ class Steps:
         return self.counts[place - 1] if place else 0
 
 
-def counted(visits: Visits, terms: Terms, monitor: OverTimeTerms) -> dict[str, Steps]:
+def counted(visits: Visits, terms: AuditTerms, monitor: OverTimeTerms) -> dict[str, Steps]:
     """By watched location, the distinct people of the window at each tick.
 
     A visit reported in slot c whose last slot is s is in the counts of the ticks c … s + W - 1.
@@ -103,7 +103,7 @@ class Presence:
         return found
 
 
-def present(visits: Visits, terms: Terms, monitor: TimedTerms, threshold: int | None = None) -> Presence:
+def present(visits: Visits, terms: AuditTerms, monitor: TimedTerms, threshold: int | None = None) -> Presence:
     """Who covers which designated time: arrived_at ≤ τ < left_at."""
     time, entry = covering(visits, terms.grid, monitor)
     row, person, current = visits.row[entry], visits.person[entry], visits.current[entry]

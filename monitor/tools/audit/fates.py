@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.tools.audit.counts import designated
-from monitor.tools.audit.terms import Terms
+from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.visits import Visits
 
 Flags = NDArray[np.bool_]
 
 
-def fates_of(visits: Visits, terms: Terms, last_tick: int) -> dict[str, int]:
+def fates_of(visits: Visits, terms: AuditTerms, last_tick: int) -> dict[str, int]:
     """Visits by fate, of those reported before the last tick's as_of.
 
     A visit reported in slot c is in the counts of tick c and later ones: what these can ask about is applied.
@@ -31,7 +31,7 @@ def fates_of(visits: Visits, terms: Terms, last_tick: int) -> dict[str, int]:
     }
 
 
-def _over_time(visits: Visits, terms: Terms) -> tuple[Flags, Flags]:
+def _over_time(visits: Visits, terms: AuditTerms) -> tuple[Flags, Flags]:
     widest = np.zeros(len(terms.locations), np.int64)
     for monitor in terms.over_time:
         for location in monitor.shares:
@@ -41,7 +41,7 @@ def _over_time(visits: Visits, terms: Terms) -> tuple[Flags, Flags]:
     return window > 0, (window > 0) & (visits.last > visits.current - window)
 
 
-def _timed(visits: Visits, terms: Terms) -> tuple[Flags, Flags]:
+def _timed(visits: Visits, terms: AuditTerms) -> tuple[Flags, Flags]:
     once = np.zeros(visits.row.size, np.bool_)
     still = np.zeros(visits.row.size, np.bool_)
     for monitor in terms.timed:

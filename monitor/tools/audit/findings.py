@@ -45,7 +45,7 @@ class Findings:
 
 
 @dataclass(frozen=True)
-class Report:
+class AuditReport:
     """What was checked, and what was found.
 
     `ticks` is how many were seen, from `first_tick` to `last_tick` (None without any); `whole_until` the tick at which

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from monitor.tools.audit.counts import Presence
 from monitor.tools.audit.findings import FORM, NOISY, TICKS, Findings
-from monitor.tools.audit.records import Record, check_envelope, check_said
-from monitor.tools.audit.terms import HotSpotsTerms, Terms
+from monitor.tools.audit.records import PublishedRecord, check_envelope, check_said
+from monitor.tools.audit.terms import AuditTerms, HotSpotsTerms
 from monitor.tools.audit.text import instant, utc
 
 
@@ -41,7 +41,7 @@ class HotSpotsCheck:
     safe = 0
 
     def __init__(
-        self, terms: Terms, monitor: HotSpotsTerms, presence: Presence, findings: Findings, *, every_tick: bool
+        self, terms: AuditTerms, monitor: HotSpotsTerms, presence: Presence, findings: Findings, *, every_tick: bool
     ) -> None:
         self._terms = terms
         self._monitor = monitor
@@ -53,7 +53,7 @@ class HotSpotsCheck:
         self.statuses: Counter[str] = Counter()
         self.noisy = 0
 
-    def take(self, record: Record) -> None:
+    def take(self, record: PublishedRecord) -> None:
         """Judge the next record.
 
         Raises:
@@ -95,7 +95,7 @@ class HotSpotsCheck:
         designated = bool(self._monitor.between(said.time, said.time + 1))
         return designated and said.tick == self._monitor.ticks(said.time, self._terms.grid)[1]
 
-    def _facts(self, record: Record, said: _Said) -> None:
+    def _facts(self, record: PublishedRecord, said: _Said) -> None:
         terms, monitor = self._terms, self._monitor
         check_envelope(record, terms, f"{monitor.name}/{utc(said.time)}", said.tick, self._findings)
         facts = {

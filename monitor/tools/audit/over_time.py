@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from monitor.tools.audit.counts import Steps
 from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, Findings
-from monitor.tools.audit.records import Record, check_envelope, check_said
+from monitor.tools.audit.records import PublishedRecord, check_envelope, check_said
 from monitor.tools.audit.sequence import Sequence
-from monitor.tools.audit.terms import OverTimeTerms, Terms
+from monitor.tools.audit.terms import AuditTerms, OverTimeTerms
 from monitor.tools.audit.text import epsilon, is_utc
 
 P_VALUE_RELATIVE: Final = 1e-9
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 class _Said:
     """A record of one location and tick; `where` names them."""
 
-    record: Record
+    record: PublishedRecord
     location: str
     tick: int
     status: str
@@ -60,7 +60,7 @@ class OverTimeCheck:
 
     def __init__(
         self,
-        terms: Terms,
+        terms: AuditTerms,
         monitor: OverTimeTerms,
         counts: dict[str, Steps],
         sequence: Sequence,
@@ -89,7 +89,7 @@ class OverTimeCheck:
         """How many noisy counts were checked."""
         return len(self.answers)
 
-    def take(self, record: Record) -> None:
+    def take(self, record: PublishedRecord) -> None:
         """Judge the next record.
 
         Raises:

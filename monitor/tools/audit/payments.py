@@ -18,7 +18,7 @@ from monitor.tools.audit.at_times import TimedAnswer
 from monitor.tools.audit.counts import Presence, joined
 from monitor.tools.audit.hot_spots import Drawn
 from monitor.tools.audit.over_time import Answer
-from monitor.tools.audit.terms import OverTimeTerms, Terms
+from monitor.tools.audit.terms import AuditTerms, OverTimeTerms
 from monitor.tools.audit.visits import Ints, Visits
 
 _INT64: Final = 2**62
@@ -34,7 +34,7 @@ class Charges(NamedTuple):
 
 
 def over_time_charges(
-    visits: Visits, terms: Terms, monitor: OverTimeTerms, answer: Answer, reported_until: int
+    visits: Visits, terms: AuditTerms, monitor: OverTimeTerms, answer: Answer, reported_until: int
 ) -> Charges:
     """Whom one answer charges: those with a visit in its window that was reported in a slot up to `reported_until`."""
     entries = visits.at(terms.rows[answer.location])
@@ -46,21 +46,21 @@ def over_time_charges(
 
 
 def at_times_charges(
-    presence: Presence, terms: Terms, epsilon: Fraction, answer: TimedAnswer, reported_until: int
+    presence: Presence, terms: AuditTerms, epsilon: Fraction, answer: TimedAnswer, reported_until: int
 ) -> Charges:
     """Whom one answer charges: those who were there at τ, reported in a slot up to `reported_until`."""
     return _timed_charges(presence.people(answer.time, answer.row, reported_until), terms, epsilon, answer.time)
 
 
 def hot_spots_charges(
-    presence: Presence, terms: Terms, epsilon: Fraction, drawn: Drawn, reported_until: int
+    presence: Presence, terms: AuditTerms, epsilon: Fraction, drawn: Drawn, reported_until: int
 ) -> Charges:
     """Whom one drawing charges, named or not: everyone who was anywhere at τ, once for each location."""
     people = [presence.people(drawn.time, row, reported_until) for row in presence.rows.get(drawn.time, ())]
     return _timed_charges(np.concatenate([np.empty(0, np.int64), *people]), terms, epsilon, drawn.time)
 
 
-def _timed_charges(person: Ints, terms: Terms, epsilon: Fraction, time: int) -> Charges:
+def _timed_charges(person: Ints, terms: AuditTerms, epsilon: Fraction, time: int) -> Charges:
     ones = np.ones(person.size, np.int64)
     return Charges(epsilon, person, ones * (time - terms.period + 1), ones * (time + 1))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from monitor.tools.audit.findings import BYTES, FORM, Findings
-from monitor.tools.audit.terms import Terms
+from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError, is_utc, utc
 
 
@@ -25,7 +25,7 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class PublishedRecord:
     """One record of the output topic: where it was read; `kind` is the last part of its ce_type."""
 
     place: str
@@ -36,7 +36,7 @@ class Record:
     value: Any
 
 
-def each_once(records: Iterator[Told], findings: Findings) -> Iterator[Record]:
+def each_once(records: Iterator[Told], findings: Findings) -> Iterator[PublishedRecord]:
     """Yield every record but repeats; a repeat whose bytes differ is a violation, and is not judged further.
 
     Raises:
@@ -51,7 +51,7 @@ def each_once(records: Iterator[Told], findings: Findings) -> Iterator[Record]:
         digest = hashlib.blake2b(told.written, digest_size=16).digest()
         known = digests.setdefault(ce_id, digest)
         if known is digest:
-            yield Record(told.place, kind, ce_id, told.key, told.headers, told.value)
+            yield PublishedRecord(told.place, kind, ce_id, told.key, told.headers, told.value)
         elif known != digest:
             findings.say(BYTES, f"{told.place}: {ce_id} was published before with other bytes")
 
@@ -79,7 +79,7 @@ def _told(path: Path, number: int, line: str) -> Told:
     return Told(f"line {number}", key, headers, value, json.dumps([key, headers, value]).encode())
 
 
-def check_envelope(record: Record, terms: Terms, key: str, tick: int, findings: Findings) -> None:
+def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: int, findings: Findings) -> None:
     """Check the key, the headers and the times that follow from them (interface, section 4)."""
     as_of = terms.grid.as_of(tick)
     expected = {
@@ -99,7 +99,7 @@ def check_envelope(record: Record, terms: Terms, key: str, tick: int, findings: 
         findings.say(FORM, f"{record.ce_id} ({record.place}): {name} is not that of tick {tick}, {utc(as_of)}")
 
 
-def check_said(record: Record, expected: dict[str, object], findings: Findings) -> None:
+def check_said(record: PublishedRecord, expected: dict[str, object], findings: Findings) -> None:
     """Check values that are public facts, one by one."""
     for name, value in expected.items():
         said = record.value.get(name)

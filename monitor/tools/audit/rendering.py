@@ -5,11 +5,11 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from monitor.tools.audit.findings import LISTED, ORACLES, Report
+from monitor.tools.audit.findings import LISTED, ORACLES, AuditReport
 from monitor.tools.audit.topics import Kept
 
 
-def render(report: Report, console: Console) -> None:
+def render(report: AuditReport, console: Console) -> None:
     """Print what was checked, what was found, and what one person paid."""
     console.print(
         f"{report.records:,} records of {report.ticks:,} ticks ({report.first_tick} to {report.last_tick}); "
@@ -41,7 +41,7 @@ def render_kept(visits: Kept, alerts: Kept, console: Console) -> None:
         console.print("Answers whose people are no longer in the input pass unchecked.", highlight=False)
 
 
-def _table(report: Report) -> Table:
+def _table(report: AuditReport) -> Table:
     table = Table()
     table.add_column("what must hold")
     table.add_column("violations", justify="right")

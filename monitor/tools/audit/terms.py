@@ -102,7 +102,7 @@ class HotSpotsTerms(TimedTerms):
 
 
 @dataclass(frozen=True)
-class Terms:
+class AuditTerms:
     """All that was promised. Durations in microseconds; `ahead` is F, in slots."""
 
     service: str
@@ -152,7 +152,7 @@ class _Texts(yaml.SafeLoader):
     yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012  # PyYAML's own way
 
 
-def read_terms(path: Path) -> Terms:
+def read_terms(path: Path) -> AuditTerms:
     """Read a configuration and the registry that it names.
 
     Raises:
@@ -176,12 +176,12 @@ def _locations(path: Path) -> tuple[str, ...]:
     return tuple(row[column] for row in rows[1:])
 
 
-def _terms(config: Any, locations: tuple[str, ...]) -> Terms:
+def _terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
     clock, visits, privacy = config["clock"], config["visits"], config["privacy"]
     grid = Grid(instant(clock["origin"]), duration(clock["slot"]))
     ahead = duration(visits["accept_ahead"]) // grid.slot
     monitors = config["monitors"]
-    return Terms(
+    return AuditTerms(
         service=config["service"]["name"],
         shards=int(config["service"].get("shards", 16)),
         grid=grid,

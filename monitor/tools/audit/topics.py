@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 from kafka import TopicPartition
 
 from monitor.tools.audit.records import Told
-from monitor.tools.audit.terms import Terms
+from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError
 from monitor.tools.audit.visits import Line, Visits, judged, line
 
@@ -96,7 +96,7 @@ class Topic:
         return sorted(self._end)
 
 
-def read_input(topic: Topic, terms: Terms) -> Visits:
+def read_input(topic: Topic, terms: AuditTerms) -> Visits:
     """Judge each visit of the input topic by itself, by when Kafka stamped its record.
 
     Raises:
@@ -114,7 +114,7 @@ def read_input(topic: Topic, terms: Terms) -> Visits:
         raise AuditError(f"the input topic: {error}") from error
 
 
-def opened(value: Any, stamped: int, terms: Terms) -> Iterator[Line | int]:
+def opened(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
     """What an input record holds: its visits, and for each dead letter the instant at which it was stamped."""
     if not isinstance(value, bytes | None):
         yield from repeat(stamped, value.records)
@@ -130,7 +130,7 @@ def opened(value: Any, stamped: int, terms: Terms) -> Iterator[Line | int]:
             yield stamped
 
 
-def _line(visit: Any, stamped: int, terms: Terms) -> Line:
+def _line(visit: Any, stamped: int, terms: AuditTerms) -> Line:
     """A visit of the wire, which `line` judges further. Raises ValueError if it is none."""
     if not isinstance(visit, dict):
         raise ValueError("expected an object")  # noqa: TRY004  # all that is no visit is one kind of error here

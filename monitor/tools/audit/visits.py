@@ -13,7 +13,7 @@ from typing import IO, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.tools.audit.terms import Terms
+from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError, instant, is_id
 
 Ints = NDArray[np.int64]
@@ -59,7 +59,7 @@ class Line(NamedTuple):
     reported: int
 
 
-def read_visits(path: Path, terms: Terms) -> Visits:
+def read_visits(path: Path, terms: AuditTerms) -> Visits:
     """Read a replay file and judge each visit by itself.
 
     Raises:
@@ -81,7 +81,7 @@ def _opened(path: Path) -> IO[str]:
     return path.open(encoding="utf-8", errors="surrogateescape", newline="")
 
 
-def _lines(rows: Iterator[list[str]], terms: Terms) -> Iterator[Line | None]:
+def _lines(rows: Iterator[list[str]], terms: AuditTerms) -> Iterator[Line | None]:
     """Each line's visit; None for a line that is none."""
     header = next(rows, [])
     missing = {"person_id", "location_id", "arrived_at"} - set(header)
@@ -95,13 +95,13 @@ def _lines(rows: Iterator[list[str]], terms: Terms) -> Iterator[Line | None]:
             yield None
 
 
-def _line(fields: dict[str, str], terms: Terms) -> Line:
+def _line(fields: dict[str, str], terms: AuditTerms) -> Line:
     reported = instant(fields["reported_at"]) if fields.get("reported_at") else None
     left = fields.get("left_at") or None
     return line(fields["person_id"], fields["location_id"], fields["arrived_at"], left, reported, terms)
 
 
-def line(person: str, location: str, arrived: str, left: str | None, reported: int | None, terms: Terms) -> Line:
+def line(person: str, location: str, arrived: str, left: str | None, reported: int | None, terms: AuditTerms) -> Line:
     """A visit, if it is one; without `reported`, reported when it ended.
 
     Raises:
@@ -114,7 +114,7 @@ def line(person: str, location: str, arrived: str, left: str | None, reported: i
     return Line(person, location, arrived_at, left_at, left_at if reported is None else reported)
 
 
-def judged(lines: Iterator[Line | int | None], terms: Terms) -> Visits:
+def judged(lines: Iterator[Line | int | None], terms: AuditTerms) -> Visits:
     """Judge each visit by itself; what is none comes as when it was reported, or as None: just before the next visit.
 
     Raises:
@@ -146,7 +146,7 @@ def judged(lines: Iterator[Line | int | None], terms: Terms) -> Visits:
     return _columns(taken, dead, terms)
 
 
-def _columns(taken: list[tuple[int, int, int, int, int]], dead: list[int], terms: Terms) -> Visits:
+def _columns(taken: list[tuple[int, int, int, int, int]], dead: list[int], terms: AuditTerms) -> Visits:
     person, row, current, arrived, left = np.array(taken, np.int64).reshape(-1, 5).T.copy()
     origin, slot = terms.grid.origin, terms.grid.slot
     last = np.maximum((arrived - origin) // slot, -((origin - left) // slot) - 1)

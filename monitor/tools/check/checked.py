@@ -10,7 +10,7 @@ from monitor.config import Config, Location, Read, load_registry, read_config
 from monitor.config.charges import overspending, overspending_problem
 from monitor.config.registry import unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
-from monitor.tools.check.report import Report, check
+from monitor.tools.check.report import CheckReport, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Checked:
 
     config: Config
     locations: tuple[Location, ...]
-    report: Report
+    report: CheckReport
 
 
 def load_checked(path: Path, environ: Mapping[str, str]) -> Checked:

@@ -86,7 +86,7 @@ class MonitorReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """What `check` found. Durations in microseconds; chances are floats, for display; ε is exact.
 
     `overlap`: None without monitors of designated times.
@@ -111,7 +111,7 @@ class Report:
         return json.dumps(tree, ensure_ascii=False, indent=2, default=_exact)
 
 
-def check(config: Config, registry: Sequence[Location]) -> Report:
+def check(config: Config, registry: Sequence[Location]) -> CheckReport:
     """Work out what a valid configuration means.
 
     Raises:
@@ -123,7 +123,7 @@ def check(config: Config, registry: Sequence[Location]) -> Report:
     monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
     overlap = _overlap(config, total)
     warnings = (*_overlapping(overlap), *_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
-    return Report(
+    return CheckReport(
         service=config.service.name,
         locations=len(registry),
         period=config.privacy.period,

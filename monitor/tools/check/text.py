@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.privacy.epsilon import format_epsilon
-from monitor.tools.check.report import ASSUMPTION, SELDOM, Pause, Ranking, Report, percent, words
+from monitor.tools.check.report import ASSUMPTION, SELDOM, CheckReport, Pause, Ranking, percent, words
 
 CHANGE: Final = (
     "Where other facts are asked about (places, windows, times, the registry), the new ones are read beside the old "
@@ -20,7 +20,7 @@ CHANGE: Final = (
 )
 
 
-def render(report: Report, console: Console) -> None:
+def render(report: CheckReport, console: Console) -> None:
     """Print a report for people."""
     count = len(report.monitors)
     say = _Printer(console)
@@ -51,7 +51,7 @@ def render(report: Report, console: Console) -> None:
         say(f"  {warning}")
 
 
-def _render_payments(report: Report, say: _Printer) -> None:
+def _render_payments(report: CheckReport, say: _Printer) -> None:
     total, stated = format_epsilon(report.total), format_epsilon(report.stated)
     say.heading("What one person pays")
     say(f"At most {total} within any {words(report.period)}; privacy.epsilon states {stated}.")
@@ -78,7 +78,7 @@ class _Printer:
         self.console.print(f"\n{text}", markup=False, highlight=False, style="bold")
 
 
-def _odds_table(report: Report) -> Table:
+def _odds_table(report: CheckReport) -> Table:
     table = Table("monitor", "ε of an answer", "locations", "threshold", "people there", "per update", "over")
     for monitor in report.monitors:
         for odds in monitor.odds:

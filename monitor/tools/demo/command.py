@@ -25,7 +25,7 @@ from monitor.tools.audit import audit
 from monitor.tools.demo.examples import copied_to
 from monitor.tools.demo.screen import Screen
 from monitor.tools.demo.story import Item, Story
-from monitor.tools.demo.summary import Outcome, show
+from monitor.tools.demo.summary import DemoOutcome, show
 from monitor.tools.demo.visits import PEOPLE, write_visits
 from monitor.tools.replay.driver import Replay, Summary, fed, plan, prepare_empty
 from monitor.tools.replay.embedded import embedded_settings
@@ -72,7 +72,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def run_demo(seed: int, console: Console, length: Length) -> Outcome:
+def run_demo(seed: int, console: Console, length: Length) -> DemoOutcome:
     """As `demo_command`, for any length; returns what it ends with."""
     _say(console, _INTRO.format(people=PEOPLE, days=length.days))
     with TemporaryDirectory(prefix="location-monitor-demo-") as name:
@@ -89,7 +89,7 @@ def run_demo(seed: int, console: Console, length: Length) -> Outcome:
             write_output(settings.kafka, topic, config.kafka.partitions.alerts, files.alerts)
             report = audit(files.visits, files.config, files.alerts)
             seconds = time.monotonic() - began
-    outcome = Outcome(summary, report, config.privacy.period, seconds)
+    outcome = DemoOutcome(summary, report, config.privacy.period, seconds)
     show(outcome, console)
     if not report.ok:
         raise FailedError("the recount found that a promise was broken; what was found stands above")

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from monitor.client.knowledge import AlertChange, Change, Knowledge
+from monitor.client.knowledge import AlertChange, Change, SubscriberView
 from monitor.client.words import News, Words, moment
 from monitor.operate.metrics import FATES, PREFIX
 from monitor.public.instants import DAY, parse_instant
 from monitor.public.parameters import Scheme
-from monitor.release.ledger import Record
+from monitor.release.ledger import LedgerRecord
 
 PEOPLE: Final = "infected people"
 _NEWS_KEPT: Final = 60
@@ -51,11 +51,11 @@ class Story:
 
     def __post_init__(self) -> None:
         """Nothing is known yet."""
-        self.knowledge = Knowledge(self.scheme.registry)
+        self.knowledge = SubscriberView(self.scheme.registry)
         self.words = Words(self.scheme.slots, PEOPLE)
         self._news = News(self.words)
 
-    def take(self, tick: int, records: Iterable[Record], metrics: CollectorRegistry) -> list[Item]:
+    def take(self, tick: int, records: Iterable[LedgerRecord], metrics: CollectorRegistry) -> list[Item]:
         """A tick was published; returns what is new."""
         changes = [self.knowledge.add(record.headers, record.value) for record in records]
         surprising = [change for change in changes if change is not None and not self._expected(change)]

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.client.words import span
-from monitor.tools.audit import Report, render
+from monitor.tools.audit import AuditReport, render
 from monitor.tools.audit.findings import SAFE
 from monitor.tools.replay.driver import Summary
 
@@ -23,16 +23,16 @@ _NEXT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoOutcome:
     """What a demo ends with; `period` in microseconds, `seconds` since the servers were up."""
 
     summary: Summary
-    report: Report
+    report: AuditReport
     period: int
     seconds: float
 
 
-def show(outcome: Outcome, console: Console) -> None:
+def show(outcome: DemoOutcome, console: Console) -> None:
     """Print it; what the recount found wrong as well."""
     summary, report = outcome.summary, outcome.report
     table = Table.grid(padding=(0, 2))

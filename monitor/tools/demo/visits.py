@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from monitor.public.instants import DAY, format_instant
-from monitor.tools.town import EpidemicParameters, Town, Visit, places_of
+from monitor.tools.town import EpidemicParameters, SimulatedVisit, Town, places_of
 
 PEOPLE: Final = 6_000
 
@@ -35,12 +35,12 @@ def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, da
     return len(rows)
 
 
-def _row(visit: Visit) -> tuple[str, ...]:
+def _row(visit: SimulatedVisit) -> tuple[str, ...]:
     times = (format_instant(time) for time in (visit.arrived_at, visit.left_at, visit.reported_at))
     return (visit.person_id, visit.location_id, *times)
 
 
-def _bad(examples: Sequence[Visit], start: int) -> Iterator[tuple[str, ...]]:
+def _bad(examples: Sequence[SimulatedVisit], start: int) -> Iterator[tuple[str, ...]]:
     """Visits with one fault each, like good ones otherwise; fewer where there are fewer examples."""
     faults: tuple[dict[str, str], ...] = (
         {"location_id": "lighthouse"},

@@ -1,14 +1,14 @@
 """Real servers without an installation: Apache Kafka and Valkey from wheels, as child processes on loopback ports."""
 
 from monitor.tools.embedded.jars import Report
-from monitor.tools.embedded.kafka import EmbeddedKafka, KafkaSettings, Quorum
+from monitor.tools.embedded.kafka import EmbeddedKafka, NodeSettings, Quorum
 from monitor.tools.embedded.servers import Servers, start_servers
 from monitor.tools.embedded.valkey import EmbeddedValkey, ValkeySettings
 
 __all__ = [
     "EmbeddedKafka",
     "EmbeddedValkey",
-    "KafkaSettings",
+    "NodeSettings",
     "Quorum",
     "Report",
     "Servers",

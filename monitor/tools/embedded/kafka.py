@@ -59,7 +59,7 @@ class Quorum:
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaSettings:
+class NodeSettings:
     """How one node runs.
 
     `properties` are server properties that override the defaults, `port` 0 takes any free one, and `quorum` (of a
@@ -85,8 +85,8 @@ class EmbeddedKafka(EmbeddedServer):
 
     name = "Kafka"
 
-    def __init__(self, settings: KafkaSettings | None = None, report: Report = _silent) -> None:
-        self._settings = settings or KafkaSettings()
+    def __init__(self, settings: NodeSettings | None = None, report: Report = _silent) -> None:
+        self._settings = settings or NodeSettings()
         super().__init__(self._settings.start_seconds)
         self._report = report
         self._java: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class EmbeddedKafka(EmbeddedServer):
 
     @property
     def quorum(self) -> Quorum:
-        """What `KafkaSettings.quorum` of a further node must be."""
+        """What `NodeSettings.quorum` of a further node must be."""
         self._guarded()
         voters = self._settings.quorum.voters if self._settings.quorum else f"1@{self._ports['controller'].address}"
         return Quorum(self._cluster_id, voters)

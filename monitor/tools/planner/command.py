@@ -16,7 +16,7 @@ from monitor.public.instants import format_duration
 from monitor.tools.planner.conflict import contradiction
 from monitor.tools.planner.curves import Curves, curves
 from monitor.tools.planner.nearby import choices
-from monitor.tools.planner.outcomes import Outcome, Plan, outcome
+from monitor.tools.planner.outcomes import Plan, PlanOutcome, outcome
 from monitor.tools.planner.render import choices_tree, plans_tree, render_choices, render_plans
 from monitor.tools.planner.request import PERIOD, Words, designs_of, only_targets, require_decided, targets_of
 from monitor.tools.planner.solve import plans, ranked
@@ -52,7 +52,7 @@ def plan_command(given: Mapping[str, str | tuple[str, ...]], config: Config | No
         _beside(config, targets_of(words), shown)
 
 
-def find(words: Words) -> tuple[Targets, tuple[Outcome, ...], int]:
+def find(words: Words) -> tuple[Targets, tuple[PlanOutcome, ...], int]:
     """The targets, the plans that meet them in order, and the period that payments are told for."""
     targets = targets_of(words)
     require_decided(targets)

@@ -14,7 +14,7 @@ from monitor.config.charges import charges
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import SECOND, format_duration
 from monitor.tools.planner.designs import AtTimes, Design, OverTime
-from monitor.tools.planner.outcomes import Outcome, Plan, outcome
+from monitor.tools.planner.outcomes import Plan, PlanOutcome, outcome
 from monitor.tools.planner.solve import threshold
 from monitor.tools.planner.targets import Pays, Targets
 
@@ -28,7 +28,7 @@ class Choice:
     """One choice for a monitor: what is changed, and what comes of it. What a person pays is by all monitors."""
 
     change: str
-    outcome: Outcome
+    outcome: PlanOutcome
 
 
 def choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ...]]:
@@ -64,7 +64,7 @@ def _design(config: Config, monitor: Planned) -> Design:
     return OverTime(slot, monitor.window // slot, ahead, monitor.answers_per_window, min(shares), max(shares))
 
 
-def _outcome(config: Config, monitor: Planned, targets: Targets) -> Outcome:
+def _outcome(config: Config, monitor: Planned, targets: Targets) -> PlanOutcome:
     pays = sum((charge.amount for charge in charges(config)), Fraction(0))
     return outcome(plan_of(config, monitor), targets, pays)
 

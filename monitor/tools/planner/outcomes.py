@@ -58,7 +58,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlanOutcome:
     """A plan in numbers. `alarm` is at the people that were asked for; `unmet` names the targets that it misses."""
 
     plan: Plan
@@ -71,9 +71,9 @@ class Outcome:
     unmet: tuple[str, ...]
 
 
-def outcome(plan: Plan, targets: Targets, pays: Fraction) -> Outcome:
+def outcome(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
     """What a plan gives. `pays` is what one person pays by all that is published, in the period that is asked for."""
-    return Outcome(
+    return PlanOutcome(
         plan,
         plan.false_alarm(0),
         plan.false_alarms(YEAR),

@@ -15,7 +15,7 @@ from monitor.tools.check.report import ASSUMPTION, percent
 from monitor.tools.planner.curves import Curves
 from monitor.tools.planner.designs import OverTime
 from monitor.tools.planner.nearby import Choice
-from monitor.tools.planner.outcomes import Outcome
+from monitor.tools.planner.outcomes import PlanOutcome
 from monitor.tools.planner.targets import Targets
 
 FLOOR = (
@@ -27,7 +27,7 @@ MOST_SHOWN = 12
 _PROSE = 14
 
 
-def render_plans(outcomes: Sequence[Outcome], period: int, console: Console) -> None:
+def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console) -> None:
     """Print plans that meet all targets, the first in full."""
     _say(console, f"These meet all targets; pays: what one person pays at most within {format_duration(period)}.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
@@ -77,7 +77,7 @@ def render_choices(found: Mapping[str, Sequence[Choice]], console: Console) -> N
     _say(console, ASSUMPTION)
 
 
-def plans_tree(outcomes: Sequence[Outcome], targets: Targets, period: int, drawn: Curves) -> dict[str, Any]:
+def plans_tree(outcomes: Sequence[PlanOutcome], targets: Targets, period: int, drawn: Curves) -> dict[str, Any]:
     """Plans for programs: ε as exact strings, durations as in the configuration, the first plan's curves."""
     return {
         "targets": [str(getattr(targets, name)) for name in targets.given],
@@ -103,7 +103,7 @@ def choices_tree(found: Mapping[str, Sequence[Choice]], drawn: Sequence[Curves])
     }
 
 
-def outcome_tree(found: Outcome) -> dict[str, Any]:
+def outcome_tree(found: PlanOutcome) -> dict[str, Any]:
     """One outcome for programs."""
     plan, design = found.plan, found.plan.design
     tree: dict[str, Any] = {
@@ -143,7 +143,7 @@ LEGEND = (
 )
 
 
-def _measures(found: Outcome) -> tuple[str, ...]:
+def _measures(found: PlanOutcome) -> tuple[str, ...]:
     return (
         f"{found.false_alarms_a_year:.2g}",
         "" if found.alarm is None else _certain(found.alarm),

@@ -15,7 +15,7 @@ from monitor.config import Config, Location, person_key
 from monitor.errors import UsageError
 from monitor.service import Settings, settings_of
 from monitor.tools.check.checked import load_checked
-from monitor.tools.replay.driver import Plan, Summary, plan, replay
+from monitor.tools.replay.driver import ReplayPlan, Summary, plan, replay
 from monitor.tools.replay.embedded import embedded_settings
 from monitor.tools.replay.output import write_output
 from monitor.tools.replay.progress import progress
@@ -61,7 +61,7 @@ def _settings(config: Config, locations: tuple[Location, ...], said: Console, *,
         yield moved
 
 
-def _planned(visits: Path, settings: Settings, until: int | None, said: Console) -> Plan:
+def _planned(visits: Path, settings: Settings, until: int | None, said: Console) -> ReplayPlan:
     with progress(f"Reading {visits.name}", None, "lines", said) as steps:
         return plan(visits, settings.scheme, until, steps.advance)
 

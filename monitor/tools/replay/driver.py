@@ -17,11 +17,11 @@ from monitor.brokers.topics import TopicNeeds, describe, needs
 from monitor.errors import NotEmptyError, ReplayError
 from monitor.operate.health import Health
 from monitor.operate.metrics import FATES, PREFIX, Metrics
-from monitor.operate.preflight import Found, look
+from monitor.operate.preflight import Preflight, look
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Scheme
-from monitor.release.ledger import Record
+from monitor.release.ledger import LedgerRecord
 from monitor.service import Service, Settings, redis_windows, secure_noise
 from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Line, read_lines
@@ -35,7 +35,7 @@ TICK_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReplayPlan:
     """What a replay will do: the lines in order of report, and the ticks from the first to the last."""
 
     lines: SortedLines
@@ -54,7 +54,7 @@ class Summary:
     seconds: float
 
 
-def plan(path: Path, scheme: Scheme, until: int | None, read: Callable[[], None]) -> Plan:
+def plan(path: Path, scheme: Scheme, until: int | None, read: Callable[[], None]) -> ReplayPlan:
     """Read and sort the file. `until` bounds the last as_of; `read` is called for each line.
 
     Raises:
@@ -68,10 +68,10 @@ def plan(path: Path, scheme: Scheme, until: int | None, read: Callable[[], None]
             f"{path}: no visit is at a location of the registry (locations.file): there is nothing to ask"
         )
     last = extent.last_tick if until is None else min(extent.last_tick, scheme.slots.last_tick_until(until))
-    return Plan(lines, extent, extent.first_tick, last)
+    return ReplayPlan(lines, extent, extent.first_tick, last)
 
 
-def prepare_empty(settings: Settings, clock: SteppedClock) -> Found:
+def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
     """Make what topics are missing, and see that nothing was ever written to any of them.
 
     Raises:
@@ -114,7 +114,7 @@ class Replay:
         NotEmptyError: (when made) the store holds keys of this service.
     """
 
-    def __init__(self, settings: Settings, found: Found, clock: SteppedClock, *, resumes: bool = False) -> None:
+    def __init__(self, settings: Settings, found: Preflight, clock: SteppedClock, *, resumes: bool = False) -> None:
         self._scheme = settings.scheme
         self._clock = clock
         self.metrics = Metrics()
@@ -146,7 +146,7 @@ class Replay:
         self.service.stop()
         self.windows.close()
 
-    def tick(self, tick: int) -> tuple[Record, ...]:
+    def tick(self, tick: int) -> tuple[LedgerRecord, ...]:
         """Let a tick's release time come, and wait until its answers are in the ledger.
 
         Raises:
@@ -196,7 +196,7 @@ def fed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
         feed.close()
 
 
-def replay(settings: Settings, planned: Plan, seen: Callable[[int, tuple[Record, ...]], None]) -> Summary:
+def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, tuple[LedgerRecord, ...]], None]) -> Summary:
     """Replay everything; `seen` is told each tick and its records. Topics and keys must be empty.
 
     Raises:

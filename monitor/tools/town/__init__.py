@@ -2,6 +2,16 @@
 
 from monitor.tools.town.epidemic import EpidemicParameters
 from monitor.tools.town.places import Kind, Place, kind_of, places, places_of
-from monitor.tools.town.town import Town, Visit, VisitBatch
+from monitor.tools.town.town import SimulatedVisit, Town, VisitBatch
 
-__all__ = ["EpidemicParameters", "Kind", "Place", "Town", "Visit", "VisitBatch", "kind_of", "places", "places_of"]
+__all__ = [
+    "EpidemicParameters",
+    "Kind",
+    "Place",
+    "SimulatedVisit",
+    "Town",
+    "VisitBatch",
+    "kind_of",
+    "places",
+    "places_of",
+]

@@ -21,7 +21,7 @@ _UPLOAD: Final = 4 * HOUR // SECOND  # after midnight, in which everyone's day i
 _MONDAY: Final = 3  # the epoch was a Thursday
 
 
-class Visit(NamedTuple):
+class SimulatedVisit(NamedTuple):
     """A stay at a public place and when it became known; instants in microseconds."""
 
     person_id: str
@@ -93,7 +93,7 @@ class Town:
         """The id of a person by number: `p-000017`."""
         return f"p-{person:0{self._width}d}"
 
-    def reports(self) -> Iterator[Visit]:
+    def reports(self) -> Iterator[SimulatedVisit]:
         """Visits of infected people, as they are reported: each with those of the 14 days before, at one instant."""
         return (visit for batch in self.report_batches() for visit in self._visits(batch))
 
@@ -135,8 +135,8 @@ class Town:
         )
         return VisitBatch(day, persons[stays.row], stays.place, arrived, left, known)
 
-    def _visits(self, batch: VisitBatch) -> Iterator[Visit]:
+    def _visits(self, batch: VisitBatch) -> Iterator[SimulatedVisit]:
         ids = [place.location_id for place in self.places]
         columns = (batch.person, batch.place, batch.arrived_at, batch.left_at, batch.reported_at)
         for person, place, arrived, left, reported in zip(*(column.tolist() for column in columns), strict=True):
-            yield Visit(self.person_id(person), ids[place], arrived, left, reported)
+            yield SimulatedVisit(self.person_id(person), ids[place], arrived, left, reported)
