@@ -149,7 +149,7 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
     if (first_start or ledger_lost) and not create:
         raise UsageError("--first-start and --ledger-lost go with --create")
     settings = load_settings(config_file, bytes(16))
-    wanted = needs(settings.scheme, settings.config.kafka, simulated=False)
+    wanted = needs(settings.parameters, settings.config.kafka, simulated=False)
     if not create:
         there = checked(settings.kafka, wanted)
         for name, found in there.items():
@@ -160,11 +160,11 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
     beginning = Beginning.FIRST_START if first_start else Beginning.LEDGER_LOST if ledger_lost else Beginning.UNSAID
     lost_by = None
     if ledger_lost:
-        ask_redis = partial(redis_time, settings.scheme, settings.redis)
-        lost_by, found_how = loss_dated(SystemClock(), settings.scheme.tolerance, ask_redis)
+        ask_redis = partial(redis_time, settings.parameters, settings.redis)
+        lost_by, found_how = loss_dated(SystemClock(), settings.parameters.tolerance, ask_redis)
         click.echo(f"the ledger counts as lost at {found_how}")
     factor = settings.config.kafka.replication_factor
-    click.echo(set_up(settings.kafka, settings.scheme, wanted, beginning, SystemClock().now(), factor, lost_by))
+    click.echo(set_up(settings.kafka, settings.parameters, wanted, beginning, SystemClock().now(), factor, lost_by))
 
 
 @main.command()

@@ -38,17 +38,17 @@ def prepare(settings: Settings, clock: Clock) -> Preflight:
         RefusedError: what was found must be mended first.
         UnreachableError: the servers can't be looked at now.
     """
-    config, scheme = settings.config, settings.scheme
+    config, parameters = settings.config, settings.parameters
     wanted = wanted_topics(settings, clock)
-    found = look(settings.kafka, scheme, wanted, config.kafka.topics.alerts, clock.now)
-    tick = scheme.slots.slot_of(clock.now()) - 1  # the last one that closed may still be decided
-    check_marks(scheme, found.states, config.privacy.epsilon, settings.worst, tick)
+    found = look(settings.kafka, parameters, wanted, config.kafka.topics.alerts, clock.now)
+    tick = parameters.grid.slot_of(clock.now()) - 1  # the last one that closed may still be decided
+    check_marks(parameters, found.states, config.privacy.epsilon, settings.worst, tick)
     return found
 
 
 def wanted_topics(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
     """What the topics must be like."""
-    return needs(settings.scheme, settings.config.kafka, simulated=clock.simulated)
+    return needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
 
 
 def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
@@ -111,12 +111,12 @@ def _run_once(
     windows = redis_windows(settings, found, clock)
     try:
         windows.check()
-        check_clock(windows, clock, settings.scheme.tolerance)
+        check_clock(windows, clock, settings.parameters.tolerance)
         service = Service(settings, found, windows, clock, secure_noise(), metrics, health)
         try:
             service.start()
             ran.set()
-            log.info("%s runs: %d locations", settings.scheme.name, len(settings.scheme.registry.ids))
+            log.info("%s runs: %d locations", settings.parameters.name, len(settings.parameters.registry.ids))
             watch = TopicWatch(settings.kafka, wanted_topics(settings, clock), TOPICS_SECONDS, time.monotonic)
             while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
                 health.turned("service")

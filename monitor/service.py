@@ -18,7 +18,7 @@ from monitor.brokers.groups import input_group, release_group
 from monitor.brokers.membership import Membership
 from monitor.config import Config, Location, kafka_password, redis_password
 from monitor.config.charges import worst_case
-from monitor.config.derive_parameters import compile_scheme
+from monitor.config.derive_parameters import derive_parameters
 from monitor.errors import InsecureNoiseError, MonitorError
 from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
@@ -31,7 +31,7 @@ from monitor.operate.preflight import Preflight
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.public.clock import Clock
 from monitor.public.instants import SECOND
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.input_topic import InputTopic
 from monitor.release.joining import Candidate, Joining
 from monitor.release.loop import ReleaseLoop
@@ -56,7 +56,7 @@ class Settings:
     """A configuration, ready for use: what is watched, where the servers are, and the secret for person ids."""
 
     config: Config
-    scheme: Scheme
+    parameters: Parameters
     kafka: KafkaConnections
     redis: RedisAddress
     hasher: PersonHasher
@@ -65,7 +65,7 @@ class Settings:
     def fingerprint(self, found: Preflight) -> str:
         """What this configuration's facts lie under, with the input topic that was found."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
-        return fingerprint(self.scheme, self.hasher.key_digest, topic_id)
+        return fingerprint(self.parameters, self.hasher.key_digest, topic_id)
 
 
 def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> Settings:
@@ -77,7 +77,7 @@ def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> 
     worst = worst_case(config, locations)
     return Settings(
         config,
-        compile_scheme(config, locations),
+        derive_parameters(config, locations),
         kafka_connections(config),
         redis_address(config),
         PersonHasher(key),
@@ -123,7 +123,7 @@ def secure_noise() -> OneSidedNoise:
 def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWindows:
     """The windows in Redis, under the fingerprint of this configuration and this input topic."""
     simulated = clock.now if clock.simulated else None
-    return RedisWindows(settings.scheme, settings.fingerprint(found), redis_client(settings.redis), simulated)
+    return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), simulated)
 
 
 class Service:
@@ -165,7 +165,7 @@ class Service:
         except BaseException:
             self._membership.close()
             raise
-        self.reader = Reader(settings.scheme, source, windows, settings.hasher, self._dead_letters, metrics, clock)
+        self.reader = Reader(settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics, clock)
         self.loop = self._make_loop(self.reader.progressed)
         self._threads = [
             threading.Thread(target=self._run, args=("reading", self._read), name="reading", daemon=True),
@@ -178,17 +178,17 @@ class Service:
 
     def _make_membership(self) -> Membership | Joining:
         """A replay runs alone, so it joins at once; an instance on the system's clock when it is its turn."""
-        settings, scheme = self._settings, self._settings.scheme
-        topic, group = settings.config.kafka.topics.alerts, release_group(scheme.name)
+        settings, parameters = self._settings, self._settings.parameters
+        topic, group = settings.config.kafka.topics.alerts, release_group(parameters.name)
         if self._clock.simulated:
             return Membership(settings.kafka, topic, group, self._wake)
-        own = version(scheme, settings.fingerprint(self._found))
-        candidate = Candidate(group, own, scheme.slots.length / SECOND)
+        own = version(parameters, settings.fingerprint(self._found))
+        candidate = Candidate(group, own, parameters.grid.length / SECOND)
         return Joining(settings.kafka, topic, candidate, self._readiness, self._wake)
 
     def _make_source(self) -> InputLog:
         settings, topic = self._settings, self._settings.config.kafka.topics.visits
-        name, topic_id = settings.scheme.name, self._found.topics[topic].topic_id
+        name, topic_id = settings.parameters.name, self._found.topics[topic].topic_id
         group = input_group(name, settings.fingerprint(self._found))
         by_brokers = not self._clock.simulated
         bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
@@ -206,7 +206,7 @@ class Service:
             topics.alerts,
             ledger_id,
             input_id,
-            published_fingerprint(self._settings.scheme, input_id),
+            published_fingerprint(self._settings.parameters, input_id),
             self._looked_at,
             self._found.topics[topics.visits].partitions,
         )
@@ -214,10 +214,10 @@ class Service:
 
         def take_over(partition: int) -> Owner:
             settings = self._settings
-            return Owner(settings.kafka, place, partition, settings.scheme, self._noise, self._clock, accounting)
+            return Owner(settings.kafka, place, partition, settings.parameters, self._noise, self._clock, accounting)
 
         parts = Parts(
-            self._settings.scheme,
+            self._settings.parameters,
             self._windows,
             InputTopic(self._settings.kafka, topics.visits, input_id, (topics.alerts, ledger_id)),
             take_over,
@@ -232,7 +232,7 @@ class Service:
     def _make_accounting(self, place: LedgerPlace, now: Callable[[], int]) -> Accounting:
         settings, found = self._settings, self._found
         limits = Limits(settings.config.privacy.epsilon, settings.worst)
-        return Accounting(settings.kafka, place, settings.scheme, limits, found.survey, self.queues, now)
+        return Accounting(settings.kafka, place, settings.parameters, limits, found.survey, self.queues, now)
 
     @property
     def queues(self) -> int:

@@ -125,16 +125,16 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
     clock = SystemClock()
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as valkey, EmbeddedKafka(report=console.print) as kafka:
         settings = settings_of(moved(config, kafka.bootstrap_servers, valkey.url), registry, os.urandom(32))
-        wanted = needs(settings.scheme, settings.config.kafka, simulated=False)
-        set_up(settings.kafka, settings.scheme, wanted, Beginning.FIRST_START, clock.now())
+        wanted = needs(settings.parameters, settings.config.kafka, simulated=False)
+        set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, clock.now())
         _fill(settings, records(load, clock.now()), console)
-        found = look(settings.kafka, settings.scheme, wanted, config.kafka.topics.alerts)
+        found = look(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
         windows = redis_windows(settings, found, clock)
         used = _used_memory(valkey.url)
         metrics = Metrics()
-        source = InputLog(settings.kafka, config.kafka.topics.visits, settings.scheme.name)
+        source = InputLog(settings.kafka, config.kafka.topics.visits, settings.parameters.name)
         letters = DeadLetterTopic(settings.kafka, config.kafka.topics.dead_letters, config.kafka.topics.visits, 2**20)
-        reader = Reader(settings.scheme, source, windows, settings.hasher, letters, metrics, clock)
+        reader = Reader(settings.parameters, source, windows, settings.hasher, letters, metrics, clock)
         try:
             _open(reader, windows, settings, clock)
             seconds = _drain(reader, metrics, load, console)
@@ -163,8 +163,8 @@ def _open(reader: Reader, windows: Windows, settings: Settings, clock: Clock) ->
     reader.step(0)
     while not all(windows.progress()):
         reader.step(200)
-    scheme = settings.scheme
-    windows.open(range(scheme.registry.shards), scheme.slots.slot_of(clock.now()))
+    parameters = settings.parameters
+    windows.open(range(parameters.registry.shards), parameters.grid.slot_of(clock.now()))
 
 
 def _drain(reader: Reader, metrics: Metrics, load: Load, console: Console) -> float:

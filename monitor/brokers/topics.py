@@ -15,7 +15,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.record_sizes import largest_record, shards_that_fit
 from monitor.errors import TopicError
 from monitor.public.instants import DAY, MILLISECOND, format_duration
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 
 FOREVER: Final = "-1"
 MESSAGE_BYTES: Final = "max.message.bytes"
@@ -94,20 +94,20 @@ _SIMULATED: Final = (
 )
 
 
-def needs(scheme: Scheme, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, ...]:
+def needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, ...]:
     """What the topics of a configuration must be like: (visits, alerts, dead letters).
 
     `kafka` is the configuration's section of that name.
     """
-    slot = scheme.slots.length
-    memory = (scheme.lookback + scheme.ahead + 2) * slot
+    slot = parameters.grid.length
+    memory = (parameters.lookback + parameters.ahead + 2) * slot
     visits = (
         _exactly("message.timestamp.type", "LogAppendTime", "a visit's fate depends on the broker's timestamp"),
         _retention(memory, "windows and horizons are read again from it"),
     )
-    spent = (scheme.lookback + scheme.ahead + scheme.period_slots) * slot
+    spent = (parameters.lookback + parameters.ahead + parameters.period_slots) * slot
     alerts = (_retention(spent, "what one person may have paid within a period is read from it"),)
-    size = (_message_bytes(scheme),)
+    size = (_message_bytes(parameters),)
     topics, partitions = kafka.topics, kafka.partitions
     return (
         TopicNeeds(
@@ -128,11 +128,11 @@ def needs(scheme: Scheme, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, .
     )
 
 
-def _message_bytes(scheme: Scheme) -> Setting:
+def _message_bytes(parameters: Parameters) -> Setting:
     """The largest answer must fit one record: a shard all of whose locations are noisy, or the longest hot spots."""
-    largest = largest_record(scheme)
+    largest = largest_record(parameters)
     least = max(largest, LEAST_MESSAGE_BYTES)
-    enough = shards_that_fit(scheme, BROKERS_TAKE)
+    enough = shards_that_fit(parameters, BROKERS_TAKE)
     why = f"the largest answer may have {largest} bytes; a shard's would fit 1 MB with {enough} shards"
     return _at_least(MESSAGE_BYTES, least, max(least, 1_048_588), why, f"at least {least}")
 

@@ -17,8 +17,8 @@ from monitor.client.words import News, NewsLine, Words
 from monitor.contracts.alerts import HOT_SPOTS
 from monitor.public.clock import Clock, SystemClock
 from monitor.public.instants import DAY, MILLISECOND
-from monitor.public.parameters import HotSpots, Scheme
-from monitor.public.slot_grid import Slots
+from monitor.public.parameters import HotSpots, Parameters
+from monitor.public.slot_grid import SlotGrid
 from monitor.run import stopped_by_signals
 from monitor.service import Settings
 
@@ -41,12 +41,12 @@ def watch_command(settings: Settings, console: Console, *, once: bool) -> None:
 
 def watch(settings: Settings, console: Console, clock: Clock, stop: threading.Event, *, once: bool) -> None:
     """As `watch_command`, until `stop` is set."""
-    knowledge = SubscriberView(settings.scheme.registry)
-    words = Words(settings.scheme.slots)
+    knowledge = SubscriberView(settings.parameters.registry)
+    words = Words(settings.parameters.grid)
     topic = settings.config.kafka.topics.alerts
-    with Subscriber(settings.kafka, topic, settings.scheme.slots.length // MILLISECOND) as subscriber:
+    with Subscriber(settings.kafka, topic, settings.parameters.grid.length // MILLISECOND) as subscriber:
         catch_up(subscriber, knowledge)
-        look_back(subscriber, knowledge, settings.scheme)
+        look_back(subscriber, knowledge, settings.parameters)
         if once or not console.is_terminal:
             for line in lines(knowledge, words, clock.now()):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -66,27 +66,27 @@ def catch_up(subscriber: Subscriber, knowledge: SubscriberView) -> None:
         fold(knowledge, subscriber.present())
 
 
-def look_back(subscriber: Subscriber, knowledge: SubscriberView, scheme: Scheme) -> None:
+def look_back(subscriber: Subscriber, knowledge: SubscriberView, parameters: Parameters) -> None:
     """Find the hot spots that were drawn last, within a week: which tick published them follows from the clock."""
-    for monitor in scheme.hot_spots:
+    for monitor in parameters.hot_spots:
         known = (drawn.monitor for drawn in knowledge.hot_spots)
         if knowledge.tick is not None and monitor.name not in known:
-            _find(subscriber, knowledge, monitor, scheme.slots)
+            _find(subscriber, knowledge, monitor, parameters.grid)
 
 
-def _find(subscriber: Subscriber, knowledge: SubscriberView, monitor: HotSpots, slots: Slots) -> None:
-    for tick in final_ticks(monitor, slots, knowledge.tick or 0)[-1 : -1 - _TRIED : -1]:
-        records = subscriber.at(slots.as_of(tick) // MILLISECOND)
+def _find(subscriber: Subscriber, knowledge: SubscriberView, monitor: HotSpots, grid: SlotGrid) -> None:
+    for tick in final_ticks(monitor, grid, knowledge.tick or 0)[-1 : -1 - _TRIED : -1]:
+        records = subscriber.at(grid.as_of(tick) // MILLISECOND)
         fold(knowledge, (one for one in records if dict(one.headers).get("ce_type") == HOT_SPOTS.encode()))
         if any(drawn.monitor == monitor.name for drawn in knowledge.hot_spots):
             return
 
 
-def final_ticks(monitor: HotSpots, slots: Slots, until: int) -> list[int]:
+def final_ticks(monitor: HotSpots, grid: SlotGrid, until: int) -> list[int]:
     """The ticks up to `until` that publish hot spots of the week before, in order."""
-    end = slots.as_of(until + 1) - monitor.horizon
+    end = grid.as_of(until + 1) - monitor.horizon
     times = monitor.times.between(end - _LOOK_BACK, end)
-    return sorted({slots.last_tick_until(int(time) + monitor.horizon) for time in times})
+    return sorted({grid.last_tick_until(int(time) + monitor.horizon) for time in times})
 
 
 def fold(knowledge: SubscriberView, records: Iterable[Published]) -> list[Change]:

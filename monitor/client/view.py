@@ -13,7 +13,7 @@ from rich.text import Text
 from monitor.client.knowledge import SubscriberView
 from monitor.client.words import NAMED, NewsLine, Words, hot_spots_status, moment
 from monitor.public.instants import MINUTE, format_duration, parse_instant
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 
 STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_black", "unknown": "magenta"}
 SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown": "?"}
@@ -25,14 +25,14 @@ _LEAST_ROWS: Final = 5
 _PADDING: Final = 6  # a blank on both sides of three columns
 
 
-def headline(knowledge: SubscriberView, slots: Slots, now: int) -> Iterator[str]:
+def headline(knowledge: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
     """What all of it is as of, and whether that is late; times are UTC."""
     if knowledge.tick is None or knowledge.as_of is None:
         yield _NOTHING
         return
     yield f"As of {moment(knowledge.as_of)} UTC, tick {knowledge.tick:,}"
     late = now - parse_instant(knowledge.as_of)
-    if late > _LATE_SLOTS * slots.length:
+    if late > _LATE_SLOTS * grid.length:
         ago = format_duration(late // MINUTE * MINUTE)
         yield f"Nothing new for {ago}: the service may be away. What was said holds as of then."
     if knowledge.unreadable:
@@ -41,7 +41,7 @@ def headline(knowledge: SubscriberView, slots: Slots, now: int) -> Iterator[str]
 
 def lines(knowledge: SubscriberView, words: Words, now: int) -> Iterator[str]:
     """All that is known, a line each: locations over time, designated times still evaluated, the latest hot spots."""
-    yield from headline(knowledge, words.slots, now)
+    yield from headline(knowledge, words.grid, now)
     for alert in knowledge.alerts:
         yield f"{alert.monitor} {alert.location_id}: {words.alert(alert)}{_older(alert.tick, alert.as_of, knowledge)}"
     for at in knowledge.times:
@@ -74,7 +74,7 @@ class Screen:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """A headline, the table, the news."""
-        head = [Text(line, style="bold") for line in headline(self._knowledge, self._words.slots, self._now)]
+        head = [Text(line, style="bold") for line in headline(self._knowledge, self._words.grid, self._now)]
         news = [Text(f"  {line.text}", style=STYLES[line.status]) for line in self._news]
         taken = sum(len(text.wrap(console, options.max_width)) for text in (*head, *news))
         room = max(_LEAST_ROWS, options.size.height - taken - _FRAME_LINES)

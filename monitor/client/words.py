@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from monitor.client.knowledge import Alert, AlertChange, AtTime, Change, HotSpotsChange, SubscriberView
 from monitor.contracts.alerts import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
 from monitor.public.instants import DAY, format_duration, parse_instant, to_datetime
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 
 NAMED: Final = 5
 """How many hot spots a line that must stay short names."""
@@ -38,7 +38,7 @@ def chance(p_value: float) -> str:
 class Words:
     """How things are called: the public grid of slots (ticks become times), and whom the data is about."""
 
-    slots: Slots
+    grid: SlotGrid
     people: str = "target people"
 
     def alert(self, alert: Alert) -> str:
@@ -59,7 +59,7 @@ class Words:
         if not alert.answers:
             return " (an earlier ledger was lost, so everything counts as spent)"
         latest = alert.answers[-1]
-        return f": at most {latest.noisy_count} {self.people} on {moment(self.slots.as_of(latest.tick))}"
+        return f": at most {latest.noisy_count} {self.people} on {moment(self.grid.as_of(latest.tick))}"
 
     def at_time(self, at: AtTime) -> str:
         """What is known about all locations at one designated time."""

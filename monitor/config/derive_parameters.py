@@ -6,26 +6,26 @@ from collections.abc import Sequence
 
 from monitor.config import AtTimesMonitor, Config, HotSpotsMonitor, Location, OverTimeMonitor
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Registry, Scheme
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 
 
-def compile_scheme(config: Config, locations: Sequence[Location]) -> Scheme:
+def derive_parameters(config: Config, locations: Sequence[Location]) -> Parameters:
     """Compile what is watched. `check_watched` was asked before: every watched location is in the registry."""
     registry = Registry(tuple(location.id for location in locations), config.service.shards)
-    slots = Slots(config.clock.origin, config.clock.slot)
-    ahead = config.visits.accept_ahead // slots.length
-    return Scheme(
+    grid = SlotGrid(config.clock.origin, config.clock.slot)
+    ahead = config.visits.accept_ahead // grid.length
+    return Parameters(
         name=config.service.name,
-        slots=slots,
+        grid=grid,
         ahead=ahead,
         default_stay=config.visits.default_stay,
         release_delay=config.clock.release_delay,
         tolerance=config.clock.tolerance,
         registry=registry,
         over_time=tuple(
-            _over_time(monitor, registry, slots, ahead)
+            _over_time(monitor, registry, grid, ahead)
             for monitor in config.monitors
             if isinstance(monitor, OverTimeMonitor)
         ),
@@ -35,7 +35,7 @@ def compile_scheme(config: Config, locations: Sequence[Location]) -> Scheme:
     )
 
 
-def _over_time(monitor: OverTimeMonitor, registry: Registry, slots: Slots, ahead: int) -> OverTime:
+def _over_time(monitor: OverTimeMonitor, registry: Registry, grid: SlotGrid, ahead: int) -> OverTime:
     shares = monitor.location_epsilons()
     rows = sorted(registry.rows[location] for location in shares)
     rules = (
@@ -43,7 +43,7 @@ def _over_time(monitor: OverTimeMonitor, registry: Registry, slots: Slots, ahead
             epsilon=shares[registry.ids[row]],
             answers=monitor.answers_per_window,
             threshold=monitor.threshold,
-            window=monitor.window // slots.length,
+            window=monitor.window // grid.length,
             ahead=ahead,
         )
         for row in rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from monitor.config.derive_parameters import compile_scheme
+from monitor.config.derive_parameters import derive_parameters
 from monitor.config.model import Config
 from monitor.config.registry import Location
 from monitor.contracts.record_sizes import (
@@ -17,21 +17,21 @@ from monitor.contracts.record_sizes import (
     snapshot_bytes,
 )
 from monitor.errors import Problem
-from monitor.public.parameters import OverTime, Scheme
+from monitor.public.parameters import OverTime, Parameters
 
 
 def oversized(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
     """All that makes records too large. Every watched location must be in the registry."""
-    scheme = compile_scheme(config, registry)
-    places = {monitor.name: monitor for monitor in scheme.over_time}
-    tops = {monitor.name: monitor.top for monitor in scheme.hot_spots}
+    parameters = derive_parameters(config, registry)
+    places = {monitor.name: monitor for monitor in parameters.over_time}
+    tops = {monitor.name: monitor.top for monitor in parameters.hot_spots}
     for index, monitor in enumerate(config.monitors):
         if monitor.name in places:
             yield from _answers(f"monitors.{index}", places[monitor.name])
         if monitor.name in tops:
-            yield from _top(f"monitors.{index}", scheme, tops[monitor.name])
-    if scheme.at_times:
-        yield from _snapshots(scheme)
+            yield from _top(f"monitors.{index}", parameters, tops[monitor.name])
+    if parameters.at_times:
+        yield from _snapshots(parameters)
 
 
 def _answers(key: str, monitor: OverTime) -> Iterator[Problem]:
@@ -47,8 +47,8 @@ def _answers(key: str, monitor: OverTime) -> Iterator[Problem]:
         )
 
 
-def _top(key: str, scheme: Scheme, top: int) -> Iterator[Problem]:
-    size = hot_spots_bytes(scheme, top)
+def _top(key: str, parameters: Parameters, top: int) -> Iterator[Problem]:
+    size = hot_spots_bytes(parameters, top)
     if size > LARGEST_SNAPSHOT:
         yield Problem(
             f"{key}.top",
@@ -58,12 +58,12 @@ def _top(key: str, scheme: Scheme, top: int) -> Iterator[Problem]:
         )
 
 
-def _snapshots(scheme: Scheme) -> Iterator[Problem]:
-    size = max(snapshot_bytes(scheme))
+def _snapshots(parameters: Parameters) -> Iterator[Problem]:
+    size = max(snapshot_bytes(parameters))
     if size > LARGEST_SNAPSHOT:
         yield Problem(
             "service.shards",
-            str(scheme.registry.shards),
+            str(parameters.registry.shards),
             f"snapshots of at most {LARGEST_SNAPSHOT} bytes, and one with all locations of a shard may have {size}",
-            f"Set it to {2 * shards_that_fit(scheme, LARGEST_SNAPSHOT)} or more.",
+            f"Set it to {2 * shards_that_fit(parameters, LARGEST_SNAPSHOT)} or more.",
         )

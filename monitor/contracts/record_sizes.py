@@ -14,7 +14,7 @@ import msgspec
 
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 
 LARGEST_OF_ONE_PLACE: Final = 1_000_000
 """The most bytes of a place's record: it is written at every tick, and brokers take as much without being told."""
@@ -59,28 +59,28 @@ def most_answers_a_record(rule: OverTimeRule) -> int:
     return (LARGEST_OF_ONE_PLACE - _PLACE_OVERHEAD) // mark_bytes(rule.answer_epsilon)
 
 
-def snapshot_bytes(scheme: Scheme) -> list[int]:
+def snapshot_bytes(parameters: Parameters) -> list[int]:
     """By shard, the most bytes of a snapshot: all its places are noisy."""
-    sizes = _location_bytes(scheme)
-    return [SNAPSHOT_OVERHEAD + sum(sizes[row] for row in rows) for rows in scheme.registry.by_shard]
+    sizes = _location_bytes(parameters)
+    return [SNAPSHOT_OVERHEAD + sum(sizes[row] for row in rows) for rows in parameters.registry.by_shard]
 
 
-def hot_spots_bytes(scheme: Scheme, top: int) -> int:
+def hot_spots_bytes(parameters: Parameters, top: int) -> int:
     """The most bytes of an answer that names so many places."""
-    return SNAPSHOT_OVERHEAD + sum(sorted(_location_bytes(scheme), reverse=True)[:top])
+    return SNAPSHOT_OVERHEAD + sum(sorted(_location_bytes(parameters), reverse=True)[:top])
 
 
-def shards_that_fit(scheme: Scheme, limit: int) -> int:
+def shards_that_fit(parameters: Parameters, limit: int) -> int:
     """About how many shards make each snapshot fit so many bytes."""
-    return max(1, -(-sum(_location_bytes(scheme)) // (limit - SNAPSHOT_OVERHEAD)))
+    return max(1, -(-sum(_location_bytes(parameters)) // (limit - SNAPSHOT_OVERHEAD)))
 
 
-def largest_record(scheme: Scheme) -> int:
+def largest_record(parameters: Parameters) -> int:
     """The most bytes that any record of this configuration may have."""
-    places = (place_bytes(rule) for monitor in scheme.over_time for rule in set(monitor.rules))
-    hot_spots = (hot_spots_bytes(scheme, monitor.top) for monitor in scheme.hot_spots)
-    return max(*(snapshot_bytes(scheme) if scheme.at_times else ()), *places, *hot_spots, SNAPSHOT_OVERHEAD)
+    places = (place_bytes(rule) for monitor in parameters.over_time for rule in set(monitor.rules))
+    hot_spots = (hot_spots_bytes(parameters, monitor.top) for monitor in parameters.hot_spots)
+    return max(*(snapshot_bytes(parameters) if parameters.at_times else ()), *places, *hot_spots, SNAPSHOT_OVERHEAD)
 
 
-def _location_bytes(scheme: Scheme) -> Sequence[int]:
-    return [len(msgspec.json.encode(location)) + _LOCATION for location in scheme.registry.ids]
+def _location_bytes(parameters: Parameters) -> Sequence[int]:
+    return [len(msgspec.json.encode(location)) + _LOCATION for location in parameters.registry.ids]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from monitor.contracts.visits import Fault, Reason
 from monitor.ingest.columns import Columns, Refusal, refuse
-from monitor.public.parameters import Registry, Scheme
+from monitor.public.parameters import Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import HASH_BYTES
@@ -82,7 +82,7 @@ class _Asked:
     value: Ints
 
 
-def accept(scheme: Scheme, persons: Persons, columns: Columns, current: Ints) -> Accepted:
+def accept(parameters: Parameters, persons: Persons, columns: Columns, current: Ints) -> Accepted:
     """Decide what becomes of each visit.
 
     Args:
@@ -91,9 +91,9 @@ def accept(scheme: Scheme, persons: Persons, columns: Columns, current: Ints) ->
         columns: visits that are valid by themselves.
         current: the current slot c by record.
     """
-    stays, refused = _known(scheme, columns, current)
-    seen, seen_once = _seen(scheme, stays)
-    present, present_once = _present(scheme, stays)
+    stays, refused = _known(parameters, columns, current)
+    seen, seen_once = _seen(parameters, stays)
+    present, present_once = _present(parameters, stays)
     applied = np.zeros(stays.place.size, np.bool_)
     applied[seen.stay] = True
     applied[present.stay] = True
@@ -104,7 +104,7 @@ def accept(scheme: Scheme, persons: Persons, columns: Columns, current: Ints) ->
         DEAD_LETTER: len(refused),
     }
     fates[NOT_WATCHED] = stays.place.size - fates[APPLIED] - fates[EXPIRED]
-    facts = _facts(scheme, persons, columns, stays, (seen, present), np.flatnonzero(applied))
+    facts = _facts(parameters, persons, columns, stays, (seen, present), np.flatnonzero(applied))
     return Accepted(facts, fates, refused)
 
 
@@ -117,11 +117,11 @@ def _rows(registry: Registry, locations: list[str]) -> Ints:
         return np.array([rows.get(location, -1) for location in locations], np.int64)
 
 
-def _known(scheme: Scheme, columns: Columns, current: Ints) -> tuple[_Stays, list[Refusal]]:
+def _known(parameters: Parameters, columns: Columns, current: Ints) -> tuple[_Stays, list[Refusal]]:
     """Refuse what lies outside the registry or too far ahead, and cut the rest at the end of slot c + F."""
-    rows = _rows(scheme.registry, columns.locations)
+    rows = _rows(parameters.registry, columns.locations)
     now = current[columns.record]
-    end = scheme.slots.origin + (now + (scheme.ahead + 1)) * scheme.slots.length
+    end = parameters.grid.origin + (now + (parameters.ahead + 1)) * parameters.grid.length
     ahead = columns.arrived >= end
     outside = rows < 0
     left = np.minimum(columns.left, end)
@@ -138,42 +138,42 @@ def _known(scheme: Scheme, columns: Columns, current: Ints) -> tuple[_Stays, lis
     return _Stays(keep, rows[keep], now[keep], columns.arrived[keep], left[keep]), refusals
 
 
-def _seen(scheme: Scheme, stays: _Stays) -> tuple[_Asked, Flags]:
+def _seen(parameters: Parameters, stays: _Stays) -> tuple[_Asked, Flags]:
     """`over_time`: the stays that a window holds, each with its last slot; and all at watched locations."""
-    window = scheme.row_window[stays.row]
+    window = parameters.row_window[stays.row]
     watched = window > 0
     stay = np.flatnonzero(watched)
-    origin, length = scheme.slots.origin, scheme.slots.length
+    origin, length = parameters.grid.origin, parameters.grid.length
     first = (stays.arrived[stay] - origin) // length
     last = np.maximum(first, -((origin - stays.left[stay]) // length) - 1)
     held = last > stays.current[stay] - window[stay]
     return _Asked(stay[held], last[held]), watched
 
 
-def _by_horizon(scheme: Scheme) -> Iterator[tuple[int, list[DesignatedTimes]]]:
+def _by_horizon(parameters: Parameters) -> Iterator[tuple[int, list[DesignatedTimes]]]:
     """Horizons, the longest first, each with the designated times of the monitors that have it."""
-    for horizon in sorted({monitor.horizon for monitor in scheme.timed}, reverse=True):
-        yield horizon, [monitor.times for monitor in scheme.timed if monitor.horizon == horizon]
+    for horizon in sorted({monitor.horizon for monitor in parameters.timed}, reverse=True):
+        yield horizon, [monitor.times for monitor in parameters.timed if monitor.horizon == horizon]
 
 
-def _present(scheme: Scheme, stays: _Stays) -> tuple[_Asked, Flags]:
+def _present(parameters: Parameters, stays: _Stays) -> tuple[_Asked, Flags]:
     """`at_times`: (stay, τ) for each τ that a stay covers and is still asked about; and all that cover any.
 
     A τ of several monitors is asked about until the longest of their horizons has gone by, and is one fact.
     """
     covering = np.zeros(stays.place.size, np.bool_)
-    if not scheme.timed or not covering.size:
+    if not parameters.timed or not covering.size:
         return _Asked(np.empty(0, np.int64), np.empty(0, np.int64)), covering
     low, high = int(stays.arrived.min()), int(stays.left.max())
     taken = np.empty(0, np.int64)
     found = []
-    for horizon, monitors in _by_horizon(scheme):
+    for horizon, monitors in _by_horizon(parameters):
         all_times = np.concatenate([times.between(low, high) for times in monitors])
         times = np.setdiff1d(all_times, taken)
         taken = np.concatenate([taken, times])
         stay = _covering(times, stays)
         covering[stay] = True
-        found.append(_live(scheme, times, horizon, stays, stay))
+        found.append(_live(parameters, times, horizon, stays, stay))
     stays_asked = np.concatenate([asked.stay for asked in found])
     return _Asked(stays_asked, np.concatenate([asked.value for asked in found])), covering
 
@@ -185,9 +185,9 @@ def _covering(times: Ints, stays: _Stays) -> Ints:
     return np.flatnonzero(np.searchsorted(times, stays.arrived) < np.searchsorted(times, stays.left))
 
 
-def _live(scheme: Scheme, times: Ints, horizon: int, stays: _Stays, stay: Ints) -> _Asked:
+def _live(parameters: Parameters, times: Ints, horizon: int, stays: _Stays, stay: Ints) -> _Asked:
     """Of these stays, each τ that is covered and still asked about; a stay of decades has no more than others."""
-    oldest = scheme.slots.origin + (stays.current[stay] + 1) * scheme.slots.length - horizon
+    oldest = parameters.grid.origin + (stays.current[stay] + 1) * parameters.grid.length - horizon
     first = np.searchsorted(times, np.maximum(stays.arrived[stay], oldest))
     counts = np.maximum(np.searchsorted(times, stays.left[stay]) - first, 0)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -195,7 +195,12 @@ def _live(scheme: Scheme, times: Ints, horizon: int, stays: _Stays, stay: Ints) 
 
 
 def _facts(
-    scheme: Scheme, persons: Persons, columns: Columns, stays: _Stays, asked: tuple[_Asked, _Asked], applied: Ints
+    parameters: Parameters,
+    persons: Persons,
+    columns: Columns,
+    stays: _Stays,
+    asked: tuple[_Asked, _Asked],
+    applied: Ints,
 ) -> dict[int, list[ShardFacts]]:
     """Hash the people of the applied stays, and pack what is asked about by shard and stamp."""
     if not applied.size:
@@ -203,7 +208,7 @@ def _facts(
     hashes = persons.many([columns.persons[place] for place in stays.place[applied].tolist()])
     table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, HASH_BYTES)
     seen, present = ((each.value, each.stay, table[np.searchsorted(applied, each.stay)]) for each in asked)
-    shard = scheme.registry.shard
+    shard = parameters.registry.shard
     last, stay, people = seen
     row, stamp = stays.row[stay], stays.current[stay]
     packed_seen = by_shard_and_stamp(shard[row], stamp, row, pack_seen(stamp, row, last, people))

@@ -19,7 +19,7 @@ from monitor.ingest.columns import by_reason, unreadable
 from monitor.ingest.ports import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.source import InputLog
 from monitor.public.clock import Clock
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.windows.facts import SINCE_EVER, Question, Windows
 
 log = logging.getLogger(__name__)
@@ -34,14 +34,14 @@ class Beginnings:
 
     def __init__(
         self,
-        scheme: Scheme,
+        parameters: Parameters,
         source: InputLog,
         windows: Windows,
         dead_letters: DeadLetters,
         observer: IngestObserver,
         clock: Clock,
     ) -> None:
-        self._scheme = scheme
+        self._parameters = parameters
         self._source = source
         self._windows = windows
         self._dead_letters = dead_letters
@@ -103,8 +103,8 @@ class Beginnings:
         """
         if self._clock.simulated:
             return first, SINCE_EVER
-        since = self._scheme.slots.slot_of(self._now()) - self._scheme.lookback
-        offset = self._source.offset_at(partition, self._scheme.slots.start(since - self._scheme.ahead))
+        since = self._parameters.grid.slot_of(self._now()) - self._parameters.lookback
+        offset = self._source.offset_at(partition, self._parameters.grid.start(since - self._parameters.ahead))
         offset = end if offset is None else offset
         # Asked for after the offset, so that what expired meanwhile can't look kept.
         first, end = self._source.bounds(partition)
@@ -117,15 +117,15 @@ class Beginnings:
 
         They were stamped no later than it, but for `tolerance`, so their visits lie at most F slots ahead of its slot.
         """
-        slots, ahead = self._scheme.slots, self._scheme.ahead
-        now = slots.slot_of(self._now() + self._scheme.tolerance)
+        grid, ahead = self._parameters.grid, self._parameters.ahead
+        now = grid.slot_of(self._now() + self._parameters.tolerance)
         if first == end:
             return now + 1 + ahead
         beyond = range(since - ahead + 1, now + 1)
 
         def stamped_before(at: int) -> bool:
             # By as much as clocks may differ: another leader before may have stamped later than the first one left.
-            return self._source.offset_at(partition, slots.start(at) - self._scheme.tolerance) != first
+            return self._source.offset_at(partition, grid.start(at) - self._parameters.tolerance) != first
 
         passed = bisect_left(beyond, True, key=stamped_before)  # noqa: FBT003  # what is looked for
         return beyond.start + passed + ahead
@@ -163,8 +163,8 @@ class Beginnings:
 
     def _lost(self, partition: int, offset: int) -> None:
         """Records are gone unread, and with them visits up to F slots ahead of now; reading goes on at an offset."""
-        now = self._now() + self._scheme.tolerance
-        since = self._scheme.slots.slot_of(now) + self._scheme.ahead + 1
+        now = self._now() + self._parameters.tolerance
+        since = self._parameters.grid.slot_of(now) + self._parameters.ahead + 1
         self._windows.restart(partition, offset, since)
         self.lost[partition] = since
         self.letters_from.pop(partition, None)
@@ -178,12 +178,12 @@ class Beginnings:
         batch's own end may be wrong, all was stamped before now that is passed.
         """
         offset = min(unread.end, end)
-        now = self._now() + self._scheme.tolerance
+        now = self._now() + self._parameters.tolerance
         stamp = now if unread.stamp_ms is None else unread.stamp_ms * 1_000
         began = time.perf_counter()
         letter = DeadLetter(unreadable(0, unread), partition, unread.first)
         self._dead_letters.put([letter])
-        self._windows.restart(partition, offset, self._scheme.slots.slot_of(stamp) + self._scheme.ahead + 1)
+        self._windows.restart(partition, offset, self._parameters.grid.slot_of(stamp) + self._parameters.ahead + 1)
         self._observer.recovery("log_lost_records")
         reasons = by_reason([letter.refusal])
         self._observer.batch(0, {DEAD_LETTER: reasons.total()}, reasons, time.perf_counter() - began)
@@ -198,5 +198,5 @@ class Beginnings:
         """
         if self._clock.simulated:
             return self._clock.now()
-        asked = self._windows.read({shard: Question() for shard in range(self._scheme.registry.shards)})
+        asked = self._windows.read({shard: Question() for shard in range(self._parameters.registry.shards)})
         return max(reading.time for reading in asked.values())

@@ -25,7 +25,7 @@ from monitor.ingest.ports import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.public.clock import Clock
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.signals import Signal
 from monitor.windows.facts import Span, Windows
 
@@ -51,7 +51,7 @@ class Reader:
 
     def __init__(
         self,
-        scheme: Scheme,
+        parameters: Parameters,
         source: InputLog,
         windows: Windows,
         persons: Persons,
@@ -59,7 +59,7 @@ class Reader:
         observer: IngestObserver,
         clock: Clock,
     ) -> None:
-        self._scheme = scheme
+        self._parameters = parameters
         self._source = source
         self._windows = windows
         self._persons = persons
@@ -68,7 +68,7 @@ class Reader:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
         self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
         self._committed = self._looked = time.monotonic()
-        self._beginnings = Beginnings(scheme, source, windows, dead_letters, observer, clock)
+        self._beginnings = Beginnings(parameters, source, windows, dead_letters, observer, clock)
         self._several_places = SeveralPlaces()
         self.progressed = Signal()
 
@@ -116,9 +116,9 @@ class Reader:
         values = [value for some in fetched for value in some.values]
         places = [(some.partition, offset) for some in fetched for offset in some.offsets]
         stamps = np.array([stamp for some in fetched for stamp in some.timestamps_ms], np.int64)
-        slots = self._scheme.slots
-        columns: Columns = decode_records(values, self._scheme.default_stay)
-        accepted = accept(self._scheme, self._persons, columns, (stamps * 1_000 - slots.origin) // slots.length)
+        grid = self._parameters.grid
+        columns: Columns = decode_records(values, self._parameters.default_stay)
+        accepted = accept(self._parameters, self._persons, columns, (stamps * 1_000 - grid.origin) // grid.length)
         accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
         letters = tuple(DeadLetter(refusal, *places[refusal.record]) for refusal in accepted.refused)
         spans = tuple(Span(some.partition, some.start, some.end) for some in fetched)

@@ -13,7 +13,7 @@ from monitor.brokers.topics import FoundTopic, TopicNeeds, checked, risks
 from monitor.contracts.record_sizes import place_bytes
 from monitor.errors import LedgerError, TopicError
 from monitor.privacy.over_time import OverTimeRule, extended, running
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.ledger import first_offset, read_partition
 from monitor.release.period_account import Account
 from monitor.release.state import LedgerState, OwnerTerms
@@ -40,7 +40,7 @@ class Preflight:
 
 def look(
     connections: KafkaConnections,
-    scheme: Scheme,
+    parameters: Parameters,
     wanted: Sequence[TopicNeeds],
     ledger_topic: str,
     now: Callable[[], int] = lambda: NO_CLOCK,
@@ -56,22 +56,22 @@ def look(
     topics = checked(connections, wanted)
     for warning in risks(wanted, topics):
         log.warning("%s", warning)
-    survey = Survey(connections, scheme, ledger_topic, topics[ledger_topic].partitions, now)
+    survey = Survey(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
     survey.refresh()
     states = survey.states
     queues = pinned(states, ledger_topic) or 1
     terms = [
-        initialised(state, connections, ledger_topic, partition, scheme)
+        initialised(state, connections, ledger_topic, partition, parameters)
         for partition, state in enumerate(states[:queues])
     ]
-    require_shards(scheme, queues)
-    require_room(scheme, states[:queues], ledger_topic, topics[ledger_topic].settings)
+    require_shards(parameters, queues)
+    require_room(parameters, states[:queues], ledger_topic, topics[ledger_topic].settings)
     return Preflight(topics, terms[0], states[:queues], survey)
 
 
-def surveyed(connections: KafkaConnections, scheme: Scheme, topic: str, partitions: int) -> list[LedgerState]:
+def surveyed(connections: KafkaConnections, parameters: Parameters, topic: str, partitions: int) -> list[LedgerState]:
     """The state of each partition of the ledger's topic, of those too that are no part of the ledger."""
-    return [survey(connections, scheme, topic, partition) for partition in range(partitions)]
+    return [survey(connections, parameters, topic, partition) for partition in range(partitions)]
 
 
 def pinned(states: Sequence[LedgerState], topic: str) -> int | None:
@@ -97,13 +97,13 @@ def pinned(states: Sequence[LedgerState], topic: str) -> int | None:
     return said[0] if said else None
 
 
-def require_shards(scheme: Scheme, queues: int) -> None:
+def require_shards(parameters: Parameters, queues: int) -> None:
     """See that a location's ledger partition (shard mod Q) does not depend on how many shards there are.
 
     Raises:
         LedgerError: with the numbers that would do.
     """
-    shards = scheme.registry.shards
+    shards = parameters.registry.shards
     if shards % queues == 0:
         return
     above = shards + queues - shards % queues
@@ -114,13 +114,15 @@ def require_shards(scheme: Scheme, queues: int) -> None:
     )
 
 
-def require_room(scheme: Scheme, states: Sequence[LedgerState], topic: str, settings: Mapping[str, str]) -> None:
+def require_room(
+    parameters: Parameters, states: Sequence[LedgerState], topic: str, settings: Mapping[str, str]
+) -> None:
     """See that each place's record fits the topic, with the answers of earlier configurations that it repeats.
 
     Raises:
         TopicError: with the size that would do.
     """
-    rules, key = _rules(scheme), "max.message.bytes"
+    rules, key = _rules(parameters), "max.message.bytes"
     held = (
         place_bytes(rule, (mark.epsilon for mark in running(extended(rule, state.marks_of(*place)), last)))
         for state in states
@@ -139,17 +141,17 @@ def require_room(scheme: Scheme, states: Sequence[LedgerState], topic: str, sett
 
 
 def survey(
-    connections: KafkaConnections, scheme: Scheme, topic: str, partition: int, now: int = NO_CLOCK
+    connections: KafkaConnections, parameters: Parameters, topic: str, partition: int, now: int = NO_CLOCK
 ) -> LedgerState:
     """The state that one ledger partition holds now (an instant), read without taking it over."""
     state = LedgerState()
     for offset, record in read_partition(connections, topic, partition):
-        state.read(offset, record, scheme.slots, now)
+        state.read(offset, record, parameters.grid, now)
     return state
 
 
 def initialised(
-    state: LedgerState, connections: KafkaConnections, topic: str, partition: int, scheme: Scheme
+    state: LedgerState, connections: KafkaConnections, topic: str, partition: int, parameters: Parameters
 ) -> OwnerTerms:
     """The terms that the partition's records carry.
 
@@ -166,11 +168,13 @@ def initialised(
             f"partition {partition} of {topic} has no first record, so what was spent is not known: run "
             "`location-monitor topics --create`"
         )
-    state.terms.require_service(scheme.name, topic)
+    state.terms.require_service(parameters.name, topic)
     return state.terms
 
 
-def check_marks(scheme: Scheme, states: Sequence[LedgerState], stated: Fraction, worst: Fraction, tick: int) -> None:
+def check_marks(
+    parameters: Parameters, states: Sequence[LedgerState], stated: Fraction, worst: Fraction, tick: int
+) -> None:
     """Refuse a configuration that, together with what was published before, may charge more than it states (section 6).
 
     Args:
@@ -184,12 +188,12 @@ def check_marks(scheme: Scheme, states: Sequence[LedgerState], stated: Fraction,
         PeriodError: with the sum, and the time at which it would fit.
     """
     spent = {partition: state.spent() for partition, state in enumerate(states)}
-    Account(scheme, worst, spent).require(stated, tick)
+    Account(parameters, worst, spent).require(stated, tick)
 
 
-def _rules(scheme: Scheme) -> dict[tuple[str, str], OverTimeRule]:
+def _rules(parameters: Parameters) -> dict[tuple[str, str], OverTimeRule]:
     return {
-        (monitor.name, scheme.registry.ids[row]): rule
-        for monitor in scheme.over_time
+        (monitor.name, parameters.registry.ids[row]): rule
+        for monitor in parameters.over_time
         for row, rule in zip(monitor.rows, monitor.rules, strict=True)
     }

@@ -19,7 +19,7 @@ from monitor.failpoints import passing
 from monitor.operate.preflight import pinned, require_shards, surveyed
 from monitor.public.clock import Clock
 from monitor.public.instants import format_instant
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord, Writer, first_offset
 from monitor.release.state import LedgerState
 from monitor.windows.facts import Question
@@ -55,7 +55,7 @@ class Made:
 
 def set_up(
     connections: KafkaConnections,
-    scheme: Scheme,
+    parameters: Parameters,
     wanted: Sequence[TopicNeeds],
     beginning: Beginning,
     now: int,
@@ -73,30 +73,30 @@ def set_up(
         TopicError: a topic that was there has the wrong settings; nothing was made.
         UnreachableError: the brokers can't be used.
     """
-    ran = known_groups(connections, scheme.name)
+    ran = known_groups(connections, parameters.name)
     ledger = wanted[1].topic
     # Before anything is made: what can't be begun should leave nothing behind.
     before = existing(connections, wanted)
-    known = surveyed(connections, scheme, ledger, before[ledger].partitions) if ledger in before else None
-    require_shards(scheme, _queues(known, ledger) if known else wanted[1].partitions)
+    known = surveyed(connections, parameters, ledger, before[ledger].partitions) if ledger in before else None
+    require_shards(parameters, _queues(known, ledger) if known else wanted[1].partitions)
     topics = create(connections, wanted, replication_factor)
     passing("setup.topics_made")
     found = checked(connections, wanted)
-    there = known or surveyed(connections, scheme, ledger, found[ledger].partitions)
+    there = known or surveyed(connections, parameters, ledger, found[ledger].partitions)
     queues = _queues(there, ledger)
-    require_shards(scheme, queues)
+    require_shards(parameters, queues)
     states = there[:queues]
     for state in states:
         if state.terms is not None:
-            state.terms.require_service(scheme.name, ledger)
+            state.terms.require_service(parameters.name, ledger)
     empty = [partition for partition, state in enumerate(states) if state.terms is None]
     if not empty:
         return Made(tuple(topics), (), None)
     lost_at = _lost_at(beginning, ran, _begun(connections, ledger, states), ledger, lost_by or now)
     for partition in empty:
         record = ledger_record(
-            source=scheme.name,
-            service=scheme.name,
+            source=parameters.name,
+            service=parameters.name,
             partitions=queues,
             lost_at=lost_at,
             partition=partition,
@@ -117,13 +117,13 @@ def _queues(states: Sequence[LedgerState], ledger: str) -> int:
     return pinned(states, ledger) or len(states)
 
 
-def redis_time(scheme: Scheme, address: RedisAddress) -> int:
+def redis_time(parameters: Parameters, address: RedisAddress) -> int:
     """What time it is by Redis, an instant.
 
     Raises:
         FailedError: it can't be asked.
     """
-    windows = RedisWindows(scheme, "clock", redis_client(address))
+    windows = RedisWindows(parameters, "clock", redis_client(address))
     try:
         return windows.read({0: Question()})[0].time
     finally:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 
 if TYPE_CHECKING:
     from monitor.privacy.over_time import OverTimeRule
@@ -78,9 +78,9 @@ class _AsksAboutTimes:
         """The designated times that are evaluated at the tick with this as_of: τ < as_of ≤ τ + horizon."""
         return [int(instant) for instant in self.times.between(as_of - self.horizon, as_of)]
 
-    def is_final(self, instant: int, as_of: int, slots: Slots) -> bool:
+    def is_final(self, instant: int, as_of: int, grid: SlotGrid) -> bool:
         """Whether this is the last tick that evaluates τ."""
-        return as_of + slots.length > instant + self.horizon
+        return as_of + grid.length > instant + self.horizon
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,14 @@ Timed = AtTimes | HotSpots
 
 
 @dataclass(frozen=True)
-class Scheme:
+class Parameters:
     """The whole of what is watched. Durations in microseconds, windows and F in slots.
 
     `period`: in which what one person may pay is stated.
     """
 
     name: str
-    slots: Slots
+    grid: SlotGrid
     ahead: int
     default_stay: int
     release_delay: int
@@ -155,7 +155,7 @@ class Scheme:
     def longest_horizon(self) -> int:
         """The longest reporting horizon of any monitor, in slots, rounded up; 0 without one."""
         longest = max((monitor.horizon for monitor in self.timed), default=0)
-        return -(-longest // self.slots.length)
+        return -(-longest // self.grid.length)
 
     @property
     def reach(self) -> int:
@@ -169,15 +169,15 @@ class Scheme:
 
     def ranks_at(self, tick: int) -> bool:
         """Whether hot spots are due at a tick: it is the final one of a designated time of theirs."""
-        as_of = self.slots.as_of(tick)
+        as_of = self.grid.as_of(tick)
         return any(
-            monitor.is_final(time, as_of, self.slots) for monitor in self.hot_spots for time in monitor.live(as_of)
+            monitor.is_final(time, as_of, self.grid) for monitor in self.hot_spots for time in monitor.live(as_of)
         )
 
     @property
     def period_slots(self) -> int:
         """How many slots a period touches at most: one more than fit in it, as it need not be aligned with them."""
-        return -(-self.period // self.slots.length) + 1 if self.period else 0
+        return -(-self.period // self.grid.length) + 1 if self.period else 0
 
     @property
     def remembered(self) -> int:
@@ -186,7 +186,7 @@ class Scheme:
 
     def current_slot(self, timestamp_ms: int) -> int:
         """The current slot of a record: that of its broker timestamp (privacy model, rule 7)."""
-        return self.slots.slot_of(timestamp_ms * 1_000)
+        return self.grid.slot_of(timestamp_ms * 1_000)
 
     def window_start(self, window: int, tick: int) -> int:
         """The first slot of the window of W slots that ends with tick t."""

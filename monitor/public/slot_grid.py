@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class SlotGrid:
     """The public grid: slot s covers [origin + s·length, origin + (s+1)·length). Both in microseconds."""
 
     origin: int

@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Final, Literal
 
-from monitor.public.parameters import Scheme, Timed
+from monitor.public.parameters import Parameters, Timed
 from monitor.release.state import Spent, later
 
 _NEVER: Final = -(2**62)
@@ -29,12 +29,12 @@ class EarlierTimes:
         states: what each partition tells.
     """
 
-    def __init__(self, scheme: Scheme, states: Sequence[Spent]) -> None:
-        self._scheme = scheme
-        self._period = scheme.period or _EVER
+    def __init__(self, parameters: Parameters, states: Sequence[Spent]) -> None:
+        self._parameters = parameters
+        self._period = parameters.period or _EVER
         self._monitors: dict[_Asking, Timed] = {
-            **{("at_times", monitor.name): monitor for monitor in scheme.at_times},
-            **{("hot_spots", monitor.name): monitor for monitor in scheme.hot_spots},
+            **{("at_times", monitor.name): monitor for monitor in parameters.at_times},
+            **{("hot_spots", monitor.name): monitor for monitor in parameters.hot_spots},
         }
         self._paid: dict[int, dict[_Asking, Fraction]] = {}
         for state in states:
@@ -61,16 +61,16 @@ class EarlierTimes:
 
     def changes(self) -> Iterator[int]:
         """The ticks at which the excess may fall: a time is evaluated no more, or no period holds it any more."""
-        slots = self._scheme.slots
+        grid = self._parameters.grid
         horizons = {monitor.horizon for monitor in self._monitors.values()}
         for time in self._times:
-            yield from (slots.slot_of(time + horizon) for horizon in horizons)
+            yield from (grid.slot_of(time + horizon) for horizon in horizons)
             if self._period != _EVER:
-                yield slots.slot_of(time + self._period - 1) + self._scheme.lookback
+                yield grid.slot_of(time + self._period - 1) + self._parameters.lookback
 
     def _oldest_chargeable(self, tick: int) -> int:
         """The earliest instant at which a visit may have been that the present configuration still charges for."""
-        return self._scheme.slots.start(tick + 1 - self._scheme.lookback)
+        return self._parameters.grid.start(tick + 1 - self._parameters.lookback)
 
     def _excess_at(self, time: int, tick: int) -> Fraction:
         """What was and may yet be paid for one time, less what the configuration's worst case holds for it."""
@@ -79,7 +79,7 @@ class EarlierTimes:
         excess = sum((epsilon for key, epsilon in answered.items() if key not in asking), Fraction(0))
         for key, monitor in asking.items():
             paid = answered.get(key)
-            if time + monitor.horizon >= self._scheme.slots.as_of(tick):
+            if time + monitor.horizon >= self._parameters.grid.as_of(tick):
                 paid = max(monitor.epsilon, paid or Fraction(0))
             elif paid is None:
                 # Not answered, if all that was answered is still there to be read.

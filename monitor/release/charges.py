@@ -10,7 +10,7 @@ import msgspec
 from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import format_duration, format_instant
-from monitor.public.parameters import AtTimes, OverTime, Scheme, Timed
+from monitor.public.parameters import AtTimes, OverTime, Parameters, Timed
 
 LARGEST: Final = 64 * 1024
 """The most bytes of charges that are told in full: an owner record fits the least that the topic must take."""
@@ -18,21 +18,21 @@ LARGEST: Final = 64 * 1024
 _DIGITS: Final = 16
 
 
-def charges_of(scheme: Scheme) -> Charges:
+def charges_of(parameters: Parameters) -> Charges:
     """What a scheme may charge, with the digest alone where the rest is too long for a record."""
-    places = tuple(_places(scheme, monitor) for monitor in scheme.over_time)
-    times = tuple(time_charges(monitor) for monitor in scheme.timed)
-    whole = msgspec.json.encode([scheme.ahead, places, times])
-    told = Charges(hashlib.sha256(whole).hexdigest()[:_DIGITS], scheme.ahead, places, times)
+    places = tuple(_places(parameters, monitor) for monitor in parameters.over_time)
+    times = tuple(time_charges(monitor) for monitor in parameters.timed)
+    whole = msgspec.json.encode([parameters.ahead, places, times])
+    told = Charges(hashlib.sha256(whole).hexdigest()[:_DIGITS], parameters.ahead, places, times)
     if len(msgspec.json.encode(told)) <= LARGEST:
         return told
-    return Charges(told.digest, scheme.ahead)
+    return Charges(told.digest, parameters.ahead)
 
 
-def _places(scheme: Scheme, monitor: OverTime) -> PlaceCharges:
+def _places(parameters: Parameters, monitor: OverTime) -> PlaceCharges:
     shares: dict[str, list[str]] = {}
     for row, rule in zip(monitor.rows, monitor.rules, strict=True):
-        shares.setdefault(format_epsilon(rule.epsilon), []).append(scheme.registry.ids[row])
+        shares.setdefault(format_epsilon(rule.epsilon), []).append(parameters.registry.ids[row])
     told = {epsilon: tuple(sorted(places)) for epsilon, places in sorted(shares.items())}
     return PlaceCharges(monitor.name, monitor.rules[0].answers, monitor.window, told)
 

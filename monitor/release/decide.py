@@ -19,7 +19,7 @@ from monitor.privacy import at_times, hot_spots, over_time
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Scheme
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import Question, Reading
@@ -51,28 +51,30 @@ class Decision:
 class Decider:
     """Decides the ticks of some shards, those of one ledger partition; and whole answers about all shards, `ranked`."""
 
-    def __init__(self, scheme: Scheme, shards: Sequence[int], noise: Noise, ranked: Sequence[HotSpots] = ()) -> None:
-        self._scheme = scheme
+    def __init__(
+        self, parameters: Parameters, shards: Sequence[int], noise: Noise, ranked: Sequence[HotSpots] = ()
+    ) -> None:
+        self._parameters = parameters
         self._noise = noise
         self._shards = tuple(shards)
         self._hot_spots = tuple(ranked)
         owned = set(shards)
-        shard = scheme.registry.shard
+        shard = parameters.registry.shard
         self._watched = [
             (monitor, [n for n, row in enumerate(monitor.rows) if int(shard[row]) in owned])
-            for monitor in scheme.over_time
+            for monitor in parameters.over_time
         ]
 
     def questions(self, tick: int) -> dict[int, Question]:
         """What each shard is asked at a tick."""
-        scheme = self._scheme
+        parameters = self._parameters
         windows: dict[int, list[tuple[int, int]]] = {shard: [] for shard in self._shards}
         for monitor, watched in self._watched:
-            start = scheme.window_start(monitor.window, tick)
+            start = parameters.window_start(monitor.window, tick)
             for n in watched:
                 row = monitor.rows[n]
-                windows[int(scheme.registry.shard[row])].append((row, start))
-        live = {time for monitor in scheme.at_times for time in monitor.live(scheme.slots.as_of(tick))}
+                windows[int(parameters.registry.shard[row])].append((row, start))
+        live = {time for monitor in parameters.at_times for time in monitor.live(parameters.grid.as_of(tick))}
         asked = {
             shard: Question(tuple(dict.fromkeys(rows)), tuple(sorted(live)), tick) for shard, rows in windows.items()
         }
@@ -81,14 +83,14 @@ class Decider:
             return asked
         return {
             shard: replace(question, times=tuple(sorted(last.union(question.times))))
-            for shard in range(scheme.registry.shards)
+            for shard in range(parameters.registry.shards)
             for question in (asked.get(shard, Question(tick=tick)),)
         }
 
     def _last_asked(self, monitor: HotSpots, tick: int) -> list[int]:
         """The designated times whose final tick this is."""
-        as_of = self._scheme.slots.as_of(tick)
-        return [time for time in monitor.live(as_of) if monitor.is_final(time, as_of, self._scheme.slots)]
+        as_of = self._parameters.grid.as_of(tick)
+        return [time for time in monitor.live(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
 
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
         """Draw every answer of a tick, once, and note in `state` what they spend."""
@@ -96,8 +98,8 @@ class Decider:
         records = []
         for monitor, watched in self._watched:
             records += self._over_time(monitor, watched, tick, evidence, state, tally)
-        for timed in self._scheme.at_times:
-            for time in timed.live(self._scheme.slots.as_of(tick)):
+        for timed in self._parameters.at_times:
+            for time in timed.live(self._parameters.grid.as_of(tick)):
                 records += self._at_time(timed, time, tick, evidence, state, tally)
         for ranked in self._hot_spots:
             for time in self._last_asked(ranked, tick):
@@ -114,13 +116,13 @@ class Decider:
         state: LedgerState,
         tally: Counter[tuple[str, str]],
     ) -> list[LedgerRecord]:
-        scheme = self._scheme
+        parameters = self._parameters
         lost_tick = self._lost_tick(state)
         noise = self._noise_by_location(monitor, watched)
         records = []
         for n in watched:
             row, rule = monitor.rows[n], monitor.rules[n]
-            location = scheme.registry.ids[row]
+            location = parameters.registry.ids[row]
             count = self._count(row, monitor.window, tick, evidence, state)
             marks = state.marks_of(monitor.name, location)
             answer = over_time.step(rule, marks, tick, count, noise[n], lost_tick=lost_tick)
@@ -142,31 +144,31 @@ class Decider:
 
     def _count(self, row: int, window: int, tick: int, evidence: Evidence, state: LedgerState) -> int | None:
         """The distinct people of a window; None unless all that was reported before as_of is known to be in it."""
-        shard = int(self._scheme.registry.shard[row])
-        start = self._scheme.window_start(window, tick)
+        shard = int(self._parameters.registry.shard[row])
+        start = self._parameters.window_start(window, tick)
         whole_from = evidence.whole_from(shard)
         if whole_from is None or max(whole_from, _input_since(state)) > start:
             return None
         return evidence.readings[shard].counts[row, start]
 
     def _over_time_record(self, monitor: OverTime, n: int, tick: int, answer: OverTimeAnswer) -> LedgerRecord:
-        scheme = self._scheme
-        as_of = scheme.slots.as_of(tick)
+        parameters = self._parameters
+        as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.over_time_record(
-            source=scheme.name,
+            source=parameters.name,
             monitor=monitor.name,
-            location_id=scheme.registry.ids[monitor.rows[n]],
+            location_id=parameters.registry.ids[monitor.rows[n]],
             rule=monitor.rules[n],
             tick=tick,
             as_of=as_of,
-            window_start=scheme.slots.start(scheme.window_start(monitor.window, tick)),
+            window_start=parameters.grid.start(parameters.window_start(monitor.window, tick)),
             answer=answer,
-            resumes_at=None if answer.resumes_at is None else scheme.slots.as_of(answer.resumes_at),
+            resumes_at=None if answer.resumes_at is None else parameters.grid.as_of(answer.resumes_at),
         )
         return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
 
     def _lost_tick(self, state: LedgerState) -> int | None:
-        return None if state.lost_at is None else self._scheme.slots.slot_of(state.lost_at)
+        return None if state.lost_at is None else self._parameters.grid.slot_of(state.lost_at)
 
     def _at_time(
         self,
@@ -180,8 +182,8 @@ class Decider:
         noisy = state.noisy.setdefault((monitor.name, time), {})
         marked: dict[int, list[int]] = {shard: [] for shard in self._shards}
         for location in noisy:
-            row = self._scheme.registry.rows.get(location)
-            if row is not None and (shard := int(self._scheme.registry.shard[row])) in marked:
+            row = self._parameters.registry.rows.get(location)
+            if row is not None and (shard := int(self._parameters.registry.shard[row])) in marked:
                 marked[shard].append(row)
         records = []
         for shard in self._shards:
@@ -189,17 +191,19 @@ class Decider:
             if complete:
                 counts = evidence.readings[shard].present[time]
                 for row, count in self._newly_noisy(monitor, shard, marked[shard], counts):
-                    noisy[self._scheme.registry.ids[row]] = (tick, count)
+                    noisy[self._parameters.registry.ids[row]] = (tick, count)
                     marked[shard].append(row)
             tally[monitor.name, "complete" if complete else "unknown"] += 1
-            shown = {ids[row]: noisy[ids[row]] for ids in (self._scheme.registry.ids,) for row in sorted(marked[shard])}
+            shown = {
+                ids[row]: noisy[ids[row]] for ids in (self._parameters.registry.ids,) for row in sorted(marked[shard])
+            }
             records.append(self._snapshot(monitor, time, shard, tick, complete, shown))
         return records
 
     def _newly_noisy(
         self, monitor: AtTimes, shard: int, marked_rows: Sequence[int], counts: NDArray[np.int64]
     ) -> list[tuple[int, int]]:
-        rows = self._scheme.registry.by_shard[shard]
+        rows = self._parameters.registry.by_shard[shard]
         marked = np.zeros(len(rows), np.bool_)
         marked[np.searchsorted(rows, marked_rows)] = True
         rule = AtTimesRule(monitor.epsilon, monitor.threshold)
@@ -215,20 +219,20 @@ class Decider:
         complete: bool,  # noqa: FBT001  # it becomes the record's status
         noisy: Mapping[str, tuple[int, int]],
     ) -> LedgerRecord:
-        scheme = self._scheme
-        as_of = scheme.slots.as_of(tick)
+        parameters = self._parameters
+        as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.at_times_record(
-            source=scheme.name,
+            source=parameters.name,
             monitor=monitor.name,
             time=time,
             shard=shard,
-            shards=scheme.registry.shards,
+            shards=parameters.registry.shards,
             tick=tick,
             as_of=as_of,
             complete=complete,
-            final=monitor.is_final(time, as_of, scheme.slots),
-            registry=scheme.registry.digest,
-            locations=len(scheme.registry.by_shard[shard]),
+            final=monitor.is_final(time, as_of, parameters.grid),
+            registry=parameters.registry.digest,
+            locations=len(parameters.registry.by_shard[shard]),
             threshold=monitor.threshold,
             epsilon=monitor.epsilon,
             noisy_counts=noisy,
@@ -247,25 +251,25 @@ class Decider:
         """The one answer about a designated time; none if it was given under a shorter horizon already."""
         if (monitor.name, time) in state.drawn:
             return []
-        scheme = self._scheme
+        parameters = self._parameters
         drawn: list[tuple[str, int]] | None = None
-        if all(self._whole_at(time, shard, evidence, state) for shard in range(scheme.registry.shards)):
-            counts = np.zeros(len(scheme.registry.ids), np.int64)
-            for shard, rows in enumerate(scheme.registry.by_shard):
+        if all(self._whole_at(time, shard, evidence, state) for shard in range(parameters.registry.shards)):
+            counts = np.zeros(len(parameters.registry.ids), np.int64)
+            for shard, rows in enumerate(parameters.registry.by_shard):
                 counts[rows] = evidence.readings[shard].present[time]
             highest, noisy_counts = hot_spots.step(monitor.epsilon, monitor.top, counts, self._noise)
-            drawn = [(scheme.registry.ids[row], int(n)) for row, n in zip(highest, noisy_counts, strict=True)]
+            drawn = [(parameters.registry.ids[row], int(n)) for row, n in zip(highest, noisy_counts, strict=True)]
             state.drawn.add((monitor.name, time))
         tally[monitor.name, "unknown" if drawn is None else "complete"] += 1
-        as_of = scheme.slots.as_of(tick)
+        as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.hot_spots_record(
-            source=scheme.name,
+            source=parameters.name,
             monitor=monitor.name,
             time=time,
             tick=tick,
             as_of=as_of,
-            registry=scheme.registry.digest,
-            locations=len(scheme.registry.ids),
+            registry=parameters.registry.digest,
+            locations=len(parameters.registry.ids),
             top=monitor.top,
             epsilon=monitor.epsilon,
             hot_spots=drawn,
@@ -279,7 +283,7 @@ class Decider:
         if state.lost_at is not None and time < state.lost_at:
             return False
         reading = evidence.readings[shard]
-        return max(reading.since, _input_since(state)) <= self._scheme.slots.slot_of(time) and time > reading.dropped
+        return max(reading.since, _input_since(state)) <= self._parameters.grid.slot_of(time) and time > reading.dropped
 
 
 def _input_since(state: LedgerState) -> int:

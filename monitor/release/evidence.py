@@ -73,8 +73,8 @@ class EvidenceReader:
 
     def _closes(self) -> int:
         """When the tick may be counted: what a fast broker stamped before as_of has been stamped by all clocks then."""
-        scheme = self._parts.scheme
-        return scheme.slots.as_of(self._tick) + scheme.tolerance
+        parameters = self._parts.parameters
+        return parameters.grid.as_of(self._tick) + parameters.tolerance
 
     def _look(self) -> None:
         """Read what is complete by now. A store or a broker that is away is asked again until the release."""
@@ -114,11 +114,11 @@ class EvidenceReader:
 
     def _over(self) -> bool:
         """Whether to read no longer: told to stop, the release has come, or a clock that ran ahead was set right."""
-        clock, slots = self._parts.clock, self._parts.scheme.slots
+        clock, grid = self._parts.clock, self._parts.parameters.grid
         if self._stop.is_set() or clock.simulated:
             return self._stop.is_set()
         now = clock.now()
-        return now >= self._due or (not self._closed and now < slots.start(self._tick))
+        return now >= self._due or (not self._closed and now < grid.start(self._tick))
 
 
 def _has_reached(reading: Reading, barrier: Mapping[int, int]) -> bool:

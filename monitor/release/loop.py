@@ -46,7 +46,7 @@ class ReleaseLoop:
         self._parts = parts
         self._ownership = ownership
         self._queues = queues
-        self._upkeep = Upkeep(parts.scheme, parts.windows)
+        self._upkeep = Upkeep(parts.parameters, parts.windows)
         self._running: dict[int, _Running] = {}
         self._leaving: list[_Running] = []
         self._looking: threading.Thread | None = None
@@ -147,7 +147,7 @@ class ReleaseLoop:
 
     def _looks_due(self) -> bool:
         clock = self._parts.clock
-        return not clock.simulated and self._parts.scheme.slots.slot_of(clock.now()) != self._looked
+        return not clock.simulated and self._parts.parameters.grid.slot_of(clock.now()) != self._looked
 
     def look(self) -> None:
         """Once in a slot, see that the topics are the same and that each output partition is decided by somebody.
@@ -160,8 +160,8 @@ class ReleaseLoop:
         """
         if not self._looks_due():
             return
-        slots = self._parts.scheme.slots
-        slot = slots.slot_of(self._parts.clock.now())
+        grid = self._parts.parameters.grid
+        slot = grid.slot_of(self._parts.clock.now())
         try:
             self._parts.input_topic.require_same()
             newest = self._parts.input_topic.newest(self._queues)
@@ -185,7 +185,7 @@ class ReleaseLoop:
         self._undecided = ""
         if slot < self._member_since + 2:
             return
-        as_of = self._parts.scheme.slots.as_of(slot - 2)
+        as_of = self._parts.parameters.grid.as_of(slot - 2)
         late = [partition for partition in range(self._queues) if newest.get(partition, as_of) < as_of]
         if late:
             named = ", ".join(map(str, late))

@@ -11,7 +11,7 @@ from monitor.contracts.charges import Charges
 from monitor.failpoints import passing
 from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
-from monitor.public.parameters import Scheme, shard_of
+from monitor.public.parameters import Parameters, shard_of
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.ledger import LedgerRecord, Writer, read_partition, require_ledger
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
@@ -60,7 +60,7 @@ class Owner:
         connections: KafkaConnections,
         place: LedgerPlace,
         partition: int,
-        scheme: Scheme,
+        parameters: Parameters,
         noise: Noise,
         clock: Clock,
         accounts: Accounts | None = None,
@@ -68,10 +68,10 @@ class Owner:
         self.partition = partition
         self._connections = connections
         self._place = place
-        self._scheme = scheme
+        self._parameters = parameters
         self._accounts = accounts
         charges, now = (None, clock.now) if accounts is None else (accounts.charges, accounts.now)
-        self._records = OwnerRecords(place, scheme, charges, now)
+        self._records = OwnerRecords(place, parameters, charges, now)
         self._writer = Writer(connections, place.topic, place.topic_id, partition)
         passing("owner.fenced")
         try:
@@ -81,13 +81,13 @@ class Owner:
             raise
         terms = self.state.terms
         queues = terms.partitions if terms is not None else 1
-        self.shards = [shard for shard in range(scheme.registry.shards) if shard % queues == partition]
+        self.shards = [shard for shard in range(parameters.registry.shards) if shard % queues == partition]
         # Hot spots are one answer about all shards: the partition that the monitor's name falls on gives it.
-        ranked = [monitor for monitor in scheme.hot_spots if shard_of(monitor.name, queues) == partition]
-        self._decider = Decider(scheme, self.shards, noise, ranked)
-        slot = scheme.slots.slot_of(clock.now())
+        ranked = [monitor for monitor in parameters.hot_spots if shard_of(monitor.name, queues) == partition]
+        self._decider = Decider(parameters, self.shards, noise, ranked)
+        slot = parameters.grid.slot_of(clock.now())
         since = self.state.owned_since
-        self.first_tick = slot if since is None else min(slot, scheme.slots.slot_of(since))
+        self.first_tick = slot if since is None else min(slot, parameters.grid.slot_of(since))
         self._owner_record_at = slot
         self._grown = False
 
@@ -118,9 +118,9 @@ class Owner:
 
     def _read(self, state: LedgerState, start: int, until: int | None) -> int:
         """Fold the records from `start` up to `until` (the present end), and return the offset to go on at."""
-        read_to, now = start, self._records.now() + self._scheme.tolerance
+        read_to, now = start, self._records.now() + self._parameters.tolerance
         for offset, record in read_partition(self._connections, self._place.topic, self.partition, until, start):
-            state.read(offset, record, self._scheme.slots, now)
+            state.read(offset, record, self._parameters.grid, now)
             read_to = offset + 1
         return read_to
 
@@ -163,14 +163,16 @@ class Owner:
         """
         decision = self._decider.decide(tick, evidence, self.state)
         self._writer.append([*self._announced(tick, empty=not decision.records), *decision.records])
-        oldest = self._scheme.slots.as_of(tick) - (self._scheme.longest_horizon + 1) * self._scheme.slots.length
-        self.state.forget(tick, self._scheme.reach, oldest, self._scheme.remembered)
+        oldest = (
+            self._parameters.grid.as_of(tick) - (self._parameters.longest_horizon + 1) * self._parameters.grid.length
+        )
+        self.state.forget(tick, self._parameters.reach, oldest, self._parameters.remembered)
         return decision
 
     def _announced(self, tick: int, *, empty: bool) -> list[LedgerRecord]:
         """The owner record, so that what it carries outlives the topic's retention; and of a tick without answers."""
         terms = self.state.terms
-        due = tick - self._owner_record_at >= max(1, self._scheme.reach // OWNER_RECORDS_PER_REACH)
+        due = tick - self._owner_record_at >= max(1, self._parameters.reach // OWNER_RECORDS_PER_REACH)
         if terms is None or not (due or empty or self._grown):
             return []
         self._owner_record_at, self._grown = tick, False

@@ -9,7 +9,7 @@ from monitor.contracts import alerts
 from monitor.contracts.charges import Charges
 from monitor.errors import LedgerError
 from monitor.failpoints import passing
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord, Writer
 from monitor.release.state import OwnerTerms, later
 
@@ -36,7 +36,7 @@ class OwnerRecords:
     """Makes owner records. `now` tells the present instant by a clock that is not ahead: records expire by it."""
 
     place: LedgerPlace
-    scheme: Scheme
+    parameters: Parameters
     charges: Charges | None
     now: Callable[[], int]
 
@@ -52,7 +52,7 @@ class OwnerRecords:
                 f"partition {partition} of {place.topic} has no first record, so what was spent is not known: run "
                 "`location-monitor topics --create`"
             )
-        known.require_service(self.scheme.name, place.topic)
+        known.require_service(self.parameters.name, place.topic)
         same = known.input_topic_id == place.input_topic_id
         return replace(
             known,
@@ -64,7 +64,7 @@ class OwnerRecords:
         )
 
     def _input_since(self, known: OwnerTerms) -> int | None:
-        since, tolerance = known.input_since, self.scheme.tolerance
+        since, tolerance = known.input_since, self.parameters.tolerance
         if known.input_topic_id not in ("", self.place.input_topic_id):
             since = later(since, self._whole_after(self.place.looked_at + tolerance))
         if known.fingerprint == "" and known.lost_at is not None:
@@ -74,13 +74,13 @@ class OwnerRecords:
 
     def _whole_after(self, instant: int) -> int:
         """The slot from which facts are whole if what was produced up to an instant is lost, planned stays included."""
-        return self.scheme.slots.slot_of(instant) + self.scheme.ahead + 1
+        return self.parameters.grid.slot_of(instant) + self.parameters.ahead + 1
 
     def record(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> LedgerRecord:
         """An owner record; `tick`: that it was decided, and had nothing to answer."""
         now = self.now()
         key, value, headers = alerts.owner_record(
-            source=self.scheme.name,
+            source=self.parameters.name,
             service=terms.service,
             fingerprint=terms.fingerprint,
             input_topic_id=terms.input_topic_id,

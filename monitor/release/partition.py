@@ -124,7 +124,7 @@ class PartitionRelease:
     def next_tick(self) -> int:
         """The last closed tick if the ledger may still take it, else the one that closes next."""
         now = self._parts.clock.now()
-        slot = self._parts.scheme.slots.slot_of(now)
+        slot = self._parts.parameters.grid.slot_of(now)
         owner = self.owner
         if owner is None:
             return slot
@@ -141,7 +141,7 @@ class PartitionRelease:
                 self._refused = None
                 self.trouble = ""
             return
-        until = format_instant(self._parts.scheme.slots.as_of(last))
+        until = format_instant(self._parts.parameters.grid.as_of(last))
         self.trouble = self._reason = (
             f"ledger partition {self.partition} holds answers up to {until}, which is ahead of the clock: nothing more "
             "is answered before then"
@@ -154,11 +154,11 @@ class PartitionRelease:
 
     def _wait_until_closed(self, tick: int, stop: threading.Event) -> bool:
         """Wait until a tick has closed; False if told to stop, or if another one closes next by now."""
-        clock, slots = self._parts.clock, self._parts.scheme.slots
-        closes = slots.as_of(tick) + self._parts.scheme.tolerance
+        clock, grid = self._parts.clock, self._parts.parameters.grid
+        closes = grid.as_of(tick) + self._parts.parameters.tolerance
         while clock.now() < closes:
             self._turn()
-            if stop.is_set() or slots.slot_of(clock.now()) < tick:
+            if stop.is_set() or grid.slot_of(clock.now()) < tick:
                 return False
             clock.wait_until(min(closes, clock.now() + TURN), stop)
         return not stop.is_set()
@@ -168,16 +168,16 @@ class PartitionRelease:
 
         Never at the moment when reading happened to be done, which would tell of the load.
         """
-        slots = self._parts.scheme.slots
-        from_takeover = max(slots.as_of(tick), self._taken_at) + self._parts.scheme.release_delay
+        grid = self._parts.parameters.grid
+        from_takeover = max(grid.as_of(tick), self._taken_at) + self._parts.parameters.release_delay
         return min(from_takeover, self._latest(tick))
 
     def _latest(self, tick: int) -> int:
         """The last instant at which answers of a tick may leave: the next slot must not have closed by any clock."""
-        scheme = self._parts.scheme
+        parameters = self._parts.parameters
         if self._parts.clock.simulated:
-            return scheme.slots.as_of(tick) + scheme.release_delay
-        return scheme.slots.as_of(tick + 1) - 2 * scheme.tolerance
+            return parameters.grid.as_of(tick) + parameters.release_delay
+        return parameters.grid.as_of(tick + 1) - 2 * parameters.tolerance
 
     def _too_late(self, tick: int, spare: int = 0) -> bool:
         """Whether nothing more can be said of a tick: the last instant for its answers is past by more than `spare`."""
@@ -223,7 +223,7 @@ class PartitionRelease:
                 return None
             passing("tick.released")
             # What is due at the last instant leaves just after it.
-            if self._too_late(tick, self._parts.scheme.tolerance):
+            if self._too_late(tick, self._parts.parameters.tolerance):
                 self._reason = _TOO_LATE
                 return None
             return self._appended(owner, tick, evidence)
@@ -236,7 +236,7 @@ class PartitionRelease:
         """Nothing can be said yet of a tick that has closed by this machine's clock alone. A stop is no such thing."""
         if stop.is_set():
             return
-        as_of = format_instant(self._parts.scheme.slots.as_of(tick))
+        as_of = format_instant(self._parts.parameters.grid.as_of(tick))
         trouble = f"the store's clock has not reached {as_of}, as far as it is known: nothing is said of that tick yet"
         if self.trouble != trouble:
             log.error("ledger partition %d: %s", self.partition, trouble)
@@ -275,12 +275,12 @@ class PartitionRelease:
 
     def _note_lost(self, first: int, last: int) -> None:
         """Ticks that the ledger now passes over were decided by nobody: each is counted here once, and nowhere else."""
-        slots = self._parts.scheme.slots
+        grid = self._parts.parameters.grid
         log.error(
             "ledger partition %d: the ticks of %s to %s are lost (%d): %s",
             self.partition,
-            format_instant(slots.as_of(first)),
-            format_instant(slots.as_of(last)),
+            format_instant(grid.as_of(first)),
+            format_instant(grid.as_of(last)),
             last - first + 1,
             self._reason,
         )
@@ -289,7 +289,7 @@ class PartitionRelease:
     def _count(self, tick: int, decision: Decision) -> None:
         unknown = {monitor for monitor, status in decision.answers if status == "unknown"}
         outcomes = {name: "unknown" if name in unknown else "decided" for name in self._parts.monitors}
-        as_of = self._parts.scheme.slots.as_of(tick) / SECOND
+        as_of = self._parts.parameters.grid.as_of(tick) / SECOND
         self._parts.observer.tick(self.partition, as_of, outcomes, decision.answers)
 
     def close(self) -> None:

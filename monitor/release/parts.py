@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.input_topic import InputTopic
 from monitor.release.owner import Owner
 from monitor.release.store_clock import StoreClock
@@ -57,7 +57,7 @@ class Parts:
     reader has written; others' writes are noticed by looking again. `decided` happens when a tick was.
     """
 
-    scheme: Scheme
+    parameters: Parameters
     windows: Windows
     input_topic: InputTopic
     take_over: Callable[[int], Owner]
@@ -70,7 +70,7 @@ class Parts:
     @property
     def monitors(self) -> list[str]:
         """The names of all monitors."""
-        return [monitor.name for monitor in (*self.scheme.over_time, *self.scheme.timed)]
+        return [monitor.name for monitor in (*self.parameters.over_time, *self.parameters.timed)]
 
 
 class SharedNoise:

@@ -17,7 +17,7 @@ from monitor.errors import PeriodError
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
 from monitor.privacy.periods import Bound, Paid, Place, most_paid
 from monitor.public.instants import DAY, format_instant
-from monitor.public.parameters import Scheme, shard_of
+from monitor.public.parameters import Parameters, shard_of
 from monitor.release.carried_over import EarlierTimes
 from monitor.release.charges import time_charges
 from monitor.release.state import Spent
@@ -39,16 +39,16 @@ class Account:
 
     def __init__(
         self,
-        scheme: Scheme,
+        parameters: Parameters,
         worst: Fraction,
         spent: Mapping[int, Spent],
         others: Mapping[int, Charges] | None = None,
     ) -> None:
-        self._scheme = scheme
+        self._parameters = parameters
         self._worst = worst
         self._spent = spent
         self._others = others or {}
-        self._times = EarlierTimes(scheme, tuple(spent.values()))
+        self._times = EarlierTimes(parameters, tuple(spent.values()))
 
     def total(self, tick: int) -> Fraction:
         """The most that one person may pay, where no tick before this one is decided any more."""
@@ -56,13 +56,13 @@ class Account:
         if self._unchanged:
             return self._worst + times
         places = [place.later(tick) for place in self._places]
-        over_time = most_paid(places, self._scheme.period_slots, tick + 1 - self._oldest)
+        over_time = most_paid(places, self._parameters.period_slots, tick + 1 - self._oldest)
         return self._worst + max(Fraction(0), over_time - self._own) + times
 
     def fits_from(self, stated: Fraction, tick: int) -> int | None:
         """The first tick from `tick` on at which the total is what is stated, if nothing is answered until then."""
         last = max((paid.last for place in self._places for paid in place.paid), default=tick)
-        end = max(last + self._scheme.remembered + self._scheme.ahead + 1, *self._times.changes(), tick)
+        end = max(last + self._parameters.remembered + self._parameters.ahead + 1, *self._times.changes(), tick)
         if self._others or self.total(end) > stated:
             return None
         return bisect_left(range(tick, end), 1, key=lambda at: int(self.total(at) <= stated)) + tick
@@ -77,7 +77,7 @@ class Account:
         if total <= stated:
             return
         fits = self.fits_from(stated, tick)
-        when = "" if fits is None else f". It would fit from {format_instant(self._scheme.slots.start(fits))} on"
+        when = "" if fits is None else f". It would fit from {format_instant(self._parameters.grid.start(fits))} on"
         raise PeriodError(
             f"privacy.epsilon is {format_epsilon(stated)}, and one person may pay {format_epsilon(worst)} under this "
             f"configuration and {format_epsilon(total - worst)} more by answers that were published under an earlier "
@@ -88,15 +88,15 @@ class Account:
     @cached_property
     def _own(self) -> Fraction:
         """What one person may pay at all places by this configuration alone."""
-        slots, bounds = self._scheme.period_slots, Counter(self._bounds.values())
+        slots, bounds = self._parameters.period_slots, Counter(self._bounds.values())
         return sum((bound.steady(slots) * times for bound, times in bounds.items()), Fraction(0))
 
     @cached_property
     def _bounds(self) -> dict[_Watched, Bound]:
         """What this configuration allows."""
         return {
-            (monitor.name, self._scheme.registry.ids[row]): _bound_of(rule)
-            for monitor in self._scheme.over_time
+            (monitor.name, self._parameters.registry.ids[row]): _bound_of(rule)
+            for monitor in self._parameters.over_time
             for row, rule in zip(monitor.rows, monitor.rules, strict=True)
         }
 
@@ -113,12 +113,12 @@ class Account:
         }
 
     def _partition(self, place: str) -> int:
-        return shard_of(place, self._scheme.registry.shards) % len(self._spent)
+        return shard_of(place, self._parameters.registry.shards) % len(self._spent)
 
     @property
     def _oldest(self) -> int:
         """How many slots back a later answer may charge a visit."""
-        return max([self._scheme.lookback, *(bound.window for bound in self._bounds_of_others.values())])
+        return max([self._parameters.lookback, *(bound.window for bound in self._bounds_of_others.values())])
 
     @cached_property
     def _places(self) -> tuple[Place, ...]:
@@ -133,7 +133,7 @@ class Account:
             return Place((), bound, _EVER)
         reach = 0 if bound is None else bound.reach
         paid = (
-            Paid.of(mark, self._scheme.ahead if ahead is None else ahead, reach) for mark, ahead in spent.marks[key]
+            Paid.of(mark, self._parameters.ahead if ahead is None else ahead, reach) for mark, ahead in spent.marks[key]
         )
         return Place(tuple(paid), bound, _EVER if spent.last_tick is None else spent.last_tick + 1)
 
@@ -145,7 +145,7 @@ class Account:
     @cached_property
     def _times_of_others(self) -> Fraction:
         """What others may charge for the designated times of a period, where this configuration does not."""
-        own = {(time.kind, time.monitor): time for time in map(time_charges, self._scheme.timed)}
+        own = {(time.kind, time.monitor): time for time in map(time_charges, self._parameters.timed)}
         asked: dict[tuple[str, str], Fraction] = {}
         for time in self._all_times_of_others():
             key, epsilon = (time.kind, time.monitor), parse_recorded(time.epsilon)
@@ -162,7 +162,7 @@ class Account:
 
     def _most_times(self, time: TimeCharges) -> int:
         """More times than any period holds: its days and two, for each time of day, and all single instants."""
-        days = self._scheme.period // DAY + 3
+        days = self._parameters.period // DAY + 3
         return sum(1 if "T" in at else days for at in time.at)
 
 

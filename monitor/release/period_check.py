@@ -19,7 +19,7 @@ from typing import Final
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.charges import Charges
 from monitor.errors import UnreachableError
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.charges import charges_of
 from monitor.release.ledger import Writer, require_ledger
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
@@ -57,17 +57,17 @@ class Accounting:
         self,
         connections: KafkaConnections,
         place: LedgerPlace,
-        scheme: Scheme,
+        parameters: Parameters,
         limits: Limits,
         survey: Survey,
         partitions: int,
         now: Callable[[], int],
     ) -> None:
-        self._connections, self._place, self._scheme = connections, place, scheme
+        self._connections, self._place, self._parameters = connections, place, parameters
         self._limits, self._survey, self._partitions = limits, survey, partitions
         self._now = now
-        self._charges = charges_of(scheme)
-        self._records = OwnerRecords(place, scheme, self._charges, now)
+        self._charges = charges_of(parameters)
+        self._records = OwnerRecords(place, parameters, self._charges, now)
         self._announcing = threading.Lock()
 
     @property
@@ -87,7 +87,9 @@ class Accounting:
             UnreachableError: the ledger can't be read or written now; or others keep taking over.
             FencedError: another one takes over at the same time.
         """
-        tick = self._scheme.slots.slot_of(self._now()) - 1  # who takes over may still decide the last one that closed
+        tick = (
+            self._parameters.grid.slot_of(self._now()) - 1
+        )  # who takes over may still decide the last one that closed
         self._survey.forget(tick)
         for _ in range(ATTEMPTS):
             self._survey.refresh()
@@ -95,7 +97,7 @@ class Accounting:
             others = self._others(spent)
             if others and self._fits_with(spent, others, tick):
                 return
-            Account(self._scheme, self._limits.worst, spent).require(self._limits.stated, tick)
+            Account(self._parameters, self._limits.worst, spent).require(self._limits.stated, tick)
             if not others:
                 return
             self._announce(others)
@@ -117,7 +119,7 @@ class Accounting:
         told = {partition: one for partition, one in others.items() if one is not None and one.places is not None}
         if len(told) < len(others):
             return False
-        return Account(self._scheme, self._limits.worst, spent, told).total(tick) <= self._limits.stated
+        return Account(self._parameters, self._limits.worst, spent, told).total(tick) <= self._limits.stated
 
     def _announce(self, partitions: Collection[int]) -> None:
         """Write this instance's owner record into these partitions, which fences their owners."""

@@ -14,7 +14,7 @@ from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry,
 from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark
 from monitor.public.instants import format_instant, parse_instant
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 from monitor.release.ledger import LedgerRecord
 
 _Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
@@ -138,7 +138,7 @@ class LedgerState:
         self._begin_era(COUNTING, terms.charges)
         self.terms = terms
 
-    def read(self, offset: int, record: LedgerRecord, slots: Slots, now: int) -> None:
+    def read(self, offset: int, record: LedgerRecord, grid: SlotGrid, now: int) -> None:
         """Take in the next record of the partition, which may be the first that has not expired.
 
         What has expired was answered before that one was written, so before `now` (an instant) for certain: its own
@@ -149,9 +149,9 @@ class LedgerState:
         """
         if self.records == 0 and offset > 0:
             self.expired_until = min(record.timestamp_ms * 1_000, now)
-        self.fold(record, slots)
+        self.fold(record, grid)
 
-    def fold(self, record: LedgerRecord, slots: Slots) -> None:
+    def fold(self, record: LedgerRecord, grid: SlotGrid) -> None:
         """Take in the next record. Records of kinds that this version doesn't know are passed over.
 
         Raises:
@@ -166,11 +166,11 @@ class LedgerState:
                 self._fold_terms(entry)
             case OwnerEntry():
                 self._fold_terms(entry)
-                self._fold_empty(entry.tick, slots)
+                self._fold_empty(entry.tick, grid)
                 if self.owned_since is None:
                     self.owned_since = record.timestamp_ms * 1_000
             case OverTimeEntry() | AtTimesEntry() | HotSpotsEntry():
-                self._fold_answer(entry, record, slots)
+                self._fold_answer(entry, record, grid)
 
     def _fold_terms(self, entry: StartEntry | OwnerEntry) -> None:
         if self.terms is None and self.expired_until is None and isinstance(entry, OwnerEntry):
@@ -208,23 +208,23 @@ class LedgerState:
         if charges is not None and (not self.eras or self.eras[-1][1] != charges.ahead):
             self.eras.append((self.last_tick, charges.ahead))
 
-    def _fold_empty(self, tick: int | None, slots: Slots) -> None:
+    def _fold_empty(self, tick: int | None, grid: SlotGrid) -> None:
         """A tick that had nothing to answer is decided too."""
         if tick is not None:
-            self._decided(tick, slots)
+            self._decided(tick, grid)
 
-    def _decided(self, tick: int, slots: Slots) -> None:
+    def _decided(self, tick: int, grid: SlotGrid) -> None:
         if self.last_tick is None and self.expired_until is not None:
             # Ticks rise: what has expired was decided at this one or before, whenever an owner's record was stamped.
-            self.expired_until = slots.as_of(tick)
+            self.expired_until = grid.as_of(tick)
         if self.last_tick is None or tick > self.last_tick:
             self.last_tick = tick
             self.last_records.clear()
 
-    def _fold_answer(self, entry: _Answer, record: LedgerRecord, slots: Slots) -> None:
+    def _fold_answer(self, entry: _Answer, record: LedgerRecord, grid: SlotGrid) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:
-            _check_grid(entry, record, slots)
-            self._decided(entry.tick, slots)
+            _check_grid(entry, record, grid)
+            self._decided(entry.tick, grid)
         if entry.tick == self.last_tick:
             self.last_records[entry.ce_id] = record
         if isinstance(entry, OverTimeEntry):
@@ -278,10 +278,10 @@ class LedgerState:
         self.drawn = {place for place in self.drawn if place[1] >= oldest_time}
 
 
-def _check_grid(entry: _Answer, record: LedgerRecord, slots: Slots) -> None:
+def _check_grid(entry: _Answer, record: LedgerRecord, grid: SlotGrid) -> None:
     """Ticks are numbers on one grid: on another one they would say nothing about what still runs."""
     said = (dict(record.headers).get("ce_time") or b"").decode()
-    expected = format_instant(slots.as_of(entry.tick))
+    expected = format_instant(grid.as_of(entry.tick))
     if said != expected:
         raise LedgerError(
             f"clock.slot and clock.origin put tick {entry.tick} at {expected}, and the ledger has it at {said}: they "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.errors import MonitorError
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.ledger import read_partitions
 from monitor.release.state import LedgerState, OwnerTerms, Spent
 
@@ -25,9 +25,9 @@ class Survey:
     """
 
     def __init__(
-        self, connections: KafkaConnections, scheme: Scheme, topic: str, partitions: int, now: Callable[[], int]
+        self, connections: KafkaConnections, parameters: Parameters, topic: str, partitions: int, now: Callable[[], int]
     ) -> None:
-        self._connections, self._scheme, self._topic, self._now = connections, scheme, topic, now
+        self._connections, self._parameters, self._topic, self._now = connections, parameters, topic, now
         self._states = [LedgerState() for _ in range(partitions)]
         self._next = [0] * partitions
         self._lock = threading.Lock()
@@ -67,18 +67,18 @@ class Survey:
             return self._states[partition].terms
 
     def _read(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> None:
-        slots, now = self._scheme.slots, self._now() + self._scheme.tolerance
+        grid, now = self._parameters.grid, self._now() + self._parameters.tolerance
         for partition, offset, record in read_partitions(self._connections, self._topic, starts, ends):
-            self._states[partition].read(offset, record, slots, now)
+            self._states[partition].read(offset, record, grid, now)
             self._next[partition] = offset + 1
 
     def forget(self, tick: int) -> None:
         """Drop what no period can hold any more; `tick` by a clock that is not ahead."""
-        slots = self._scheme.slots
-        oldest = slots.as_of(tick) - (self._scheme.longest_horizon + 1) * slots.length
+        grid = self._parameters.grid
+        oldest = grid.as_of(tick) - (self._parameters.longest_horizon + 1) * grid.length
         with self._lock:
             for state in self._states:
-                state.forget(tick, self._scheme.reach, oldest, self._scheme.remembered)
+                state.forget(tick, self._parameters.reach, oldest, self._parameters.remembered)
 
     def spent(self, partitions: int) -> dict[int, Spent]:
         """What the first so many partitions tell of what was spent."""

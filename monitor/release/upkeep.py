@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from monitor.errors import UnreachableError, WindowsError
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.windows.facts import Windows
 
 log = logging.getLogger(__name__)
@@ -27,8 +27,8 @@ class Upkeep:
         EvictionError: (`look`) the store may evict facts.
     """
 
-    def __init__(self, scheme: Scheme, windows: Windows) -> None:
-        self._scheme = scheme
+    def __init__(self, parameters: Parameters, windows: Windows) -> None:
+        self._parameters = parameters
         self._windows = windows
         self._lock = threading.Lock()
         self._next_look = -math.inf
@@ -54,7 +54,7 @@ class Upkeep:
         Not where hot spots are due: they are one answer about all shards, whose owner reads those of others.
         """
         try:
-            if not self._scheme.ranks_at(tick):
+            if not self._parameters.ranks_at(tick):
                 self._windows.open(shards, tick + 1)
             self._tidy(tick, shards)
         except (UnreachableError, WindowsError) as error:
@@ -70,17 +70,17 @@ class Upkeep:
 
     def _tidy(self, tick: int, shards: Sequence[int]) -> None:
         """Now and then cut off what no later tick asks for; a failure only leaves it for the next time."""
-        every = max(1, self._scheme.lookback // TIDY_PER_LOOKBACK)
+        every = max(1, self._parameters.lookback // TIDY_PER_LOOKBACK)
         due = [shard for shard in shards if shard not in self._tidied or tick - self._tidied[shard] >= every]
         if not due:
             return
-        slots, widest = self._scheme.slots, self._scheme.widest_window
+        grid, widest = self._parameters.grid, self._parameters.widest_window
         # One bound for all monitors: what is dropped counts as gone for every one of them.
-        cut = slots.as_of(tick) - self._scheme.longest_horizon * slots.length
-        past = self._times(cut - 2 * every * slots.length, cut)
-        live = self._times(cut, slots.as_of(tick + self._scheme.ahead + 1))
+        cut = grid.as_of(tick) - self._parameters.longest_horizon * grid.length
+        past = self._times(cut - 2 * every * grid.length, cut)
+        live = self._times(cut, grid.as_of(tick + self._parameters.ahead + 1))
         self._windows.tidy(due, tick - widest, past, live)
         self._tidied |= dict.fromkeys(due, tick)
 
     def _times(self, low: int, high: int) -> list[int]:
-        return sorted({int(at) for timed in self._scheme.timed for at in timed.times.between(low, high)})
+        return sorted({int(at) for timed in self._parameters.timed for at in timed.times.between(low, high)})

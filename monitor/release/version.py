@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from monitor.public.parameters import AtTimes, OverTime, Scheme, Timed
+from monitor.public.parameters import AtTimes, OverTime, Parameters, Timed
 
 _DIGITS: Final = 16
 
 
-def version(scheme: Scheme, fingerprint: str) -> str:
+def version(parameters: Parameters, fingerprint: str) -> str:
     """16 hexadecimal digits that differ when answers would: by the facts, or by what is made of them and charged.
 
     Args:
@@ -22,8 +22,8 @@ def version(scheme: Scheme, fingerprint: str) -> str:
     """
     deciding = {
         "facts": fingerprint,
-        "over_time": [_over_time(monitor) for monitor in scheme.over_time],
-        "timed": [_timed(monitor) for monitor in scheme.timed],
+        "over_time": [_over_time(monitor) for monitor in parameters.over_time],
+        "timed": [_timed(monitor) for monitor in parameters.timed],
     }
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from monitor.public.parameters import Scheme, Timed
+from monitor.public.parameters import Parameters, Timed
 
 FORMAT: Final = 2
 """The version of what the stores hold; raised when keys, members or scores change their meaning."""
@@ -18,7 +18,7 @@ FORMAT: Final = 2
 _DIGITS: Final = 16
 
 
-def fingerprint(scheme: Scheme, key_digest: bytes, topic_id: str) -> str:
+def fingerprint(parameters: Parameters, key_digest: bytes, topic_id: str) -> str:
     """16 hexadecimal digits that differ when facts do.
 
     Thresholds, ε, names, the release delay and the tolerance decide no facts, so they are not in it.
@@ -28,25 +28,25 @@ def fingerprint(scheme: Scheme, key_digest: bytes, topic_id: str) -> str:
         key_digest: tells apart the keys that person ids are hashed with (`PersonHasher.key_digest`).
         topic_id: the id that Kafka gave the input topic; a topic made anew under the old name has other offsets.
     """
-    return _digest(scheme, topic_id, {"key": key_digest.hex()})
+    return _digest(parameters, topic_id, {"key": key_digest.hex()})
 
 
-def published_fingerprint(scheme: Scheme, topic_id: str) -> str:
+def published_fingerprint(parameters: Parameters, topic_id: str) -> str:
     """As `fingerprint`, without the key of person ids: whoever reads it can't test a guess of the key."""
-    return _digest(scheme, topic_id, {})
+    return _digest(parameters, topic_id, {})
 
 
-def _digest(scheme: Scheme, topic_id: str, more: Mapping[str, str]) -> str:
+def _digest(parameters: Parameters, topic_id: str, more: Mapping[str, str]) -> str:
     deciding: dict[str, object] = {
         "format": FORMAT,
-        "slot": scheme.slots.length,
-        "origin": scheme.slots.origin,
-        "ahead": scheme.ahead,
-        "default_stay": scheme.default_stay,
-        "shards": scheme.registry.shards,
-        "registry": scheme.registry.digest,
-        "over_time": [[int(row), int(scheme.row_window[row])] for row in scheme.watched_rows],
-        "at_times": sorted({_designated(monitor) for monitor in scheme.timed}),
+        "slot": parameters.grid.length,
+        "origin": parameters.grid.origin,
+        "ahead": parameters.ahead,
+        "default_stay": parameters.default_stay,
+        "shards": parameters.registry.shards,
+        "registry": parameters.registry.digest,
+        "over_time": [[int(row), int(parameters.row_window[row])] for row in parameters.watched_rows],
+        "at_times": sorted({_designated(monitor) for monitor in parameters.timed}),
         "topic": topic_id,
     }
     deciding |= more

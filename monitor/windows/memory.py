@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.public.clock import Clock
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading, ShardFacts, Span
 from monitor.windows.members import count_members
 from monitor.windows.packing import PRESENT, SEEN
@@ -99,16 +99,16 @@ class _Shard:
 class MemoryWindows:
     """`Windows` in memory, thread-safe; lost with the process, and so is its progress. Its clock is the one given."""
 
-    def __init__(self, scheme: Scheme, clock: Clock) -> None:
-        self._rows = scheme.registry.by_shard
-        self._slots = scheme.slots
-        self._tolerance = 0 if clock.simulated else scheme.tolerance
+    def __init__(self, parameters: Parameters, clock: Clock) -> None:
+        self._rows = parameters.registry.by_shard
+        self._grid = parameters.grid
+        self._tolerance = 0 if clock.simulated else parameters.tolerance
         self._clock = clock
         self._lock = threading.Lock()
-        self._shards = [_Shard() for _ in range(scheme.registry.shards)]
+        self._shards = [_Shard() for _ in range(parameters.registry.shards)]
 
     def _slot(self) -> int:
-        return self._slots.slot_of(self._clock.now())
+        return self._grid.slot_of(self._clock.now())
 
     def progress(self) -> list[dict[int, int]]:
         """By shard: the next offset by input partition, for those that were begun."""
@@ -167,8 +167,8 @@ class MemoryWindows:
         )
 
     def _settle(self, shard: _Shard, tick: int, now: int) -> bool:
-        slot = self._slots.slot_of(now)
-        return now >= self._slots.start(slot) + self._tolerance and shard.settle(tick, slot)
+        slot = self._grid.slot_of(now)
+        return now >= self._grid.start(slot) + self._tolerance and shard.settle(tick, slot)
 
     def _present(self, number: int, instant: int) -> NDArray[np.int64]:
         return count_members(self._shards[number].present.get(instant, ()), self._rows[number])

@@ -21,7 +21,7 @@ from redis.cluster import RedisCluster
 
 from monitor.errors import EvictionError, WindowsError
 from monitor.public.instants import SECOND
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading, ShardFacts, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
 from monitor.windows.members import count_members
@@ -62,18 +62,20 @@ class RedisWindows:
     """
 
     def __init__(
-        self, scheme: Scheme, fingerprint: str, client: Client, simulated: Callable[[], int] | None = None
+        self, parameters: Parameters, fingerprint: str, client: Client, simulated: Callable[[], int] | None = None
     ) -> None:
-        self._name = scheme.name
-        self._scheme = scheme
-        self._keys = Keys(scheme.name, fingerprint)
-        self._rows = scheme.registry.by_shard
-        self._all = range(scheme.registry.shards)
-        watched = scheme.watched_rows
+        self._name = parameters.name
+        self._parameters = parameters
+        self._keys = Keys(parameters.name, fingerprint)
+        self._rows = parameters.registry.by_shard
+        self._all = range(parameters.registry.shards)
+        watched = parameters.watched_rows
         self._watched = [[int(row) for row in np.intersect1d(watched, rows)] for rows in self._rows]
         # Twice what may be asked about, from F slots ahead on: one that just fits would let a jump of Redis's clock
         # delete live facts. The scripts keep facts twice as long as the progress that claims them.
-        self._expiry = max(_LEAST_EXPIRY, 2 * (scheme.lookback + scheme.ahead) * scheme.slots.length // SECOND)
+        self._expiry = max(
+            _LEAST_EXPIRY, 2 * (parameters.lookback + parameters.ahead) * parameters.grid.length // SECOND
+        )
         self._client = client
         self._simulated = simulated
 
@@ -91,20 +93,22 @@ class RedisWindows:
         self._place("restart", partition, offset, since)
 
     def _place(self, script: str, partition: int, offset: int, since: int) -> None:
-        arguments = (*self._slots(), f"{PROGRESS}{partition}", offset, since)
+        arguments = (*self._grid(), f"{PROGRESS}{partition}", offset, since)
         times = self._times_that_may_be_there()
         self._run({shard: _eval(script, self._every_key(shard, times), *arguments) for shard in self._all})
 
-    def _slots(self) -> tuple[str | int, ...]:
+    def _grid(self) -> tuple[str | int, ...]:
         """What the scripts take to know which slot it is, and for how long keys are kept."""
-        slots = self._scheme.slots
-        return ("" if self._simulated is None else self._simulated(), slots.origin, slots.length, self._expiry)
+        grid = self._parameters.grid
+        return ("" if self._simulated is None else self._simulated(), grid.origin, grid.length, self._expiry)
 
     def _times_that_may_be_there(self) -> list[int]:
         """The designated times that sets may have been made for which have not expired."""
         now = self.read({0: Question()})[0].time if self._simulated is None else self._simulated()
         kept = 2 * self._expiry * SECOND
-        return sorted({int(at) for timed in self._scheme.timed for at in timed.times.between(now - kept, now + kept)})
+        return sorted(
+            {int(at) for timed in self._parameters.timed for at in timed.times.between(now - kept, now + kept)}
+        )
 
     def _every_key(self, shard: int, times: Iterable[int]) -> list[str]:
         windows = (self._keys.window(shard, row) for row in self._watched[shard])
@@ -119,7 +123,7 @@ class RedisWindows:
         Returns, by partition, the lowest progress of all shards afterwards, -1 where one has none.
         """
         advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
-        arguments = (*self._slots(), len(spans), *advance)
+        arguments = (*self._grid(), len(spans), *advance)
         replies = self._run(
             {
                 shard: _eval("write", self._own(shard), *arguments, *_portions(facts.get(shard, ())))
@@ -150,12 +154,12 @@ class RedisWindows:
         }
 
     def _settle(self, shard: int, tick: int) -> Command:
-        tolerance = self._scheme.tolerance if self._simulated is None else 0
-        return _eval("settle", self._own(shard), *self._slots(), tick, tolerance)
+        tolerance = self._parameters.tolerance if self._simulated is None else 0
+        return _eval("settle", self._own(shard), *self._grid(), tick, tolerance)
 
     def open(self, shards: Sequence[int], slot: int) -> None:
         """Let facts stamped up to a slot into the windows, if it has begun."""
-        self._run({shard: _eval("open", self._own(shard), *self._slots(), slot) for shard in shards})
+        self._run({shard: _eval("open", self._own(shard), *self._grid(), slot) for shard in shards})
 
     def _asking(self, shard: int, question: Question) -> list[Command]:
         return [

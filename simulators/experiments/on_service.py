@@ -127,13 +127,13 @@ def service_points(place: Place, movements: Movements, runs: int, seed: int, con
         config = _write(Path(folder), movements, made)
         read = load_config(config, {})
         with embedded_settings(read, load_registry(read.locations.file), _saying(console)) as settings:
-            planned = plan(Path(folder) / "visits.csv", settings.scheme, None, lambda: None)
+            planned = plan(Path(folder) / "visits.csv", settings.parameters, None, lambda: None)
             try:
                 _replay(settings, planned, watcher, place.title, console)
             finally:
                 planned.lines.close()
             # as_of of a time's first update is an hour after it.
-            watcher.count(lambda time: settings.scheme.slots.last_tick_until(time + HOUR))
+            watcher.count(lambda time: settings.parameters.grid.last_tick_until(time + HOUR))
     if watcher.unknown:
         raise FailedError(f"{place.title}: {watcher.unknown} answers were unknown; run it again on a machine less busy")
     yield from _points(place, watcher)

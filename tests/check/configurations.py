@@ -90,7 +90,7 @@ class Maker:
                 "locations": {"file": "locations.csv"},
                 "visits": {
                     "default_stay": draw.choice(("1ms", "15m", "1h", "90s", "30d")),
-                    "accept_ahead": self._slots(slot, (0, 0, 1, 2, 50)),
+                    "accept_ahead": self._grid(slot, (0, 0, 1, 2, 50)),
                 },
                 "privacy": {"epsilon": LARGEST, "period": draw.choice(("1ms", "1s", "1d", "14d", "1y", "13h7m"))},
                 "monitors": [
@@ -116,7 +116,7 @@ class Maker:
         clock = {"slot": slot, "origin": draw.choice(ORIGINS), "release_delay": f"{delay}ms"}
         return clock if tolerance == 1_000 else clock | {"tolerance": f"{tolerance}ms"}  # the default
 
-    def _slots(self, slot: str, numbers: tuple[int, ...]) -> str:
+    def _grid(self, slot: str, numbers: tuple[int, ...]) -> str:
         return f"{self._random.choice(numbers) * SLOTS[slot]}s"
 
     def _locations(self) -> list[str]:
@@ -151,7 +151,7 @@ class Maker:
         monitor = {
             "locations": draw.choice((watched, weighted)),
             "threshold": draw.choice((1, 20, 10**12)),
-            "window": self._slots(slot, (1, 2, 336)),
+            "window": self._grid(slot, (1, 2, 336)),
         }
         return monitor if draw.random() < 0.5 else monitor | {"answers_per_window": draw.choice((1, 2, 3, 400))}  # half
 

@@ -51,7 +51,7 @@ def prepared(settings: Settings) -> Iterator[tuple[Preflight, RedisWindows]]:
     found = prepare(settings, clock)
     with closing(redis_windows(settings, found, clock)) as windows:
         windows.check()
-        check_clock(windows, clock, settings.scheme.tolerance)
+        check_clock(windows, clock, settings.parameters.tolerance)
         yield found, windows
 
 

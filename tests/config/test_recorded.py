@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from monitor.config import Location
-from monitor.config.derive_parameters import compile_scheme
+from monitor.config.derive_parameters import derive_parameters
 from monitor.contracts.alerts import OutputRecord, at_times_record, hot_spots_record, over_time_record
 from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
 from monitor.errors import ConfigError, OverspentError
 from monitor.privacy.over_time import Mark, OverTimeAnswer
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Scheme
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.tools.check.report import check
 
 PLACES = tuple(Location(f"place-{number}") for number in range(4))
@@ -50,17 +50,17 @@ def read(record: OutputRecord) -> Any:
     return read_record(record.key, record.value, record.headers)
 
 
-def over_time_read(scheme: Scheme, monitor: OverTime) -> None:
+def over_time_read(parameters: Parameters, monitor: OverTime) -> None:
     for row, rule in zip(monitor.rows, monitor.rules, strict=True):
         mark = Mark(5, 3, rule.answer_epsilon, 9)
         record = over_time_record(
-            source=scheme.name,
+            source=parameters.name,
             monitor=monitor.name,
-            location_id=scheme.registry.ids[row],
+            location_id=parameters.registry.ids[row],
             rule=rule,
             tick=5,
-            as_of=scheme.slots.as_of(5),
-            window_start=scheme.slots.start(3),
+            as_of=parameters.grid.as_of(5),
+            window_start=parameters.grid.start(3),
             answer=OverTimeAnswer("noisy_count", 3 + rule.threshold, (mark,), None),
             resumes_at=None,
         )
@@ -69,10 +69,10 @@ def over_time_read(scheme: Scheme, monitor: OverTime) -> None:
         assert entry.marks == (mark,)
 
 
-def timed(scheme: Scheme, monitor: AtTimes | HotSpots) -> dict[str, Any]:
-    as_of = scheme.slots.as_of(5)
-    common = {"source": scheme.name, "monitor": monitor.name, "time": as_of, "tick": 5, "as_of": as_of}
-    return common | {"registry": scheme.registry.digest, "locations": 4, "epsilon": monitor.epsilon}
+def timed(parameters: Parameters, monitor: AtTimes | HotSpots) -> dict[str, Any]:
+    as_of = parameters.grid.as_of(5)
+    common = {"source": parameters.name, "monitor": monitor.name, "time": as_of, "tick": 5, "as_of": as_of}
+    return common | {"registry": parameters.registry.digest, "locations": 4, "epsilon": monitor.epsilon}
 
 
 def test_every_share_that_check_accepts_is_read_back_from_its_record(load: Any) -> None:
@@ -86,15 +86,15 @@ def test_every_share_that_check_accepts_is_read_back_from_its_record(load: Any) 
             check(config, PLACES)
         except (ConfigError, OverspentError):
             assume(False)
-        scheme = compile_scheme(config, PLACES)
-        for monitor in scheme.over_time:
-            over_time_read(scheme, monitor)
-        (evening,), (busiest,) = scheme.at_times, scheme.hot_spots
+        parameters = derive_parameters(config, PLACES)
+        for monitor in parameters.over_time:
+            over_time_read(parameters, monitor)
+        (evening,), (busiest,) = parameters.at_times, parameters.hot_spots
         snapshot: dict[str, Any] = {"shard": 0, "shards": 1, "threshold": 3, "complete": True, "final": False}
-        entry = read(at_times_record(**timed(scheme, evening), **snapshot, noisy_counts={"place-0": (5, 4)}))
+        entry = read(at_times_record(**timed(parameters, evening), **snapshot, noisy_counts={"place-0": (5, 4)}))
         assert isinstance(entry, AtTimesEntry)
         assert entry.epsilon == evening.epsilon
-        drawn = read(hot_spots_record(**timed(scheme, busiest), top=busiest.top, hot_spots=[("place-0", 5)]))
+        drawn = read(hot_spots_record(**timed(parameters, busiest), top=busiest.top, hot_spots=[("place-0", 5)]))
         assert isinstance(drawn, HotSpotsEntry)
         assert drawn.epsilon == busiest.epsilon
 
@@ -106,6 +106,6 @@ def test_the_share_of_the_issue_is_read_back(load: Any) -> None:
     config = load(
         {"monitors.0.epsilon": "0.3333333333333333", "monitors.0.locations": {"place-0": 123457, "place-1": 9876541}}
     )
-    scheme = compile_scheme(config, PLACES)
-    over_time_read(scheme, scheme.over_time[0])
-    assert {len(str(rule.epsilon)) for rule in scheme.over_time[0].rules} == {45, 47}
+    parameters = derive_parameters(config, PLACES)
+    over_time_read(parameters, parameters.over_time[0])
+    assert {len(str(rule.epsilon)) for rule in parameters.over_time[0].rules} == {45, 47}

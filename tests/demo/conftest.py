@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from monitor.config import load_config, load_registry
-from monitor.config.derive_parameters import compile_scheme
+from monitor.config.derive_parameters import derive_parameters
 from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_record
 from monitor.operate.metrics import Metrics
 from monitor.privacy.over_time import Mark, step
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord
 from monitor.tools.demo.examples import copied_to
 from monitor.tools.demo.story import Story
@@ -23,7 +23,7 @@ from monitor.tools.demo.story import Story
 def story(tmp_path: Path) -> Story:
     """Two days of the demo's own configuration."""
     config = load_config(copied_to(tmp_path), {})
-    return Story(compile_scheme(config, load_registry(config.locations.file)), 0, 47)
+    return Story(derive_parameters(config, load_registry(config.locations.file)), 0, 47)
 
 
 Published = Callable[..., list[LedgerRecord]]
@@ -34,8 +34,8 @@ def published(story: Story) -> Published:
     """All records of a tick: `published(13, 2)`: at tick 13 the first two watched places and three others are noisy."""
 
     def made(tick: int, noisy: int = 0) -> list[LedgerRecord]:
-        records = [*_over_time(story.scheme, tick, noisy), *_at_times(story.scheme, tick, noisy)]
-        at = story.scheme.slots.as_of(tick) // 1_000
+        records = [*_over_time(story.parameters, tick, noisy), *_at_times(story.parameters, tick, noisy)]
+        at = story.parameters.grid.as_of(tick) // 1_000
         return [LedgerRecord(record.key, record.value, tuple(record.headers), at) for record in records]
 
     return made
@@ -49,27 +49,27 @@ def metrics() -> Metrics:
     return made
 
 
-def _over_time(scheme: Scheme, tick: int, noisy: int) -> Iterator[OutputRecord]:
-    monitor = scheme.over_time[0]
+def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
+    monitor = parameters.over_time[0]
     for n, (row, rule) in enumerate(zip(monitor.rows, monitor.rules, strict=True)):
         mark = Mark(tick - 1, 12, rule.answer_epsilon, tick + rule.reach - 2)
         answer = step(rule, (mark,) if noisy and n == 0 else (), tick, 20 if n < noisy else 0, 0)
         yield over_time_record(
             source="demo",
             monitor=monitor.name,
-            location_id=scheme.registry.ids[row],
+            location_id=parameters.registry.ids[row],
             rule=rule,
             tick=tick,
-            as_of=scheme.slots.as_of(tick),
-            window_start=scheme.slots.start(tick - rule.window + 1),
+            as_of=parameters.grid.as_of(tick),
+            window_start=parameters.grid.start(tick - rule.window + 1),
             answer=answer,
-            resumes_at=None if answer.resumes_at is None else scheme.slots.as_of(answer.resumes_at),
+            resumes_at=None if answer.resumes_at is None else parameters.grid.as_of(answer.resumes_at),
         )
 
 
-def _at_times(scheme: Scheme, tick: int, noisy: int) -> Iterator[OutputRecord]:
-    timed, registry = scheme.at_times[0], scheme.registry
-    for time in timed.live(scheme.slots.as_of(tick)):
+def _at_times(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
+    timed, registry = parameters.at_times[0], parameters.registry
+    for time in timed.live(parameters.grid.as_of(tick)):
         for shard, rows in enumerate(registry.by_shard):
             yield at_times_record(
                 source="demo",
@@ -78,7 +78,7 @@ def _at_times(scheme: Scheme, tick: int, noisy: int) -> Iterator[OutputRecord]:
                 shard=shard,
                 shards=registry.shards,
                 tick=tick,
-                as_of=scheme.slots.as_of(tick),
+                as_of=parameters.grid.as_of(tick),
                 complete=True,
                 final=False,
                 registry=registry.digest,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from monitor.config import load_config, load_registry
-from monitor.config.derive_parameters import compile_scheme
+from monitor.config.derive_parameters import derive_parameters
 from monitor.public.instants import DAY
 from monitor.tools.demo.examples import copied_to
 from monitor.tools.demo.visits import write_visits
@@ -20,7 +20,7 @@ def test_no_seed_lets_the_outbreak_die_out(tmp_path: Path, seed: int) -> None:
     locations = load_registry(config.locations.file)
     path, start = tmp_path / "visits.csv", config.clock.origin
     written = write_visits(path, seed, [location.id for location in locations], start, 14)
-    extent = Extent(compile_scheme(config, locations))
+    extent = Extent(derive_parameters(config, locations))
     reported = [line.reported_at for line in read_lines(path, extent) if line.is_visit]
     assert extent.lines == written > 1_000
     assert sum(at > start + 10 * DAY for at in reported) > 200

@@ -12,9 +12,9 @@ import pytest
 import redis
 
 from monitor.config import load_config, load_registry
-from monitor.config.derive_parameters import compile_scheme
+from monitor.config.derive_parameters import derive_parameters
 from monitor.errors import UnreachableError, WindowsError
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Span
 from monitor.windows.packing import shard_facts
@@ -43,12 +43,12 @@ def _user(url: str, rules: list[str]) -> Iterator[redis.Redis]:
             client.flushall()
 
 
-def _use(url: str, scheme: Scheme, *, cluster: bool) -> None:
+def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
     """Everything that the service asks of its store."""
     client = redis_client(RedisAddress(url, USER, REDIS_SECRET, None, cluster))
-    windows = RedisWindows(scheme, "0123456789abcdef", client)
-    row = int(scheme.watched_rows[0])
-    shard = int(scheme.registry.shard[row])
+    windows = RedisWindows(parameters, "0123456789abcdef", client)
+    row = int(parameters.watched_rows[0])
+    shard = int(parameters.registry.shard[row])
     facts = [shard_facts(stamp, {row: [(b"p" * 16, 5)]}, {1_000_000: [(row, b"p" * 16)]}) for stamp in (5, 10**7)]
     try:
         windows.check()
@@ -64,10 +64,10 @@ def _use(url: str, scheme: Scheme, *, cluster: bool) -> None:
         windows.close()
 
 
-def _scheme(root: Path) -> Scheme:
+def _parameters(root: Path) -> Parameters:
     """That of city.yaml, whose name the access list has."""
     config = load_config(root / "config/city.yaml", {})
-    return compile_scheme(config, load_registry(config.locations.file))
+    return derive_parameters(config, load_registry(config.locations.file))
 
 
 def _refused(client: redis.Redis) -> set[str]:
@@ -81,7 +81,7 @@ def _refusal(command: str) -> str:
 
 def test_the_access_list_suffices_on_one_server(root: Path, any_redis: str) -> None:
     with _user(any_redis, redis_rules()) as client:
-        _use(any_redis, _scheme(root), cluster=False)
+        _use(any_redis, _parameters(root), cluster=False)
         assert _refused(client) == set()
 
 
@@ -89,7 +89,7 @@ def test_with_what_is_added_it_suffices_on_a_cluster(
     named: dict[str, Any], root: Path, valkey_cluster: EmbeddedValkey
 ) -> None:
     with _user(valkey_cluster.url, [*redis_rules(), *_more_for_a_cluster(named)]) as client:
-        _use(valkey_cluster.url, _scheme(root), cluster=True)
+        _use(valkey_cluster.url, _parameters(root), cluster=True)
         assert _refused(client) == set()
 
 
@@ -97,14 +97,14 @@ def test_no_command_of_the_access_list_can_be_spared_and_each_is_named_where_it_
     root: Path, any_redis: str
 ) -> None:
     """One at a time; and all but those for transactions and `replay` are missed before anything is done."""
-    scheme, late = _scheme(root), {"multi", "exec", "scan"}
+    parameters, late = _parameters(root), {"multi", "exec", "scan"}
     assert len(REDIS_COMMANDS) > 15
     for command in REDIS_COMMANDS:
         with _user(any_redis, [*redis_rules(), f"-{command}"]) as client:
             with pytest.raises(
                 WindowsError, match=rf"refused the command {command} \(NOPERM\): see that its user may use it"
             ):
-                _use(any_redis, scheme, cluster=False)
+                _use(any_redis, parameters, cluster=False)
             assert command in late or not client.keys(), command
 
 
@@ -113,7 +113,7 @@ def test_keys_that_are_not_granted_are_said_to_be(root: Path, any_redis: str) ->
         _user(any_redis, [*redis_rules(), "resetkeys", "~{town:*"]),
         pytest.raises(WindowsError, match=r"refused a key of this service \(NOPERM\): see that its user may use it"),
     ):
-        _use(any_redis, _scheme(root), cluster=False)
+        _use(any_redis, _parameters(root), cluster=False)
 
 
 @pytest.mark.parametrize("command", ["command", "cluster|slots"])
@@ -128,7 +128,7 @@ def test_what_is_added_for_a_cluster_is_needed_there(
         _user(valkey_cluster.url, [*redis_rules(), *rules]),
         pytest.raises(WindowsError, match=_refusal(command)),
     ):
-        _use(valkey_cluster.url, _scheme(root), cluster=True)
+        _use(valkey_cluster.url, _parameters(root), cluster=True)
 
 
 def test_a_cluster_that_refuses_the_password_says_so(valkey_cluster: EmbeddedValkey) -> None:

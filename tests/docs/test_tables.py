@@ -16,7 +16,7 @@ from pydantic_core import PydanticUndefined
 
 from monitor.brokers.topics import LEAST_MESSAGE_BYTES, needs
 from monitor.config import load_config, load_registry
-from monitor.config.derive_parameters import compile_scheme
+from monitor.config.derive_parameters import derive_parameters
 from monitor.config.environment import PREFIX as VARIABLES
 from monitor.config.environment import SECRETS
 from monitor.config.model import Config
@@ -121,8 +121,8 @@ def test_every_exit_code_is_documented(named: dict[str, Any]) -> None:
 
 def test_every_setting_of_a_topic_is_documented_with_its_value(named: dict[str, Any], root: Path) -> None:
     config = load_config(root / "config/city.yaml", {})
-    scheme = compile_scheme(config, load_registry(config.locations.file))
-    visits, alerts, dead_letters = needs(scheme, config.kafka, simulated=False)
+    parameters = derive_parameters(config, load_registry(config.locations.file))
+    visits, alerts, dead_letters = needs(parameters, config.kafka, simulated=False)
     expected = {("input", setting.key) for setting in visits.settings}
     expected |= {("output", setting.key) for setting in alerts.settings}
     rows = list(named["docs/operations.md"].rows("Topics"))
@@ -140,13 +140,13 @@ def test_every_setting_of_a_topic_is_documented_with_its_value(named: dict[str, 
 def test_the_formulas_of_what_is_kept_are_those_of_the_code(root: Path) -> None:
     """At least max(W, R) + F + 4 slots of the input, max(W, R) + F + P + 3 of the output; a day more is made."""
     config = load_config(root / "config/city.yaml", {})
-    scheme = compile_scheme(config, load_registry(config.locations.file))
-    window, horizon, ahead = scheme.widest_window, scheme.longest_horizon, scheme.ahead
-    period = -(-scheme.period // scheme.slots.length)
+    parameters = derive_parameters(config, load_registry(config.locations.file))
+    window, horizon, ahead = parameters.widest_window, parameters.longest_horizon, parameters.ahead
+    period = -(-parameters.period // parameters.grid.length)
     least = (max(window, horizon) + ahead + 4, max(window, horizon) + ahead + period + 3)
-    for topic, slots in zip(needs(scheme, config.kafka, simulated=False), least, strict=False):
+    for topic, grid in zip(needs(parameters, config.kafka, simulated=False), least, strict=False):
         setting = next(setting for setting in topic.settings if setting.key == "retention.ms")
-        milliseconds = slots * scheme.slots.length // 1_000
+        milliseconds = grid * parameters.grid.length // 1_000
         assert setting.suffices(str(milliseconds))
         assert not setting.suffices(str(milliseconds - 1))
         assert int(setting.create) == milliseconds + DAY // 1_000

@@ -104,7 +104,7 @@ def owners_fingerprint(town: Town) -> str:
     ]
     if not said:
         return ""
-    return stored_under(town.settings.scheme, town.settings.hasher.key_digest, max(said)[3])
+    return stored_under(town.settings.parameters, town.settings.hasher.key_digest, max(said)[3])
 
 
 def stored(town: Town, name: str, recount: Recount) -> tuple[list[Shard], list[str]]:

@@ -95,13 +95,13 @@ def write_visits(town: Town, acknowledged: list[Acknowledged], path: Path) -> No
 
     A visit is reported when the broker stamps it: that decides its fate, and which ticks count it.
     """
-    slots, ahead = town.settings.scheme.slots, town.settings.scheme.ahead
+    grid, ahead = town.settings.parameters.grid, town.settings.parameters.ahead
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(("person_id", "location_id", "arrived_at", "left_at", "reported_at"))
         for told in sorted(acknowledged, key=lambda one: one.stamped):
-            current = slots.slot_of(told.stamped)
-            end = slots.start(current + ahead + 1)
+            current = grid.slot_of(told.stamped)
+            end = grid.start(current + ahead + 1)
             if told.visit.arrived >= end:
                 continue
             times = (format_instant(at) for at in (told.visit.arrived, min(told.visit.left, end), told.stamped))
@@ -133,7 +133,7 @@ def write_alerts(records: list[Any], path: Path) -> None:
 
 def misplaced(town: Town, records: list[Any]) -> list[str]:
     """Answers outside the partition that their shard has, with the Q of the ledger's first record."""
-    queues, shards = town.shape.queues, town.settings.scheme.registry.shards
+    queues, shards = town.shape.queues, town.settings.parameters.registry.shards
     places: dict[str, Callable[[Any], int]] = {
         "over_time": lambda value: _hashed(value["location_id"], shards) % queues,
         "at_times": lambda value: int(value["shard"]) % queues,

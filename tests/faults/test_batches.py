@@ -159,8 +159,8 @@ class Site:
 
     def people(self) -> int:
         """How many people the windows hold at the place that all of them visit."""
-        row = self.town.settings.scheme.registry.rows["edge-0"]
-        shard = int(self.town.settings.scheme.registry.shard[row])
+        row = self.town.settings.parameters.registry.rows["edge-0"]
+        shard = int(self.town.settings.parameters.registry.shard[row])
         return int(self.windows.read({shard: Question(((row, 0),))})[shard].counts[row, 0])
 
     def status(self, tick: int) -> str:
@@ -197,8 +197,10 @@ def test_no_batch_stops_the_service_and_good_visits_behind_each_count_within_a_m
         seconds[send.__name__] = round(time.monotonic() - began, 1)
     until(lambda: site.said(after)[-1:] == ["safe"], 60, "safe again, once the short window is whole")
     print(f"seconds: {seconds}; {peak_megabytes(site.instance):.0f} MB; from tick {before} on: {site.said(before - 1)}")
-    scheme = site.town.settings.scheme
-    of_the_loss = range(after, before + scheme.ahead + scheme.row_window[scheme.registry.rows["edge-1"]] + 1)
+    parameters = site.town.settings.parameters
+    of_the_loss = range(
+        after, before + parameters.ahead + parameters.row_window[parameters.registry.rows["edge-1"]] + 1
+    )
     assert {site.status(tick) for tick in of_the_loss} <= {"unknown", "skipped"}
     assert site.sender.people <= site.people() < site.sender.people + 45
     assert peak_megabytes(site.instance) < MOST_MEGABYTES

@@ -47,7 +47,7 @@ def killed_in_setup(town: Town, place: str, *options: str) -> None:
 def begun(town: Town) -> list[int]:
     """The ledger partitions that have a first record."""
     states = [
-        survey(town.settings.kafka, town.settings.scheme, town.topics.alerts, n) for n in range(town.shape.queues)
+        survey(town.settings.kafka, town.settings.parameters, town.topics.alerts, n) for n in range(town.shape.queues)
     ]
     return [partition for partition, state in enumerate(states) if state.terms is not None]
 
@@ -89,7 +89,7 @@ def test_a_ledger_said_to_be_lost_is_lost_as_a_whole_however_often_topics_create
     made = town.create()
     assert made.partitions == (2, 3)
     states = [
-        survey(town.settings.kafka, town.settings.scheme, town.topics.alerts, partition) for partition in range(4)
+        survey(town.settings.kafka, town.settings.parameters, town.topics.alerts, partition) for partition in range(4)
     ]
     assert {state.lost_at for state in states} == {made.lost_at} != {None}
 
@@ -120,8 +120,8 @@ def scene(kafka: EmbeddedKafka, fragile_store: EmbeddedValkey, make_scene: MakeS
 def reached(scene: Scene) -> dict[int, int]:
     """By input partition, the lowest progress of all shards, where all have some."""
     town = scene.town
-    wanted = needs(town.settings.scheme, town.settings.config.kafka, simulated=False)
-    found = look(town.settings.kafka, town.settings.scheme, wanted, town.topics.alerts)
+    wanted = needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
+    found = look(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
     with closing(redis_windows(town.settings, found, SystemClock())) as windows:
         shards = windows.progress()
     common = set.intersection(*(set(shard) for shard in shards))
@@ -172,8 +172,8 @@ def ends(scene: Scene) -> dict[int, int]:
 
 def old_enough(scene: Scene) -> dict[int, int]:
     """By input partition, what lies before the longest window and F slots, and a slot that passes meanwhile."""
-    scheme = scene.town.settings.scheme
-    return offsets_of(scene, scheme.slots.start(scene.town.now() - scheme.lookback - scheme.ahead - 2))
+    parameters = scene.town.settings.parameters
+    return offsets_of(scene, parameters.grid.start(scene.town.now() - parameters.lookback - parameters.ahead - 2))
 
 
 # What the recount can no longer tell of records that were deleted.

@@ -102,8 +102,8 @@ def holding_a_key_of_another_type(store: EmbeddedValkey, scene: Scene) -> None:
 def trimmed_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
     """Facts of the present are cut off, by somebody who takes them for old: unknown until a window has passed."""
     town = scene.town
-    wanted = needs(town.settings.scheme, town.settings.config.kafka, simulated=False)
-    found = look(town.settings.kafka, town.settings.scheme, wanted, town.topics.alerts)
+    wanted = needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
+    found = look(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
     with closing(redis_windows(town.settings, found, SystemClock())) as windows:
         windows.tidy(range(4), town.now() + 2, [], [])
 

@@ -66,8 +66,8 @@ def test_the_input_topic_is_made_anew_and_answers_are_unknown_until_a_window_is_
     town.create()
     town.traffic.renew()
     scene.subscriber.wait_whole(90)
-    taken = town.settings.scheme.slots.slot_of(looked_anew(instance))
-    edges = next(monitor for monitor in town.settings.scheme.over_time if monitor.name == "edges")
+    taken = town.settings.parameters.grid.slot_of(looked_anew(instance))
+    edges = next(monitor for monitor in town.settings.parameters.over_time if monitor.name == "edges")
     statuses = scene.subscriber.statuses("edges", taken)
     assert {status for (_, tick), status in statuses.items() if tick < taken + F + edges.window} <= {
         "unknown",
@@ -161,12 +161,12 @@ class Loss:
     @property
     def slot(self) -> int:
         """The slot of the loss."""
-        return self.town.settings.scheme.slots.slot_of(self.at)
+        return self.town.settings.parameters.grid.slot_of(self.at)
 
     @property
     def answers_at(self) -> int:
         """The first tick that may answer: W + F later."""
-        return self.slot + max(rule.reach for one in self.town.settings.scheme.over_time for rule in one.rules)
+        return self.slot + max(rule.reach for one in self.town.settings.parameters.over_time for rule in one.rules)
 
     def unexcused(self, broken: list[str], ids_of_before: set[str]) -> list[str]:
         """What is not so by the loss alone."""

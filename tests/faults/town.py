@@ -149,11 +149,11 @@ class Town:
 
     def create(self, beginning: Beginning = Beginning.UNSAID) -> Made:
         """Do what `topics --create` does."""
-        config, scheme = self.settings.config, self.settings.scheme
-        wanted = needs(scheme, config.kafka, simulated=False)
+        config, parameters = self.settings.config, self.settings.parameters
+        wanted = needs(parameters, config.kafka, simulated=False)
         return set_up(
             self.settings.kafka,
-            scheme,
+            parameters,
             wanted,
             beginning,
             SystemClock().now(),
@@ -168,7 +168,7 @@ class Town:
 
     def now(self) -> int:
         """The slot of this moment."""
-        return self.settings.scheme.slots.slot_of(time.time_ns() // 1_000)
+        return self.settings.parameters.grid.slot_of(time.time_ns() // 1_000)
 
     @property
     def servers(self) -> tuple[str, ...]:

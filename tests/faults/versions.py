@@ -163,7 +163,7 @@ def _told(read: Sequence[Any], tenures: Mapping[int, int], versions: Sequence[Ve
 
 
 def _fingerprint(town: Town, topic_id: str) -> str:
-    return published_fingerprint(town.settings.scheme, topic_id)
+    return published_fingerprint(town.settings.parameters, topic_id)
 
 
 def recount(versions: Sequence[Version], told: Sequence[Told]) -> list[str]:

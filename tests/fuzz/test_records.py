@@ -28,18 +28,18 @@ DEFAULT, SOAK = 120_000, 1_000_000
 
 def fuzz(town: Settings, maker: Maker, count: int) -> Counter[str]:
     """Send so many records through, a batch at a time, check each batch, and count what became of them."""
-    scheme, totals = town.scheme, Counter[str]()
+    parameters, totals = town.parameters, Counter[str]()
     records = maker.records(count)
     while batch := list(islice(records, BATCH)):
         values = [made.value for made in batch]
-        columns = decode_records(values, scheme.default_stay)
-        accepted = accept(scheme, town.hasher, columns, np.full(len(values), SLOT, np.int64))
+        columns = decode_records(values, parameters.default_stay)
+        accepted = accept(parameters, town.hasher, columns, np.full(len(values), SLOT, np.int64))
         totals["records"] += len(batch)
         totals["untouched"] += sum(made.untouched for made in batch)
         expected = [made.expected() for made in batch]
         totals += check_fates(expected, values, columns, accepted)
         totals["kept"] += check_kept(town, expected, accepted)
-        totals["sampled"] += check_contract(values, columns, scheme.default_stay)
+        totals["sampled"] += check_contract(values, columns, parameters.default_stay)
     return totals
 
 
@@ -60,7 +60,7 @@ def check_fates(
 
 def check_kept(town: Settings, expected: Sequence[Expected], accepted: Accepted) -> int:
     """All planted visits that are still there are among the facts, whatever their siblings are."""
-    ids = town.scheme.registry.ids
+    ids = town.parameters.registry.ids
     facts = {(ids[fact.row], fact.person) for fact in seen_in(accepted.facts)}
     kept = [(location, person) for one in expected for location, person in one.kept]
     lost = [(location, person) for location, person in kept if (location, town.hasher(person)) not in facts]

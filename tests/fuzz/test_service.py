@@ -32,7 +32,7 @@ Place = tuple[int, int]
 
 def produce(settings: Settings, records: list[Made]) -> dict[Place, Made]:
     """Send all in a slot's first minute, in turns to each partition; where each one lies."""
-    stamp = settings.scheme.slots.start(SLOT) // 1_000
+    stamp = settings.parameters.grid.start(SLOT) // 1_000
     topic = settings.config.kafka.topics.visits
     with closing(settings.kafka.producer(linger_ms=5)) as producer:
         sent = [
@@ -76,7 +76,7 @@ def expected_letters(placed: dict[Place, Made], accepted: Accepted) -> Counter[t
 
 def counts(run: Replay, settings: Settings) -> dict[str, int]:
     """Distinct people of the window that ends with the slot, at each watched location, as the store counts them."""
-    registry, first = settings.scheme.registry, SLOT - settings.scheme.widest_window + 1
+    registry, first = settings.parameters.registry, SLOT - settings.parameters.widest_window + 1
     found = {}
     for location in WATCHED:
         row = registry.rows[location]
@@ -90,7 +90,7 @@ def people(settings: Settings, accepted: Accepted) -> dict[str, int]:
     found: dict[str, set[Any]] = {location: set() for location in WATCHED}
     for fact in seen_in(accepted.facts):
         if fact.last > SLOT - 6:
-            found[settings.scheme.registry.ids[fact.row]].add(fact.person)
+            found[settings.parameters.registry.ids[fact.row]].add(fact.person)
     return {location: len(persons) for location, persons in found.items()}
 
 
@@ -108,7 +108,7 @@ def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
     """
     settings = make_settings(topic("fuzz"), kafka.bootstrap_servers, valkey.url)
     records = list(Maker(seeds, 2).records(RECORDS))
-    clock = SteppedClock(settings.scheme.slots.start(SLOT))
+    clock = SteppedClock(settings.parameters.grid.start(SLOT))
     found = prepare_empty(settings, clock)
     placed = produce(settings, records)
     with Replay(settings, found, clock) as run:
@@ -116,8 +116,8 @@ def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
         fates = run.summary(2, 0.0).visits
         value = run.metrics.registry.get_sample_value
         counted, read = counts(run, settings), value(f"{PREFIX}_records_total")
-    columns = decode_records([made.value for made in placed.values()], settings.scheme.default_stay)
-    accepted = accept(settings.scheme, settings.hasher, columns, np.full(RECORDS, SLOT, np.int64))
+    columns = decode_records([made.value for made in placed.values()], settings.parameters.default_stay)
+    accepted = accept(settings.parameters, settings.hasher, columns, np.full(RECORDS, SLOT, np.int64))
     expected = [made.expected() for made in records]
     kept = Counter(location for one in expected for location, _person in one.kept)
     letters = dead_letters(settings)

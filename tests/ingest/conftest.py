@@ -10,9 +10,9 @@ import pytest
 
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
+from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 from monitor.windows.hashing import PersonHasher
 
 
@@ -21,12 +21,12 @@ def _rule(window: int) -> OverTimeRule:
 
 
 @pytest.fixture(scope="session")
-def scheme() -> Scheme:
+def parameters() -> Parameters:
     """Slots of one hour from 15:00 UTC; rows 0-2 watched (row 1 by two monitors); three at_times monitors, F = 1."""
     instant = parse_instant("2026-11-20T12:00:00Z")
-    return Scheme(
+    return Parameters(
         name="town",
-        slots=Slots(parse_instant("2026-11-19T00:00:00+09:00"), HOUR),
+        grid=SlotGrid(parse_instant("2026-11-19T00:00:00+09:00"), HOUR),
         ahead=1,
         default_stay=15 * MINUTE,
         release_delay=30 * SECOND,

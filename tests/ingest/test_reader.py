@@ -29,7 +29,7 @@ from monitor.ingest.ports import DeadLetter, DeadLetters
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
 from monitor.public.instants import HOUR, MINUTE, format_instant
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import SINCE_EVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
@@ -119,12 +119,12 @@ class Kept:
 class World:
     """An input topic of its own, a store, and readers over them."""
 
-    def __init__(self, kafka: EmbeddedKafka, store: EmbeddedValkey, scheme: Scheme, topic: str) -> None:
+    def __init__(self, kafka: EmbeddedKafka, store: EmbeddedValkey, parameters: Parameters, topic: str) -> None:
         self.connections = KafkaConnections((kafka.bootstrap_servers,), session_timeout_ms=2_000)
         self.store = store
-        self.scheme = replace(scheme, name=topic)
+        self.parameters = replace(parameters, name=topic)
         self.topic = topic
-        self.clock = RealClock(scheme.slots.start(NOW_SLOT) + 30 * MINUTE)
+        self.clock = RealClock(parameters.grid.start(NOW_SLOT) + 30 * MINUTE)
         self.raw = redis.Redis.from_url(store.url)
         self.seen, self.dead = Seen(), Kept()
         self._open: list[Any] = []
@@ -142,19 +142,19 @@ class World:
 
     def put(self, persons: Iterable[str], location: str = "inn", slot: int = NOW_SLOT, partition: int = 0) -> None:
         """Produce a record of one visit for each person, visited and reported in a slot."""
-        stamp = self.scheme.slots.start(slot) // 1_000
+        stamp = self.parameters.grid.start(slot) // 1_000
         for person in persons:
             value = self.visit(person, location, slot)
             self.producer.send(self.topic, value=value, partition=partition, timestamp_ms=stamp)
         self.producer.flush()
 
     def visit(self, person: str, location: str = "inn", slot: int = NOW_SLOT) -> bytes:
-        start = self.scheme.slots.start(slot)
+        start = self.parameters.grid.start(slot)
         times = {"arrived_at": format_instant(start), "left_at": format_instant(start + 10 * MINUTE)}
         return json.dumps({"person_id": person, "location_id": location, **times}).encode()
 
     def put_raw(self, value: bytes | None, slot: int = NOW_SLOT, partition: int = 0) -> None:
-        stamp = self.scheme.slots.start(slot) // 1_000
+        stamp = self.parameters.grid.start(slot) // 1_000
         self.producer.send(self.topic, value=value, partition=partition, timestamp_ms=stamp, key=b"k").get(timeout=10)
 
     def reader(self, dead: DeadLetters | None = None, mark: str = FINGERPRINT) -> Reader:
@@ -163,13 +163,13 @@ class World:
         source = InputLog(self.connections, self.topic, group, self.topic)
         hasher = PersonHasher(b"0123456789abcdef")
         windows = self.windows if mark == FINGERPRINT else self.windows_of(mark)
-        made = Reader(self.scheme, source, windows, hasher, dead or self.dead, self.seen, self.clock)
+        made = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen, self.clock)
         self._open.append(made)
         return made
 
     def windows_of(self, mark: str) -> Dated:
         """The facts under a fingerprint."""
-        made = Dated(self.scheme, mark, redis_client(RedisAddress(self.store.url)))
+        made = Dated(self.parameters, mark, redis_client(RedisAddress(self.store.url)))
         made.clock = self.clock
         self._stores.append(made)
         return made
@@ -212,17 +212,17 @@ class World:
 
     def count(self, location: str, first_slot: int) -> int:
         """Distinct people whose last slot at a location is at or after a slot."""
-        row = self.scheme.registry.rows[location]
-        shard = int(self.scheme.registry.shard[row])
+        row = self.parameters.registry.rows[location]
+        shard = int(self.parameters.registry.shard[row])
         return int(self.windows.read({shard: Question(((row, first_slot),))})[shard].counts[row, first_slot])
 
     def since(self) -> set[int]:
         """The slots from which the shards' facts are whole."""
-        shards = range(self.scheme.registry.shards)
+        shards = range(self.parameters.registry.shards)
         return {reading.since for reading in self.windows.read({shard: Question() for shard in shards}).values()}
 
     def meta(self, shard: int) -> str:
-        return Keys(self.scheme.name, FINGERPRINT).meta(shard)
+        return Keys(self.parameters.name, FINGERPRINT).meta(shard)
 
     def close(self) -> None:
         for reader in self._open:
@@ -241,8 +241,10 @@ def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 
 
 @pytest.fixture
-def world(kafka: EmbeddedKafka, store: EmbeddedValkey, scheme: Scheme, topic: Callable[[str], str]) -> Iterator[World]:
-    made = World(kafka, store, scheme, topic("visits"))
+def world(
+    kafka: EmbeddedKafka, store: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]
+) -> Iterator[World]:
+    made = World(kafka, store, parameters, topic("visits"))
     yield made
     made.close()
 
@@ -374,7 +376,7 @@ def test_records_that_are_gone_unread_and_may_be_asked_about_make_counts_whole_o
     drain(world, world.reader())
     assert world.seen.recoveries["log_lost_records"] == 1
     assert world.seen.records == 2
-    assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.since() == {NOW_SLOT + world.parameters.ahead + 1}
     assert world.windows.progress() == [{0: 7}] * 4
 
 
@@ -390,12 +392,12 @@ def test_what_is_gone_may_have_been_stamped_later_than_the_first_record_left_by_
                  first|x             within the tolerance: x may have been stamped in slot 41, and lie F ahead of it
     """
     world.create()
-    stamp = world.scheme.slots.start(41) // 1_000 - before_slot_41
+    stamp = world.parameters.grid.start(41) // 1_000 - before_slot_41
     for person in ("gone", "first"):
         world.producer.send(world.topic, value=world.visit(person), partition=0, timestamp_ms=stamp).get(timeout=10)
     world.delete_below(1)
     drain(world, world.reader())
-    assert world.since() == {whole_from + world.scheme.ahead}
+    assert world.since() == {whole_from + world.parameters.ahead}
 
 
 def test_a_log_whose_start_passes_the_reader_while_it_runs_is_read_on_from_there(
@@ -425,7 +427,7 @@ def test_progress_beyond_the_logs_end_means_that_visits_are_lost_so_counts_are_w
         world.raw.hset(world.meta(shard), "p0", 90)
     reader = world.reader()
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
-    assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.since() == {NOW_SLOT + world.parameters.ahead + 1}
     assert world.windows.progress() == [{0: 3}] * 4
     world.put(persons(1, "after"))
     drain(world, reader)
@@ -453,7 +455,7 @@ def test_a_store_that_forgets_a_loss_by_failing_over_is_told_again(
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
     world.put(persons(1, "after"))
     drain(world, reader)
-    whole_from = {NOW_SLOT + world.scheme.ahead + 1}
+    whole_from = {NOW_SLOT + world.parameters.ahead + 1}
     assert world.since() == whole_from
     for shard in range(4):
         world.raw.hset(world.meta(shard), mapping={"p0": 90, "since": SINCE_EVER})
@@ -481,7 +483,7 @@ def test_a_loss_told_again_raises_no_shard_that_fell_back_too(
     first = world.reader()
     drain(world, first)
     world.close_reader(first)
-    inn = int(world.scheme.registry.shard[0])
+    inn = int(world.parameters.registry.shard[0])
     for shard in range(4):
         world.raw.hset(world.meta(shard), "p0", 90)
     reader = world.reader()
@@ -490,7 +492,7 @@ def test_a_loss_told_again_raises_no_shard_that_fell_back_too(
     drain(world, reader)
     for shard in range(4):
         world.raw.hset(world.meta(shard), mapping={"p0": 1 if shard == inn else 90, "since": SINCE_EVER})
-    world.raw.delete(Keys(world.scheme.name, FINGERPRINT).window(inn, 0))
+    world.raw.delete(Keys(world.parameters.name, FINGERPRINT).window(inn, 0))
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 2)[1])
     drain(world, reader)
     assert world.windows.progress() == [{0: 4}] * 4
@@ -530,7 +532,7 @@ def test_a_log_that_was_cut_below_what_was_read_makes_counts_whole_only_later(
     world.seen.records = 0
     eventually(lambda: (reader.step(50), world.seen.recoveries["log_lost_records"] == 1)[1])
     drain(world, reader)
-    assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.since() == {NOW_SLOT + world.parameters.ahead + 1}
     assert world.seen.records == 5 - read_from + 3
     assert world.windows.progress() == [{0: 5, 1: 8}] * 4
     assert world.count("inn", NOW_SLOT) == 13
@@ -549,7 +551,7 @@ def test_a_partition_that_is_added_is_read_from_its_first_record(
     with closing(world.connections.producer()) as fresh:
         fresh.partitions_for(world.topic)
         for person in persons(3, "b"):
-            stamp = world.scheme.slots.start(NOW_SLOT) // 1_000
+            stamp = world.parameters.grid.start(NOW_SLOT) // 1_000
             fresh.send(world.topic, value=world.visit(person), partition=1, timestamp_ms=stamp).get(timeout=10)
     drain(world, reader)
     assert world.windows.progress() == [{0: 2, 1: 3}] * 4
@@ -672,13 +674,13 @@ def test_what_nobody_has_read_has_its_fate_however_old_it_is(world: World, drain
     world.create()
     for _ in range(2):
         world.put_raw(b"not json", slot=5)
-    world.clock.set(world.scheme.slots.start(6))
+    world.clock.set(world.parameters.grid.start(6))
     read_through(world, drain)
     world.put_raw(b"not json", slot=6)
     world.put(persons(1), slot=6)
     world.put_raw(b"not json", slot=7)
     world.put(persons(1), slot=NOW_SLOT)
-    world.clock.set(world.scheme.slots.start(NOW_SLOT))
+    world.clock.set(world.parameters.grid.start(NOW_SLOT))
     world.empty_store()
     read_through(world, drain)
     assert letters_at(world) == [0, 1, 2, 4]
@@ -760,7 +762,7 @@ def test_aborted_and_control_records_are_passed(world: World, drain: Drain) -> N
     world.put(persons(3, "a"))
     with closing(world.connections.producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
         producer.init_transactions()
-        stamp = world.scheme.slots.start(NOW_SLOT) // 1_000
+        stamp = world.parameters.grid.start(NOW_SLOT) // 1_000
         for label, number in (("aborted", 2), ("committed", 1)):
             producer.begin_transaction()
             for person in persons(number, label):
@@ -981,7 +983,7 @@ def test_an_empty_batch_is_read_and_holds_nothing(world: World, drain: Drain) ->
 
 def test_ten_thousand_visits_of_one_record_all_count(world: World, drain: Drain) -> None:
     world.create()
-    arrived = format_instant(world.scheme.slots.start(NOW_SLOT))
+    arrived = format_instant(world.parameters.grid.start(NOW_SLOT))
     visits = [{"person_id": f"{n}", "location_id": "inn", "arrived_at": arrived} for n in range(10_000)]
     world.put_raw(json.dumps({"visits": visits}, separators=(",", ":")).encode())
     drain(world, world.reader())
@@ -1012,4 +1014,4 @@ def test_windows_counts_end_at_the_last_slot_that_was_reported(world: World, dra
     world.put_raw(world.visit("back", slot=43), 45)
     drain(world, world.reader())
     assert [world.count("inn", first) for first in (43, 44, 45, 46)] == [1, 1, 1, 0]
-    assert world.scheme.slots.length == HOUR
+    assert world.parameters.grid.length == HOUR

@@ -11,7 +11,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.ingest.readiness import Readiness
 from monitor.public.clock import SystemClock
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedKafka
 from monitor.windows.memory import MemoryWindows
 
@@ -43,11 +43,11 @@ def look(readiness: Readiness) -> str:
 
 
 def test_it_is_ready_once_all_shards_have_reached_where_all_partitions_ended_when_it_first_looked(
-    connections: KafkaConnections, scheme: Scheme, produced: tuple[str, Callable[[int, int], None]]
+    connections: KafkaConnections, parameters: Parameters, produced: tuple[str, Callable[[int, int], None]]
 ) -> None:
     """What comes later does not matter, nor whether progress goes back later."""
     name, produce = produced
-    windows = MemoryWindows(scheme, SystemClock())
+    windows = MemoryWindows(parameters, SystemClock())
     readiness = Readiness(connections, name, windows)
     assert "not known yet" in readiness.waiting
     produce(0, 3)
@@ -65,7 +65,7 @@ def test_it_is_ready_once_all_shards_have_reached_where_all_partitions_ended_whe
 
 
 def test_one_shard_that_lags_keeps_it_from_being_ready(
-    connections: KafkaConnections, scheme: Scheme, produced: tuple[str, Callable[[int, int], None]]
+    connections: KafkaConnections, parameters: Parameters, produced: tuple[str, Callable[[int, int], None]]
 ) -> None:
     """The least progress counts."""
 
@@ -78,7 +78,7 @@ def test_one_shard_that_lags_keeps_it_from_being_ready(
 
     name, produce = produced
     produce(0, 3)
-    windows = Lagging(scheme, SystemClock())
+    windows = Lagging(parameters, SystemClock())
     for partition, end in ((0, 3), (1, 0)):
         windows.begin(partition, end, 0)
     assert "3 records at most until it has reached where 1 of 2 partitions ended" in look(
@@ -86,9 +86,11 @@ def test_one_shard_that_lags_keeps_it_from_being_ready(
     )
 
 
-def test_what_can_not_be_asked_is_told_as_what_is_waited_for(connections: KafkaConnections, scheme: Scheme) -> None:
+def test_what_can_not_be_asked_is_told_as_what_is_waited_for(
+    connections: KafkaConnections, parameters: Parameters
+) -> None:
     """A topic that is not there is not one that is read to its end."""
-    readiness = Readiness(connections, "no-such-topic", MemoryWindows(scheme, SystemClock()))
+    readiness = Readiness(connections, "no-such-topic", MemoryWindows(parameters, SystemClock()))
     with pytest.raises(UnreachableError, match="no partition of no-such-topic"):
         readiness.look()
     assert readiness.waiting.startswith(

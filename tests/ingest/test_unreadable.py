@@ -25,7 +25,7 @@ from monitor.ingest.columns import SINGLE
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.decode import decode_records
 from monitor.ingest.reader import Reader
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import SINCE_EVER
 from monitor.windows.hashing import PersonHasher
@@ -47,8 +47,10 @@ class Eventually(Protocol):
 
 
 @pytest.fixture
-def world(kafka: EmbeddedKafka, valkey: EmbeddedValkey, scheme: Scheme, topic: Callable[[str], str]) -> Iterator[World]:
-    made = World(kafka, valkey, scheme, topic("unreadable"))
+def world(
+    kafka: EmbeddedKafka, valkey: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]
+) -> Iterator[World]:
+    made = World(kafka, valkey, parameters, topic("unreadable"))
     made.create()
     yield made
     made.close()
@@ -72,7 +74,7 @@ Drain = Callable[[World, Reader], None]
 
 def put_batch(world: World, body: bytes, count: int, codec: int, slot: int = NOW_SLOT) -> int:
     """Send a batch stamped in a slot; the offset of its first record."""
-    stamp = world.scheme.slots.start(slot) // 1_000
+    stamp = world.parameters.grid.start(slot) // 1_000
     return crafted.produce(world.connections, world.topic, crafted.batch(body, count, codec, stamp))
 
 
@@ -122,7 +124,7 @@ def test_what_only_this_client_cannot_read_is_lost_unread_and_counts_are_whole_o
     put_batch(world, BOMB, 80, ZSTD, slot)
     world.put(persons(3, "after"))
     drain(world, world.reader())
-    assert world.since() == {slot + world.scheme.ahead + 1}
+    assert world.since() == {slot + world.parameters.ahead + 1}
     assert world.count("inn", NOW_SLOT) == 5
     assert world.windows.progress() == [{0: 85}] * 4
     letter = world.dead.letters[-1]
@@ -144,7 +146,7 @@ def test_a_batch_damaged_for_good_is_lost_as_of_now_and_what_follows_is_read(
     world.put(persons(3, "after"))
     Damage(kafka, world.topic, b"harmed").flip()
     drain(world, world.reader())
-    assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.since() == {NOW_SLOT + world.parameters.ahead + 1}
     assert world.count("inn", NOW_SLOT) == 3
     assert [(letter.offset, letter.refusal.reason) for letter in world.dead.letters] == [(0, "unreadable_batch")]
 
@@ -162,7 +164,7 @@ def test_where_the_end_of_what_is_unread_is_not_known_all_that_the_log_holds_is_
     drain(world, reader)
     world.put(persons(1, "after"))
     drain(world, reader)
-    assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.since() == {NOW_SLOT + world.parameters.ahead + 1}
     assert world.windows.progress() == [{0: 6}] * 4
     assert world.count("inn", 0) == 4
 
@@ -190,7 +192,7 @@ def test_what_is_lost_is_told_before_it_is_passed_and_told_again_if_that_failed(
     assert "log_lost_records" not in world.seen.recoveries
     world.dead.refuses = 0
     drain(world, reader)
-    assert world.since() == {NOW_SLOT + world.scheme.ahead + 1}
+    assert world.since() == {NOW_SLOT + world.parameters.ahead + 1}
     assert world.count("inn", NOW_SLOT) == 1
 
 
@@ -202,16 +204,16 @@ def test_a_shard_that_is_behind_reads_what_lies_before_the_lost_batch_first(
     world.put(persons(6, "before"), "駅")
     reader = world.reader()
     drain(world, reader)
-    row = world.scheme.registry.rows["駅"]
-    shard = int(world.scheme.registry.shard[row])
-    world.raw.delete(Keys(world.scheme.name, FINGERPRINT).window(shard, row))
+    row = world.parameters.registry.rows["駅"]
+    shard = int(world.parameters.registry.shard[row])
+    world.raw.delete(Keys(world.parameters.name, FINGERPRINT).window(shard, row))
     world.raw.hset(world.meta(shard), "p0", 0)
     assert world.count("駅", NOW_SLOT) == 0
     put_batch(world, BOMB, 80, ZSTD, NOW_SLOT - 8)
     drain(world, reader)
     assert world.count("駅", NOW_SLOT) == 6
     assert world.windows.progress() == [{0: 86}] * 4
-    assert world.since() == {NOW_SLOT - 8 + world.scheme.ahead + 1}
+    assert world.since() == {NOW_SLOT - 8 + world.parameters.ahead + 1}
 
 
 def test_two_million_junk_visits_in_half_a_kilobyte_are_a_hundred_dead_letters_and_one_that_tells_of_the_rest(
@@ -258,7 +260,9 @@ def test_a_dead_letter_of_several_says_how_many_and_is_cut_at_the_limit(world: W
     assert (batch["index"], int(batch["offset"]) + int(batch["count"])) == ("-", 81)
 
 
-def test_many_refused_visits_of_one_record_have_one_fate_each_whatever_is_wrong_with_them(scheme: Scheme) -> None:
+def test_many_refused_visits_of_one_record_have_one_fate_each_whatever_is_wrong_with_them(
+    parameters: Parameters,
+) -> None:
     """No visits, wrong ids and times, unknown places: two dead letters tell of what has none of its own."""
     good = {"person_id": "p", "location_id": "inn", "arrived_at": "2026-11-20T12:00:00Z"}
     kinds = [
@@ -273,8 +277,8 @@ def test_many_refused_visits_of_one_record_have_one_fate_each_whatever_is_wrong_
     ]
     value = json.dumps({"visits": kinds * 300}).encode()
     columns = decode_records([value, value], 0)
-    slot = scheme.slots.slot_of(int(columns.arrived[0]))
-    accepted = accept(scheme, PersonHasher(b"0123456789abcdef"), columns, columns.record[:2] * 0 + slot)
+    slot = parameters.grid.slot_of(int(columns.arrived[0]))
+    accepted = accept(parameters, PersonHasher(b"0123456789abcdef"), columns, columns.record[:2] * 0 + slot)
     counts = Counter[str]()
     for refusal in accepted.refused:
         counts.update({reason.value: count for reason, count in (refusal.several or {refusal.reason: 1}).items()})

@@ -18,22 +18,22 @@ from monitor.config.servers import KafkaSettings
 from monitor.operate.setup import Beginning, Made, set_up
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
+from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 from monitor.tools.embedded import EmbeddedKafka
 
 
 @pytest.fixture(scope="session")
-def scheme() -> Scheme:
+def parameters() -> Parameters:
     """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 1; noon is asked for 6 hours.
 
     A period has three days, which touch 73 slots: their visits are in the counts of N = 97 ticks, 3·25 + 22.
     """
     rule = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
-    return Scheme(
+    return Parameters(
         name="town",
-        slots=Slots(parse_instant("2026-01-01T00:00:00Z"), HOUR),
+        grid=SlotGrid(parse_instant("2026-01-01T00:00:00Z"), HOUR),
         ahead=1,
         default_stay=HOUR // 4,
         release_delay=30 * SECOND,
@@ -75,24 +75,24 @@ class Prepared:
     """`topics --create`, as often as wanted."""
 
     connections: KafkaConnections
-    scheme: Scheme
+    parameters: Parameters
     wanted: tuple[TopicNeeds, ...]
 
     def __call__(
         self,
         beginning: Beginning = Beginning.UNSAID,
         now: int = 0,
-        scheme: Scheme | None = None,
+        parameters: Parameters | None = None,
         lost_by: int | None = None,
     ) -> Made:
-        at, of = now or self.scheme.slots.start(10), scheme or self.scheme
+        at, of = now or self.parameters.grid.start(10), parameters or self.parameters
         return set_up(self.connections, of, self.wanted, beginning, at, lost_by=lost_by)
 
 
 @pytest.fixture
-def create(connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings) -> Prepared:
+def create(connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings) -> Prepared:
     """Makes the topics of `kafka_settings` and begins their ledger."""
-    return Prepared(connections, scheme, needs(scheme, kafka_settings, simulated=False))
+    return Prepared(connections, parameters, needs(parameters, kafka_settings, simulated=False))
 
 
 @pytest.fixture

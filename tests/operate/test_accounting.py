@@ -25,7 +25,7 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.privacy.payments import over_time_payment
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY
-from monitor.public.parameters import OverTime, Registry, Scheme, shard_of
+from monitor.public.parameters import OverTime, Parameters, Registry, shard_of
 from monitor.release.decide import Evidence
 from monitor.release.ledger import LedgerRecord, Writer
 from monitor.release.owner import LedgerPlace, Owner
@@ -46,45 +46,45 @@ class Scene:
     """A ledger that has begun, and instances of several configurations on it."""
 
     connections: KafkaConnections
-    base: Scheme
+    base: Parameters
     opened: ExitStack
     topic: str
     topic_id: str
     input_id: str
     queues: int
 
-    def scheme(self, *shares: Fraction) -> Scheme:
+    def parameters(self, *shares: Fraction) -> Parameters:
         """A configuration that watches the first places at these ε_l."""
         rules = tuple(OverTimeRule(epsilon, 1, 3, 24, 1) for epsilon in shares)
         return replace(self.base, over_time=(OverTime("stations", tuple(range(len(shares))), rules),))
 
     @property
-    def old(self) -> Scheme:
-        return self.scheme(HALF, HALF)
+    def old(self) -> Parameters:
+        return self.parameters(HALF, HALF)
 
     @property
-    def new(self) -> Scheme:
-        return self.scheme(THIRD, THIRD, THIRD)
+    def new(self) -> Parameters:
+        return self.parameters(THIRD, THIRD, THIRD)
 
     @property
     def now(self) -> int:
-        return self.base.slots.start(TICK) + 1
+        return self.base.grid.start(TICK) + 1
 
     def place(self) -> LedgerPlace:
         return LedgerPlace(self.topic, self.topic_id, self.input_id, "fingerprint", self.now)
 
-    def accounting(self, scheme: Scheme, stated: Fraction = STATED) -> Accounting:
+    def accounting(self, parameters: Parameters, stated: Fraction = STATED) -> Accounting:
         """What one instance of a configuration knows of the ledger."""
-        survey = Survey(self.connections, scheme, self.topic, self.queues, lambda: self.now)
+        survey = Survey(self.connections, parameters, self.topic, self.queues, lambda: self.now)
         limits = Limits(stated, STATED)
-        return Accounting(self.connections, self.place(), scheme, limits, survey, self.queues, lambda: self.now)
+        return Accounting(self.connections, self.place(), parameters, limits, survey, self.queues, lambda: self.now)
 
-    def take(self, scheme: Scheme, row: int, accounting: Accounting | None = None) -> Owner:
+    def take(self, parameters: Parameters, row: int, accounting: Accounting | None = None) -> Owner:
         """Take over the partition of a place."""
         clock, noise = SteppedClock(self.now), OneSidedNoise(SystemEntropy())
         partition = row % self.queues
-        accounts = accounting or self.accounting(scheme)
-        owner = Owner(self.connections, self.place(), partition, scheme, noise, clock, accounts)
+        accounts = accounting or self.accounting(parameters)
+        owner = Owner(self.connections, self.place(), partition, parameters, noise, clock, accounts)
         self.opened.callback(owner.close)
         return owner
 
@@ -109,17 +109,17 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
 
 @pytest.fixture
 def make_scene(
-    connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+    connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
 ) -> Iterator[Callable[[int], Scene]]:
     """Makes scenes: `make_scene(3)` with three ledger partitions."""
     with ExitStack() as opened:
 
         def make(queues: int) -> Scene:
-            base = replace(scheme, registry=Registry(IDS, 3), at_times=(), period=3 * DAY)
+            base = replace(parameters, registry=Registry(IDS, 3), at_times=(), period=3 * DAY)
             partitions = kafka_settings.partitions.model_copy(update={"alerts": queues})
             kafka = kafka_settings.model_copy(update={"partitions": partitions})
             wanted = needs(base, kafka, simulated=True)  # its records are of early 2026: others would expire
-            set_up(connections, base, wanted, Beginning.FIRST_START, base.slots.start(TICK))
+            set_up(connections, base, wanted, Beginning.FIRST_START, base.grid.start(TICK))
             with closing(connections.admin()) as admin:
                 found = describe(admin, [kafka.topics.alerts, kafka.topics.visits])
             alerts, visits = (found[name].topic_id for name in (kafka.topics.alerts, kafka.topics.visits))
@@ -153,9 +153,9 @@ class TestOnePartition:
     def test_where_more_is_stated_they_may_take_turns(self, make_scene: Callable[[int], Scene]) -> None:
         """4/3 of it."""
         scene = make_scene(1)
-        for scheme, rows in ((scene.old, {0}), (scene.new, {2}), (scene.old, {1})):
-            accounting = scene.accounting(scheme, STATED * 4 / 3)
-            owner = scene.take(scheme, 0, accounting)
+        for parameters, rows in ((scene.old, {0}), (scene.new, {2}), (scene.old, {1})):
+            accounting = scene.accounting(parameters, STATED * 4 / 3)
+            owner = scene.take(parameters, 0, accounting)
             last = owner.state.last_tick
             decide(owner, rows, TICK if last is None else last + 1)
 
@@ -261,11 +261,11 @@ class TestThreePartitions:
         scene = make_scene(3)
         start, decided = threading.Barrier(2), dict[str, bool]()
 
-        def run(name: str, scheme: Scheme, row: int) -> None:
-            accounting = scene.accounting(scheme)
+        def run(name: str, parameters: Parameters, row: int) -> None:
+            accounting = scene.accounting(parameters)
             start.wait()
             try:
-                decide(scene.take(scheme, row, accounting), {row})
+                decide(scene.take(parameters, row, accounting), {row})
                 decided[name] = True
             except (FencedError, PeriodError, UnreachableError):
                 decided[name] = False

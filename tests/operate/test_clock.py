@@ -9,7 +9,7 @@ import pytest
 from monitor.errors import EXIT_FAILED, ClockError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import MILLISECOND, SECOND, parse_instant
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.run import check_clock
 from monitor.windows.memory import MemoryWindows
 
@@ -31,9 +31,9 @@ class PublicClock(SteppedClock):
 
 
 @pytest.fixture
-def store_at(scheme: Scheme) -> Callable[[int], MemoryWindows]:
+def store_at(parameters: Parameters) -> Callable[[int], MemoryWindows]:
     """A store whose clock stands at an instant."""
-    return lambda instant: MemoryWindows(scheme, clock=SteppedClock(instant))
+    return lambda instant: MemoryWindows(parameters, clock=SteppedClock(instant))
 
 
 @pytest.mark.parametrize("off", [-TOLERANCE, 0, TOLERANCE])

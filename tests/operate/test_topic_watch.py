@@ -13,7 +13,7 @@ from monitor.brokers.topic_watch import TopicWatch
 from monitor.brokers.topics import TopicNeeds, create, needs
 from monitor.config.servers import KafkaSettings
 from monitor.errors import TopicError
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 
 
 class Monotonic:
@@ -27,9 +27,11 @@ class Monotonic:
 
 
 @pytest.fixture
-def wanted(connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings) -> tuple[TopicNeeds, ...]:
+def wanted(
+    connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
+) -> tuple[TopicNeeds, ...]:
     """What the topics must be like, and are."""
-    made = needs(scheme, kafka_settings, simulated=False)
+    made = needs(parameters, kafka_settings, simulated=False)
     create(connections, made, 1)
     return made
 

@@ -17,7 +17,7 @@ from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import at_times_record, hot_spots_record
 from monitor.errors import TopicError
 from monitor.public.instants import DAY, HOUR, MILLISECOND
-from monitor.public.parameters import HotSpots, Registry, Scheme
+from monitor.public.parameters import HotSpots, Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
 
 
@@ -27,10 +27,10 @@ def created(wanted: TopicNeeds) -> dict[str, str]:
 
 class TestNeeds:
     def test_the_input_is_stamped_by_brokers_and_kept_by_time_alone(
-        self, scheme: Scheme, kafka_settings: KafkaSettings
+        self, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """A visit's fate depends on the broker's stamp; windows and horizons are read again from it."""
-        visits, _, _ = needs(scheme, kafka_settings, simulated=False)
+        visits, _, _ = needs(parameters, kafka_settings, simulated=False)
         assert visits.topic == kafka_settings.topics.visits
         assert visits.partitions == 3
         assert (
@@ -45,10 +45,10 @@ class TestNeeds:
         assert int(created(visits)["retention.ms"]) >= (24 + 1) * HOUR / MILLISECOND
 
     def test_the_ledger_is_kept_by_time_for_as_long_as_anything_runs(
-        self, scheme: Scheme, kafka_settings: KafkaSettings
+        self, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """Not compacted (that would drop aborted records, hence marks); a period, W + F, the horizon, and a margin."""
-        _, alerts, _ = needs(scheme, kafka_settings, simulated=False)
+        _, alerts, _ = needs(parameters, kafka_settings, simulated=False)
         assert alerts.partitions == 2
         assert (
             created(alerts).items()
@@ -58,21 +58,21 @@ class TestNeeds:
                 "unclean.leader.election.enable": "false",
             }.items()
         )
-        assert int(created(alerts)["retention.ms"]) > (scheme.reach * HOUR + scheme.period) / MILLISECOND
+        assert int(created(alerts)["retention.ms"]) > (parameters.reach * HOUR + parameters.period) / MILLISECOND
 
     def test_a_horizon_longer_than_the_windows_lengthens_both(
-        self, scheme: Scheme, kafka_settings: KafkaSettings
+        self, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """A designated time is asked about, and its answers hold, until its horizon has gone by."""
-        patient = replace(scheme, at_times=(replace(scheme.at_times[0], horizon=30 * DAY),))
+        patient = replace(parameters, at_times=(replace(parameters.at_times[0], horizon=30 * DAY),))
         for wanted in needs(patient, kafka_settings, simulated=False)[:2]:
             assert int(created(wanted)["retention.ms"]) > 30 * DAY / MILLISECOND
 
     def test_simulated_time_is_kept_for_ever_and_taken_as_it_comes(
-        self, scheme: Scheme, kafka_settings: KafkaSettings
+        self, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """Else 2013 is deleted, and a simulated future refused."""
-        for wanted in needs(scheme, kafka_settings, simulated=True)[:2]:
+        for wanted in needs(parameters, kafka_settings, simulated=True)[:2]:
             assert (
                 created(wanted).items()
                 >= {
@@ -84,11 +84,13 @@ class TestNeeds:
             )
 
     @pytest.mark.parametrize("letter", ["x", '"', "駅"])
-    def test_the_largest_answer_fits_a_record(self, letter: str, scheme: Scheme, kafka_settings: KafkaSettings) -> None:
+    def test_the_largest_answer_fits_a_record(
+        self, letter: str, parameters: Parameters, kafka_settings: KafkaSettings
+    ) -> None:
         """Every location of a shard noisy, or all of them among the hot spots, whatever their ids are made of."""
         ids = tuple(f"{number:05}{letter * 80}" for number in range(9_000))
         spots = HotSpots("spots", DesignatedTimes.of(("12:00",), "UTC"), Fraction(1), 9_000, 6 * HOUR)
-        wide = replace(scheme, registry=Registry(ids, 3), hot_spots=(spots,))
+        wide = replace(parameters, registry=Registry(ids, 3), hot_spots=(spots,))
         _, alerts, _ = needs(wide, kafka_settings, simulated=False)
         limit = int(created(alerts)["max.message.bytes"])
         common: dict[str, Any] = {
@@ -109,10 +111,10 @@ class TestNeeds:
         assert _size(hot_spots_record(**common, locations=9_000, top=9_000, hot_spots=hot)) < limit
 
     def test_a_shard_too_large_for_the_topic_is_told_with_the_number_that_would_do(
-        self, scheme: Scheme, kafka_settings: KafkaSettings
+        self, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """100,000 locations with ids of 6 to 11 bytes in one shard: about 7 MB, so 8 shards."""
-        wide = replace(scheme, registry=Registry(tuple(f"place-{n}" for n in range(100_000)), 1))
+        wide = replace(parameters, registry=Registry(tuple(f"place-{n}" for n in range(100_000)), 1))
         _, alerts, _ = needs(wide, kafka_settings, simulated=False)
         size = next(setting for setting in alerts.settings if setting.key == "max.message.bytes")
         assert not size.suffices("1048588")
@@ -126,10 +128,10 @@ def _size(record: Any) -> int:
 
 class TestCreate:
     def test_made_topics_are_as_needed_and_making_them_again_changes_nothing(
-        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+        self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """All three at once; the second time there is nothing to make."""
-        wanted = needs(scheme, kafka_settings, simulated=False)
+        wanted = needs(parameters, kafka_settings, simulated=False)
         names = kafka_settings.topics
         assert create(connections, wanted, 1) == [names.visits, names.alerts, names.dead_letters]
         found = checked(connections, wanted)
@@ -142,34 +144,34 @@ class TestCreate:
         assert checked(connections, wanted) == found
 
     def test_only_what_is_missing_is_made(
-        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+        self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
     ) -> None:
         """The brokers' default number of replicas, if none is given."""
         names = kafka_settings.topics
         made = {names.dead_letters: {"num_partitions": 1, "replication_factor": 1}}
         admin.create_topics(made, wait_for_metadata=True)
-        wanted = needs(scheme, kafka_settings, simulated=False)
+        wanted = needs(parameters, kafka_settings, simulated=False)
         assert create(connections, wanted, None) == [names.visits, names.alerts]
         assert checked(connections, wanted)[names.dead_letters].partitions == 1
 
     def test_simulated_topics_are_made_and_checked_too(
-        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+        self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """And they are none that the service itself would use."""
-        wanted = needs(scheme, kafka_settings, simulated=True)
+        wanted = needs(parameters, kafka_settings, simulated=True)
         create(connections, wanted, 1)
         checked(connections, wanted)
         with pytest.raises(TopicError, match="LogAppendTime"):
-            checked(connections, needs(scheme, kafka_settings, simulated=False))
+            checked(connections, needs(parameters, kafka_settings, simulated=False))
 
 
 class TestChecked:
     def test_missing_topics_are_named_with_what_makes_them(
-        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+        self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """All three at once, by their keys in the configuration."""
         with pytest.raises(TopicError) as raised:
-            checked(connections, needs(scheme, kafka_settings, simulated=False))
+            checked(connections, needs(parameters, kafka_settings, simulated=False))
         lines = str(raised.value).splitlines()
         for line, (key, name) in zip(lines, kafka_settings.topics, strict=True):
             assert line == (
@@ -178,10 +180,14 @@ class TestChecked:
             )
 
     def test_each_wrong_setting_is_named_with_the_command_that_mends_it_all_at_once(
-        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, altered: Callable[..., None]
+        self,
+        connections: KafkaConnections,
+        parameters: Parameters,
+        kafka_settings: KafkaSettings,
+        altered: Callable[..., None],
     ) -> None:
         """Compacted, kept by size, stamped by producers, kept too short, records too small: five lines."""
-        wanted = needs(scheme, kafka_settings, simulated=False)
+        wanted = needs(parameters, kafka_settings, simulated=False)
         create(connections, wanted, 1)
         names = kafka_settings.topics
         altered(names.visits, message_timestamp_type="CreateTime", retention_ms="60000")
@@ -202,10 +208,14 @@ class TestChecked:
             assert f"`kafka-configs.sh --alter --topic {name} --add-config {setting}=" in line
 
     def test_the_commands_that_are_told_mend_it(
-        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, altered: Callable[..., None]
+        self,
+        connections: KafkaConnections,
+        parameters: Parameters,
+        kafka_settings: KafkaSettings,
+        altered: Callable[..., None],
     ) -> None:
         """Each setting of a message, applied as it says."""
-        wanted = needs(scheme, kafka_settings, simulated=False)
+        wanted = needs(parameters, kafka_settings, simulated=False)
         create(connections, wanted, 1)
         altered(kafka_settings.topics.alerts, cleanup_policy="compact", retention_ms="1000")
         with pytest.raises(TopicError) as raised:
@@ -221,14 +231,14 @@ class TestChecked:
         kept: int,
         suffices: bool,
         connections: KafkaConnections,
-        scheme: Scheme,
+        parameters: Parameters,
         kafka_settings: KafkaSettings,
         altered: Callable[..., None],
     ) -> None:
         """A millisecond too short is; exactly as long, and for ever, are not."""
-        wanted = needs(scheme, kafka_settings, simulated=False)
+        wanted = needs(parameters, kafka_settings, simulated=False)
         create(connections, wanted, 1)
-        least = (scheme.reach + 2 + scheme.period_slots) * HOUR // MILLISECOND
+        least = (parameters.reach + 2 + parameters.period_slots) * HOUR // MILLISECOND
         altered(kafka_settings.topics.alerts, retention_ms="-1" if kept < 0 else str(least - kept))
         if suffices:
             checked(connections, wanted)
@@ -238,10 +248,10 @@ class TestChecked:
 
 
 def test_a_description_has_the_topics_that_exist_with_all_their_settings(
-    connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings, admin: Any
+    connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
     """Also those that nobody set, such as the dead letters' limit."""
-    create(connections, needs(scheme, kafka_settings, simulated=False), 1)
+    create(connections, needs(parameters, kafka_settings, simulated=False), 1)
     names = kafka_settings.topics
     found = describe(admin, [names.dead_letters, "nowhere"])
     assert list(found) == [names.dead_letters]
@@ -279,28 +289,28 @@ class TestRisks:
         ],
     )
     def test_input_and_ledger_are_told_of_the_dead_letters_are_not(
-        self, replicas: int, in_sync: str, told: str | None, scheme: Scheme, kafka_settings: KafkaSettings
+        self, replicas: int, in_sync: str, told: str | None, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
-        wanted = needs(scheme, kafka_settings, simulated=False)
+        wanted = needs(parameters, kafka_settings, simulated=False)
         found = {need.topic: FoundTopic("id", 1, replicas, {"min.insync.replicas": in_sync}) for need in wanted}
         warnings = risks(wanted, found)
         names = kafka_settings.topics
         assert len(warnings) == (0 if told is None else 2)
         for name, warning in zip((names.visits, names.alerts), warnings, strict=False):
             assert re.search((told or "").format(name), warning), warning
-        assert risks(needs(scheme, kafka_settings, simulated=True), found) == []
+        assert risks(needs(parameters, kafka_settings, simulated=True), found) == []
 
     def test_the_real_servers_copies_are_counted(
-        self, connections: KafkaConnections, scheme: Scheme, kafka_settings: KafkaSettings
+        self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """One broker, so one copy."""
-        wanted = needs(scheme, kafka_settings, simulated=False)
+        wanted = needs(parameters, kafka_settings, simulated=False)
         create(connections, wanted, 1)
         assert len(risks(wanted, checked(connections, wanted))) == 2
 
     @pytest.mark.parametrize(("factor", "in_sync"), [(None, None), (1, None), (2, None), (3, "2"), (5, "2")])
     def test_topics_are_made_so_that_one_broker_may_be_away_and_two_disks_hold_everything(
-        self, factor: int | None, in_sync: str | None, scheme: Scheme, kafka_settings: KafkaSettings
+        self, factor: int | None, in_sync: str | None, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         made: dict[str, Any] = {}
 
@@ -318,7 +328,7 @@ class TestRisks:
             def admin(self) -> Admin:
                 return Admin()
 
-        create(Connections(("nowhere:9092",)), needs(scheme, kafka_settings, simulated=False), factor)
+        create(Connections(("nowhere:9092",)), needs(parameters, kafka_settings, simulated=False), factor)
         names = kafka_settings.topics
         for name, expected in ((names.visits, in_sync), (names.alerts, in_sync), (names.dead_letters, None)):
             assert made[name]["configs"].get("min.insync.replicas") == expected

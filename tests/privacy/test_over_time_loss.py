@@ -90,9 +90,9 @@ def visit_ranges(reach: int, ticks: int) -> list[range]:
     return [range(first, last) for first in range(ticks) for last in range(first + 1, min(first + reach, ticks) + 1)]
 
 
-def coming(rule: OverTimeRule, slots: int) -> range:
+def coming(rule: OverTimeRule, grid: int) -> range:
     """The ticks whose counts hold the visits of somebody who comes in each of `slots` slots: N = H + W + F - 1."""
-    return range(1, slots + rule.reach)
+    return range(1, grid + rule.reach)
 
 
 @pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
@@ -117,7 +117,7 @@ def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Cal
     rules = [rule_of(*shape) for shape in SHAPES]
     one = enumerated(streams(counted, TICKS) for rule in rules for counted in visit_ranges(rule.reach, TICKS))
     many = enumerated(
-        streams(counted, counted.stop + 1) for rule in rules for slots in H_SLOTS for counted in (coming(rule, slots),)
+        streams(counted, counted.stop + 1) for rule in rules for grid in H_SLOTS for counted in (coming(rule, grid),)
     )
     print(f"Algorithm 3: {one} streams without one visit, {many} without those of several slots")
     assert one == stated_streams("Algorithm 3, one visit")
@@ -127,7 +127,7 @@ def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Cal
 @pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("slots", H_SLOTS)
 def test_a_person_who_keeps_coming_pays_exactly_what_the_formula_says(
-    slots: int, window: int, ahead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
+    grid: int, window: int, ahead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """
     H slots of visits are in the counts of N = H + W + F - 1 ticks; for k ≤ W + F the formula's answers are met.
@@ -141,12 +141,12 @@ def test_a_person_who_keeps_coming_pays_exactly_what_the_formula_says(
     q = Fraction(1, 2)
     rule = rule_of(window, ahead, answers, threshold)
     mechanism = mechanism_of(rule, one_sided(q, cap_of(threshold)), cap_of(threshold))
-    counted = coming(rule, slots)
+    counted = coming(rule, grid)
     worst = worst_ratio(mechanism, (), streams(counted, counted.stop + 1))
-    most = most_answers(answers, window, ahead, slots)
+    most = most_answers(answers, window, ahead, grid)
     assert worst == q ** -min(most, len(counted))
     assert (most <= len(counted)) == (answers <= rule.reach)
-    assert over_time_payment(rule.epsilon, answers, window, ahead, slots) == most * rule.answer_epsilon
+    assert over_time_payment(rule.epsilon, answers, window, ahead, grid) == most * rule.answer_epsilon
 
 
 @pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)

@@ -43,29 +43,29 @@ def schedules(
             yield from schedules(rules, (*marks, mark), tick + 1, end)
 
 
-def charged(marks: Sequence[tuple[Mark, int, int]], start: int, slots: int) -> Fraction:
+def charged(marks: Sequence[tuple[Mark, int, int]], start: int, grid: int) -> Fraction:
     """What the answers charge that may have counted a visit of a period; each with its W and F."""
     return sum(
         (
             mark.epsilon
             for mark, window, ahead in marks
-            if mark.tick - window + 1 <= start + slots - 1 and mark.tick + ahead >= start
+            if mark.tick - window + 1 <= start + grid - 1 and mark.tick + ahead >= start
         ),
         Fraction(0),
     )
 
 
 def most_of_all(
-    rules: Sequence[OverTimeRule], old: OverTimeRule | None, marks: tuple[Mark, ...], slots: int, oldest: int
+    rules: Sequence[OverTimeRule], old: OverTimeRule | None, marks: tuple[Mark, ...], grid: int, oldest: int
 ) -> Fraction:
     """The most that any schedule pays in any period that holds a visit of slot `oldest` or later."""
     window, ahead = max(rule.window for rule in rules), max(rule.ahead for rule in rules)
     before = old or rules[0]
     most = Fraction(0)
-    for all_marks in schedules(rules, marks, NOW, NOW + slots + window):
+    for all_marks in schedules(rules, marks, NOW, NOW + grid + window):
         seen = [(mark, before.window, before.ahead) if mark.tick < NOW else (mark, window, ahead) for mark in all_marks]
-        for start in range(oldest - slots + 1, NOW + ahead + 2):
-            most = max(most, charged(seen, start, slots))
+        for start in range(oldest - grid + 1, NOW + ahead + 2):
+            most = max(most, charged(seen, start, grid))
     return most
 
 
@@ -81,14 +81,14 @@ def test_across_a_change_it_is_at_least_what_any_schedule_pays(seed: int) -> Non
     """And no more than that where the shares of before are whole answers of now."""
     numbers = random.Random(seed)
     ahead = numbers.randint(0, 1)
-    old, new, slots = a_rule(numbers, ahead), a_rule(numbers, ahead), numbers.randint(1, 3)
+    old, new, grid = a_rule(numbers, ahead), a_rule(numbers, ahead), numbers.randint(1, 3)
     marks = answered(numbers, old)
     oldest = NOW - new.window + 1
-    found = most_paid([place([new], marks, ahead)], slots, oldest)
-    paid = most_of_all([new], old, marks, slots, oldest)
+    found = most_paid([place([new], marks, ahead)], grid, oldest)
+    paid = most_of_all([new], old, marks, grid, oldest)
     assert found >= paid
     if old.answer_epsilon == new.answer_epsilon:
-        assert found == max(paid, Bound.of(new).steady(slots))
+        assert found == max(paid, Bound.of(new).steady(grid))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -96,19 +96,19 @@ def test_a_configuration_that_did_not_change_never_pays_more_than_its_worst_case
     """Else it could not start again."""
     numbers = random.Random(seed)
     places, worst = [], Fraction(0)
-    slots = numbers.randint(1, 12)
+    grid = numbers.randint(1, 12)
     for _ in range(3):
         rule = a_rule(numbers, numbers.randint(0, 2))
         places.append(place([rule], answered(numbers, rule), rule.ahead))
-        worst += over_time_payment(rule.epsilon, rule.answers, rule.window, rule.ahead, slots)
-    assert most_paid(places, slots, NOW - 5) <= worst
+        worst += over_time_payment(rule.epsilon, rule.answers, rule.window, rule.ahead, grid)
+    assert most_paid(places, grid, NOW - 5) <= worst
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_marks_of_the_earlier_build_never_exceed_the_worst_case_of_an_unchanged_configuration(seed: int) -> None:
     """They ran a tick longer, and counted visits of a slot more: a new build can start over them."""
     numbers = random.Random(seed)
-    rule, slots = a_rule(numbers, numbers.randint(0, 3)), numbers.randint(1, 14)
+    rule, grid = a_rule(numbers, numbers.randint(0, 3)), numbers.randint(1, 14)
     marks: tuple[Mark, ...] = ()
     for tick in range(numbers.randint(5, 25)):
         until = tick + rule.window + rule.ahead
@@ -117,17 +117,17 @@ def test_marks_of_the_earlier_build_never_exceed_the_worst_case_of_an_unchanged_
     now = tick + 1
     bound = Bound.of(rule)
     paid = tuple(Paid.of(mark, rule.ahead, rule.reach) for mark in marks)
-    assert most_paid([Place(paid, bound, now)], slots, now - rule.window - 1) <= bound.steady(slots)
+    assert most_paid([Place(paid, bound, now)], grid, now - rule.window - 1) <= bound.steady(grid)
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_two_rules_that_take_turns_pay_no_more_than_the_larger_of_both(seed: int) -> None:
     """In any order, tick by tick, over what the earlier one answered."""
     numbers = random.Random(seed)
-    old, new, slots = a_rule(numbers), a_rule(numbers), numbers.randint(1, 2)
+    old, new, grid = a_rule(numbers), a_rule(numbers), numbers.randint(1, 2)
     marks = answered(numbers, old)
     oldest = NOW - max(old.window, new.window) + 1
-    assert most_paid([place([old, new], marks, 0)], slots, oldest) >= most_of_all([old, new], old, marks, slots, oldest)
+    assert most_paid([place([old, new], marks, 0)], grid, oldest) >= most_of_all([old, new], old, marks, grid, oldest)
 
 
 def test_two_places_and_a_third_one_make_four_thirds() -> None:

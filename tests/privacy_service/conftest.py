@@ -30,9 +30,9 @@ from monitor.ingest.source import Fetched, InputLog
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Registry, Scheme
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
@@ -253,15 +253,15 @@ class Town:
         return (*self.windows, *(Cell(row, time) for time in self.times for row in range(3)))
 
     @cached_property
-    def scheme(self) -> Scheme:
+    def parameters(self) -> Parameters:
         """The service's own description of it; one shard."""
         rule = OverTimeRule(self.epsilon, self.answers, self.threshold, self.window, self.ahead)
         instants = tuple(ORIGIN + time * MINUTE for time in self.times)
         noon = AtTimes("noon", DesignatedTimes(instants), AT_EPSILON, self.threshold, self.horizon * HOUR)
         busiest = HotSpots("busiest", DesignatedTimes(instants), AT_EPSILON, self.top, self.horizon * HOUR)
-        return Scheme(
+        return Parameters(
             name="town",
-            slots=Slots(ORIGIN, HOUR),
+            grid=SlotGrid(ORIGIN, HOUR),
             ahead=self.ahead,
             default_stay=15 * MINUTE,
             release_delay=30 * SECOND,
@@ -278,7 +278,7 @@ class Town:
 
     @cached_property
     def _questions(self) -> dict[int, Question]:
-        decider = Decider(self.scheme, [0], Walk(self, 0, {}, None), self.scheme.hot_spots)
+        decider = Decider(self.parameters, [0], Walk(self, 0, {}, None), self.parameters.hot_spots)
         return {tick: decider.questions(tick)[0] for tick in self.ticks}
 
     def read(self, records: Sequence[Sequence[Visit]], *, twice: bool = False) -> tuple[dict[Cell, Counts], int]:
@@ -287,15 +287,15 @@ class Town:
         The records of one moment are read together, in the order of the moments. The reader's clock stands far off;
         the store's is in the first seconds of the slot after the tick that is read.
         """
-        clock = SteppedClock(self.scheme.slots.as_of(self.ticks.start))
-        windows, letters = MemoryWindows(self.scheme, clock), _Letters()
+        clock = SteppedClock(self.parameters.grid.as_of(self.ticks.start))
+        windows, letters = MemoryWindows(self.parameters, clock), _Letters()
         windows.begin(0, 0, SINCE_EVER)
         far_off = SteppedClock(ORIGIN + 1_000 * HOUR)
-        reader = Reader(self.scheme, cast("InputLog", None), windows, HASHER, letters, cast("Any", None), far_off)
+        reader = Reader(self.parameters, cast("InputLog", None), windows, HASHER, letters, cast("Any", None), far_off)
         waiting = sorted(records, key=lambda visits: visits[0].moment)
         offset, counts = 0, []
         for tick in self.ticks:
-            clock.move_to(self.scheme.slots.as_of(tick))
+            clock.move_to(self.parameters.grid.as_of(tick))
             due = [visits for visits in waiting if visits[0].first_read == tick]
             if due:
                 self._ingest(reader, due, offset, twice=twice)
@@ -347,12 +347,12 @@ class Town:
         self, tick: int, counts: Mapping[Cell, int | None], states: Mapping[Cell, State], walk: Walk
     ) -> tuple[Hashable, Mapping[Cell, State]]:
         state = self._ledger(states)
-        decision = Decider(self.scheme, [0], walk).decide(tick, self._evidence(tick, counts), state)
-        state.forget(tick, self.scheme.reach, self.scheme.slots.as_of(tick) - (self.horizon + 1) * HOUR)
+        decision = Decider(self.parameters, [0], walk).decide(tick, self._evidence(tick, counts), state)
+        state.forget(tick, self.parameters.reach, self.parameters.grid.as_of(tick) - (self.horizon + 1) * HOUR)
         taken_over, remembered = LedgerState(), self._ledger(states)
         for record in decision.records:
-            taken_over.fold(record, self.scheme.slots)
-            remembered.fold(record, self.scheme.slots)
+            taken_over.fold(record, self.parameters.grid)
+            remembered.fold(record, self.parameters.grid)
         after, folded = self._told(state), self._told(taken_over)
         assert all(folded[cell] == after[cell] for cell in self.at(tick)), "a new owner knows what this one does"
         said = [part for record in decision.records for part in self._seen(record)]
@@ -374,7 +374,7 @@ class Town:
         law: dict[Hashable, Fraction] = {}
         while scripts:
             walk = Walk(self, tick, {}, frozenset({HOT}), scripts.pop())
-            decider = Decider(self.scheme, [0], walk, self.scheme.hot_spots)
+            decider = Decider(self.parameters, [0], walk, self.parameters.hot_spots)
             (record,) = decider.decide(tick, self._evidence(tick, cells), LedgerState()).records[-1:]
             scripts += walk.alternatives
             value = json.loads(record.value)

@@ -67,16 +67,18 @@ class World:
         self.plan = plan
         self.found = Found()
         self.clock = HandClock(plan.instant(0), real=plan.real)
-        self.windows: Windows = MemoryWindows(plan.scheme, self.clock) if stores is None else stores(plan, self.clock)
+        self.windows: Windows = (
+            MemoryWindows(plan.parameters, self.clock) if stores is None else stores(plan, self.clock)
+        )
         self._batches: dict[Spans, _Batch] = {}
         self._logs = [HandLog(plan, partitions, self.clock) for partitions in plan.readers]
         self._readers = [self._reader(log) for log in self._logs]
-        parts = (plan.scheme, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
+        parts = (plan.parameters, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
         self._parts = Parts(*cast("Any", parts))
         shards = [[s for s in range(plan.shards) if s % plan.queues == q] for q in range(plan.queues)]
-        ranked = [plan.scheme.hot_spots, *[()] * (plan.queues - 1)]
+        ranked = [plan.parameters.hot_spots, *[()] * (plan.queues - 1)]
         deciders = [
-            Decider(plan.scheme, *given) for given in zip(shards, [cast("Any", None)] * 9, ranked, strict=False)
+            Decider(plan.parameters, *given) for given in zip(shards, [cast("Any", None)] * 9, ranked, strict=False)
         ]
         self._questions = [cache(decider.questions) for decider in deciders]
         self._shards = shards
@@ -91,7 +93,7 @@ class World:
 
     def _reader(self, log: HandLog) -> Reader:
         reader = Reader(
-            self.plan.scheme,
+            self.plan.parameters,
             cast("Any", log),
             self.windows,
             HASHER,
@@ -245,7 +247,7 @@ class World:
 
     def _compare(self, question: Question, shard: int, reading: Reading) -> None:
         assert ({*reading.counts}, {*reading.present}) == ({*question.windows}, {*question.times})
-        registry = self.plan.scheme.registry
+        registry = self.plan.parameters.registry
         counted: dict[tuple[str, int | None], int] = {}
         counted |= {(PLACES[row], None): count for (row, _), count in reading.counts.items()}
         for instant, counts in reading.present.items():
@@ -270,7 +272,7 @@ class World:
     def _open(self, partition: int, tick: int) -> None:
         """The owner sees to the store after the tick, at once, late, or (if it died before) never."""
         self._opens -= {(partition, tick)}
-        Upkeep(self.plan.scheme, self.windows).after(tick, self._shards[partition])
+        Upkeep(self.plan.parameters, self.windows).after(tick, self._shards[partition])
 
     def _takeover(self, partition: int) -> None:
         self._left["takeover"] -= 1

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Registry, Scheme
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 
 ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 PLACES: Final = ("inn", "mill", "farm")  # of two shards, inn is in the one, mill and farm are in the other
@@ -76,13 +76,13 @@ class Plan:
                     yield person, self.without(one for one, gone in zip(theirs, chosen, strict=True) if gone)
 
     @cached_property
-    def scheme(self) -> Scheme:
+    def parameters(self) -> Parameters:
         """The service's own description."""
         rule = OverTimeRule(Fraction(1), 1, 1, self.window, self.ahead)
         times, ranked = (DesignatedTimes((ORIGIN + time * MINUTE,)) for time in (TIME, RANKED))
-        return Scheme(
+        return Parameters(
             name="town",
-            slots=Slots(ORIGIN, HOUR),
+            grid=SlotGrid(ORIGIN, HOUR),
             ahead=self.ahead,
             default_stay=15 * MINUTE,
             release_delay=30 * SECOND,
@@ -96,7 +96,7 @@ class Plan:
     def instant(self, moment: int) -> int:
         """The instant of a moment."""
         slot, seconds = self.moments[moment]
-        return self.scheme.slots.start(slot) + seconds * SECOND
+        return self.parameters.grid.start(slot) + seconds * SECOND
 
     def counts(self, tick: int) -> Counts:
         """What the tick counts, by the definitions: the accepted visits of records stamped in slot `tick` or before."""

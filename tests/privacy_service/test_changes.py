@@ -129,7 +129,7 @@ def test_a_third_location_makes_marks_that_run_exceed_their_shares_by_what_the_c
             one = visit("ann", place, *shape, moment)
             ratio *= loss(((-1, two), (change, three)), cell_of(row), one, 0)
         worst_of_all = max(worst_of_all, ratio)
-    (rule,) = {rule for monitor in three.scheme.over_time for rule in monitor.rules}
+    (rule,) = {rule for monitor in three.parameters.over_time for rule in monitor.rules}
     held = (Paid.of(Mark(0, 1, Fraction(1, 2), 1), 0, rule.reach),)
     places = [Place(paid, Bound.of(rule), 1) for paid in (held, held, ())]
     assert bounded(places, 1, 0) == Fraction(4, 3)
@@ -158,7 +158,7 @@ def test_two_configurations_that_take_turns_pay_the_larger_of_both_at_each_place
     for row, place in enumerate(("inn", "mill", "farm")):
         visits = [visit("ann", place, *shape, moment) for shape, moment in product(SHAPES, range(8))]
         total *= max(loss(stages, cell_of(row), one, 0) for stages in courses for one in visits)
-        bounds = [Bound.of(town.scheme.over_time[0].rules[0]) for town in (old, new) if row in town.watched]
+        bounds = [Bound.of(town.parameters.over_time[0].rules[0]) for town in (old, new) if row in town.watched]
         places.append(Place((), bounds[0] if len(bounds) == 1 else bounds[0].or_by(bounds[1]), -1))
     assert bounded(places, 1, -1) == Fraction(4, 3)
     assert total == Q ** -int(Fraction(4, 3) / UNIT)
@@ -336,8 +336,8 @@ def test_answers_that_expired_count_as_spent(make_town: Callable[..., Any], cell
         answer     p  p     p   s       an earlier build's answer at tick 4 may hold a visit stamped in slot 5
     """
     town = make_town(9, 0, 1, 2, times=(), until=20)
-    state = LedgerState(expired_until=town.scheme.slots.as_of(4))
-    decider, said = Decider(town.scheme, [0], NoNoise()), []
+    state = LedgerState(expired_until=town.parameters.grid.as_of(4))
+    decider, said = Decider(town.parameters, [0], NoNoise()), []
     for tick in range(5, 17):
         records = decider.decide(tick, town._evidence(tick, {cell_of(0): 0}), state).records
         said.append(json.loads(records[0].value)["status"])

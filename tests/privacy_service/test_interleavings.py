@@ -202,7 +202,7 @@ def store_in(server: EmbeddedValkey) -> Callable[[Plan, HandClock], Any]:
     def make(plan: Plan, clock: HandClock) -> RedisWindows:
         with redis.Redis.from_url(server.url) as client:
             client.flushall()
-        return RedisWindows(plan.scheme, "0123456789abcdef", redis_client(RedisAddress(server.url)), clock.now)
+        return RedisWindows(plan.parameters, "0123456789abcdef", redis_client(RedisAddress(server.url)), clock.now)
 
     return make
 

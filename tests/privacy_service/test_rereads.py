@@ -13,7 +13,7 @@ import pytest
 from monitor.ingest.reader import Reader
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, SECOND
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.evidence import EvidenceReader
 from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
@@ -44,10 +44,10 @@ class Log:
         return self.gone, len(self.slots)
 
 
-def reader_of(scheme: Scheme, log: Log, now: int) -> Any:
+def reader_of(parameters: Parameters, log: Log, now: int) -> Any:
     """A reader whose own clock is half a day slow: what counts is the store's, which says `now`."""
-    windows = MemoryWindows(scheme, PublicClock(now))
-    return cast("Any", Reader)(scheme, log, windows, None, None, None, PublicClock(now - 12 * HOUR))
+    windows = MemoryWindows(parameters, PublicClock(now))
+    return cast("Any", Reader)(parameters, log, windows, None, None, None, PublicClock(now - 12 * HOUR))
 
 
 @pytest.mark.parametrize(("window", "ahead"), list(product((1, 2, 3), (0, 1, 2))))
@@ -60,10 +60,10 @@ def test_facts_that_are_read_again_hold_every_visit_from_since_on(
         slot      … since-F      since
         reports        |←  read    |←  whole
     """
-    scheme = make_town(window, ahead, 1, 1).scheme
+    parameters = make_town(window, ahead, 1, 1).parameters
     for slot in range(20, 24):
-        log = Log(scheme.slots.origin, range(-5, slot + 1))
-        reader = reader_of(scheme, log, scheme.slots.start(slot))
+        log = Log(parameters.grid.origin, range(-5, slot + 1))
+        reader = reader_of(parameters, log, parameters.grid.start(slot))
         offset, since = reader._beginnings._whole_from(0, *log.bounds(0))
         assert log.slots[offset] <= since - ahead
         assert since <= slot - window  # whole for the tick that closes next
@@ -80,19 +80,19 @@ def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
         log         .  .  .  x  x  x       "." has expired, in slot 18 at the latest: its visits end in slot 19 at most
         since                      ^
     """
-    scheme = make_town(window, ahead, 1, 1).scheme
+    parameters = make_town(window, ahead, 1, 1).parameters
     slot = 20
     for first in (-5, 15):
         slots = range(first, slot + 1)
         for gone in range(len(slots) + 1):
-            log = Log(scheme.slots.origin, slots, gone)
-            reader = reader_of(scheme, log, scheme.slots.start(slot) + 1)
+            log = Log(parameters.grid.origin, slots, gone)
+            reader = reader_of(parameters, log, parameters.grid.start(slot) + 1)
             offset, since = reader._beginnings._whole_from(0, *log.bounds(0))
             unread = [at + ahead for at in slots[:offset]]
             assert all(last < since for last in unread)
             kept = slots[gone] if gone < len(slots) else slot
-            if kept < slot - scheme.lookback - ahead:
-                assert since == slot - scheme.lookback  # one record of before shows that nothing is missing
+            if kept < slot - parameters.lookback - ahead:
+                assert since == slot - parameters.lookback  # one record of before shows that nothing is missing
             elif gone == 0:
                 assert since == SINCE_EVER
             else:
@@ -113,13 +113,13 @@ def test_a_reading_is_complete_if_it_holds_all_before_the_barrier_and_was_made_i
     progress: dict[int, int], late: int, complete: bool, make_town: Callable[..., Any]
 ) -> None:
     """The barrier is at offsets 5 and 7; the release 30 s after the slot's end."""
-    scheme = make_town(2, 0, 1, 1).scheme
-    due = scheme.slots.as_of(3) + 30 * SECOND
+    parameters = make_town(2, 0, 1, 1).parameters
+    due = parameters.grid.as_of(3) + 30 * SECOND
     clock = PublicClock(due + late)
-    windows = MemoryWindows(scheme, clock)
+    windows = MemoryWindows(parameters, clock)
     for partition, offset in progress.items():
         windows.begin(partition, offset, 0)
-    parts = Parts(scheme, windows, *(cast("Any", None),) * 3, clock, Signal())
+    parts = Parts(parameters, windows, *(cast("Any", None),) * 3, clock, Signal())
     reader = EvidenceReader(parts, 3, {0: Question(tick=3)}, due, threading.Event(), lambda: None)
     reader._read_complete({0: 5, 1: 7})
     assert (0 in reader._readings) == complete
@@ -130,16 +130,16 @@ def test_a_tick_is_counted_while_the_store_is_in_the_slot_after_it_and_no_sooner
     store: str, make_town: Callable[..., Any]
 ) -> None:
     """By the store's clock: what any broker stamps before as_of has been stamped a tolerance later."""
-    scheme = make_town(2, 0, 1, 1).scheme
-    as_of = scheme.slots.as_of(3)
+    parameters = make_town(2, 0, 1, 1).parameters
+    as_of = parameters.grid.as_of(3)
     at = {
         "before as_of": as_of - 1,
-        "within the tolerance": as_of + scheme.tolerance - 1,
-        "in the slot": as_of + scheme.tolerance,
+        "within the tolerance": as_of + parameters.tolerance - 1,
+        "in the slot": as_of + parameters.tolerance,
         "after the slot": as_of + HOUR,
     }
     clock = PublicClock(at[store])
-    windows = MemoryWindows(scheme, clock)
+    windows = MemoryWindows(parameters, clock)
     windows.begin(0, 5, 0)
     assert windows.read({0: Question(tick=3)})[0].settled == (store == "in the slot")
 
@@ -150,8 +150,8 @@ def test_the_next_slot_is_opened_by_its_owner_but_not_where_hot_spots_are_due(
 ) -> None:
     """τ = 01:30 with a horizon of an hour: the tick of 02:00 is the last that asks, and it asks about all shards."""
     town = make_town(1, 0, 1, 1, times=(90,), horizon=1)
-    clock = SteppedClock(town.scheme.slots.as_of(tick))
-    windows = MemoryWindows(town.scheme, clock)
+    clock = SteppedClock(town.parameters.grid.as_of(tick))
+    windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, SINCE_EVER)
-    Upkeep(town.scheme, windows).after(tick, [0])
+    Upkeep(town.parameters, windows).after(tick, [0])
     assert windows.read({0: Question(tick=tick)})[0].settled == (tick == 1)

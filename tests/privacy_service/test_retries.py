@@ -49,7 +49,7 @@ def test_an_unchanged_count_is_answered_by_its_own_draw(
 ) -> None:
     """Tick 0 draws 0: safe; at tick 1 the same people are there, and the draw is high: a noisy count (rule 3)."""
     town = make_town(2, 0, 1, 2, times=())
-    decider, state = Decider(town.scheme, [0], Given([0, 5])), LedgerState()
+    decider, state = Decider(town.parameters, [0], Given([0, 5])), LedgerState()
     evidence = {tick: town._evidence(tick, {cell_of(0): 1, cell_of(1): 0}) for tick in (0, 1)}
     assert statuses(decider.decide(0, evidence[0], state).records) == ["safe", "safe"]
     assert statuses(decider.decide(1, evidence[1], state).records) == ["noisy_count", "noisy_count"]
@@ -61,7 +61,7 @@ def test_noise_of_the_service_never_lowers_a_count(make_town: Callable[..., Any]
     noise = OneSidedNoise(SeededEntropy(5))
     evidence = town._evidence(0, {cell_of(0): 3, cell_of(1): 4})
     for _ in range(300):
-        records = Decider(town.scheme, [0], noise).decide(0, evidence, LedgerState()).records
+        records = Decider(town.parameters, [0], noise).decide(0, evidence, LedgerState()).records
         values = [json.loads(record.value) for record in records]
         assert [value["status"] for value in values] == ["noisy_count", "noisy_count"]
         assert all(value["count_at_most"] >= count for value, count in zip(values, (3, 4), strict=True))
@@ -70,12 +70,12 @@ def test_noise_of_the_service_never_lowers_a_count(make_town: Callable[..., Any]
 def test_an_owner_never_decides_what_the_ledger_holds(make_town: Callable[..., Any]) -> None:
     """The tick of the last record is decided, whoever appended it: a retry would be a second draw (rule 4)."""
     town = make_town(2, 0, 1, 2, times=())
-    records = Decider(town.scheme, [0], Given([0])).decide(2, town._evidence(2, {}), LedgerState()).records
+    records = Decider(town.parameters, [0], Given([0])).decide(2, town._evidence(2, {}), LedgerState()).records
     owner = object.__new__(Owner)  # as after a takeover, without the Kafka that its records were read from
     owner.state, owner.first_tick = LedgerState(), 0
     assert owner.may_decide(2)
     for record in records:
-        owner.state.fold(record, town.scheme.slots)
+        owner.state.fold(record, town.parameters.grid)
     assert [owner.may_decide(tick) for tick in (1, 2, 3)] == [False, False, True]
 
 
@@ -115,13 +115,15 @@ def test_a_tick_whose_append_fails_is_not_decided_again(make_town: Callable[...,
     town = make_town(2, 0, 1, 2, times=())
     owner, ledger, noise = object.__new__(Owner), Unacknowledged(), Given([0, 5])
     owner.partition, owner.state, owner.first_tick = 0, LedgerState(), 0
-    owner._scheme, owner._writer, owner._owner_record_at = town.scheme, cast("Any", ledger), 2
-    owner._decider = Decider(town.scheme, [0], noise)
-    clock = SteppedClock(town.scheme.slots.as_of(2) + town.scheme.release_delay)
-    windows = MemoryWindows(town.scheme, clock)
+    owner._parameters, owner._writer, owner._owner_record_at = town.parameters, cast("Any", ledger), 2
+    owner._decider = Decider(town.parameters, [0], noise)
+    clock = SteppedClock(town.parameters.grid.as_of(2) + town.parameters.release_delay)
+    windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, SINCE_EVER)
-    parts = Parts(town.scheme, windows, cast("Any", Unread()), cast("Any", None), cast("Any", None), clock, Signal())
-    release = PartitionRelease(0, parts, Upkeep(town.scheme, windows))
+    parts = Parts(
+        town.parameters, windows, cast("Any", Unread()), cast("Any", None), cast("Any", None), clock, Signal()
+    )
+    release = PartitionRelease(0, parts, Upkeep(town.parameters, windows))
     release.owner = owner
     assert not release.tick(2, threading.Event())
     assert ledger.closed

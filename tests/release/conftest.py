@@ -19,9 +19,9 @@ from monitor.contracts.alerts import TYPE_PREFIX, ledger_record
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import Clock, SteppedClock
 from monitor.public.instants import HOUR, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
+from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 from monitor.release.input_topic import InputTopic
 from monitor.release.ledger import LedgerRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
@@ -68,7 +68,7 @@ def noise() -> ScriptedNoise:
     return ScriptedNoise()
 
 
-def _scheme(  # what a test varies, by name
+def _parameters(  # what a test varies, by name
     *,
     places: int = 3,
     shards: int = 1,
@@ -79,14 +79,14 @@ def _scheme(  # what a test varies, by name
     epsilon: Fraction = Fraction(1),
     watched: Mapping[str, Sequence[int]] | None = None,
     at_times: tuple[AtTimes, ...] = (),
-    slots: Slots | None = None,
+    grid: SlotGrid | None = None,
     name: str = "town",
-) -> Scheme:
+) -> Parameters:
     rule = OverTimeRule(epsilon, answers, threshold, window, ahead)
     named = {"stations": range(places)} if watched is None else watched
-    return Scheme(
+    return Parameters(
         name=name,
-        slots=slots or Slots(ORIGIN, HOUR),
+        grid=grid or SlotGrid(ORIGIN, HOUR),
         ahead=ahead,
         default_stay=HOUR // 4,
         release_delay=30 * SECOND,
@@ -98,9 +98,9 @@ def _scheme(  # what a test varies, by name
 
 
 @pytest.fixture(scope="session")
-def make_scheme() -> Callable[..., Scheme]:
+def make_parameters() -> Callable[..., Parameters]:
     """Makes schemes of hourly slots from 2026; unless told otherwise "stations" watches 3 places, W = 3, F = 0."""
-    return _scheme
+    return _parameters
 
 
 def _at(name: str, *times: str, horizon: int = 2, threshold: int = 2) -> AtTimes:
@@ -179,19 +179,21 @@ def make_ledger(
 
 
 @pytest.fixture
-def make_world(make_scheme: Callable[..., Scheme], noise: Any) -> Callable[..., World]:
+def make_world(make_parameters: Callable[..., Parameters], noise: Any) -> Callable[..., World]:
     """Makes worlds of lists whose store's clock stands at the beginning of slot 100, as `clock` does unless given."""
 
     def make(*, clock: Any = None, changes: Mapping[str, Any] | None = None, queues: int = 1) -> World:
-        scheme = replace(make_scheme(places=8, shards=queues), **(changes or {}))
-        right = RunningClock(scheme.slots.start(100))
-        return World(scheme, clock or RunningClock(right.instant, SECOND), right, Store(scheme, right), noise, queues)
+        parameters = replace(make_parameters(places=8, shards=queues), **(changes or {}))
+        right = RunningClock(parameters.grid.start(100))
+        return World(
+            parameters, clock or RunningClock(right.instant, SECOND), right, Store(parameters, right), noise, queues
+        )
 
     return make
 
 
 @pytest.fixture
-def run_world(make_scheme: Callable[..., Scheme], noise: Any) -> Iterator[Callable[..., World]]:
+def run_world(make_parameters: Callable[..., Parameters], noise: Any) -> Iterator[Callable[..., World]]:
     """Runs worlds of lists on threads that end with the test: one clock, in slot 100's beginning, is moved by hand.
 
     What `prepare` does to the world happens before it runs.
@@ -199,9 +201,9 @@ def run_world(make_scheme: Callable[..., Scheme], noise: Any) -> Iterator[Callab
     started: list[tuple[World, threading.Thread]] = []
 
     def run(queues: int = 1, prepare: Callable[[World], None] = lambda _: None, **changes: Any) -> World:
-        scheme = replace(make_scheme(places=8, shards=queues), **changes)
-        clock = HandClock(scheme.slots.start(100))
-        world = World(scheme, clock, clock, Store(scheme, clock), noise, queues)
+        parameters = replace(make_parameters(places=8, shards=queues), **changes)
+        clock = HandClock(parameters.grid.start(100))
+        world = World(parameters, clock, clock, Store(parameters, clock), noise, queues)
         world.owned = frozenset(range(queues))
         prepare(world)
         thread = threading.Thread(target=world.run)
@@ -240,7 +242,7 @@ class Site:
 
     def again(self) -> PartitionRelease:
         """The partition as another instance has it, which has not taken it over yet."""
-        return PartitionRelease(self.release.partition, self.parts, Upkeep(self.parts.scheme, self.windows))
+        return PartitionRelease(self.release.partition, self.parts, Upkeep(self.parts.parameters, self.windows))
 
 
 @pytest.fixture
@@ -255,12 +257,12 @@ def make_site(
     """Makes partitions with a ledger, an input of 2 partitions and windows of their own, which hold all of it."""
     with ExitStack() as opened:
 
-        def make(scheme: Scheme, clock: Clock, place: LedgerPlace | None = None, begin: bool = True) -> Site:
+        def make(parameters: Parameters, clock: Clock, place: LedgerPlace | None = None, begin: bool = True) -> Site:
             name, topic_id = make_topic("visits", 2)
             ledger = replace(place or make_ledger(), input_partitions=2)
             client, mark = redis_client(RedisAddress(valkey.url)), topic("mark")
             simulated = clock.now if clock.simulated else None
-            windows = opened.enter_context(closing(RedisWindows(scheme, mark, client, simulated)))
+            windows = opened.enter_context(closing(RedisWindows(parameters, mark, client, simulated)))
             for partition in (0, 1) if begin else ():
                 windows.begin(partition, 0, SINCE_EVER)
             watching = opened.enter_context(
@@ -268,11 +270,11 @@ def make_site(
             )
 
             def take_over(partition: int) -> Owner:
-                return Owner(connections, ledger, partition, scheme, noise, clock)
+                return Owner(connections, ledger, partition, parameters, noise, clock)
 
             counted = Counted()
-            parts = Parts(scheme, windows, watching, take_over, counted, clock, Signal())
-            release = opened.enter_context(closing(PartitionRelease(0, parts, Upkeep(scheme, windows))))
+            parts = Parts(parameters, windows, watching, take_over, counted, clock, Signal())
+            release = opened.enter_context(closing(PartitionRelease(0, parts, Upkeep(parameters, windows))))
             return Site(release, parts, windows, counted, name, mark, ledger, threading.Event())
 
         yield make

@@ -31,10 +31,10 @@ class TestAhead:
         release = world.partition()
         release.take_over()
         if heard:
-            world.parts.store_clock.hear(world.scheme.slots.start(100))
+            world.parts.store_clock.hear(world.parameters.grid.start(100))
         world.store.trouble = AWAY
         world.clock.instant += 365 * DAY
-        ahead = world.scheme.slots.slot_of(world.clock.instant) - 1
+        ahead = world.parameters.grid.slot_of(world.clock.instant) - 1
         assert not release.tick(ahead, world.stop)
         assert world.told() == []
         assert world.owners[0].may_decide(100)
@@ -49,7 +49,7 @@ class TestAhead:
         world.published(99)
         release = world.partition()
         release.take_over()
-        world.clock.instant = world.scheme.slots.as_of(100) + HOUR // 2
+        world.clock.instant = world.parameters.grid.as_of(100) + HOUR // 2
         for _ in range(3):
             assert release.next_tick() == 100
             assert not release.tick(100, world.stop)
@@ -68,13 +68,13 @@ class TestAhead:
         release = world.partition()
         release.take_over()
         assert not world.owners[0].may_decide(100)
-        world.set_clocks(world.scheme.slots.start(100))
+        world.set_clocks(world.parameters.grid.start(100))
         assert release.next_tick() == 100
         for tick in (100, 101):
-            world.set_clocks(world.scheme.slots.as_of(tick) + SECOND)
+            world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
             assert release.next_tick() == tick
             assert release.tick(tick, world.stop)
-            assert world.clock.instant - world.scheme.slots.as_of(tick) < 40 * SECOND, "not at the slot's end"
+            assert world.clock.instant - world.parameters.grid.as_of(tick) < 40 * SECOND, "not at the slot's end"
         assert world.told() == [(100, ["safe"]), (101, ["safe"])]
 
     def test_a_ledger_that_holds_answers_from_ahead_of_the_clock_is_told_of_and_each_tick_that_it_refuses_counted(
@@ -93,7 +93,7 @@ class TestAhead:
         release.take_over()
         troubles = []
         for slot in (100, 101, 102, 103):
-            world.set_clocks(world.scheme.slots.start(slot) + SECOND)
+            world.set_clocks(world.parameters.grid.start(slot) + SECOND)
             for _ in range(3):
                 tick = release.next_tick()
             troubles.append(release.trouble)
@@ -116,7 +116,7 @@ class TestStoreAway:
         world = make_world()
         release = world.partition()
         release.take_over()
-        world.clock.instant = world.scheme.slots.as_of(100) + 2 * SECOND
+        world.clock.instant = world.parameters.grid.as_of(100) + 2 * SECOND
         world.parts.store_clock.hear(world.clock.instant)
         world.store.trouble = AWAY
         assert release.tick(100, world.stop)
@@ -127,11 +127,11 @@ class TestStoreAway:
         world = make_world()
         release = world.partition()
         release.take_over()
-        world.set_clocks(world.scheme.slots.as_of(100) + SECOND)
+        world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         assert release.tick(100, world.stop)
         assert world.told() == [(100, ["safe"])]
-        assert world.parts.store_clock.reached(world.scheme.slots.as_of(100))
-        assert not world.parts.store_clock.reached(world.scheme.slots.as_of(101))
+        assert world.parts.store_clock.reached(world.parameters.grid.as_of(100))
+        assert not world.parts.store_clock.reached(world.parameters.grid.as_of(101))
 
     def test_the_stores_clock_is_reckoned_by_a_monotonic_one(self) -> None:
         """Told 1000 s at 5 s: at 65 s it is 1060 s there, and not a microsecond more."""

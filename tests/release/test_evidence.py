@@ -11,8 +11,8 @@ import pytest
 
 from monitor.public.clock import SteppedClock, SystemClock
 from monitor.public.instants import HOUR, SECOND
-from monitor.public.parameters import Scheme
-from monitor.public.slot_grid import Slots
+from monitor.public.parameters import Parameters
+from monitor.public.slot_grid import SlotGrid
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Span
 from monitor.windows.keys import PROGRESS, Keys
@@ -20,16 +20,16 @@ from monitor.windows.packing import shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
 from tests.release.worlds import FrozenClock, Spied, released, short_slots
 
-Make = Callable[..., Scheme]
+Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
 Eventually = Callable[..., Any]
 ANN, BOB = b"a" * 16, b"b" * 16
 MERGED = 50_000  # waiting facts that one script merges
 
 
-def closed(make_scheme: Make, seconds_ago: float = 2, **kept: Any) -> Scheme:
+def closed(make_parameters: Make, seconds_ago: float = 2, **kept: Any) -> Parameters:
     """Slot 0 has closed, so long ago: by as much as clocks may differ (a second) unless told otherwise."""
-    return make_scheme(slots=Slots(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR), **kept)
+    return make_parameters(grid=SlotGrid(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR), **kept)
 
 
 def spied(site: Any) -> Spied:
@@ -48,7 +48,7 @@ class TestBarrier:
     def test_a_tick_waits_until_the_facts_reach_the_barrier(
         self,
         make_site: MakeSite,
-        make_scheme: Make,
+        make_parameters: Make,
         clock: SteppedClock,
         put: Callable[..., None],
         in_thread: Callable[..., Any],
@@ -62,13 +62,13 @@ class TestBarrier:
                         .  .  .  ^        waits
                         .  .  .  .  .  ^  decides
         """
-        scheme = make_scheme()
-        site = make_site(scheme, clock)
+        parameters = make_parameters()
+        site = make_site(parameters, clock)
         assert site.release.take_over()
         put(site.input_topic, 1, 5)
         site.windows.write([Span(1, 0, 0)], {})
         watched = spied(site)
-        clock.move_to(released(scheme, 0))
+        clock.move_to(released(parameters, 0))
         thread = in_thread(lambda: site.tick(0))
         eventually(lambda: len(watched.asked) > 2)
         site.windows.write([Span(1, 0, 3)], {0: [shard_facts(0, {1: [(ANN, 0)]})]})
@@ -84,7 +84,7 @@ class TestBarrier:
         ]
 
     def test_a_tick_is_read_again_while_facts_of_its_slot_wait(
-        self, make_site: MakeSite, make_scheme: Make, clock: SteppedClock
+        self, make_site: MakeSite, make_parameters: Make, clock: SteppedClock
     ) -> None:
         """
         All of the barrier is in the windows, but more facts wait than two looks merge: "safe" would be false before.
@@ -93,12 +93,12 @@ class TestBarrier:
             look               no       no     yes: counted
         """
         people = [number.to_bytes(16, "big") for number in range(2 * MERGED + 1)]
-        scheme = make_scheme(threshold=2 * MERGED + 1)
-        site = make_site(scheme, clock)
+        parameters = make_parameters(threshold=2 * MERGED + 1)
+        site = make_site(parameters, clock)
         site.release.take_over()
         site.windows.write([Span(0, 0, 1)], {0: [shard_facts(0, {1: [(who, 0) for who in people]})]})
         watched = spied(site)
-        clock.move_to(released(scheme, 0))
+        clock.move_to(released(parameters, 0))
         assert site.tick(0)
         assert len(counted(watched)) > 1
         assert site.statuses() == ["safe", "noisy_count", "safe"]
@@ -106,78 +106,78 @@ class TestBarrier:
     def test_every_partition_must_be_reached(
         self,
         make_site: MakeSite,
-        make_scheme: Make,
+        make_parameters: Make,
         put: Callable[..., None],
         kinds: Callable[..., list[str]],
     ) -> None:
         """Partition 0 is, partition 1 is one record short at the release: unknown, and it is never revised."""
-        scheme = closed(make_scheme)
-        clock = FrozenClock(scheme.slots.start(0))
-        site = make_site(scheme, clock)
+        parameters = closed(make_parameters)
+        clock = FrozenClock(parameters.grid.start(0))
+        site = make_site(parameters, clock)
         site.release.take_over()
         put(site.input_topic, 0, 1)
         put(site.input_topic, 1, 2)
         site.windows.write([Span(0, 0, 1), Span(1, 0, 1)], {})
-        clock.instant = released(scheme, 0)
+        clock.instant = released(parameters, 0)
         assert site.tick(0)
         assert site.statuses() == ["unknown"] * 3
         assert site.counted.ticks == [(0, {"stations": "unknown"}, {("stations", "unknown"): 3})]
         assert not site.tick(0)
         assert kinds(site.place) == ["owner", *["over_time"] * 3]
 
-    def test_a_partition_without_progress_is_not_read(self, make_site: MakeSite, make_scheme: Make) -> None:
+    def test_a_partition_without_progress_is_not_read(self, make_site: MakeSite, make_parameters: Make) -> None:
         """Also where it is empty: nobody has begun to read it, so the windows say nothing about it yet."""
-        scheme = closed(make_scheme)
-        clock = FrozenClock(scheme.slots.start(0))
-        site = make_site(scheme, clock, begin=False)
+        parameters = closed(make_parameters)
+        clock = FrozenClock(parameters.grid.start(0))
+        site = make_site(parameters, clock, begin=False)
         site.release.take_over()
-        clock.instant = released(scheme, 0)
+        clock.instant = released(parameters, 0)
         site.tick(0)
         assert site.statuses() == ["unknown"] * 3
 
     def test_on_the_systems_clock_a_barrier_that_is_not_reached_by_the_release_is_unknown(
-        self, make_site: MakeSite, make_scheme: Make, put: Callable[..., None]
+        self, make_site: MakeSite, make_parameters: Make, put: Callable[..., None]
     ) -> None:
         """Slots of two seconds, released half a second after their end, and a record that nobody reads."""
         clock = SystemClock()
-        scheme = short_slots(make_scheme)
-        site = make_site(scheme, clock)
+        parameters = short_slots(make_parameters)
+        site = make_site(parameters, clock)
         site.release.take_over()
         put(site.input_topic, 0, 1)
         tick = site.release.next_tick()
         site.tick(tick)
-        assert released(scheme, tick) <= clock.now() < scheme.slots.as_of(tick + 1)
+        assert released(parameters, tick) <= clock.now() < parameters.grid.as_of(tick + 1)
         assert site.statuses() == ["unknown"] * 3
 
     def test_on_the_systems_clock_what_is_complete_leaves_at_the_release_and_not_before(
-        self, make_site: MakeSite, make_scheme: Make
+        self, make_site: MakeSite, make_parameters: Make
     ) -> None:
         """The moment of publishing tells nothing about the load: Kafka holds no answer before the release."""
         clock = SystemClock()
-        scheme = short_slots(make_scheme)
-        site = make_site(scheme, clock)
+        parameters = short_slots(make_parameters)
+        site = make_site(parameters, clock)
         site.release.take_over()
         tick = site.release.next_tick()
         site.tick(tick)
-        assert clock.now() >= released(scheme, tick)
+        assert clock.now() >= released(parameters, tick)
         assert site.statuses() == ["safe"] * 3
 
     def test_shards_that_are_complete_are_not_made_unknown_by_one_that_is_not(
-        self, make_site: MakeSite, make_scheme: Make, put: Callable[..., None], valkey: EmbeddedValkey
+        self, make_site: MakeSite, make_parameters: Make, put: Callable[..., None], valkey: EmbeddedValkey
     ) -> None:
         """Shard 1 lags until after the release: shard 0 was counted in time, and is not counted again."""
         clock = SystemClock()
-        scheme = short_slots(make_scheme, places=12, shards=2)
-        site = make_site(scheme, clock)
+        parameters = short_slots(make_parameters, places=12, shards=2)
+        site = make_site(parameters, clock)
         site.release.take_over()
         put(site.input_topic, 0, 1)
         site.windows.write([Span(0, 0, 1)], {})
         with closing(redis_client(RedisAddress(valkey.url))) as raw:
-            raw.hset(Keys(scheme.name, site.fingerprint).meta(1), f"{PROGRESS}0", "0")
+            raw.hset(Keys(parameters.name, site.fingerprint).meta(1), f"{PROGRESS}0", "0")
         assert [progress[0] for progress in site.windows.progress()] == [1, 0]
         watched = spied(site)
         site.tick(site.release.next_tick())
-        shards = [int(shard) for shard in scheme.registry.shard]
+        shards = [int(shard) for shard in parameters.registry.shard]
         assert site.statuses() == [("safe", "unknown")[shard] for shard in shards]
         assert counted(watched) == [[0]]
         assert len(watched.asked) > 5, "shard 1 was looked at again until the release"
@@ -186,32 +186,32 @@ class TestBarrier:
 class TestRedisClock:
     @pytest.mark.parametrize(("seconds_ago", "status"), [(90, "unknown"), (10, "safe")])
     def test_a_reading_that_redis_dates_after_the_release_is_unknown(
-        self, seconds_ago: int, status: str, make_site: MakeSite, make_scheme: Make
+        self, seconds_ago: int, status: str, make_site: MakeSite, make_parameters: Make
     ) -> None:
         """What is complete only after the release would tell of the load: by Redis's clock too."""
-        scheme = closed(make_scheme, seconds_ago)
-        clock = FrozenClock(scheme.slots.start(0))
-        site = make_site(scheme, clock)
+        parameters = closed(make_parameters, seconds_ago)
+        clock = FrozenClock(parameters.grid.start(0))
+        site = make_site(parameters, clock)
         site.release.take_over()
-        clock.instant = released(scheme, 0)
+        clock.instant = released(parameters, 0)
         site.tick(0)
         assert site.statuses() == [status] * 3
 
     def test_a_tick_that_has_not_closed_by_rediss_clock_is_not_answered(
-        self, make_site: MakeSite, make_scheme: Make, kinds: Callable[..., list[str]]
+        self, make_site: MakeSite, make_parameters: Make, kinds: Callable[..., list[str]]
     ) -> None:
         """The clock is a minute ahead: "safe" would speak of visits that are yet to be reported. It is told why."""
-        scheme = closed(make_scheme, -60)
-        clock = FrozenClock(scheme.slots.start(0))
-        site = make_site(scheme, clock)
+        parameters = closed(make_parameters, -60)
+        clock = FrozenClock(parameters.grid.start(0))
+        site = make_site(parameters, clock)
         site.release.take_over()
-        clock.instant = released(scheme, 0)
+        clock.instant = released(parameters, 0)
         assert not site.tick(0)
         assert kinds(site.place) == ["owner"]
         assert "the store's clock has not reached" in site.release.trouble
 
     def test_a_tick_is_counted_only_when_it_has_closed_by_as_much_as_clocks_may_differ(
-        self, make_site: MakeSite, make_scheme: Make
+        self, make_site: MakeSite, make_parameters: Make
     ) -> None:
         """
         Redis is ahead of a broker by 0.9 s, and this machine by more: what the broker stamps now is before as_of.
@@ -220,9 +220,9 @@ class TestRedisClock:
             Redis        as_of + 0.5 s    as_of + 1 s
             barrier      not asked        asked
         """
-        scheme = closed(make_scheme, 0.5)
-        clock = FrozenClock(scheme.slots.start(0))
-        site = make_site(scheme, clock)
+        parameters = closed(make_parameters, 0.5)
+        clock = FrozenClock(parameters.grid.start(0))
+        site = make_site(parameters, clock)
         site.release.take_over()
         asked: list[int] = []
 
@@ -235,19 +235,19 @@ class TestRedisClock:
                 return getattr(site.parts.input_topic, name)
 
         site.release._parts = replace(site.parts, input_topic=cast("Any", Asked()))
-        clock.instant = scheme.slots.as_of(0) + 10 * SECOND
+        clock.instant = parameters.grid.as_of(0) + 10 * SECOND
         site.release._wait_for_release = lambda *_: True
         assert site.tick(0)
         assert site.statuses() == ["safe"] * 3
-        assert asked[0] >= scheme.slots.as_of(0) + scheme.tolerance
+        assert asked[0] >= parameters.grid.as_of(0) + parameters.tolerance
 
     def test_a_simulated_clock_asks_redis_for_no_time(
-        self, make_site: MakeSite, make_scheme: Make, clock: SteppedClock
+        self, make_site: MakeSite, make_parameters: Make, clock: SteppedClock
     ) -> None:
         """Redis's clock knows nothing of simulated time."""
-        scheme = make_scheme()
-        site = make_site(scheme, clock)
+        parameters = make_parameters()
+        site = make_site(parameters, clock)
         site.release.take_over()
-        clock.move_to(released(scheme, 0))
+        clock.move_to(released(parameters, 0))
         site.tick(0)
         assert site.statuses() == ["safe"] * 3

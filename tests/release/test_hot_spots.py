@@ -12,45 +12,45 @@ import numpy as np
 
 from monitor.contracts.alerts import HotSpotsSnapshot
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
-from monitor.public.parameters import HotSpots, Scheme
+from monitor.public.parameters import HotSpots, Parameters
 from monitor.public.schedule import DesignatedTimes
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.state import LedgerState
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading
 
 HOUR = 3_600_000_000
-Make = Callable[..., Scheme]
+Make = Callable[..., Parameters]
 HUGE = Fraction(50)  # noise is 0 but for a chance of e^-50 a draw
 
 
-def scheme_with(make_scheme: Make, horizon: int = 2, **more: Any) -> Scheme:
+def scheme_with(make_parameters: Make, horizon: int = 2, **more: Any) -> Parameters:
     """Watches nothing but the two busiest of 6 places in 3 shards, at the middle of slot 10."""
-    scheme = make_scheme(places=6, shards=3, watched={}, **more)
-    noon = scheme.slots.start(10) + HOUR // 2
-    return replace(scheme, hot_spots=(HotSpots("busiest", DesignatedTimes((noon,)), HUGE, 2, horizon * HOUR),))
+    parameters = make_parameters(places=6, shards=3, watched={}, **more)
+    noon = parameters.grid.start(10) + HOUR // 2
+    return replace(parameters, hot_spots=(HotSpots("busiest", DesignatedTimes((noon,)), HUGE, 2, horizon * HOUR),))
 
 
 def read(
-    scheme: Scheme, questions: Mapping[int, Question], people: Mapping[int, int], since: int
+    parameters: Parameters, questions: Mapping[int, Question], people: Mapping[int, int], since: int
 ) -> dict[int, Reading]:
     readings = {}
     for shard, question in questions.items():
-        counts = np.array([people.get(int(row), 0) for row in scheme.registry.by_shard[shard]], np.int64)
+        counts = np.array([people.get(int(row), 0) for row in parameters.registry.by_shard[shard]], np.int64)
         present = dict.fromkeys(question.times, counts)
         readings[shard] = Reading({}, since, SINCE_EVER, NEVER, 0, {}, present)
     return readings
 
 
 def tell(
-    scheme: Scheme, tick: int, state: LedgerState, people: Mapping[int, int], *, since: int = SINCE_EVER
+    parameters: Parameters, tick: int, state: LedgerState, people: Mapping[int, int], *, since: int = SINCE_EVER
 ) -> Decision:
     """Decide a tick by the partition that gives the answer, which owns no shard of its own here."""
-    decider = Decider(scheme, [], OneSidedNoise(SeededEntropy(3)), scheme.hot_spots)
-    readings = read(scheme, decider.questions(tick), people, since)
+    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
+    readings = read(parameters, decider.questions(tick), people, since)
     return decider.decide(tick, Evidence(readings, dict.fromkeys(readings, True)), state)
 
 
-def test_the_final_tick_names_the_busiest_locations_of_all_shards(make_scheme: Make) -> None:
+def test_the_final_tick_names_the_busiest_locations_of_all_shards(make_parameters: Make) -> None:
     """
     τ in slot 10, horizon of 2 slots; as_of(11) ≤ τ + horizon < as_of(12).
 
@@ -59,33 +59,35 @@ def test_the_final_tick_names_the_busiest_locations_of_all_shards(make_scheme: M
         tick      10     11     12
                    -    named    -
     """
-    scheme = scheme_with(make_scheme)
+    parameters = scheme_with(make_parameters)
     people = {0: 1, 3: 7, 5: 4}
-    assert tell(scheme, 10, LedgerState(), people).records == ()
-    (record,) = tell(scheme, 11, LedgerState(), people).records
+    assert tell(parameters, 10, LedgerState(), people).records == ()
+    (record,) = tell(parameters, 11, LedgerState(), people).records
     value = HotSpotsSnapshot.model_validate_json(record.value)
     assert [(spot.location_id, spot.noisy_count) for spot in value.hot_spots] == [("place-3", 7), ("place-5", 4)]
     assert (value.status, value.final, value.epsilon, value.locations) == ("complete", True, "50", 6)
     assert record.key.decode() == f"busiest/{value.time}"
-    assert tell(scheme, 12, LedgerState(), people).records == ()
+    assert tell(parameters, 12, LedgerState(), people).records == ()
 
 
-def test_input_that_is_not_complete_is_unknown_and_names_nobody(make_scheme: Make) -> None:
-    scheme = scheme_with(make_scheme)
-    (record,) = tell(scheme, 11, LedgerState(), {3: 7}, since=11).records
+def test_input_that_is_not_complete_is_unknown_and_names_nobody(make_parameters: Make) -> None:
+    parameters = scheme_with(make_parameters)
+    (record,) = tell(parameters, 11, LedgerState(), {3: 7}, since=11).records
     value = json.loads(record.value)
     assert (value["status"], value["hot_spots"]) == ("unknown", [])
 
 
-def test_one_shard_that_lags_makes_the_whole_answer_unknown(make_scheme: Make) -> None:
-    scheme = scheme_with(make_scheme)
-    decider = Decider(scheme, [], OneSidedNoise(SeededEntropy(3)), scheme.hot_spots)
-    readings = read(scheme, decider.questions(11), {3: 7}, SINCE_EVER)
+def test_one_shard_that_lags_makes_the_whole_answer_unknown(make_parameters: Make) -> None:
+    parameters = scheme_with(make_parameters)
+    decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
+    readings = read(parameters, decider.questions(11), {3: 7}, SINCE_EVER)
     decided = decider.decide(11, Evidence(readings, {0: True, 1: False, 2: True}), LedgerState())
     assert decided.answers == {("busiest", "unknown"): 1}
 
 
-def test_they_are_drawn_once_also_when_the_horizon_is_lengthened_and_the_ledger_read_anew(make_scheme: Make) -> None:
+def test_they_are_drawn_once_also_when_the_horizon_is_lengthened_and_the_ledger_read_anew(
+    make_parameters: Make,
+) -> None:
     """
     Drawn at tick 11 under a horizon of 2 slots; under one of 3 the final tick is 12: nothing is drawn again.
 
@@ -93,15 +95,19 @@ def test_they_are_drawn_once_also_when_the_horizon_is_lengthened_and_the_ledger_
         before     -    named    -
         after      -      -      -
     """
-    scheme = scheme_with(make_scheme)
-    (record,) = tell(scheme, 11, LedgerState(), {3: 7}).records
+    parameters = scheme_with(make_parameters)
+    (record,) = tell(parameters, 11, LedgerState(), {3: 7}).records
     state = LedgerState()
-    state.fold(record, scheme.slots)
+    state.fold(record, parameters.grid)
     assert state.last_tick == 11
-    assert tell(scheme_with(make_scheme, horizon=3), 12, state, {3: 7}).records == ()
+    assert tell(scheme_with(make_parameters, horizon=3), 12, state, {3: 7}).records == ()
 
 
-def test_a_partition_that_does_not_give_the_answer_asks_no_other_shards(make_scheme: Make) -> None:
-    scheme = scheme_with(make_scheme)
-    assert set(Decider(scheme, [1], OneSidedNoise(SeededEntropy(3))).questions(11)) == {1}
-    assert set(Decider(scheme, [1], OneSidedNoise(SeededEntropy(3)), scheme.hot_spots).questions(11)) == {0, 1, 2}
+def test_a_partition_that_does_not_give_the_answer_asks_no_other_shards(make_parameters: Make) -> None:
+    parameters = scheme_with(make_parameters)
+    assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3))).questions(11)) == {1}
+    assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots).questions(11)) == {
+        0,
+        1,
+        2,
+    }

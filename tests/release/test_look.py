@@ -15,12 +15,12 @@ from monitor.brokers.membership import Membership
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.public.clock import SystemClock
 from monitor.public.instants import HOUR, SECOND
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace
 from tests.release.worlds import Owned, World, short_slots
 
-Make = Callable[..., Scheme]
+Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
 MakeWorld = Callable[..., World]
 Eventually = Callable[..., Any]
@@ -29,7 +29,7 @@ Eventually = Callable[..., Any]
 def look_in(world: World, slot: int) -> None:
     """Let it look around in a slot."""
     world.clock.step = 0
-    world.clock.instant = world.scheme.slots.start(slot) + SECOND
+    world.clock.instant = world.parameters.grid.start(slot) + SECOND
     world.loop.look()
 
 
@@ -67,7 +67,7 @@ def test_a_partition_whose_ledger_lacks_the_tick_before_the_last_is_decided_by_n
         partition 1    100, then 103
     """
     world = make_world(queues=2)
-    as_of = world.scheme.slots.as_of
+    as_of = world.parameters.grid.as_of
     world.input.newest_in = {0: as_of(101), 1: as_of(100)}
     for slot in (102, 103):
         look_in(world, slot)
@@ -85,7 +85,7 @@ def test_a_partition_whose_ledger_lacks_the_tick_before_the_last_is_decided_by_n
 def test_an_instance_that_waits_to_join_says_nothing_of_what_others_decide(make_world: MakeWorld) -> None:
     """Those who have joined do. Nor is asked about ticks that closed before it was a member for a whole slot."""
     world = make_world()
-    as_of = world.scheme.slots.as_of
+    as_of = world.parameters.grid.as_of
     world.input.newest_in = {0: as_of(90)}
     world.joined = False
     for slot in (103, 104, 105):
@@ -100,12 +100,12 @@ def test_an_instance_that_waits_to_join_says_nothing_of_what_others_decide(make_
 
 
 def test_an_input_that_was_made_anew_ends_the_loop_of_an_instance_that_owns_nothing_too(
-    make_site: MakeSite, make_scheme: Make, admin: Any, eventually: Eventually, make_world: MakeWorld
+    make_site: MakeSite, make_parameters: Make, admin: Any, eventually: Eventually, make_world: MakeWorld
 ) -> None:
     """It holds input partitions, whose visits nobody else would read under the new fingerprint."""
-    scheme = make_scheme()
+    parameters = make_parameters()
     clock = make_world().clock
-    site = make_site(scheme, clock)
+    site = make_site(parameters, clock)
     with closing(ReleaseLoop(site.parts, Owned(frozenset()), 1)) as loop:
         loop.look()
         admin.delete_topics([site.input_topic])
@@ -117,7 +117,7 @@ def test_an_input_that_was_made_anew_ends_the_loop_of_an_instance_that_owns_noth
 
 def test_a_partition_that_a_foreign_member_holds_is_told_of(
     make_site: MakeSite,
-    make_scheme: Make,
+    make_parameters: Make,
     connections: KafkaConnections,
     make_ledger: Callable[..., LedgerPlace],
     topic: Callable[[str], str],
@@ -131,7 +131,7 @@ def test_a_partition_that_a_foreign_member_holds_is_told_of(
         partition 1    theirs    none
     """
     ledger = make_ledger(queues=2)
-    site = make_site(short_slots(make_scheme, places=8, shards=2), SystemClock(), ledger)
+    site = make_site(short_slots(make_parameters, places=8, shards=2), SystemClock(), ledger)
     group, stop, wake = topic("release"), threading.Event(), threading.Event()
     said: list[str] = []
     foreign = connections.member(group, auto_offset_reset="earliest")

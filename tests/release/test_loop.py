@@ -15,12 +15,12 @@ from monitor import failpoints
 from monitor.errors import LedgerChangedError, LedgerError, UnreachableError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import MINUTE, SECOND
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace
 from tests.release.worlds import Owned, Taken, World, released
 
-Make = Callable[..., Scheme]
+Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
 MakeWorld = Callable[..., World]
 RunWorld = Callable[..., World]
@@ -64,21 +64,21 @@ class TestOnRealServers:
     def test_the_loop_decides_one_tick_a_slot_until_told_to_stop(
         self,
         make_site: MakeSite,
-        make_scheme: Make,
+        make_parameters: Make,
         clock: SteppedClock,
         in_thread: Callable[..., Any],
         eventually: Eventually,
         kinds: Callable[..., list[str]],
     ) -> None:
         """Taken over within slot 0, so tick 0 is the first."""
-        scheme = make_scheme()
-        site = make_site(scheme, clock)
+        parameters = make_parameters()
+        site = make_site(parameters, clock)
         loop, stop, wake = ReleaseLoop(site.parts, Owned(), 1), threading.Event(), threading.Event()
         thread = in_thread(lambda: loop.run(stop, wake, lambda _: None))
         try:
             eventually(lambda: loop.owners, 20)
             for tick in range(3):
-                clock.move_to(released(scheme, tick))
+                clock.move_to(released(parameters, tick))
                 eventually(lambda expected=tick: loop.last_tick == expected)
         finally:
             stop.set()
@@ -91,13 +91,13 @@ class TestOnRealServers:
     def test_what_is_owned_is_taken_over_and_what_is_not_is_let_go(
         self,
         make_site: MakeSite,
-        make_scheme: Make,
+        make_parameters: Make,
         clock: SteppedClock,
         make_ledger: Callable[..., LedgerPlace],
         eventually: Eventually,
     ) -> None:
         """Partitions beyond Q hold no shards, so they are not taken over."""
-        site = make_site(make_scheme(places=8, shards=2), clock, make_ledger(queues=2))
+        site = make_site(make_parameters(places=8, shards=2), clock, make_ledger(queues=2))
         owned = Owned(frozenset({0, 1, 2}))
         with closing(ReleaseLoop(site.parts, owned, 2)) as loop:
             loop.sync()
@@ -134,7 +134,7 @@ class TestSideBySide:
         try:
             eventually(lambda: is_ready(world))
             for tick in (100, 101):
-                world.clock.move_to(released(world.scheme, tick))
+                world.clock.move_to(released(world.parameters, tick))
                 eventually(lambda expected=tick: ticks_of(world, 1)[-1:] == [expected])
             assert ticks_of(world, 0) == []
         finally:
@@ -153,14 +153,14 @@ class TestSideBySide:
         """
         world = run_world(2, lambda world: world.failing.add(0) or world.published(99, 0))
         eventually(lambda: "taking over: partition 0 has no leader" in world.said and 1 in world.loop.owners)
-        world.clock.move_to(released(world.scheme, 100))
+        world.clock.move_to(released(world.parameters, 100))
         eventually(lambda: ticks_of(world, 1) == [100])
         world.failing.clear()
         eventually(lambda: 0 in world.loop.owners, 20)
         eventually(lambda: world.said[-1] == "")
-        world.clock.move_to(world.clock.now() + world.scheme.release_delay)
+        world.clock.move_to(world.clock.now() + world.parameters.release_delay)
         eventually(lambda: ticks_of(world, 0) == [100])
-        world.clock.move_to(released(world.scheme, 101))
+        world.clock.move_to(released(world.parameters, 101))
         eventually(lambda: ticks_of(world, 1) == ticks_of(world, 0) == [100, 101])
         assert world.counted.lost_ticks == []
 
@@ -180,14 +180,14 @@ class TestSideBySide:
 
         world = run_world(2, owns_the_first)
         eventually(lambda: is_ready(world))
-        world.clock.move_to(world.scheme.slots.as_of(100) + 10 * SECOND)
+        world.clock.move_to(world.parameters.grid.as_of(100) + 10 * SECOND)
         world.owned = frozenset({0, 1})
         world.wake.set()
         eventually(lambda: 1 in world.loop.owners)
-        world.clock.move_to(released(world.scheme, 100))
+        world.clock.move_to(released(world.parameters, 100))
         eventually(lambda: ticks_of(world, 0) == [100])
         assert ticks_of(world, 1) == []
-        world.clock.move_to(released(world.scheme, 100) + 10 * SECOND)
+        world.clock.move_to(released(world.parameters, 100) + 10 * SECOND)
         eventually(lambda: ticks_of(world, 1) == [100])
         assert world.counted.lost_ticks == []
 
@@ -248,11 +248,11 @@ class TestSideBySide:
         world = run_world(1, lambda world: world.published(99))
         eventually(lambda: is_ready(world))
         for attempt in range(8):
-            world.clock.move_to(world.scheme.slots.as_of(100) + (attempt + 1) * world.scheme.release_delay)
+            world.clock.move_to(world.parameters.grid.as_of(100) + (attempt + 1) * world.parameters.release_delay)
             eventually(lambda seen=attempt: len(world.tried) > seen + 1)
         assert paused[:6] == [0.5, 1, 2, 4, 8, 8]
         monkeypatch.setattr(Taken, "decide", decide)
-        world.clock.move_to(world.clock.now() + world.scheme.release_delay)
+        world.clock.move_to(world.clock.now() + world.parameters.release_delay)
         eventually(lambda: ticks_of(world) == [100])
 
 
@@ -263,12 +263,12 @@ class TestOwnership:
         """The successor would fence this one if it came first; then it decides the tick itself."""
         world = run_world(2)
         eventually(lambda: is_ready(world))
-        world.clock.move_to(released(world.scheme, 100) - 2 * SECOND)
+        world.clock.move_to(released(world.parameters, 100) - 2 * SECOND)
         eventually(lambda: len(waiting) == 2)
         world.owned = frozenset({1})
         world.wake.set()
         eventually(lambda: list(world.loop.owners) == [1])
-        world.clock.move_to(released(world.scheme, 100))
+        world.clock.move_to(released(world.parameters, 100))
         eventually(lambda: ticks_of(world, 0) == ticks_of(world, 1) == [100])
         eventually(lambda: world.counted.gone == [0])
 
@@ -278,11 +278,11 @@ class TestOwnership:
         """Another one takes it over, and decides it in time."""
         world = run_world(2, release_delay=30 * MINUTE)
         eventually(lambda: is_ready(world))
-        world.clock.move_to(world.scheme.slots.as_of(100) + 2 * SECOND)
+        world.clock.move_to(world.parameters.grid.as_of(100) + 2 * SECOND)
         world.owned = frozenset({1})
         world.wake.set()
         eventually(lambda: world.counted.gone == [0])
-        world.clock.move_to(released(world.scheme, 100))
+        world.clock.move_to(released(world.parameters, 100))
         eventually(lambda: ticks_of(world, 1) == [100])
         assert ticks_of(world, 0) == []
 
@@ -292,7 +292,7 @@ class TestOwnership:
         """Two threads of one instance would fence each other."""
         world = run_world(1)
         eventually(lambda: is_ready(world))
-        world.clock.move_to(released(world.scheme, 100) - 2 * SECOND)
+        world.clock.move_to(released(world.parameters, 100) - 2 * SECOND)
         eventually(lambda: waiting)
         world.owned = frozenset()
         world.wake.set()
@@ -302,17 +302,17 @@ class TestOwnership:
         world.wake.set()
         eventually(lambda: len(world.said) > turns)
         assert world.tried == [0]
-        world.clock.move_to(released(world.scheme, 100))
+        world.clock.move_to(released(world.parameters, 100))
         eventually(lambda: ticks_of(world) == [100])
         eventually(lambda: world.tried == [0, 0])
-        world.clock.move_to(released(world.scheme, 101))
+        world.clock.move_to(released(world.parameters, 101))
         eventually(lambda: ticks_of(world) == [100, 101])
 
     def test_an_instance_that_owns_nothing_counts_nothing(self, run_world: RunWorld, eventually: Eventually) -> None:
         """Neither a tick, nor a lost one."""
         world = run_world(1, lambda world: setattr(world, "owned", frozenset()))
         for tick in (100, 103):
-            world.clock.move_to(released(world.scheme, tick))
+            world.clock.move_to(released(world.parameters, tick))
             turns = len(world.said)
             world.wake.set()
             eventually(lambda seen=turns: len(world.said) > seen)
@@ -329,11 +329,11 @@ class TestOwnership:
         """
         world = run_world(1)
         eventually(lambda: is_ready(world))
-        world.clock.move_to(world.scheme.slots.as_of(100) + world.scheme.tolerance // 2)
+        world.clock.move_to(world.parameters.grid.as_of(100) + world.parameters.tolerance // 2)
         turns = len(world.said)
         world.wake.set()
         eventually(lambda: len(world.said) > turns)
-        world.clock.move_to(released(world.scheme, 100))
+        world.clock.move_to(released(world.parameters, 100))
         eventually(lambda: ticks_of(world) == [100])
 
     def test_all_partitions_are_told_to_stop_at_once_and_waited_for_together(
@@ -375,6 +375,6 @@ class TestOwnership:
                 world.stop.set()
 
         world.loop.sync = sync  # type: ignore[method-assign]  # to see what is raised
-        world.clock.move_to(released(world.scheme, 100))
+        world.clock.move_to(released(world.parameters, 100))
         eventually(lambda: raised)
         assert str(raised[0]) == "it belongs to another service"

@@ -22,7 +22,7 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.privacy.over_time import Mark
-from monitor.public.parameters import AtTimes, Scheme
+from monitor.public.parameters import AtTimes, Parameters
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState, OwnerTerms
@@ -88,30 +88,32 @@ class Injected:
         return (self.drew or self.draw == 0) and (self.asked or self.reached)
 
 
-def branches(scheme: Scheme, cap: int) -> Iterator[Injected]:
+def branches(parameters: Parameters, cap: int) -> Iterator[Injected]:
     """Draws 0 to cap, the last for itself and all beyond (nothing is lost: the law is memoryless)."""
-    for reached, draw in product((True, False) if scheme.at_times else (True,), range(cap + 1)):
+    for reached, draw in product((True, False) if parameters.at_times else (True,), range(cap + 1)):
         yield Injected(draw, Q**cap if draw == cap else (1 - Q) * Q**draw, reached)
 
 
-def state_of(known: Known, scheme: Scheme, event: str, tick: int) -> LedgerState:
+def state_of(known: Known, parameters: Parameters, event: str, tick: int) -> LedgerState:
     """The state that a tick is decided in: what was carried, or folded by a new owner, or nothing after a loss."""
     state = LedgerState(terms=OwnerTerms("town", 1, lost_at=known.lost_at))
     if event == "lost":
-        state.terms = OwnerTerms("town", 1, lost_at=scheme.slots.start(tick))
+        state.terms = OwnerTerms("town", 1, lost_at=parameters.grid.start(tick))
     elif event == "takeover":
         for record in (*known.records, *known.records):  # the new owner appends the last tick once more
-            state.fold(record, scheme.slots)
+            state.fold(record, parameters.grid)
     else:
         state.marks = {("stations", "place-0"): {mark.tick: mark for mark in known.marks}}
         if known.noisy is not None:
             state.noisy = {
-                (timed.name, at): {"place-0": known.noisy} for timed in scheme.at_times for at in timed.times.instants
+                (timed.name, at): {"place-0": known.noisy}
+                for timed in parameters.at_times
+                for at in timed.times.instants
             }
     return state
 
 
-Begin = Callable[[Known, Scheme, str, int], LedgerState]
+Begin = Callable[[Known, Parameters, str, int], LedgerState]
 COUNTS = frozenset({"noisy_count", "count_at_most"})
 
 
@@ -122,18 +124,18 @@ def seen(value: Any, cap: int) -> Any:
     return tuple(seen(each, cap) for each in value) if isinstance(value, list) else value
 
 
-def law_of(scheme: Scheme, cap: int, begin: Begin = state_of) -> Callable[[Known, int, Given], Law]:
+def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callable[[Known, int, Given], Law]:
     """The real decision as a law: outcome → (chance, what is known then), every draw injected."""
 
     def decide(known: Known, tick: int, given: Given, noise: Injected) -> tuple[Hashable, Known]:
-        state = begin(known, scheme, given.event, tick)
-        decider = Decider(scheme, [0], noise)
+        state = begin(known, parameters, given.event, tick)
+        decider = Decider(parameters, [0], noise)
         asked = decider.questions(tick)[0]
         people = 0 if given.people is None else given.people
         counts, present = dict.fromkeys(asked.windows, people), dict.fromkeys(asked.times, np.array([people]))
         reading = Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, counts, present)
         decision = decider.decide(tick, Evidence({0: reading}, {0: given.people is not None}), state)
-        state.forget(tick, scheme.reach, scheme.slots.start(tick) - 100 * scheme.slots.length)
+        state.forget(tick, parameters.reach, parameters.grid.start(tick) - 100 * parameters.grid.length)
         outcome = tuple(seen({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)
         return outcome, Known(
             state.marks_of("stations", "place-0"),
@@ -145,7 +147,7 @@ def law_of(scheme: Scheme, cap: int, begin: Begin = state_of) -> Callable[[Known
     @cache
     def law(known: Known, tick: int, given: Given) -> Law:
         outcomes: dict[Hashable, tuple[Fraction, Known]] = {}
-        for noise in branches(scheme, cap):
+        for noise in branches(parameters, cap):
             outcome, after = decide(known, tick, given, noise)
             if not noise.counts:
                 continue
@@ -204,7 +206,12 @@ def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: 
 @pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("events", [TAKEOVERS, LOSSES], ids=["takeovers", "losses"])
 def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
-    window: int, ahead: int, answers: int, threshold: int, events: Sequence[str], make_scheme: Callable[..., Scheme]
+    window: int,
+    ahead: int,
+    answers: int,
+    threshold: int,
+    events: Sequence[str],
+    make_parameters: Callable[..., Parameters],
 ) -> None:
     """
     The worst ratio is e^(ε_l), through takeovers and losses of the ledger at the adversary's choice of ticks.
@@ -214,17 +221,17 @@ def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
             tick      0  1  2  3  4
             counted   #  #  #              W + F = 3 ticks, of which one may be answered
     """
-    scheme = make_scheme(
+    parameters = make_parameters(
         places=1, window=window, ahead=ahead, answers=answers, threshold=threshold, epsilon=Fraction(1)
     )
-    law = law_of(scheme, cap=max(threshold, PEOPLE) + 1)
-    worst = max(_worst_ratio(law, Known(), choices(counted, events)) for counted in visits(scheme.reach))
-    assert worst == Q ** -min(answers, scheme.reach)
+    law = law_of(parameters, cap=max(threshold, PEOPLE) + 1)
+    worst = max(_worst_ratio(law, Known(), choices(counted, events)) for counted in visits(parameters.reach))
+    assert worst == Q ** -min(answers, parameters.reach)
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_a_designated_time_costs_exactly_its_epsilon_whoever_decides(
-    threshold: int, make_scheme: Callable[..., Scheme], make_at_times: Callable[..., AtTimes]
+    threshold: int, make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes]
 ) -> None:
     """
     Evaluated at each of five ticks on what is reported so far, published once: one answer at ε, through takeovers.
@@ -235,20 +242,20 @@ def test_a_designated_time_costs_exactly_its_epsilon_whoever_decides(
                       s  s  z  .  .        "." is marked, for good
     """
     noon = make_at_times("noon", NOON, horizon=5, threshold=threshold)
-    law = law_of(make_scheme(places=1, watched={}, at_times=(noon,)), cap=3)
+    law = law_of(make_parameters(places=1, watched={}, at_times=(noon,)), cap=3)
     worst = max(_worst_ratio(law, Known(), choices(counted, TAKEOVERS)) for counted in REPORTED)
     assert worst == 1 / Q
 
 
 def test_as_many_streams_are_enumerated_as_the_theory_states(
-    make_scheme: Callable[..., Scheme], stated_streams: Callable[[str], int]
+    make_parameters: Callable[..., Parameters], stated_streams: Callable[[str], int]
 ) -> None:
     """Over all W, F, k and T; with what befalls the ledger at each tick."""
 
     def enumerated(ranges: Iterable[range], events: Sequence[str]) -> int:
         return sum(math.prod(map(len, choices(counted, events))) for counted in ranges)
 
-    reaches = [make_scheme(places=1, window=window, ahead=ahead).reach for window, ahead, _, _ in SHAPES]
+    reaches = [make_parameters(places=1, window=window, ahead=ahead).reach for window, ahead, _, _ in SHAPES]
     ranges = [counted for reach in reaches for counted in visits(reach)]
     assert enumerated(ranges, TAKEOVERS) == stated_streams("Decisions and ledger, takeovers")
     assert enumerated(ranges, LOSSES) == stated_streams("Decisions and ledger, losses")
@@ -257,11 +264,11 @@ def test_as_many_streams_are_enumerated_as_the_theory_states(
 
 
 def test_a_designated_time_pays_no_more_where_the_ledger_is_lost(
-    make_scheme: Callable[..., Scheme], make_at_times: Callable[..., AtTimes]
+    make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes]
 ) -> None:
     """A loss makes the time unknown for good: which locations are marked is not known any more."""
     noon = make_at_times("noon", NOON, horizon=5, threshold=1)
-    law = law_of(make_scheme(places=1, watched={}, at_times=(noon,)), cap=3)
+    law = law_of(make_parameters(places=1, watched={}, at_times=(noon,)), cap=3)
     chosen = choices(range(TICKS), ("",))
     for tick in range(1, TICKS):
         chosen[tick] += choices(range(TICKS), ("lost",))[tick]
@@ -271,25 +278,27 @@ def test_a_designated_time_pays_no_more_where_the_ledger_is_lost(
 class TestMutants:
     """Each is a small fault of taking over; the enumeration above must see it."""
 
-    def worst(self, event: str, begin: Begin, make_scheme: Callable[..., Scheme]) -> Ratio:
-        scheme = make_scheme(places=1, window=2, ahead=1, threshold=1)
-        law = law_of(scheme, 3, begin)
-        return max(_worst_ratio(law, Known(), choices(counted, ("", event))) for counted in visits(scheme.reach))
+    def worst(self, event: str, begin: Begin, make_parameters: Callable[..., Parameters]) -> Ratio:
+        parameters = make_parameters(places=1, window=2, ahead=1, threshold=1)
+        law = law_of(parameters, 3, begin)
+        return max(_worst_ratio(law, Known(), choices(counted, ("", event))) for counted in visits(parameters.reach))
 
-    def test_an_owner_that_does_not_read_the_ledger_draws_again(self, make_scheme: Callable[..., Scheme]) -> None:
+    def test_an_owner_that_does_not_read_the_ledger_draws_again(
+        self, make_parameters: Callable[..., Parameters]
+    ) -> None:
         """Each of the three ticks that hold the visit answers."""
 
-        def begin(known: Known, scheme: Scheme, event: str, tick: int) -> LedgerState:
-            return LedgerState() if event == "takeover" else state_of(known, scheme, event, tick)
+        def begin(known: Known, parameters: Parameters, event: str, tick: int) -> LedgerState:
+            return LedgerState() if event == "takeover" else state_of(known, parameters, event, tick)
 
-        assert self.worst("takeover", begin, make_scheme) == Q**-3
+        assert self.worst("takeover", begin, make_parameters) == Q**-3
 
     def test_a_lost_ledger_taken_for_a_first_start_refunds_what_was_spent(
-        self, make_scheme: Callable[..., Scheme]
+        self, make_parameters: Callable[..., Parameters]
     ) -> None:
         """`--first-start` said wrongly: lost marks are refunded budget (rule 5)."""
 
-        def begin(known: Known, scheme: Scheme, event: str, tick: int) -> LedgerState:
-            return LedgerState() if event == "lost" else state_of(known, scheme, event, tick)
+        def begin(known: Known, parameters: Parameters, event: str, tick: int) -> LedgerState:
+            return LedgerState() if event == "lost" else state_of(known, parameters, event, tick)
 
-        assert self.worst("lost", begin, make_scheme) == Q**-3
+        assert self.worst("lost", begin, make_parameters) == Q**-3

@@ -17,7 +17,7 @@ from monitor.contracts.charges import Charges
 from monitor.errors import FencedError, LedgerChangedError, LedgerError, PeriodError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, SECOND
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.decide import Evidence
 from monitor.release.ledger import LedgerRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
@@ -26,18 +26,20 @@ from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
 
-Make = Callable[..., Scheme]
+Make = Callable[..., Parameters]
 MakeLedger = Callable[..., LedgerPlace]
 TakeOver = Callable[..., Owner]
 
 
 @pytest.fixture
-def take_over(connections: KafkaConnections, make_scheme: Make, clock: SteppedClock, noise: Any) -> Iterator[TakeOver]:
+def take_over(
+    connections: KafkaConnections, make_parameters: Make, clock: SteppedClock, noise: Any
+) -> Iterator[TakeOver]:
     """Takes over partitions; owners are closed at the end."""
     with ExitStack() as opened:
 
-        def take(place: LedgerPlace, partition: int = 0, scheme: Scheme | None = None) -> Owner:
-            made = Owner(connections, place, partition, scheme or make_scheme(), noise, clock)
+        def take(place: LedgerPlace, partition: int = 0, parameters: Parameters | None = None) -> Owner:
+            made = Owner(connections, place, partition, parameters or make_parameters(), noise, clock)
             return opened.enter_context(closing(made))
 
         yield take
@@ -66,13 +68,17 @@ def owner_values(records: list[LedgerRecord]) -> list[dict[str, Any]]:
     return [json.loads(record.value) for record in records if record.key == b"owner"]
 
 
-def at(clock: SteppedClock, scheme: Scheme, slot: int) -> None:
+def at(clock: SteppedClock, parameters: Parameters, slot: int) -> None:
     """Step the clock into the middle of a slot."""
-    clock.move_to(scheme.slots.start(slot) + scheme.slots.length // 2)
+    clock.move_to(parameters.grid.start(slot) + parameters.grid.length // 2)
 
 
 def test_a_takeover_announces_itself_and_repeats_the_last_ticks_bytes(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+    connections: KafkaConnections,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    clock: SteppedClock,
+    make_parameters: Make,
 ) -> None:
     """
     The last transaction may have been aborted: subscribers get its bytes again, all of one tick and no other.
@@ -80,11 +86,11 @@ def test_a_takeover_announces_itself_and_repeats_the_last_ticks_bytes(
         ledger  owner 0 0 0 1 1 1   owner 1 1 1
                 first owner         second
     """
-    place, scheme = make_ledger(), make_scheme(window=20)
-    first = take_over(place, scheme=scheme)
+    place, parameters = make_ledger(), make_parameters(window=20)
+    first = take_over(place, parameters=parameters)
     decide(first, 0)
     repeated = decide(first, 1, people=2)
-    second = take_over(place, scheme=scheme)
+    second = take_over(place, parameters=parameters)
     found = ledger(connections, place)
     assert kinds(found) == ["ledger", "owner", *"000", *"111", "owner", *"111"]
     assert found[-3:] == list(repeated)
@@ -105,7 +111,7 @@ def test_a_takeover_fences_the_owner_before(
 
 
 def test_an_answer_of_an_aborted_transaction_counts(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
     """The owner was killed within tick 0's transaction: its noisy answers hold, and tick 0 is not decided again."""
     place = make_ledger()
@@ -152,18 +158,20 @@ def test_another_services_ledger_is_refused(
     assert kinds(ledger(connections, place)) == ["ledger"]
 
 
-def test_after_a_refusal_nothing_is_held_open(make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make) -> None:
+def test_after_a_refusal_nothing_is_held_open(
+    make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
+) -> None:
     """The right service takes over afterwards."""
     place = make_ledger(service="osaka")
     with pytest.raises(LedgerError):
         take_over(place)
-    assert take_over(place, scheme=make_scheme(name="osaka")).state.terms == OwnerTerms(
+    assert take_over(place, parameters=make_parameters(name="osaka")).state.terms == OwnerTerms(
         "osaka", 1, None, "input-1", None, "fingerprint-1"
     )
 
 
 def test_the_first_tick_is_that_of_the_first_slot_to_close_after_the_takeover(
-    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_parameters: Make
 ) -> None:
     """
     The partition was taken over in the middle of slot 7.
@@ -171,24 +179,28 @@ def test_the_first_tick_is_that_of_the_first_slot_to_close_after_the_takeover(
         slot   5  6  7  8
                      ^              tick 7 closes it; tick 6 was someone else's or nobody's
     """
-    scheme = make_scheme()
-    at(clock, scheme, 7)
+    parameters = make_parameters()
+    at(clock, parameters, 7)
     owner = take_over(make_ledger())
     assert owner.first_tick == 7
     assert [owner.may_decide(tick) for tick in (5, 6, 7, 8)] == [False, False, True, True]
 
 
 def test_a_clock_that_ran_ahead_at_the_takeover_and_was_set_right_holds_no_tick_up(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+    connections: KafkaConnections,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    clock: SteppedClock,
+    make_parameters: Make,
 ) -> None:
     """
     Taken over in what the clock said was slot 5000; it is slot 7. What the owner record carries is repeated in time.
 
         slot   7  8  …              ticks 7 and later are due again, the owner record after two of them (W + F = 8)
     """
-    place, scheme = make_ledger(), make_scheme(window=7, places=1, ahead=1)
-    at(clock, scheme, 5000)
-    owner = take_over(place, scheme=scheme)
+    place, parameters = make_ledger(), make_parameters(window=7, places=1, ahead=1)
+    at(clock, parameters, 5000)
+    owner = take_over(place, parameters=parameters)
     assert not owner.may_decide(7)
     owner.turn_back(7)
     assert [owner.may_decide(tick) for tick in (6, 7, 8)] == [False, True, True]
@@ -200,13 +212,13 @@ def test_a_clock_that_ran_ahead_at_the_takeover_and_was_set_right_holds_no_tick_
 
 
 def test_nothing_is_decided_at_or_below_the_ledgers_last_tick(
-    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_parameters: Make
 ) -> None:
     """The clock jumped back from slot 9 to slot 2: silence until it is past what was decided."""
-    place, scheme = make_ledger(), make_scheme()
-    at(clock, scheme, 9)
+    place, parameters = make_ledger(), make_parameters()
+    at(clock, parameters, 9)
     decide(take_over(place), 9)
-    at(clock, scheme, 2)
+    at(clock, parameters, 2)
     owner = take_over(place)
     assert owner.first_tick == 2
     assert [owner.may_decide(tick) for tick in (2, 8, 9, 10)] == [False, False, False, True]
@@ -215,21 +227,21 @@ def test_nothing_is_decided_at_or_below_the_ledgers_last_tick(
 
 
 def test_marks_ahead_of_the_clock_run(
-    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_parameters: Make
 ) -> None:
     """Decided at tick 9 by a clock that was ahead; at tick 10 of the right clock they hold their locations."""
-    place, scheme = make_ledger(), make_scheme()
-    at(clock, scheme, 9)
+    place, parameters = make_ledger(), make_parameters()
+    at(clock, parameters, 9)
     decide(take_over(place), 9, people=2)
-    at(clock, scheme, 2)
+    at(clock, parameters, 2)
     assert {json.loads(record.value)["status"] for record in decide(take_over(place), 10)} == {"paused"}
 
 
 def test_when_a_ledger_was_lost_is_carried_from_owner_to_owner(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
     """From the first record to every owner record after it."""
-    lost_at = make_scheme().slots.start(3)
+    lost_at = make_parameters().grid.start(3)
     place = make_ledger(lost_at=lost_at)
     for _ in range(2):
         terms = take_over(place).state.terms
@@ -244,7 +256,7 @@ def test_answers_that_expired_under_a_shorter_window_count_as_spent_under_a_long
     make_ledger: MakeLedger,
     take_over: TakeOver,
     clock: SteppedClock,
-    make_scheme: Make,
+    make_parameters: Make,
 ) -> None:
     """
     With W = 2 the answer of tick 0 had run out; then its records expired; with W = 9 its visits are counted again.
@@ -254,16 +266,16 @@ def test_answers_that_expired_under_a_shorter_window_count_as_spent_under_a_long
         W = 9                  p  p  p     p      until the first one that is left, of tick 4, is W + F ticks old
     """
     place = make_ledger()
-    short, long = make_scheme(window=2, places=1, ahead=1), make_scheme(window=9, places=1, ahead=1)
+    short, long = make_parameters(window=2, places=1, ahead=1), make_parameters(window=9, places=1, ahead=1)
     at(clock, short, 0)
-    owner = take_over(place, scheme=short)
+    owner = take_over(place, parameters=short)
     for tick in range(5):
         decide(owner, tick, people=2 if tick == 0 else 0)
     owners = [offset for offset, record in read_partition(connections, place.topic, 0) if record.key == b"owner"]
     admin.delete_records({TopicPartition(place.topic, 0): owners[-1]})
     assert kinds(ledger(connections, place)) == ["owner", "4"]
     at(clock, long, 5)
-    owner = take_over(place, scheme=long)
+    owner = take_over(place, parameters=long)
     said = [json.loads(decide(owner, tick)[-1].value)["status"] for tick in range(5, 18)]
     assert said == [*["paused"] * 10, "safe", "safe", "safe"]
 
@@ -274,7 +286,7 @@ def test_a_ledger_that_was_made_anew_is_not_taken_over_under_its_old_id(
     make_ledger: MakeLedger,
     take_over: TakeOver,
     clock: SteppedClock,
-    make_scheme: Make,
+    make_parameters: Make,
     eventually: Callable[..., Any],
 ) -> None:
     """
@@ -283,10 +295,10 @@ def test_a_ledger_that_was_made_anew_is_not_taken_over_under_its_old_id(
         topic X    owner 0 0 0   deleted
         topic Y                  lost_at   ✗ as owner of X     owner of Y
     """
-    old, scheme = make_ledger(), make_scheme()
+    old, parameters = make_ledger(), make_parameters()
     first = take_over(old)
     decide(first, 0)
-    new = make_ledger(lost_at=scheme.slots.start(1))
+    new = make_ledger(lost_at=parameters.grid.start(1))
     start = ledger(connections, new)[0]
     admin.delete_topics([old.topic])
     eventually(lambda: old.topic not in admin.list_topics())
@@ -294,16 +306,16 @@ def test_a_ledger_that_was_made_anew_is_not_taken_over_under_its_old_id(
     anew = replace(old, topic_id=str(admin.describe_topics([old.topic])[0]["topic_id"]))
     with closing(Writer(connections, anew.topic, anew.topic_id, 0)) as writer:
         writer.append([start])
-    at(clock, scheme, 1)
+    at(clock, parameters, 1)
     with pytest.raises(LedgerChangedError, match="made anew"):
         take_over(old)
     assert kinds(ledger(connections, anew)) == ["ledger", "owner"]
     state = take_over(anew).state
-    assert (state.lost_at, state.last_tick) == (scheme.slots.start(1), None)
+    assert (state.lost_at, state.last_tick) == (parameters.grid.start(1), None)
 
 
 def test_after_a_lost_ledger_an_input_that_may_be_another_one_is_whole_from_after_the_loss(
-    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+    make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_parameters: Make
 ) -> None:
     """
     The old ledger alone told which input its answers were made of; planned stays may have been in another one.
@@ -311,27 +323,31 @@ def test_after_a_lost_ledger_an_input_that_may_be_another_one_is_whole_from_afte
         slot      6  7  8  9            lost in slot 7, F = 1: visits of slots up to 8 may be missing
                   .  .  .  #
     """
-    scheme = make_scheme(ahead=1)
-    place = make_ledger(lost_at=scheme.slots.start(7))
-    at(clock, scheme, 20)
-    expected = OwnerTerms("town", 1, scheme.slots.start(7), "input-1", 9, "fingerprint-1")
+    parameters = make_parameters(ahead=1)
+    place = make_ledger(lost_at=parameters.grid.start(7))
+    at(clock, parameters, 20)
+    expected = OwnerTerms("town", 1, parameters.grid.start(7), "input-1", 9, "fingerprint-1")
     for _ in range(2):
-        assert take_over(place, scheme=scheme).state.terms == expected
+        assert take_over(place, parameters=parameters).state.terms == expected
 
 
 def test_a_lost_ledger_and_another_clocks_tolerance(
-    make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+    make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
     """Lost half a second before slot 8 by a clock that may be a second slow: as if in slot 8."""
-    scheme = make_scheme(ahead=1)
-    place = make_ledger(lost_at=scheme.slots.start(8) - SECOND // 2)
-    terms = take_over(place, scheme=scheme).state.terms
+    parameters = make_parameters(ahead=1)
+    place = make_ledger(lost_at=parameters.grid.start(8) - SECOND // 2)
+    terms = take_over(place, parameters=parameters).state.terms
     assert terms is not None
     assert terms.input_since == 10
 
 
 def test_another_input_topic_sets_input_since_and_later_owners_keep_it(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_scheme: Make
+    connections: KafkaConnections,
+    make_ledger: MakeLedger,
+    take_over: TakeOver,
+    clock: SteppedClock,
+    make_parameters: Make,
 ) -> None:
     """Whole from when on is reckoned from when the input was looked at, whenever, and by which clock, it is taken over.
 
@@ -340,25 +356,27 @@ def test_another_input_topic_sets_input_since_and_later_owners_keep_it(
         slot      6  7  8  9
                   .  .  .  #
     """
-    scheme = make_scheme(ahead=1)
+    parameters = make_parameters(ahead=1)
     place = make_ledger()
-    assert take_over(place, scheme=scheme).state.terms == OwnerTerms("town", 1, None, "input-1", None, "fingerprint-1")
-    seen = scheme.slots.start(7)
+    assert take_over(place, parameters=parameters).state.terms == OwnerTerms(
+        "town", 1, None, "input-1", None, "fingerprint-1"
+    )
+    seen = parameters.grid.start(7)
     moved = replace(place, input_topic_id="input-2", fingerprint="fingerprint-2", looked_at=seen)
-    at(clock, scheme, 5)
+    at(clock, parameters, 5)
     expected = OwnerTerms("town", 1, None, "input-2", 9, "fingerprint-2")
-    assert take_over(moved, scheme=scheme).state.terms == expected
-    at(clock, scheme, 20)
-    assert take_over(moved, scheme=scheme).state.terms == expected
+    assert take_over(moved, parameters=parameters).state.terms == expected
+    at(clock, parameters, 20)
+    assert take_over(moved, parameters=parameters).state.terms == expected
     assert [value["input_since"] for value in owner_values(ledger(connections, place))] == [None, 9, 9]
 
 
 def test_the_owner_record_is_repeated_so_that_it_outlives_the_retention(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
     """W + F = 8: every two ticks, a quarter of what the ledger is kept for at least."""
     place = make_ledger()
-    owner = take_over(place, scheme=make_scheme(window=7, places=1, ahead=1))
+    owner = take_over(place, parameters=make_parameters(window=7, places=1, ahead=1))
     for tick in range(5):
         decide(owner, tick)
     found = ledger(connections, place)
@@ -368,39 +386,39 @@ def test_the_owner_record_is_repeated_so_that_it_outlives_the_retention(
 
 
 def test_a_tick_with_nothing_to_answer_is_in_the_ledger(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
     """No place is watched: an owner record says that the tick was decided, and the next owner knows it."""
-    place, scheme = make_ledger(), make_scheme(watched={})
-    decide(take_over(place, scheme=scheme), 4)
+    place, parameters = make_ledger(), make_parameters(watched={})
+    decide(take_over(place, parameters=parameters), 4)
     assert owner_values(ledger(connections, place))[-1]["tick"] == 4
-    after = take_over(place, scheme=scheme)
+    after = take_over(place, parameters=parameters)
     assert (after.state.last_tick, after.may_decide(4), after.may_decide(5)) == (4, False, True)
 
 
 def test_the_first_record_pins_over_how_many_partitions_the_shards_are_spread(
-    make_ledger: MakeLedger, take_over: TakeOver, admin: Any, make_scheme: Make, eventually: Callable[..., Any]
+    make_ledger: MakeLedger, take_over: TakeOver, admin: Any, make_parameters: Make, eventually: Callable[..., Any]
 ) -> None:
     """Q = 2, and partitions were added since: shard s stays with partition s mod 2, away from the new ones."""
     place = make_ledger(queues=2)
     admin.create_partitions({place.topic: 4})
     eventually(lambda: len(admin.describe_topics([place.topic])[0]["partitions"]) == 4)
-    scheme = make_scheme(places=8, shards=5)
-    assert take_over(place, 0, scheme).shards == [0, 2, 4]
-    assert take_over(place, 1, scheme).shards == [1, 3]
+    parameters = make_parameters(places=8, shards=5)
+    assert take_over(place, 0, parameters).shards == [0, 2, 4]
+    assert take_over(place, 1, parameters).shards == [1, 3]
     with pytest.raises(LedgerError, match="partition 2"):
-        take_over(place, 2, scheme)
+        take_over(place, 2, parameters)
 
 
 def test_partitions_are_owned_apart(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
     """Owners of two partitions decide each its own shards; neither fences the other."""
-    place, scheme = make_ledger(queues=2), make_scheme(places=8, shards=2)
-    owners = [take_over(place, partition, scheme) for partition in (0, 1)]
+    place, parameters = make_ledger(queues=2), make_parameters(places=8, shards=2)
+    owners = [take_over(place, partition, parameters) for partition in (0, 1)]
     for owner in owners:
         decide(owner, 0)
-    for partition, rows in enumerate(scheme.registry.by_shard):
+    for partition, rows in enumerate(parameters.registry.by_shard):
         told = [json.loads(record.value) for record in ledger(connections, place, partition)]
         assert [value["location_id"] for value in told if "tick" in value] == [f"place-{row}" for row in rows]
 
@@ -468,14 +486,14 @@ class Books:
 
 @pytest.fixture
 def with_books(
-    connections: KafkaConnections, make_scheme: Make, clock: SteppedClock, noise: Any
+    connections: KafkaConnections, make_parameters: Make, clock: SteppedClock, noise: Any
 ) -> Iterator[Callable[..., Owner]]:
     """Takes over partition 0 with accounts; owners are closed at the end."""
     with ExitStack() as opened:
 
         def take(place: LedgerPlace, books: Books) -> Owner:
             return opened.enter_context(
-                closing(Owner(connections, place, 0, make_scheme(window=7, places=1), noise, clock, books))
+                closing(Owner(connections, place, 0, make_parameters(window=7, places=1), noise, clock, books))
             )
 
         yield take
@@ -520,11 +538,11 @@ def test_the_accounts_end_a_takeover_and_may_refuse_it(
 
 
 def test_more_input_partitions_are_told_with_the_next_tick(
-    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_scheme: Make
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
     """So that whoever takes over does not believe a broker that lists fewer; fewer are not told."""
     place = replace(make_ledger(), input_partitions=3)
-    owner = take_over(place, scheme=make_scheme(window=40))
+    owner = take_over(place, parameters=make_parameters(window=40))
     decide(owner, 0)
     owner.saw_input_partitions(5)
     owner.saw_input_partitions(4)
@@ -536,12 +554,12 @@ def test_more_input_partitions_are_told_with_the_next_tick(
     assert terms.input_partitions == 5
 
 
-def test_a_key_of_person_ids_cannot_be_tested_by_what_owners_publish(make_scheme: Make) -> None:
+def test_a_key_of_person_ids_cannot_be_tested_by_what_owners_publish(make_parameters: Make) -> None:
     """Whoever guesses the key finds the same fingerprint with every guess; the store's own differs."""
-    scheme = make_scheme()
+    parameters = make_parameters()
     digests = [PersonHasher(key * 32).key_digest for key in (b"a", b"b")]
-    assert len({fingerprint(scheme, digest, "t") for digest in digests}) == 2
-    published = published_fingerprint(scheme, "t")
-    assert published not in {fingerprint(scheme, digest, "t") for digest in digests}
-    assert published != published_fingerprint(scheme, "made anew")
-    assert published != published_fingerprint(make_scheme(window=9), "t")
+    assert len({fingerprint(parameters, digest, "t") for digest in digests}) == 2
+    published = published_fingerprint(parameters, "t")
+    assert published not in {fingerprint(parameters, digest, "t") for digest in digests}
+    assert published != published_fingerprint(parameters, "made anew")
+    assert published != published_fingerprint(make_parameters(window=9), "t")

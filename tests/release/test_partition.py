@@ -22,7 +22,7 @@ NO_BROKER = UnreachableError("no broker answers")
 
 def at(world: World, tick: int, after: int = SECOND) -> None:
     """Set both clocks to so long after a tick's end."""
-    world.set_clocks(world.scheme.slots.as_of(tick) + after)
+    world.set_clocks(world.parameters.grid.as_of(tick) + after)
 
 
 class TestWhichTick:
@@ -131,7 +131,7 @@ class TestWhenAnswersLeave:
         release.take_over()
         at(world, 99, max(after, SECOND))
         assert release.tick(99, world.stop)
-        assert world.clock.instant - world.scheme.slots.as_of(99) == expected
+        assert world.clock.instant - world.parameters.grid.as_of(99) == expected
 
     def test_they_leave_before_the_next_slot_closes_by_any_clock(self, make_world: MakeWorld) -> None:
         """Ten seconds before that, the whole release delay of 30 s can't be waited for; by a clock that goes on."""
@@ -143,7 +143,7 @@ class TestWhenAnswersLeave:
         world.clock.step = 1
         assert release.tick(99, world.stop)
         assert world.told() == [(99, ["safe"])]
-        assert 0 <= world.clock.instant - (world.scheme.slots.as_of(100) - 2 * SECOND) < SECOND
+        assert 0 <= world.clock.instant - (world.parameters.grid.as_of(100) - 2 * SECOND) < SECOND
 
     def test_a_long_release_delay_is_waited_for_in_turns(self, make_world: MakeWorld) -> None:
         """The facts are complete at once, the release comes half an hour later: the thread is seen to go on."""
@@ -156,7 +156,7 @@ class TestWhenAnswersLeave:
         release._turn = lambda: heard.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
         assert release.tick(100, world.stop)
         heard.append(world.clock.instant)
-        assert heard[-1] == released(world.scheme, 100)
+        assert heard[-1] == released(world.parameters, 100)
         assert max(later - sooner for sooner, later in pairwise(heard)) <= TURN
 
     def test_facts_that_lag_are_waited_for_in_turns(self, make_world: MakeWorld) -> None:
@@ -216,8 +216,8 @@ class TestStop:
         true_wait = world.clock.wait_until
 
         def wait(instant: int, wake: Any) -> bool:
-            if instant >= released(world.scheme, 99) - left:
-                world.clock.instant = released(world.scheme, 99) - left
+            if instant >= released(world.parameters, 99) - left:
+                world.clock.instant = released(world.parameters, 99) - left
                 world.clock.wait_until = true_wait
                 world.stop.set()
                 return False

@@ -18,8 +18,8 @@ from kafka import TopicPartition
 from monitor.brokers.connections import KafkaConnections
 from monitor.public.clock import SystemClock
 from monitor.public.instants import HOUR, MILLISECOND, SECOND
-from monitor.public.parameters import Scheme
-from monitor.public.slot_grid import Slots
+from monitor.public.parameters import Parameters
+from monitor.public.slot_grid import SlotGrid
 from monitor.release.input_topic import InputTopic
 from monitor.release.ledger import LedgerRecord, Writer
 from monitor.release.owner import LedgerPlace
@@ -178,7 +178,7 @@ def test_the_barrier_is_the_leaders_log_end(
 def test_a_record_that_was_stamped_before_as_of_and_not_copied_is_waited_for(
     comes_back: bool,
     make_site: Callable[..., Any],
-    make_scheme: Callable[..., Scheme],
+    make_parameters: Callable[..., Parameters],
     make_ledger: Callable[..., LedgerPlace],
     connections: KafkaConnections,
     stamped: Callable[..., list[int]],
@@ -194,23 +194,23 @@ def test_a_record_that_was_stamped_before_as_of_and_not_copied_is_waited_for(
     """
     name_of_two = shard_facts(0, {1: [(b"a" * 16, 0), (b"b" * 16, 0)]})
     now = SystemClock().now()
-    scheme = replace(
-        make_scheme(slots=Slots(now - HOUR + 8 * SECOND, HOUR)),
+    parameters = replace(
+        make_parameters(grid=SlotGrid(now - HOUR + 8 * SECOND, HOUR)),
         release_delay=(20 if comes_back else 4) * SECOND,
         tolerance=100 * MILLISECOND,
     )
-    site = make_site(scheme, SystemClock())
+    site = make_site(parameters, SystemClock())
     assert site.release.take_over()
     stamped(site.input_topic, 1, "all")
     site.windows.write([Span(0, 0, 1)], {})
     replication.close()
     (stamp,) = stamped(site.input_topic, 1, 1)
-    assert stamp < scheme.slots.as_of(0)
+    assert stamp < parameters.grid.as_of(0)
     assert watermark(connections, site.input_topic) == 1
     ticking = threading.Thread(target=lambda: site.tick(0))
     ticking.start()
     if comes_back:
-        eventually(lambda: SystemClock().now() > scheme.slots.as_of(0) + SECOND, 20)
+        eventually(lambda: SystemClock().now() > parameters.grid.as_of(0) + SECOND, 20)
         assert ticking.is_alive()
         replication.open()
         eventually(lambda: watermark(connections, site.input_topic) == 2, 20)

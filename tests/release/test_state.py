@@ -18,14 +18,14 @@ from monitor.errors import LedgerError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.privacy.over_time import Mark
 from monitor.public.instants import HOUR, MINUTE
-from monitor.public.parameters import AtTimes, Scheme
-from monitor.public.slot_grid import Slots
+from monitor.public.parameters import AtTimes, Parameters
+from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import NEVER, SINCE_EVER, Reading
 
-Make = Callable[..., Scheme]
+Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
 
 
@@ -38,10 +38,10 @@ def told(**kept: Any) -> LedgerRecord:
     return LedgerRecord(made.key, made.value, tuple(made.headers), 0)
 
 
-def folded(records: Sequence[LedgerRecord], slots: Slots) -> LedgerState:
+def folded(records: Sequence[LedgerRecord], grid: SlotGrid) -> LedgerState:
     state = LedgerState()
     for record in records:
-        state.fold(record, slots)
+        state.fold(record, grid)
     return state
 
 
@@ -52,10 +52,10 @@ def spoken(state: LedgerState) -> tuple[Any, ...]:
 
 
 @pytest.fixture
-def scheme(make_scheme: Make, make_at_times: MakeAt) -> Scheme:
+def parameters(make_parameters: Make, make_at_times: MakeAt) -> Parameters:
     """Two over_time monitors with two answers a window, and two of designated times that lie thick."""
     times = [f"2026-01-01T{hour:02}:30:00Z" for hour in range(2, 12)]
-    return make_scheme(
+    return make_parameters(
         places=4,
         shards=2,
         answers=2,
@@ -65,10 +65,10 @@ def scheme(make_scheme: Make, make_at_times: MakeAt) -> Scheme:
     )
 
 
-def decided_ticks(scheme: Scheme, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[LedgerRecord]]]:
+def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[LedgerRecord]]]:
     """Ticks of random counts, some of them unknown, with seeded noise: the state that is left, and the records."""
     numbers = random.Random(seed)
-    decider = Decider(scheme, [0, 1], OneSidedNoise(SeededEntropy(seed)))
+    decider = Decider(parameters, [0, 1], OneSidedNoise(SeededEntropy(seed)))
     state, published = LedgerState(terms=OwnerTerms("town", 1)), []
     for tick in range(ticks):
         readings = {
@@ -79,7 +79,10 @@ def decided_ticks(scheme: Scheme, seed: int, ticks: int = 16) -> tuple[LedgerSta
                 NEVER,
                 0,
                 {window: numbers.randrange(4) for window in asked.windows},
-                {at: np.array([numbers.randrange(3) for _ in scheme.registry.by_shard[shard]]) for at in asked.times},
+                {
+                    at: np.array([numbers.randrange(3) for _ in parameters.registry.by_shard[shard]])
+                    for at in asked.times
+                },
             )
             for shard, asked in decider.questions(tick).items()
         }
@@ -89,38 +92,38 @@ def decided_ticks(scheme: Scheme, seed: int, ticks: int = 16) -> tuple[LedgerSta
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_folding_gives_the_state_that_deciding_left(seed: int, scheme: Scheme) -> None:
+def test_folding_gives_the_state_that_deciding_left(seed: int, parameters: Parameters) -> None:
     """After every tick; so a takeover at any of them goes on as its predecessor would have."""
-    state, published = decided_ticks(scheme, seed)
+    state, published = decided_ticks(parameters, seed)
     records = [told(), *(record for records in published for record in records)]
-    assert spoken(folded(records, scheme.slots)) == spoken(state)
+    assert spoken(folded(records, parameters.grid)) == spoken(state)
     assert any(state.marks.values())
     assert any(state.noisy.values())
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_records_that_come_twice_change_nothing(seed: int, scheme: Scheme) -> None:
+def test_records_that_come_twice_change_nothing(seed: int, parameters: Parameters) -> None:
     """Each at once, and each tick again after it, as takeovers do."""
-    _, published = decided_ticks(scheme, seed)
+    _, published = decided_ticks(parameters, seed)
     once = [told(), *(record for records in published for record in records)]
     doubled = [told(), *(record for records in published for record in (*records, *records[::-1], *records))]
-    assert spoken(folded(doubled, scheme.slots)) == spoken(folded(once, scheme.slots))
+    assert spoken(folded(doubled, parameters.grid)) == spoken(folded(once, parameters.grid))
 
 
-def test_the_latest_tick_tells_all_that_runs(scheme: Scheme) -> None:
+def test_the_latest_tick_tells_all_that_runs(parameters: Parameters) -> None:
     """Each record repeats its location's running marks: a reader of the last tick knows which locations may answer."""
-    state, published = decided_ticks(scheme, seed=1)
-    last = folded(published[-1], scheme.slots)
+    state, published = decided_ticks(parameters, seed=1)
+    last = folded(published[-1], parameters.grid)
     for key in state.marks:
         running = tuple(mark for mark in state.marks_of(*key) if mark.until >= 15)
         assert last.marks_of(*key) == running
 
 
-def test_the_last_ticks_records_are_kept_for_the_next_owner_to_repeat(scheme: Scheme) -> None:
+def test_the_last_ticks_records_are_kept_for_the_next_owner_to_repeat(parameters: Parameters) -> None:
     """Of the last tick only, each once, their bytes as they were read."""
-    _, published = decided_ticks(scheme, seed=2)
+    _, published = decided_ticks(parameters, seed=2)
     records = [record for records in published for record in records]
-    state = folded([*records, *published[-1]], scheme.slots)
+    state = folded([*records, *published[-1]], parameters.grid)
     assert list(state.last_records.values()) == published[-1]
 
 
@@ -134,7 +137,7 @@ def test_of_one_ticks_mark_the_longer_one_counts() -> None:
         assert state.marks_of("zoo", "place-0") == (long,)
 
 
-def test_what_was_first_said_of_a_marks_count_stays(scheme: Scheme) -> None:
+def test_what_was_first_said_of_a_marks_count_stays(parameters: Parameters) -> None:
     """An earlier build's mark is repeated by ours, and ours by an earlier build that comes back: the first is right."""
     earlier, ours = Mark(5, 3, Fraction(1), 7, counted_after=True), Mark(5, 3, Fraction(1), 12)
     for first, other in ((earlier, ours), (ours, earlier)):
@@ -158,75 +161,75 @@ def without_counting(record: LedgerRecord) -> LedgerRecord:
 
 
 @pytest.mark.parametrize("first", [0, 5])
-def test_what_counts_held_is_told_by_the_owners_record_before(first: int, scheme: Scheme) -> None:
+def test_what_counts_held_is_told_by_the_owners_record_before(first: int, parameters: Parameters) -> None:
     """
     Marks of the earlier build are flagged, also where ours repeat them; where nobody tells, they count as its marks.
 
         ledger  start  earlier's owner  0 … 7  our owner  8 … 15
         or             (expired)        5 … 7  our owner  8 … 15
     """
-    _, published = decided_ticks(scheme, seed=4)
+    _, published = decided_ticks(parameters, seed=4)
     ours, earlier = told(**COUNTED), without_counting(told(**COUNTED))
     before = [told(), earlier] if first == 0 else [told()]
     ticks = [record for records in published[first:8] for record in records]
     later = [record for records in published[8:] for record in records]
-    state = folded([*before, *ticks, ours, *later], scheme.slots)
+    state = folded([*before, *ticks, ours, *later], parameters.grid)
     flagged = {mark.tick: mark.counted_after for key in state.marks for mark in state.marks_of(*key)}
     assert {tick for tick, flag in flagged.items() if flag} == {tick for tick in flagged if tick < 8}
     assert any(flagged.values())
     assert not all(flagged.values())
 
 
-def test_marks_of_an_earlier_build_that_comes_back_are_flagged(scheme: Scheme) -> None:
+def test_marks_of_an_earlier_build_that_comes_back_are_flagged(parameters: Parameters) -> None:
     """A rollback: its owner's record tells no counting."""
-    _, published = decided_ticks(scheme, seed=4)
+    _, published = decided_ticks(parameters, seed=4)
     ours, earlier = told(**COUNTED), without_counting(told(**COUNTED))
     records = [told(), ours, *(one for records in published[:8] for one in records)]
     records += [earlier, *(one for records in published[8:] for one in records)]
-    state = folded(records, scheme.slots)
+    state = folded(records, parameters.grid)
     flagged = {mark.tick for key in state.marks for mark in state.marks_of(*key) if mark.counted_after}
     assert flagged == {mark.tick for key in state.marks for mark in state.marks_of(*key) if mark.tick >= 8}
     assert flagged
 
 
-def test_what_has_expired_was_answered_before_the_first_answer_that_is_left(scheme: Scheme) -> None:
+def test_what_has_expired_was_answered_before_the_first_answer_that_is_left(parameters: Parameters) -> None:
     """
     An owner record that was stamped a year ahead begins what is left: it silences nothing for longer.
 
         ledger   (expired)   owner (2027)   4 4 4 …
     """
-    _, published = decided_ticks(scheme, seed=5)
-    year, now = 8_760 * HOUR, scheme.slots.start(6)
+    _, published = decided_ticks(parameters, seed=5)
+    year, now = 8_760 * HOUR, parameters.grid.start(6)
     stray = replace(told(**COUNTED), timestamp_ms=(now + year) // 1_000)
     state = LedgerState()
-    state.read(100, stray, scheme.slots, now)
+    state.read(100, stray, parameters.grid, now)
     assert state.expired_until == now
     for offset, record in enumerate(published[4], start=101):
-        state.read(offset, record, scheme.slots, now)
-    assert state.expired_until == scheme.slots.as_of(4)
+        state.read(offset, record, parameters.grid, now)
+    assert state.expired_until == parameters.grid.as_of(4)
     assert LedgerState().expired_until is None
 
 
-def test_the_most_input_partitions_ever_seen_are_carried_for_one_input(scheme: Scheme) -> None:
+def test_the_most_input_partitions_ever_seen_are_carried_for_one_input(parameters: Parameters) -> None:
     """A broker that lags lists fewer; another input has partitions of its own."""
     records = [told(), *(told(input_topic_id="i", input_partitions=seen) for seen in (3, 8, 5))]
-    terms = folded(records, scheme.slots).terms
+    terms = folded(records, parameters.grid).terms
     assert terms is not None
     assert terms.input_partitions == 8
-    terms = folded([*records, told(input_topic_id="other", input_partitions=2)], scheme.slots).terms
+    terms = folded([*records, told(input_topic_id="other", input_partitions=2)], parameters.grid).terms
     assert terms is not None
     assert terms.input_partitions == 2
 
 
-def test_what_was_spent_says_under_which_f_it_was(scheme: Scheme) -> None:
+def test_what_was_spent_says_under_which_f_it_was(parameters: Parameters) -> None:
     """By the charges of the owner before; where they are not told, it is not known."""
-    _, published = decided_ticks(scheme, seed=4)
+    _, published = decided_ticks(parameters, seed=4)
     records: list[LedgerRecord] = [told(), without_counting(told(**COUNTED))]
     for tick, answers in enumerate(published):
         if tick in (4, 9):
             records.append(told(**COUNTED, charges=Charges("0" * 16, tick)))
         records += answers
-    spent = folded(records, scheme.slots).spent()
+    spent = folded(records, parameters.grid).spent()
     found = {mark.tick: ahead for marks in spent.marks.values() for mark, ahead in marks}
     assert found == {tick: None if tick < 4 else 4 if tick < 9 else 9 for tick in found}
     assert set(found.values()) == {None, 4, 9}
@@ -245,7 +248,7 @@ def test_forgetting_keeps_for_a_period_what_no_window_can_hold_again() -> None:
     assert state.past == {}
 
 
-def test_forgetting_keeps_what_a_window_may_hold_again(scheme: Scheme) -> None:
+def test_forgetting_keeps_what_a_window_may_hold_again(parameters: Parameters) -> None:
     """Marks that have run out stay for the longest reach; designated times go once they are over."""
     state = LedgerState()
     state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 30)))
@@ -259,18 +262,18 @@ def test_forgetting_keeps_what_a_window_may_hold_again(scheme: Scheme) -> None:
     assert state.marks == {}
 
 
-def test_terms_are_those_of_the_latest_owner_over_the_first_records_partitions(scheme: Scheme) -> None:
+def test_terms_are_those_of_the_latest_owner_over_the_first_records_partitions(parameters: Parameters) -> None:
     """Q stays as the first record has it; of two losses the later counts; the input is the latest owner's."""
-    lost, later = scheme.slots.start(3), scheme.slots.start(4)
+    lost, later = parameters.grid.start(3), parameters.grid.start(4)
     records = [
         told(partitions=2, lost_at=later),
         told(partitions=7, lost_at=lost, input_topic_id="a"),
         told(partitions=7, input_topic_id="b", input_since=8, fingerprint="g"),
     ]
-    assert folded(records, scheme.slots).terms == OwnerTerms("town", 2, later, "b", 8, "g")
+    assert folded(records, parameters.grid).terms == OwnerTerms("town", 2, later, "b", 8, "g")
 
 
-def test_an_owners_record_does_not_begin_a_ledger(scheme: Scheme) -> None:
+def test_an_owners_record_does_not_begin_a_ledger(parameters: Parameters) -> None:
     """
     An append that was under way when the topic was deleted may come first in the one that is made under its name.
 
@@ -279,54 +282,54 @@ def test_an_owners_record_does_not_begin_a_ledger(scheme: Scheme) -> None:
         …  owner                  has: the first record has expired
     """
     stray, first = told(input_topic_id="i"), told(lost_at=HOUR)
-    assert folded([stray], scheme.slots).terms is None
-    assert folded([stray, first], scheme.slots).terms == OwnerTerms("town", 1, HOUR)
+    assert folded([stray], parameters.grid).terms is None
+    assert folded([stray, first], parameters.grid).terms == OwnerTerms("town", 1, HOUR)
     expired = LedgerState(expired_until=0)
-    expired.fold(stray, scheme.slots)
+    expired.fold(stray, parameters.grid)
     assert expired.terms == OwnerTerms("town", 1, None, "i", None, "f")
 
 
-def test_another_services_record_is_refused(scheme: Scheme) -> None:
+def test_another_services_record_is_refused(parameters: Parameters) -> None:
     """Two services on one output topic both spend."""
     with pytest.raises(LedgerError, match=r"'town' and holds a record of 'osaka'.*kafka\.topics\.alerts"):
-        folded([told(), told(service="osaka", input_topic_id="a")], scheme.slots)
+        folded([told(), told(service="osaka", input_topic_id="a")], parameters.grid)
 
 
 @pytest.mark.parametrize("grid", [{"length": 30 * MINUTE}, {"origin": 1_000 * HOUR}])
-def test_a_ledger_on_another_grid_is_refused(grid: dict[str, int], scheme: Scheme) -> None:
+def test_a_ledger_on_another_grid_is_refused(grid: dict[str, int], parameters: Parameters) -> None:
     """Ticks of another slot or origin say nothing about what still runs."""
-    _, published = decided_ticks(scheme, seed=3, ticks=3)
+    _, published = decided_ticks(parameters, seed=3, ticks=3)
     with pytest.raises(LedgerError, match=r"clock\.slot and clock\.origin put tick 0 at"):
-        folded([told(), *published[0]], replace(scheme.slots, **grid))
+        folded([told(), *published[0]], replace(parameters.grid, **grid))
 
 
-def test_kinds_of_records_that_are_not_known_are_passed_over(scheme: Scheme) -> None:
+def test_kinds_of_records_that_are_not_known_are_passed_over(parameters: Parameters) -> None:
     """A later version's, or none at all: they decide nothing, whatever they hold."""
     for kind in (f"{TYPE_PREFIX}weather", ""):
-        state = folded([LedgerRecord(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], scheme.slots)
+        state = folded([LedgerRecord(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], parameters.grid)
         assert spoken(state) == spoken(LedgerState())
         assert state.records == 1
 
 
 @pytest.mark.parametrize("value", [b"", b"{", b"\xff", b'{"service": "town"}', b"[]"])
 @pytest.mark.parametrize("kind", ["owner", "ledger", "over_time", "at_times"])
-def test_a_malformed_record_of_a_known_kind_is_refused(kind: str, value: bytes, scheme: Scheme) -> None:
+def test_a_malformed_record_of_a_known_kind_is_refused(kind: str, value: bytes, parameters: Parameters) -> None:
     """What it spent is not known, so nothing may be decided."""
     record = LedgerRecord(b"stations/a", value, (("ce_type", f"{TYPE_PREFIX}{kind}".encode()),), 0)
     with pytest.raises(LedgerError, match="What it spent is not known"):
-        LedgerState().fold(record, scheme.slots)
+        LedgerState().fold(record, parameters.grid)
 
 
-def test_a_ledger_of_a_later_format_is_refused(scheme: Scheme) -> None:
+def test_a_ledger_of_a_later_format_is_refused(parameters: Parameters) -> None:
     """Its records may spend in ways that this version does not know."""
     first = told()
     later = replace(first, value=first.value.replace(b'"ledger":1', b'"ledger":2'))
     assert later != first
     with pytest.raises(LedgerError, match="format 2: expected 1"):
-        folded([later], scheme.slots)
+        folded([later], parameters.grid)
 
 
-def test_a_tombstone_of_a_known_kind_is_refused(scheme: Scheme) -> None:
+def test_a_tombstone_of_a_known_kind_is_refused(parameters: Parameters) -> None:
     """The ledger is not compacted, so nobody of ours writes one."""
     with pytest.raises(LedgerError):
-        LedgerState().fold(LedgerRecord(b"owner", b"", (("ce_type", OWNER.encode()),), 0), scheme.slots)
+        LedgerState().fold(LedgerRecord(b"owner", b"", (("ce_type", OWNER.encode()),), 0), parameters.grid)

@@ -13,14 +13,14 @@ import pytest
 from monitor.errors import EvictionError, UnreachableError, WindowsError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, HotSpots, Scheme
+from monitor.public.parameters import AtTimes, HotSpots, Parameters
 from monitor.public.schedule import DesignatedTimes
 from monitor.release.upkeep import AGAIN_SECONDS, CHECK_SECONDS, Upkeep
 from monitor.windows.facts import SINCE_EVER, Question, Span
 from monitor.windows.packing import shard_facts
 from tests.release.worlds import World, released
 
-Make = Callable[..., Scheme]
+Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
 MakeSite = Callable[..., Any]
 MakeWorld = Callable[..., World]
@@ -33,7 +33,7 @@ class TestOpening:
         world = make_world()
         release = world.partition()
         release.take_over()
-        world.set_clocks(world.scheme.slots.as_of(100) + SECOND)
+        world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         world.store.write([Span(0, 0, 1)], {0: [shard_facts(101, {1: [(ANN, 101)]})]})
         question = {0: Question(((1, 100),))}
         assert world.store.read(question)[0].counts[1, 100] == 0
@@ -47,10 +47,10 @@ class TestOpening:
         instant = parse_instant("2026-01-05T04:30:00Z")  # in slot 100
         crowds = HotSpots("crowds", DesignatedTimes((instant,)), Fraction(1), 2, HOUR)
         world = make_world(changes={"hot_spots": (crowds,)})
-        assert world.scheme.ranks_at(100)
+        assert world.parameters.ranks_at(100)
         release = world.partition()
         release.take_over()
-        world.set_clocks(world.scheme.slots.as_of(100) + SECOND)
+        world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         world.store.write([Span(0, 0, 1)], {0: [shard_facts(101, {1: [(ANN, 101)]})]})
         assert release.tick(100, world.stop)
         assert world.store.read({0: Question(((1, 100),))})[0].counts[1, 100] == 0
@@ -59,7 +59,7 @@ class TestOpening:
 
 class TestTidying:
     def test_nothing_that_is_still_asked_about_is_dropped(
-        self, make_site: MakeSite, make_scheme: Make, make_at_times: MakeAt, clock: SteppedClock
+        self, make_site: MakeSite, make_parameters: Make, make_at_times: MakeAt, clock: SteppedClock
     ) -> None:
         """
         τ = 00:30 and 02:30; "short" asks for 2 hours, "long" for 6: every snapshot of both stays complete.
@@ -70,8 +70,8 @@ class TestTidying:
         """
         times = ("2026-01-01T00:30:00Z", "2026-01-01T02:30:00Z")
         monitors = (make_at_times("short", *times, horizon=2), make_at_times("long", *times, horizon=6))
-        scheme = make_scheme(places=1, window=2, at_times=monitors)
-        site = make_site(scheme, clock)
+        parameters = make_parameters(places=1, window=2, at_times=monitors)
+        site = make_site(parameters, clock)
         site.release.take_over()
         early, late = map(parse_instant, times)
         visits = shard_facts(0, {0: [(ANN, 0), (BOB, 2)]}, {early: [(0, ANN), (0, BOB)], late: [(0, ANN)]})
@@ -79,7 +79,7 @@ class TestTidying:
         told: dict[tuple[str, str], list[str]] = {}
         stations = []
         for tick in range(10):
-            clock.move_to(released(scheme, tick))
+            clock.move_to(released(parameters, tick))
             site.tick(tick)
             for record in site.release.last_records:
                 value = json.loads(record.value)
@@ -98,16 +98,16 @@ class TestTidying:
         assert "unknown" not in stations
 
     def test_what_nobody_asks_about_any_more_is_dropped_and_said_so(
-        self, make_site: MakeSite, make_scheme: Make, make_at_times: MakeAt, clock: SteppedClock
+        self, make_site: MakeSite, make_parameters: Make, make_at_times: MakeAt, clock: SteppedClock
     ) -> None:
         """Data minimisation: windows are cut, times go, and a later count of them would be unknown."""
         noon = parse_instant("2026-01-01T00:30:00Z")
-        scheme = make_scheme(places=1, window=2, at_times=(make_at_times("noon", "2026-01-01T00:30:00Z"),))
-        site = make_site(scheme, clock)
+        parameters = make_parameters(places=1, window=2, at_times=(make_at_times("noon", "2026-01-01T00:30:00Z"),))
+        site = make_site(parameters, clock)
         site.release.take_over()
         site.windows.write([Span(0, 0, 1)], {0: [shard_facts(0, {0: [(ANN, 0)]}, {noon: [(0, ANN)]})]})
         for tick in range(6):
-            clock.move_to(released(scheme, tick))
+            clock.move_to(released(parameters, tick))
             site.tick(tick)
         reading = site.windows.read({0: Question(((0, SINCE_EVER),), (noon,))})[0]
         assert reading.counts[0, SINCE_EVER] == 0
@@ -125,7 +125,7 @@ class TestTidying:
         release = world.partition()
         release.take_over()
         for tick in (100, 101):
-            world.set_clocks(world.scheme.slots.as_of(tick) + SECOND)
+            world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
             assert release.tick(tick, world.stop)
         assert world.told() == [(100, ["safe"]), (101, ["safe"])]
 
@@ -136,7 +136,7 @@ class TestEviction:
         world = make_world()
         release = world.partition()
         release.take_over()
-        world.set_clocks(world.scheme.slots.as_of(100) + SECOND)
+        world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         world.store.found = EvictionError("maxmemory-policy is allkeys-lru")
         with pytest.raises(EvictionError):
             release.tick(100, world.stop)
@@ -149,7 +149,7 @@ class TestEviction:
         world = make_world()
         now = [0.0]
         monkeypatch.setattr("monitor.release.upkeep.time.monotonic", lambda: now[0])
-        upkeep = Upkeep(world.scheme, world.store)
+        upkeep = Upkeep(world.parameters, world.store)
         checks = []
         for later, found in [(0.0, WindowsError("no")), (AGAIN_SECONDS, None), (1.0, None), (CHECK_SECONDS, None)]:
             now[0] += later
@@ -171,7 +171,7 @@ class TestEviction:
             raise UnreachableError("Redis does not answer")
 
         world.store.check = hangs  # type: ignore[method-assign]  # a server that hangs
-        upkeep = Upkeep(world.scheme, world.store)
+        upkeep = Upkeep(world.parameters, world.store)
         threads = [threading.Thread(target=upkeep.look) for _ in range(5)]
         for thread in threads:
             thread.start()

@@ -10,18 +10,18 @@ import pytest
 
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import HOUR, SECOND
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Registry, Scheme
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 from monitor.release.version import client_id, version, versions
 
 RULE = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
 NOON = DesignatedTimes.of(("12:00",), "UTC")
 TIMED = AtTimes("noon", NOON, Fraction(1), 3, 6 * HOUR)
 RANKED = HotSpots("top", NOON, Fraction(1), 3, 6 * HOUR)
-SCHEME = Scheme(
+SCHEME = Parameters(
     name="town",
-    slots=Slots(0, HOUR),
+    grid=SlotGrid(0, HOUR),
     ahead=1,
     default_stay=HOUR,
     release_delay=30 * SECOND,
@@ -34,7 +34,7 @@ SCHEME = Scheme(
 FACTS = "0123456789abcdef"
 
 
-def over_time(**changes: Any) -> Scheme:
+def over_time(**changes: Any) -> Parameters:
     """The second place under another rule."""
     return replace(SCHEME, over_time=(OverTime("stations", (0, 1), (RULE, replace(RULE, **changes))),))
 
@@ -58,7 +58,7 @@ def over_time(**changes: Any) -> Scheme:
         replace(SCHEME, at_times=(), hot_spots=(RANKED, replace(RANKED, name="noon"))),
     ],
 )
-def test_what_decides_answers_changes_it(changed: Scheme) -> None:
+def test_what_decides_answers_changes_it(changed: Parameters) -> None:
     assert version(changed, FACTS) != version(SCHEME, FACTS)
 
 

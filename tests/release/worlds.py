@@ -10,8 +10,8 @@ from typing import Any, cast
 from monitor.errors import UnreachableError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import MILLISECOND, SECOND, parse_instant
-from monitor.public.parameters import Scheme
-from monitor.public.slot_grid import Slots
+from monitor.public.parameters import Parameters
+from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.loop import ReleaseLoop
 from monitor.release.partition import PartitionRelease
@@ -125,8 +125,8 @@ class Spied:
 class Store(MemoryWindows):
     """Windows with a clock of their own that may be away, and may come back as a server that evicts."""
 
-    def __init__(self, scheme: Scheme, clock: Any) -> None:
-        super().__init__(scheme, clock)
+    def __init__(self, parameters: Parameters, clock: Any) -> None:
+        super().__init__(parameters, clock)
         self.trouble: Exception | None = None
         self.found: Exception | None = None
         self.checks = 0
@@ -174,15 +174,17 @@ class Input:
 class Taken:
     """An owner of a ledger that is a list. What was published stays in `state`, whoever takes it over."""
 
-    def __init__(self, partition: int, scheme: Scheme, slot: int, noise: Any, queues: int, state: LedgerState) -> None:
+    def __init__(
+        self, partition: int, parameters: Parameters, slot: int, noise: Any, queues: int, state: LedgerState
+    ) -> None:
         self.partition, self.state, self.input_partitions = partition, state, 0
-        state.owned_since = scheme.slots.start(slot) if state.owned_since is None else state.owned_since
-        self.first_tick = min(slot, scheme.slots.slot_of(state.owned_since))
-        self.shards = [shard for shard in range(scheme.registry.shards) if shard % queues == partition]
+        state.owned_since = parameters.grid.start(slot) if state.owned_since is None else state.owned_since
+        self.first_tick = min(slot, parameters.grid.slot_of(state.owned_since))
+        self.shards = [shard for shard in range(parameters.registry.shards) if shard % queues == partition]
         self.told: list[tuple[int, dict[tuple[str, str], int]]] = []
         self.refused: Exception | None = None
         self.unacknowledged: Exception | None = None
-        self._decider = Decider(scheme, self.shards, noise)
+        self._decider = Decider(parameters, self.shards, noise)
 
     def turn_back(self, slot: int) -> None:
         self.first_tick = min(self.first_tick, slot)
@@ -220,7 +222,7 @@ class World:
     `clock` is this machine's, `right` the store's. `last`: by partition, the last tick that its ledger holds.
     """
 
-    scheme: Scheme
+    parameters: Parameters
     clock: Any
     right: Any
     store: Store
@@ -241,20 +243,20 @@ class World:
     def __post_init__(self) -> None:
         self.store.begin(0, 0, SINCE_EVER)
         topic, taking = cast("Any", self.input), cast("Any", self._take_over)
-        self.parts = Parts(self.scheme, self.store, topic, taking, self.counted, self.clock, Signal())
+        self.parts = Parts(self.parameters, self.store, topic, taking, self.counted, self.clock, Signal())
         self.loop = ReleaseLoop(self.parts, self, self.queues)
 
     def partition(self, partition: int = 0) -> PartitionRelease:
         """One that was not taken over yet."""
-        return PartitionRelease(partition, self.parts, Upkeep(self.scheme, self.store))
+        return PartitionRelease(partition, self.parts, Upkeep(self.parameters, self.store))
 
     def _take_over(self, partition: int) -> Taken:
         self.tried.append(partition)
         if partition in self.failing:
             raise UnreachableError(f"partition {partition} has no leader")
-        slot = self.scheme.slots.slot_of(self.clock.now())
+        slot = self.parameters.grid.slot_of(self.clock.now())
         state = self.ledgers.setdefault(partition, LedgerState())
-        self.owners.append(Taken(partition, self.scheme, slot, self.noise, self.queues, state))
+        self.owners.append(Taken(partition, self.parameters, slot, self.noise, self.queues, state))
         return self.owners[-1]
 
     def published(self, last: int, partition: int = 0) -> None:
@@ -282,12 +284,12 @@ class World:
             self.loop.close()
 
 
-def released(scheme: Scheme, tick: int) -> int:
+def released(parameters: Parameters, tick: int) -> int:
     """When a tick's answers leave."""
-    return scheme.slots.as_of(tick) + scheme.release_delay
+    return parameters.grid.as_of(tick) + parameters.release_delay
 
 
-def short_slots(make_scheme: Callable[..., Scheme], **kept: Any) -> Scheme:
+def short_slots(make_parameters: Callable[..., Parameters], **kept: Any) -> Parameters:
     """Slots of two seconds, as the system's clock goes; released half a second after their end."""
-    scheme = make_scheme(slots=Slots(parse_instant("2026-01-01T00:00:00Z"), 2 * SECOND), **kept)
-    return replace(scheme, release_delay=500 * MILLISECOND, tolerance=10 * MILLISECOND)
+    parameters = make_parameters(grid=SlotGrid(parse_instant("2026-01-01T00:00:00Z"), 2 * SECOND), **kept)
+    return replace(parameters, release_delay=500 * MILLISECOND, tolerance=10 * MILLISECOND)

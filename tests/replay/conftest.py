@@ -10,17 +10,17 @@ import pytest
 
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import HOUR, MINUTE, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
+from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 
 
 @pytest.fixture(scope="session")
-def scheme() -> Scheme:
+def parameters() -> Parameters:
     """Slots of one hour from midnight UTC, F = 1, W = 3 at inn, a horizon of 6 hours, a default stay of 15 minutes."""
-    return Scheme(
+    return Parameters(
         name="town",
-        slots=Slots(parse_instant("2026-11-20T00:00:00Z"), HOUR),
+        grid=SlotGrid(parse_instant("2026-11-20T00:00:00Z"), HOUR),
         ahead=1,
         default_stay=15 * MINUTE,
         release_delay=30 * SECOND,

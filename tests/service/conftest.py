@@ -74,7 +74,7 @@ class Town:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.scheme = settings.scheme
+        self.parameters = settings.parameters
         self.topics = settings.config.kafka.topics
         self.clock = SteppedClock(ORIGIN)
         self.produced: list[Produced] = []

@@ -34,8 +34,8 @@ def changes(slot: int, release_delay: int) -> dict[str, Any]:
 def begin(town: Any) -> None:
     """Make a town's topics as `topics --create` does."""
     settings = town.settings
-    wanted = needs(settings.scheme, settings.config.kafka, simulated=False)
-    set_up(settings.kafka, settings.scheme, wanted, Beginning.UNSAID, SystemClock().now())
+    wanted = needs(settings.parameters, settings.config.kafka, simulated=False)
+    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSAID, SystemClock().now())
 
 
 class Running:
@@ -94,7 +94,7 @@ def next_decided(town: Any, eventually: Eventually) -> int:
 
 def wait_until(town: Any, tick: int, after: int, eventually: Eventually) -> None:
     """Wait until so long after a tick's end."""
-    instant = town.scheme.slots.as_of(tick) + after
+    instant = town.parameters.grid.as_of(tick) + after
     eventually(lambda: SystemClock().now() >= instant, ANSWER_SECONDS)
 
 

@@ -52,7 +52,7 @@ def test_a_restart_within_the_release_delay_loses_nothing(
     assert not decided(town, tick)
     with running(town) as second:
         eventually(lambda: decided(town, tick), 20)
-        assert SystemClock().now() < town.scheme.slots.as_of(tick + 1)
+        assert SystemClock().now() < town.parameters.grid.as_of(tick + 1)
         next_decided(town, eventually)
         assert [second.lost(0), second.lost(1)] == [0, 0]
     assert [missing(said) for said in ticks(town).values()] == [[], []]
@@ -69,9 +69,9 @@ def test_told_to_stop_within_a_release_that_is_near_it_answers_before_it_leaves(
         assert not decided(town, tick)
     assert decided(town, tick)
     assert (
-        town.scheme.slots.as_of(tick) + RELEASE_SECONDS * SECOND
+        town.parameters.grid.as_of(tick) + RELEASE_SECONDS * SECOND
         <= SystemClock().now()
-        < town.scheme.slots.as_of(tick + 1)
+        < town.parameters.grid.as_of(tick + 1)
     )
 
 

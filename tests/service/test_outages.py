@@ -104,7 +104,7 @@ def test_a_broker_that_is_away_for_five_seconds_costs_no_tick(
         monkeypatch.setitem(failpoints._armed, place, go)
         eventually(lambda: gone, 2 * SLOT_SECONDS)
         eventually(lambda: SystemClock().now() > gone[0] + AWAY_SECONDS * SECOND, 30)
-        eventually(lambda: decided(town, tick) or SystemClock().now() > town.scheme.slots.as_of(tick + 1), 30)
+        eventually(lambda: decided(town, tick) or SystemClock().now() > town.parameters.grid.as_of(tick + 1), 30)
         assert [missing([*said, tick + 1]) for said in ticks(town).values()] == [[], []]
         assert [instance.lost(partition) for partition in (0, 1)] == [0, 0]
     assert statuses(town) == {"safe"}

@@ -91,7 +91,7 @@ def test_a_designated_time_is_asked_about_at_every_tick_of_its_horizon_and_marks
     #   τ = 12:00; ticks 12 … 17 evaluate it (12:00 < as_of ≤ 18:00); 17 is final
     #   mill  4 people, reported at 12; farm 2, and 2 more, reported at 14
     town = make_town()
-    town.clock.move_to(town.scheme.slots.start(11))
+    town.clock.move_to(town.parameters.grid.start(11))
     with Replay(town.settings, town.prepare(), town.clock) as run:
         run.tick(11)
         town.visit(PERSONS[:4], "mill", 12)
@@ -171,7 +171,7 @@ def test_an_input_topic_that_was_made_anew_ends_the_service_and_answers_are_unkn
         with pytest.raises(ReplayError, match="deleted or made anew") as raised:
             run.tick(2)
         assert isinstance(raised.value.__cause__, InputChangedError)
-    town.clock = type(town.clock)(town.scheme.slots.start(2))
+    town.clock = type(town.clock)(town.parameters.grid.start(2))
     found = prepare(town.settings, town.clock)
     with Replay(town.settings, found, town.clock, resumes=True) as run:
         ticks(run, *range(2, 8))
@@ -180,7 +180,7 @@ def test_an_input_topic_that_was_made_anew_ends_the_service_and_answers_are_unkn
 
 
 def make_anew(town: Any, eventually: Eventually) -> None:
-    wanted = needs(town.scheme, town.settings.config.kafka, simulated=True)
+    wanted = needs(town.parameters, town.settings.config.kafka, simulated=True)
     with closing(town.settings.kafka.admin()) as admin:
         admin.delete_topics([town.topics.visits])
         eventually(lambda: admin.describe_topics([town.topics.visits])[0]["error_code"])
@@ -263,7 +263,7 @@ def share(services: list[Service]) -> bool:
 
 def stepper(town: Any, eventually: Eventually) -> Callable[[int], None]:
     def step(tick: int) -> None:
-        town.clock.move_to(town.scheme.slots.as_of(tick) + town.scheme.release_delay)
+        town.clock.move_to(town.parameters.grid.as_of(tick) + town.parameters.release_delay)
         eventually(lambda: decided(town, tick), 30)
 
     return step

@@ -77,7 +77,7 @@ def test_a_ledger_that_was_made_anew_ends_a_running_service_and_all_is_paused_fr
         with pytest.raises(ReplayError, match=r"kafka\.topics\.alerts.*deleted or made anew") as raised:
             run.tick(2)
         assert isinstance(raised.value.__cause__, LedgerChangedError)
-    town.clock = type(town.clock)(town.scheme.slots.start(2))
+    town.clock = type(town.clock)(town.parameters.grid.start(2))
     with Replay(town.settings, prepare(town.settings, town.clock), town.clock, resumes=True) as run:
         for tick in range(2, 8):
             run.tick(tick)
@@ -90,8 +90,8 @@ def lose_the_ledger(town: Any, eventually: Eventually) -> None:
     with closing(settings.kafka.admin()) as admin:
         admin.delete_topics([town.topics.alerts])
         eventually(lambda: admin.describe_topics([town.topics.alerts])[0]["error_code"])
-    wanted = needs(town.scheme, settings.config.kafka, simulated=True)
-    set_up(settings.kafka, town.scheme, wanted, Beginning.LEDGER_LOST, town.clock.now())
+    wanted = needs(town.parameters, settings.config.kafka, simulated=True)
+    set_up(settings.kafka, town.parameters, wanted, Beginning.LEDGER_LOST, town.clock.now())
 
 
 class SlowClock(SystemClock):

@@ -23,9 +23,9 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
+from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
@@ -74,12 +74,12 @@ class Shape:
     rule: OverTimeRule
     ticks: int
 
-    def scheme(self, locations: int, *, watched: bool = True) -> Scheme:
+    def parameters(self, locations: int, *, watched: bool = True) -> Parameters:
         """All of it, in one shard; `watched`: with windows, not the designated time alone."""
         rule, time = self.rule, ORIGIN + 90 * MINUTE
-        return Scheme(
+        return Parameters(
             name="town",
-            slots=Slots(ORIGIN, HOUR),
+            grid=SlotGrid(ORIGIN, HOUR),
             ahead=rule.ahead,
             default_stay=15 * MINUTE,
             release_delay=30 * SECOND,
@@ -120,16 +120,16 @@ def publish(
     shape: Shape, stays: Sequence[Stay], locations: int, noise: Noise | None = None, *, watched: bool = True
 ) -> Published:
     """Report the same stays at every location, decide every tick, and read what was published."""
-    scheme = shape.scheme(locations, watched=watched)
+    parameters = shape.parameters(locations, watched=watched)
     clock = SteppedClock(ORIGIN)
-    windows = MemoryWindows(scheme, clock)
+    windows = MemoryWindows(parameters, clock)
     windows.begin(0, 0, SINCE_EVER)
-    decider = Decider(scheme, [SHARD], noise or OneSidedNoise(SystemEntropy()))
+    decider = Decider(parameters, [SHARD], noise or OneSidedNoise(SystemEntropy()))
     state, outcomes, offset = LedgerState(), _Outcomes(shape.rule.threshold), 0
     for tick in range(shape.ticks):
-        clock.move_to(scheme.slots.as_of(tick) + scheme.release_delay // 2)
+        clock.move_to(parameters.grid.as_of(tick) + parameters.release_delay // 2)
         values = list(_records([stay for stay in stays if max(stay.told - 1, 0) == tick], locations))
-        _ingest(scheme, windows, values, offset)
+        _ingest(parameters, windows, values, offset)
         offset += len(values)
         asked = {shard: replace(question, tick=tick) for shard, question in decider.questions(tick).items()}
         readings = windows.read(asked)
@@ -137,13 +137,13 @@ def publish(
         evidence = Evidence(readings, {SHARD: True})
         for record in decider.decide(tick, evidence, state).records:
             outcomes.add(tick, record)
-    return outcomes.counted(scheme)
+    return outcomes.counted(parameters)
 
 
-def _ingest(scheme: Scheme, windows: MemoryWindows, values: list[tuple[int, bytes]], offset: int) -> None:
-    columns = decode_records([value for _told, value in values], scheme.default_stay)
+def _ingest(parameters: Parameters, windows: MemoryWindows, values: list[tuple[int, bytes]], offset: int) -> None:
+    columns = decode_records([value for _told, value in values], parameters.default_stay)
     current = np.array([told for told, _value in values], np.int64)
-    accepted = accept(scheme, PersonHasher(b"0123456789abcdef"), columns, current)
+    accepted = accept(parameters, PersonHasher(b"0123456789abcdef"), columns, current)
     assert accepted.fates["dead_letter"] == 0
     windows.write([Span(0, offset, offset + len(values))], accepted.facts)
 
@@ -185,8 +185,8 @@ class _Outcomes:
         for location, answer in said.noisy_counts.items():
             self._marked.setdefault(location, (tick, letter("noisy_count", answer["noisy_count"], self._threshold)))
 
-    def counted(self, scheme: Scheme) -> Published:
-        places = scheme.registry.ids
+    def counted(self, parameters: Parameters) -> Published:
+        places = parameters.registry.ids
         return Published(
             Counter(self._words.get(place) for place in places), Counter(self._marked.get(place) for place in places)
         )

@@ -38,7 +38,7 @@ class Case(NamedTuple):
     rule: OverTimeRule
     ticks: int
     removed: tuple[Stay, ...]
-    slots: int
+    grid: int
     past: int
 
 
@@ -94,7 +94,7 @@ def test_what_is_published_tells_a_person_by_no_more_than_stated(name: str) -> N
     """One visit costs ε at most, those of H slots what `most_answers` says; fails by chance once in 10^6 runs."""
     case = CASES[name]
     rule = case.rule
-    stated = float(rule.answer_epsilon * most_answers(rule.answers, rule.window, rule.ahead, case.slots))
+    stated = float(rule.answer_epsilon * most_answers(rule.answers, rule.window, rule.ahead, case.grid))
     published, neighbour = both(case, SAMPLES)
     assert published.windows.total() == neighbour.windows.total() == SAMPLES
     highest = shown(case, published, neighbour)

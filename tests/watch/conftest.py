@@ -11,9 +11,9 @@ from monitor.contracts.alerts import OutputRecord, at_times_record, hot_spots_re
 from monitor.privacy.over_time import Mark, OverTimeRule, step
 from monitor.public.instants import HOUR, parse_instant
 from monitor.public.parameters import Registry
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 
-SLOTS = Slots(parse_instant("2026-01-05T00:00:00Z"), HOUR)
+SLOTS = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
 REGISTRY = Registry(("market", "park", "school", "clinic"), 2)
 RULE = OverTimeRule(Fraction(1), 1, 10, 5, 2)  # W = 5, F = 2
 
@@ -80,7 +80,7 @@ def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busies
 
 
 @pytest.fixture
-def slots() -> Slots:
+def grid() -> SlotGrid:
     return SLOTS
 
 

@@ -24,7 +24,7 @@ from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, HOUR
 from monitor.public.parameters import HotSpots
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 from monitor.service import Settings, settings_of
 from monitor.tools.embedded import EmbeddedKafka
 
@@ -70,18 +70,18 @@ def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
     producer.close(timeout=5)
 
 
-def output(settings: Settings, slots: Slots, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:
+def output(settings: Settings, grid: SlotGrid, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:
     """Where `watch` writes, at the as_of of a tick; with `once` all of it is there."""
     file = io.StringIO()
-    watch(settings, Console(file=file, width=200), SteppedClock(slots.as_of(tick)), stop, once=once)
+    watch(settings, Console(file=file, width=200), SteppedClock(grid.as_of(tick)), stop, once=once)
     return file
 
 
 def test_once_shows_one_whole_last_tick(
-    settings: Settings, publish: Callable[[Published], None], slots: Slots, said: Said
+    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid, said: Said
 ) -> None:
-    publish((said(place, tick, 0), slots.as_of(tick)) for tick in range(30) for place in ("market", "clinic"))
-    lines = output(settings, slots, 29, threading.Event(), once=True).getvalue().splitlines()
+    publish((said(place, tick, 0), grid.as_of(tick)) for tick in range(30) for place in ("market", "clinic"))
+    lines = output(settings, grid, 29, threading.Event(), once=True).getvalue().splitlines()
     assert lines == [
         "As of Tue 6 Jan 06:00 UTC, tick 29",
         "places market: safe: fewer than 10 target people since Tue 6 Jan 01:00",
@@ -90,10 +90,10 @@ def test_once_shows_one_whole_last_tick(
 
 
 def test_the_last_answers_are_found_behind_what_was_written_much_later(
-    settings: Settings, publish: Callable[[Published], None], slots: Slots, said: Said
+    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid, said: Said
 ) -> None:
     """A service that starts after a long pause writes an owner record first: it hides no answer."""
-    later = slots.as_of(29) + 10 * DAY
+    later = grid.as_of(29) + 10 * DAY
     owner = owner_record(
         source="town",
         service="town",
@@ -105,62 +105,62 @@ def test_the_last_answers_are_found_behind_what_was_written_much_later(
         partition=0,
         at=later,
     )
-    publish([*((said("market", tick, 0), slots.as_of(tick)) for tick in range(30)), (owner, later)])
-    told = output(settings, slots, 29, threading.Event(), once=True).getvalue()
+    publish([*((said("market", tick, 0), grid.as_of(tick)) for tick in range(30)), (owner, later)])
+    told = output(settings, grid, 29, threading.Event(), once=True).getvalue()
     assert "As of Tue 6 Jan 06:00 UTC, tick 29" in told
 
 
 @pytest.fixture
-def busiest(settings: Settings, slots: Slots) -> Settings:
+def busiest(settings: Settings, grid: SlotGrid) -> Settings:
     """The settings with hot spots each day at 02:30 UTC, drawn at 05:00, the last tick before 05:30."""
     times = DesignatedTimes.of(("02:30",), "UTC")
     monitor = HotSpots("busiest", times, Fraction(1), 3, 3 * HOUR)
-    return replace(settings, scheme=replace(settings.scheme, slots=slots, hot_spots=(monitor,)))
+    return replace(settings, parameters=replace(settings.parameters, grid=grid, hot_spots=(monitor,)))
 
 
-def last_line(settings: Settings, slots: Slots, tick: int) -> str:
-    return output(settings, slots, tick, threading.Event(), once=True).getvalue().splitlines()[-1]
+def last_line(settings: Settings, grid: SlotGrid, tick: int) -> str:
+    return output(settings, grid, tick, threading.Event(), once=True).getvalue().splitlines()[-1]
 
 
 def test_the_hot_spots_drawn_last_are_found_far_behind_the_last_tick(
-    busiest: Settings, publish: Callable[[Published], None], slots: Slots, said: Said, drawn: Said
+    busiest: Settings, publish: Callable[[Published], None], grid: SlotGrid, said: Said, drawn: Said
 ) -> None:
     #     tick   4              27          28
     #            τ in slot 2                τ in slot 26
-    hourly = [(said("market", tick, 0), slots.as_of(tick)) for tick in range(28)]
-    tonight = (drawn(26, {"park": 4}), slots.as_of(28))
-    publish(sorted([*hourly, (drawn(2, {"market": 9}), slots.as_of(4))], key=lambda one: one[1]))
+    hourly = [(said("market", tick, 0), grid.as_of(tick)) for tick in range(28)]
+    tonight = (drawn(26, {"park": 4}), grid.as_of(28))
+    publish(sorted([*hourly, (drawn(2, {"market": 9}), grid.as_of(4))], key=lambda one: one[1]))
     found = "busiest Mon 5 Jan 02:30: market at most 9 (target people; noisy, drawn once)"
-    assert last_line(busiest, slots, 27) == found
-    publish([(said("market", 28, 0), slots.as_of(28)), tonight])
-    assert last_line(busiest, slots, 28).startswith("busiest Tue 6 Jan 02:30: park at most 4")
+    assert last_line(busiest, grid, 27) == found
+    publish([(said("market", 28, 0), grid.as_of(28)), tonight])
+    assert last_line(busiest, grid, 28).startswith("busiest Tue 6 Jan 02:30: park at most 4")
 
 
 def test_a_time_about_which_nothing_was_published_hides_no_earlier_one(
-    busiest: Settings, publish: Callable[[Published], None], slots: Slots, said: Said, drawn: Said
+    busiest: Settings, publish: Callable[[Published], None], grid: SlotGrid, said: Said, drawn: Said
 ) -> None:
-    published = [(drawn(2, {"market": 9}), slots.as_of(4)), (said("market", 60, 0), slots.as_of(60))]
+    published = [(drawn(2, {"market": 9}), grid.as_of(4)), (said("market", 60, 0), grid.as_of(60))]
     publish(published)
-    assert last_line(busiest, slots, 60).startswith("busiest Mon 5 Jan 02:30: market at most 9")
+    assert last_line(busiest, grid, 60).startswith("busiest Mon 5 Jan 02:30: market at most 9")
 
 
 def test_looking_back_tells_nothing_else_and_what_comes_is_still_told(
     busiest: Settings,
     publish: Callable[[Published], None],
-    slots: Slots,
+    grid: SlotGrid,
     said: Said,
     drawn: Said,
     eventually: Eventually,
 ) -> None:
-    publish([(said("park", 4, 0), slots.as_of(4)), (drawn(2, {"market": 9}), slots.as_of(4))])
-    publish([(said("market", 27, 0), slots.as_of(27))])
+    publish([(said("park", 4, 0), grid.as_of(4)), (drawn(2, {"market": 9}), grid.as_of(4))])
+    publish([(said("market", 27, 0), grid.as_of(27))])
     stop, file = threading.Event(), io.StringIO()
-    console, clock = Console(file=file, width=200), SteppedClock(slots.as_of(27))
+    console, clock = Console(file=file, width=200), SteppedClock(grid.as_of(27))
     thread = threading.Thread(target=watch, args=(busiest, console, clock, stop), kwargs={"once": False})
     thread.start()
     try:
         eventually(lambda: "busiest Mon 5 Jan 02:30: market" in file.getvalue())
-        publish([(drawn(26, {"park": 4}), slots.as_of(28))])
+        publish([(drawn(26, {"park": 4}), grid.as_of(28))])
         news = "2026-01-06T05:00:00Z Tue 6 Jan 02:30 busiest: park at most 4 (target people; noisy, drawn once)\n"
         eventually(lambda: file.getvalue().endswith(news))
     finally:
@@ -169,41 +169,43 @@ def test_looking_back_tells_nothing_else_and_what_comes_is_still_told(
     assert "park: safe" not in file.getvalue()
 
 
-def test_the_ticks_that_draw_hot_spots_are_those_of_the_release(busiest: Settings, slots: Slots) -> None:
-    (monitor,) = busiest.scheme.hot_spots
+def test_the_ticks_that_draw_hot_spots_are_those_of_the_release(busiest: Settings, grid: SlotGrid) -> None:
+    (monitor,) = busiest.parameters.hot_spots
     released = [
         tick
         for tick in range(100)
-        if any(monitor.is_final(time, slots.as_of(tick), slots) for time in monitor.live(slots.as_of(tick)))
+        if any(monitor.is_final(time, grid.as_of(tick), grid) for time in monitor.live(grid.as_of(tick)))
     ]
-    assert [tick for tick in final_ticks(monitor, slots, 99) if tick >= 0] == released == [4, 28, 52, 76]
+    assert [tick for tick in final_ticks(monitor, grid, 99) if tick >= 0] == released == [4, 28, 52, 76]
 
 
-def test_once_on_an_empty_topic_says_so(settings: Settings, publish: Callable[[Published], None], slots: Slots) -> None:
+def test_once_on_an_empty_topic_says_so(
+    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid
+) -> None:
     publish([])
-    assert output(settings, slots, 0, threading.Event(), once=True).getvalue() == "Nothing was published yet.\n"
+    assert output(settings, grid, 0, threading.Event(), once=True).getvalue() == "Nothing was published yet.\n"
 
 
-def test_without_a_topic_it_says_what_to_do(settings: Settings, slots: Slots) -> None:
+def test_without_a_topic_it_says_what_to_do(settings: Settings, grid: SlotGrid) -> None:
     with pytest.raises(TopicError, match="there is no such topic: run `location-monitor topics --create`"):
-        output(settings, slots, 0, threading.Event(), once=True)
+        output(settings, grid, 0, threading.Event(), once=True)
 
 
 def test_changes_are_told_as_they_come_until_it_is_stopped(
     settings: Settings,
     publish: Callable[[Published], None],
-    slots: Slots,
+    grid: SlotGrid,
     said: Said,
     eventually: Eventually,
 ) -> None:
-    publish([(said("market", 6, 0), slots.as_of(6))])
+    publish([(said("market", 6, 0), grid.as_of(6))])
     stop, file = threading.Event(), io.StringIO()
-    console, clock = Console(file=file, width=200), SteppedClock(slots.as_of(6))
+    console, clock = Console(file=file, width=200), SteppedClock(grid.as_of(6))
     thread = threading.Thread(target=watch, args=(settings, console, clock, stop), kwargs={"once": False})
     thread.start()
     try:
         eventually(lambda: "places market: safe" in file.getvalue())
-        publish([(said("market", 7, 12), slots.as_of(7))])
+        publish([(said("market", 7, 12), grid.as_of(7))])
         news = "2026-01-05T08:00:00Z market: at most 12 target people in the last 5h (noisy)\n"
         eventually(lambda: file.getvalue().endswith(news))
     finally:

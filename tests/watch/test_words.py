@@ -13,7 +13,7 @@ from monitor.client.words import News, Words, chance, moment, span
 from monitor.contracts.alerts import OutputRecord
 from monitor.public.instants import DAY, HOUR, MINUTE
 from monitor.public.parameters import Registry
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 
 Said = Callable[..., OutputRecord]
 Told = Callable[[Iterable[OutputRecord]], list[str]]
@@ -25,8 +25,8 @@ def knowledge(registry: Registry) -> SubscriberView:
 
 
 @pytest.fixture
-def words(slots: Slots) -> Words:
-    return Words(slots)
+def words(grid: SlotGrid) -> Words:
+    return Words(grid)
 
 
 @pytest.fixture
@@ -111,13 +111,13 @@ def test_the_latest_hot_spots_are_shown_however_long_ago_and_all_of_them_in_line
     named = {f"place-{n}": 20 - n for n in range(8)}
     for record in (drawn(2, named), said("market", 90, 0)):
         knowledge.add(record.headers, record.value)
-    assert list(lines(knowledge, words, words.slots.as_of(90)))[-1] == (
+    assert list(lines(knowledge, words, words.grid.as_of(90)))[-1] == (
         "busiest Mon 5 Jan 02:30: "
         + ", ".join(f"{place} at most {count}" for place, count in named.items())
         + " (target people; noisy, drawn once)"
     )
     console = Console(width=100, height=24, force_terminal=True)
-    shown = console.render_lines(Screen(knowledge, words, words.slots.as_of(90), []), pad=False)
+    shown = console.render_lines(Screen(knowledge, words, words.grid.as_of(90), []), pad=False)
     text = [" ".join("".join(segment.text for segment in line).split()) for line in shown]
     assert text[2].startswith("busiest Mon 5 Jan 02:30 ▲ place-0 at most 20, place-1 at most 19,")
 
@@ -131,7 +131,7 @@ def test_another_registry_is_said_to_be_why_nothing_is_known(told: Told, shown: 
 def test_all_that_is_known_is_a_line_each(knowledge: SubscriberView, words: Words, said: Said, shown: Said) -> None:
     for record in (said("market", 6, 12), said("park", 5, 0), shown(0, 6), shown(1, 6, {"market": (3, 9)})):
         knowledge.add(record.headers, record.value)
-    told = list(lines(knowledge, words, words.slots.as_of(6)))
+    told = list(lines(knowledge, words, words.grid.as_of(6)))
     assert told[0] == "As of Mon 5 Jan 07:00 UTC, tick 6"
     assert told[1].startswith("places market: at most 12 target people")
     assert told[2].endswith("(as of Mon 5 Jan 06:00)")
@@ -144,7 +144,7 @@ def test_silence_of_the_service_is_said(knowledge: SubscriberView, words: Words,
     assert list(lines(knowledge, words, 0)) == ["Nothing was published yet."]
     record = said("market", 6, 0)
     knowledge.add(record.headers, record.value)
-    late = list(lines(knowledge, words, words.slots.as_of(6) + 3 * HOUR))[1]
+    late = list(lines(knowledge, words, words.grid.as_of(6) + 3 * HOUR))[1]
     assert late.startswith("Nothing new for 3h: the service may be away.")
 
 
@@ -156,7 +156,7 @@ def test_the_screen_fits_the_terminal_and_shows_first_what_is_not_safe(
     for record in records:
         knowledge.add(record.headers, record.value)
     console = Console(width=80, height=height, force_terminal=True)
-    shown = console.render_lines(Screen(knowledge, words, words.slots.as_of(6), []), pad=False)
+    shown = console.render_lines(Screen(knowledge, words, words.grid.as_of(6), []), pad=False)
     text = ["".join(segment.text for segment in line).strip() for line in shown]
     assert len(text) <= height
     assert "place-30" in text[2]

@@ -12,9 +12,9 @@ import redis
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Registry, Scheme
+from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import DesignatedTimes
-from monitor.public.slot_grid import Slots
+from monitor.public.slot_grid import SlotGrid
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Windows
 from monitor.windows.memory import MemoryWindows
@@ -26,14 +26,14 @@ FINGERPRINT = "0123456789abcdef"
 
 
 @pytest.fixture(scope="session")
-def scheme() -> Scheme:
+def parameters() -> Parameters:
     """Forty locations in four shards, all watched over six slots, and one designated time a day."""
     registry = Registry(tuple(f"place-{number}" for number in range(40)), 4)
     rule = OverTimeRule(Fraction(1), 1, 3, 6, 1)
     rows = tuple(range(40))
-    return Scheme(
+    return Parameters(
         name="test",
-        slots=Slots(parse_instant("2026-01-01T00:00:00Z"), HOUR),
+        grid=SlotGrid(parse_instant("2026-01-01T00:00:00Z"), HOUR),
         ahead=1,
         default_stay=HOUR // 4,
         release_delay=30 * SECOND,
@@ -45,9 +45,9 @@ def scheme() -> Scheme:
 
 
 @pytest.fixture
-def clock(scheme: Scheme) -> SteppedClock:
+def clock(parameters: Parameters) -> SteppedClock:
     """A clock that stands at the scheme's origin."""
-    return SteppedClock(scheme.slots.origin)
+    return SteppedClock(parameters.grid.origin)
 
 
 @pytest.fixture(params=sorted(SERVERS))
@@ -67,13 +67,13 @@ def raw(server: EmbeddedValkey) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def open_windows(scheme: Scheme) -> Iterator[Callable[..., RedisWindows]]:
+def open_windows(parameters: Parameters) -> Iterator[Callable[..., RedisWindows]]:
     """What opens windows in a server, and closes them: `open_windows(server, name="osaka")`."""
     opened: list[RedisWindows] = []
 
     def open_one(
         on: EmbeddedValkey,
-        of: Scheme = scheme,
+        of: Parameters = parameters,
         fingerprint: str = FINGERPRINT,
         name: str = "test",
         clock: SteppedClock | None = None,
@@ -99,10 +99,10 @@ def redis_windows(open_windows: Callable[..., RedisWindows], server: EmbeddedVal
 
 
 @pytest.fixture(params=["memory", *sorted(SERVERS)])
-def windows(request: pytest.FixtureRequest, scheme: Scheme, clock: SteppedClock) -> Windows:
+def windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> Windows:
     """Every store of windows, empty, on the stepped clock."""
     if request.param == "memory":
-        return MemoryWindows(scheme, clock)
+        return MemoryWindows(parameters, clock)
     started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])
     with redis.Redis.from_url(started.url) as client:
         client.flushall()

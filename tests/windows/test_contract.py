@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.windows.facts import NEVER, SINCE_EVER, Question, ShardFacts, Span, Windows
 from monitor.windows.packing import shard_facts
 
@@ -18,9 +18,9 @@ OPEN = -(10**6)
 
 
 @pytest.fixture
-def row(scheme: Scheme) -> int:
+def row(parameters: Parameters) -> int:
     """A row of shard 2."""
-    return int(scheme.registry.by_shard[2][0])
+    return int(parameters.registry.by_shard[2][0])
 
 
 def seen(row: int, *visits: tuple[bytes, int], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
@@ -52,12 +52,12 @@ def test_a_store_that_nothing_was_written_to_is_empty(windows: Windows) -> None:
     assert not windows.empty()
 
 
-def test_nothing_is_known_before_it_was_begun(windows: Windows, row: int, scheme: Scheme) -> None:
+def test_nothing_is_known_before_it_was_begun(windows: Windows, row: int, parameters: Parameters) -> None:
     reading = windows.read({2: Question(windows=((row, 0),), times=(EVENING,))})[2]
     assert reading.progress == {}
     assert (reading.since, reading.trimmed, reading.dropped) == (SINCE_EVER, SINCE_EVER, NEVER)
     assert reading.counts == {(row, 0): 0}
-    assert reading.present[EVENING].tolist() == [0] * scheme.registry.by_shard[2].size
+    assert reading.present[EVENING].tolist() == [0] * parameters.registry.by_shard[2].size
 
 
 def test_a_store_in_order_passes_its_check(windows: Windows) -> None:
@@ -196,8 +196,8 @@ def test_offsets_and_instants_of_sixteen_digits_stay_exact(windows: Windows) -> 
     assert windows.read({1: Question()})[1].dropped == EVENING + 1
 
 
-def test_people_at_a_designated_time_are_counted_by_location(windows: Windows, scheme: Scheme) -> None:
-    rows = scheme.registry.by_shard[2]
+def test_people_at_a_designated_time_are_counted_by_location(windows: Windows, parameters: Parameters) -> None:
+    rows = parameters.registry.by_shard[2]
     first, last = int(rows[0]), int(rows[-1])
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 4)], present(EVENING, (first, ANN), (first, BOB), (last, EVE), (first, ANN)))
@@ -215,8 +215,8 @@ def test_designated_times_are_kept_apart(windows: Windows, row: int) -> None:
     assert [int(reading.present[instant][0]) for instant in (MORNING, EVENING)] == [2, 1]
 
 
-def test_one_person_at_two_places_at_one_time_counts_at_both(windows: Windows, scheme: Scheme) -> None:
-    first, second = (int(row) for row in scheme.registry.by_shard[2][:2])
+def test_one_person_at_two_places_at_one_time_counts_at_both(windows: Windows, parameters: Parameters) -> None:
+    first, second = (int(row) for row in parameters.registry.by_shard[2][:2])
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 2)], present(EVENING, (first, ANN), (second, ANN)))
     assert windows.read({2: Question(times=(EVENING,))})[2].present[EVENING][:2].tolist() == [1, 1]

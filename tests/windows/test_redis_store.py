@@ -12,7 +12,7 @@ import redis
 
 from monitor.errors import EvictionError, UnreachableError, WindowsError
 from monitor.public.instants import SECOND
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from monitor.tools.embedded.ports import LOOPBACK
 from monitor.windows.facts import SINCE_EVER, Question, ShardFacts, Span
@@ -30,15 +30,15 @@ Open = Callable[..., RedisWindows]
 
 
 @pytest.fixture
-def row(scheme: Scheme) -> int:
+def row(parameters: Parameters) -> int:
     """A row of shard 2."""
-    return int(scheme.registry.by_shard[2][0])
+    return int(parameters.registry.by_shard[2][0])
 
 
 @pytest.fixture
-def facts(scheme: Scheme) -> dict[int, list[ShardFacts]]:
+def facts(parameters: Parameters) -> dict[int, list[ShardFacts]]:
     """In every shard, Ann at its first row: last seen in slot 5, and at a designated time."""
-    firsts = [int(rows[0]) for rows in scheme.registry.by_shard]
+    firsts = [int(rows[0]) for rows in parameters.registry.by_shard]
     return {
         shard: [shard_facts(5, seen={row: [(ANN, 5)]}, present={EVENING: [(row, ANN)]})]
         for shard, row in enumerate(firsts)
@@ -187,12 +187,12 @@ def test_out_of_memory_tidying_still_frees_some_and_says_what(
 
 
 def test_a_trim_that_fails_has_said_what_it_cuts(
-    redis_windows: RedisWindows, raw: redis.Redis, scheme: Scheme, facts: dict[int, list[ShardFacts]]
+    redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters, facts: dict[int, list[ShardFacts]]
 ) -> None:
     """The shard's last window is spoilt, so that the ones before it have been trimmed when the script stops."""
     redis_windows.begin(0, 0, 0)
     redis_windows.write([Span(0, 0, 10)], facts)
-    raw.set(KEYS.window(2, int(scheme.registry.by_shard[2][-1])), "someone else's")
+    raw.set(KEYS.window(2, int(parameters.registry.by_shard[2][-1])), "someone else's")
     with pytest.raises(WindowsError, match="holds what is not ours"):
         redis_windows.tidy([2], 6, [], [])
     assert redis_windows.read({2: Question()})[2].trimmed == 6
@@ -231,30 +231,30 @@ def test_a_cluster_that_is_gone_is_unreachable() -> None:
         redis_client(RedisAddress(url, cluster=True))
 
 
-def test_a_wrong_password_is_told_without_the_password(scheme: Scheme) -> None:
+def test_a_wrong_password_is_told_without_the_password(parameters: Parameters) -> None:
     with EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "the-right-one"))) as server:
         wrong, right = "hunter2", "the-right-one"
         address = RedisAddress(server.url, password=wrong)
-        windows = RedisWindows(scheme, "f" * 16, redis_client(address))
+        windows = RedisWindows(parameters, "f" * 16, redis_client(address))
         with pytest.raises(UnreachableError, match="refused these") as refusal:
             windows.check()
         windows.close()
         assert wrong not in "".join(traceback.format_exception(refusal.value))
         assert wrong not in repr(address)
-        windows = RedisWindows(scheme, "f" * 16, redis_client(replace(address, password=right)))
+        windows = RedisWindows(parameters, "f" * 16, redis_client(replace(address, password=right)))
         windows.check()
         windows.close()
 
 
 def test_a_command_that_the_user_may_not_run_is_named_without_what_it_held(
-    scheme: Scheme, valkey: EmbeddedValkey, facts: dict[int, list[ShardFacts]]
+    parameters: Parameters, valkey: EmbeddedValkey, facts: dict[int, list[ShardFacts]]
 ) -> None:
     with redis.Redis.from_url(valkey.url) as client:
         client.flushall()
         client.acl_setuser(
             "reader", enabled=True, passwords=["+secret"], categories=["+@all"], commands=["-zadd"], keys=["*"]
         )
-        windows = RedisWindows(scheme, "f" * 16, redis_client(RedisAddress(valkey.url, "reader", "secret")))
+        windows = RedisWindows(parameters, "f" * 16, redis_client(RedisAddress(valkey.url, "reader", "secret")))
         windows.begin(0, 0, 0)
         with pytest.raises(WindowsError, match="NOPERM") as refusal:
             windows.write([Span(0, 0, 10)], facts)
@@ -272,7 +272,9 @@ def test_a_server_that_may_evict_is_refused(redis_windows: RedisWindows, raw: re
     assert "CONFIG SET maxmemory-policy noeviction" in str(refusal.value)
 
 
-def test_all_keys_of_a_shard_lie_in_one_slot_of_a_cluster(scheme: Scheme, valkey_cluster: EmbeddedValkey) -> None:
+def test_all_keys_of_a_shard_lie_in_one_slot_of_a_cluster(
+    parameters: Parameters, valkey_cluster: EmbeddedValkey
+) -> None:
     with redis.Redis.from_url(valkey_cluster.url) as client:
         for name in ("tokyo", "a}b{c:*?"):
             for shard in ALL:
@@ -284,7 +286,7 @@ def test_all_keys_of_a_shard_lie_in_one_slot_of_a_cluster(scheme: Scheme, valkey
 @pytest.mark.parametrize("ahead", [1, 400])
 def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it(
     ahead: int,
-    scheme: Scheme,
+    parameters: Parameters,
     raw: redis.Redis,
     server: EmbeddedValkey,
     open_windows: Open,
@@ -294,8 +296,8 @@ def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it
 
     Were facts gone before the progress that claims them, a place would be called safe for nobody's being there.
     """
-    windows = open_windows(server, of=replace(scheme, ahead=ahead))
-    expiry = 2 * (scheme.lookback + ahead) * scheme.slots.length // SECOND
+    windows = open_windows(server, of=replace(parameters, ahead=ahead))
+    expiry = 2 * (parameters.lookback + ahead) * parameters.grid.length // SECOND
 
     def as_long_as_needed() -> bool:
         lifetimes = {key: raw.ttl(key) for key in raw.scan_iter()}
@@ -317,18 +319,20 @@ def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it
 
 
 def test_an_expiry_is_an_hour_at_least(
-    scheme: Scheme, raw: redis.Redis, server: EmbeddedValkey, open_windows: Open
+    parameters: Parameters, raw: redis.Redis, server: EmbeddedValkey, open_windows: Open
 ) -> None:
-    windows = open_windows(server, of=replace(scheme, slots=replace(scheme.slots, length=SECOND), at_times=()))
+    windows = open_windows(server, of=replace(parameters, grid=replace(parameters.grid, length=SECOND), at_times=()))
     windows.begin(0, 0, 0)
     assert all(3_540 <= raw.ttl(key) <= 3_600 for key in raw.scan_iter())
 
 
-def test_no_person_id_is_stored_in_the_clear(redis_windows: RedisWindows, raw: redis.Redis, scheme: Scheme) -> None:
+def test_no_person_id_is_stored_in_the_clear(
+    redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters
+) -> None:
     planted = "planted-person-id"
     hashed = PersonHasher(b"k" * 32)(planted)
     redis_windows.begin(0, 0, 0)
-    for shard, rows in enumerate(scheme.registry.by_shard):
+    for shard, rows in enumerate(parameters.registry.by_shard):
         row = int(rows[0])
         found = shard_facts(5, seen={row: [(hashed, 5)]}, present={EVENING: [(row, hashed)]})
         redis_windows.write([Span(0, 0, shard + 1)], {shard: [found]})

@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from monitor.public.clock import SteppedClock
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import SINCE_EVER, Question, Reading, ShardFacts, Span, Windows
 from monitor.windows.keys import Keys
@@ -21,9 +21,9 @@ MERGED = 50_000  # facts that one script moves
 
 
 @pytest.fixture
-def row(scheme: Scheme) -> int:
+def row(parameters: Parameters) -> int:
     """A row of shard 2."""
-    return int(scheme.registry.by_shard[2][0])
+    return int(parameters.registry.by_shard[2][0])
 
 
 def facts(row: int, stamp: int, *people: bytes, last: int | None = None) -> dict[int, list[ShardFacts]]:
@@ -46,9 +46,9 @@ def counted(windows: Windows, row: int, tick: int) -> tuple[int, int]:
 
 
 @pytest.fixture
-def at(scheme: Scheme, clock: SteppedClock) -> Callable[[int], None]:
+def at(parameters: Parameters, clock: SteppedClock) -> Callable[[int], None]:
     """Moves the clock to a slot: `at(6)`."""
-    return lambda slot: clock.move_to(scheme.slots.start(slot))
+    return lambda slot: clock.move_to(parameters.grid.start(slot))
 
 
 At = Callable[[int], None]
@@ -172,7 +172,7 @@ def test_a_shard_whose_numbers_have_expired_begins_empty(
 
 
 def test_more_than_one_script_moves_is_counted_once_all_is_in(
-    stored: RedisWindows, scheme: Scheme, row: int, at: At
+    stored: RedisWindows, parameters: Parameters, row: int, at: At
 ) -> None:
     """A tick is not settled while facts of its slot wait still, whichever look that takes."""
     people = [number.to_bytes(16, "big") for number in range(2 * MERGED + 1)]
@@ -185,4 +185,4 @@ def test_more_than_one_script_moves_is_counted_once_all_is_in(
     assert not looks[0].settled
     assert looks[-1].settled
     assert {look.counts[row, SINCE_EVER] for look in looks if look.settled} == {len(people)}
-    assert scheme.registry.shard[row] == 2
+    assert parameters.registry.shard[row] == 2

@@ -10,7 +10,7 @@ import redis
 from hypothesis import HealthCheck, given, settings
 
 from monitor.public.clock import SteppedClock
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Reading, ShardFacts, Span, Windows
 from monitor.windows.memory import MemoryWindows
@@ -18,7 +18,7 @@ from monitor.windows.packing import shard_facts
 from monitor.windows.redis_store import RedisWindows
 
 TIMES = (1_767_258_000_000_000, 1_767_344_400_000_000)
-offsets, slots, partitions = st.integers(0, 8), st.integers(-3, 8), st.integers(0, 1)
+offsets, grid, partitions = st.integers(0, 8), st.integers(-3, 8), st.integers(0, 1)
 people = st.sampled_from([bytes([number]) * 16 for number in range(4)])
 shards = st.lists(st.integers(0, 3), unique=True)
 
@@ -35,44 +35,42 @@ class Visit:
     stamp: int
 
 
-visits = st.builds(
-    Visit, st.integers(0, 3), st.integers(0, 1), people, slots, st.none() | st.sampled_from(TIMES), slots
-)
+visits = st.builds(Visit, st.integers(0, 3), st.integers(0, 1), people, grid, st.none() | st.sampled_from(TIMES), grid)
 spans = st.dictionaries(partitions, st.tuples(offsets, offsets).map(sorted), max_size=2)
 steps = st.one_of(
-    st.tuples(st.just("begin"), partitions, offsets, slots),
-    st.tuples(st.just("restart"), partitions, offsets, slots),
+    st.tuples(st.just("begin"), partitions, offsets, grid),
+    st.tuples(st.just("restart"), partitions, offsets, grid),
     st.tuples(st.just("write"), spans, st.lists(visits, max_size=6)),
-    st.tuples(st.just("tidy"), shards, slots, st.lists(st.sampled_from(TIMES), unique=True)),
-    st.tuples(st.just("open"), shards, slots),
-    st.tuples(st.just("settle"), shards, slots),
-    st.tuples(st.just("clock"), slots),
+    st.tuples(st.just("tidy"), shards, grid, st.lists(st.sampled_from(TIMES), unique=True)),
+    st.tuples(st.just("open"), shards, grid),
+    st.tuples(st.just("settle"), shards, grid),
+    st.tuples(st.just("clock"), grid),
 )
 
 
-def facts_of(scheme: Scheme, batch: list[Visit]) -> dict[int, list[ShardFacts]]:
+def facts_of(parameters: Parameters, batch: list[Visit]) -> dict[int, list[ShardFacts]]:
     """The facts of a batch, by shard."""
     facts: dict[int, list[ShardFacts]] = {}
     for visit in batch:
-        row = int(scheme.registry.by_shard[visit.shard][visit.nth])
+        row = int(parameters.registry.by_shard[visit.shard][visit.nth])
         at = {} if visit.instant is None else {visit.instant: [(row, visit.person)]}
         found = shard_facts(visit.stamp, seen={row: [(visit.person, visit.slot)]}, present=at)
         facts.setdefault(visit.shard, []).append(found)
     return facts
 
 
-def apply(windows: Windows, scheme: Scheme, clock: SteppedClock, step: tuple[object, ...]) -> dict[int, int]:
+def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: tuple[object, ...]) -> dict[int, int]:
     """Do one step; what a write returns, or which shards hold just what a tick counts."""
     match step:
         case ("clock", int(slot)):
-            clock.move_to(scheme.slots.start(slot))
+            clock.move_to(parameters.grid.start(slot))
         case ("open", list(named), int(slot)):
             windows.open(named, slot)
         case ("settle", list(named), int(tick)):
             found = windows.read({shard: Question(tick=tick) for shard in named})
             return {shard: int(reading.settled) for shard, reading in found.items()}
         case ("write", dict(bounds), list(batch)):
-            return windows.write([Span(part, *ends) for part, ends in bounds.items()], facts_of(scheme, batch))
+            return windows.write([Span(part, *ends) for part, ends in bounds.items()], facts_of(parameters, batch))
         case ("tidy", list(named), int(slot), list(dropped)):
             windows.tidy(named, slot, dropped, [time for time in TIMES if time not in dropped])
         case ("begin", int(partition), int(offset), int(since)):
@@ -84,9 +82,9 @@ def apply(windows: Windows, scheme: Scheme, clock: SteppedClock, step: tuple[obj
     return {}
 
 
-def known(windows: Windows, scheme: Scheme) -> dict[int, tuple[Reading, list[list[int]]]]:
+def known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, list[list[int]]]]:
     """All that can be asked, but for the server's time."""
-    rows = {shard: [int(row) for row in found[:2]] for shard, found in enumerate(scheme.registry.by_shard)}
+    rows = {shard: [int(row) for row in found[:2]] for shard, found in enumerate(parameters.registry.by_shard)}
     asked = {
         shard: Question(tuple((row, first) for row in found for first in range(-4, 10)), TIMES)
         for shard, found in rows.items()
@@ -98,7 +96,7 @@ def known(windows: Windows, scheme: Scheme) -> dict[int, tuple[Reading, list[lis
 
 
 def test_memory_and_valkey_know_the_same(
-    scheme: Scheme, clock: SteppedClock, valkey: EmbeddedValkey, open_windows: Callable[..., RedisWindows]
+    parameters: Parameters, clock: SteppedClock, valkey: EmbeddedValkey, open_windows: Callable[..., RedisWindows]
 ) -> None:
     stored = open_windows(valkey, clock=clock)
 
@@ -109,12 +107,12 @@ def test_memory_and_valkey_know_the_same(
     def agree(taken: list[tuple[object, ...]]) -> None:
         with redis.Redis.from_url(valkey.url) as client:
             client.flushall()
-        clock.move_to(scheme.slots.origin)
-        twin = MemoryWindows(scheme, clock)
+        clock.move_to(parameters.grid.origin)
+        twin = MemoryWindows(parameters, clock)
         for step in taken:
-            assert apply(twin, scheme, clock, step) == apply(stored, scheme, clock, step)
+            assert apply(twin, parameters, clock, step) == apply(stored, parameters, clock, step)
             assert twin.progress() == stored.progress()
-        assert known(twin, scheme) == known(stored, scheme)
+        assert known(twin, parameters) == known(stored, parameters)
         assert twin.empty() == stored.empty()
 
     agree()

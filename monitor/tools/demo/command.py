@@ -105,18 +105,18 @@ class _Files:
 
 def _play(settings: Settings, visits: Path, console: Console, length: Length) -> Summary:
     """The whole service on a stepped clock: as `replay`, but no faster than people can look."""
-    slots = settings.scheme.slots
-    planned = plan(visits, settings.scheme, slots.origin + length.days * DAY, lambda: None)
+    grid = settings.parameters.grid
+    planned = plan(visits, settings.parameters, grid.origin + length.days * DAY, lambda: None)
     try:
-        clock = SteppedClock(slots.start(planned.first_tick))
+        clock = SteppedClock(grid.start(planned.first_tick))
         found = prepare_empty(settings, clock)
         with Replay(settings, found, clock) as run, fed(settings, iter(planned.lines)) as feed:
-            story = Story(settings.scheme, planned.first_tick, planned.last_tick)
+            story = Story(settings.parameters, planned.first_tick, planned.last_tick)
             pace = Pace(length.seconds / story.ticks)
             with _teller(story, console) as tell:
                 for tick in range(planned.first_tick, planned.last_tick + 1):
                     pace.wait()
-                    feed.until(slots.as_of(tick))
+                    feed.until(grid.as_of(tick))
                     tell(story.take(tick, run.tick(tick), run.metrics.registry))
             return run.summary(story.ticks, pace.seconds)
     finally:

@@ -74,11 +74,11 @@ class Screen:
         return foot
 
     def _places(self) -> Iterator[RenderableType]:
-        for monitor in self._story.scheme.over_time:
-            window = span(monitor.window * self._story.scheme.slots.length)
+        for monitor in self._story.parameters.over_time:
+            window = span(monitor.window * self._story.parameters.grid.length)
             yield _title(f"{monitor.name}: fewer than {monitor.rules[0].threshold} infected in the last {window}?")
             yield self._over_time([alert for alert in self._story.knowledge.alerts if alert.monitor == monitor.name])
-        for timed in self._story.scheme.at_times:
+        for timed in self._story.parameters.at_times:
             shown = [at for at in reversed(self._story.knowledge.times) if at.monitor == timed.name][-_TIMES:]
             yield _title(f"{timed.name}{_times(shown)}: fewer than {timed.threshold} infected?")
             yield self._at_times(shown)
@@ -94,7 +94,7 @@ class Screen:
         """Every place with a symbol for each of the times, the latest last; amber where any is a noisy count."""
         statuses = [at.statuses for at in shown]
         return Columns(
-            [_cell(place, [one[place] for one in statuses]) for place in self._story.scheme.registry.ids],
+            [_cell(place, [one[place] for one in statuses]) for place in self._story.parameters.registry.ids],
             width=_CELL,
             padding=(0, 1),
             column_first=True,

@@ -14,7 +14,7 @@ from monitor.client.knowledge import AlertChange, Change, SubscriberView
 from monitor.client.words import News, Words, moment
 from monitor.operate.metrics import FATES, PREFIX
 from monitor.public.instants import DAY, parse_instant
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord
 
 PEOPLE: Final = "infected people"
@@ -41,7 +41,7 @@ class Intake:
 class Story:
     """Tells what happens, tick by tick, from the first to the last."""
 
-    scheme: Scheme
+    parameters: Parameters
     first_tick: int
     last_tick: int
     intake: Intake = Intake(0, 0)
@@ -51,8 +51,8 @@ class Story:
 
     def __post_init__(self) -> None:
         """Nothing is known yet."""
-        self.knowledge = SubscriberView(self.scheme.registry)
-        self.words = Words(self.scheme.slots, PEOPLE)
+        self.knowledge = SubscriberView(self.parameters.registry)
+        self.words = Words(self.parameters.grid, PEOPLE)
         self._news = News(self.words)
 
     def take(self, tick: int, records: Iterable[LedgerRecord], metrics: CollectorRegistry) -> list[Item]:
@@ -68,23 +68,23 @@ class Story:
         """Whether it only says that a location begins as safe, or is about a time before the demo."""
         if isinstance(change, AlertChange):
             return change.before is None and change.now.status == "safe"
-        return parse_instant(change.now.time) < self.scheme.slots.start(self.first_tick)
+        return parse_instant(change.now.time) < self.parameters.grid.start(self.first_tick)
 
     @property
     def now(self) -> int:
         """The public clock."""
-        return self.scheme.slots.as_of(self.first_tick - 1 if self.tick is None else self.tick)
+        return self.parameters.grid.as_of(self.first_tick - 1 if self.tick is None else self.tick)
 
     @property
     def day(self) -> int:
         """Which day of the demo it is, from 1."""
-        start = self.scheme.slots.start(self.first_tick)
+        start = self.parameters.grid.start(self.first_tick)
         return max(0, self.now - 1 - (start - start % DAY)) // DAY + 1
 
     @property
     def days(self) -> int:
         """How many days the demo tells."""
-        return -(-self.ticks * self.scheme.slots.length // DAY)
+        return -(-self.ticks * self.parameters.grid.length // DAY)
 
     @property
     def ticks(self) -> int:

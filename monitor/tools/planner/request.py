@@ -151,12 +151,12 @@ def designs_of(words: Words) -> tuple[Design, ...]:
     if not found:
         raise UsageError(
             "No slot fits: --window must be a whole number of slots of at least one, and --accept-ahead a whole "
-            f"number of slots. Slots tried: {', '.join(format_duration(slot) for slot in _slots(words))}; say --slot."
+            f"number of slots. Slots tried: {', '.join(format_duration(slot) for slot in _grid(words))}; say --slot."
         )
     return found
 
 
-def _slots(words: Words) -> tuple[int, ...]:
+def _grid(words: Words) -> tuple[int, ...]:
     slot = words.duration("slot")
     return SLOTS if slot is None else (slot,)
 
@@ -165,7 +165,7 @@ def _over_time(words: Words) -> Iterator[Design]:
     window, answers = words.duration("window"), words.number("answers")
     ahead, share = words.duration("accept_ahead", 0) or 0, Fraction(1, words.number("locations") or 1)
     for length in WINDOWS if window is None else (window,):
-        for slot in _slots(words):
+        for slot in _grid(words):
             if length >= slot and length % slot == 0 and ahead % slot == 0:
                 for k in ANSWERS if answers is None else (answers,):
                     yield OverTime(slot, length // slot, ahead // slot, k, share, share)
@@ -174,7 +174,7 @@ def _over_time(words: Words) -> Iterator[Design]:
 def _at_times(words: Words) -> Iterator[Design]:
     horizon = words.duration("horizon") or HORIZON
     times = _times(words)
-    for slot in _slots(words):
+    for slot in _grid(words):
         if horizon >= slot:
             yield AtTimes(slot, -(-horizon // slot), times)
 

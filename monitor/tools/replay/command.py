@@ -63,7 +63,7 @@ def _settings(config: Config, locations: tuple[Location, ...], said: Console, *,
 
 def _planned(visits: Path, settings: Settings, until: int | None, said: Console) -> ReplayPlan:
     with progress(f"Reading {visits.name}", None, "lines", said) as steps:
-        return plan(visits, settings.scheme, until, steps.advance)
+        return plan(visits, settings.parameters, until, steps.advance)
 
 
 def show(summary: Summary, console: Console) -> None:

@@ -20,7 +20,7 @@ from monitor.operate.metrics import FATES, PREFIX, Metrics
 from monitor.operate.preflight import Preflight, look
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SteppedClock
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord
 from monitor.service import Service, Settings, redis_windows, secure_noise
 from monitor.tools.replay.feed import Feed
@@ -54,20 +54,20 @@ class Summary:
     seconds: float
 
 
-def plan(path: Path, scheme: Scheme, until: int | None, read: Callable[[], None]) -> ReplayPlan:
+def plan(path: Path, parameters: Parameters, until: int | None, read: Callable[[], None]) -> ReplayPlan:
     """Read and sort the file. `until` bounds the last as_of; `read` is called for each line.
 
     Raises:
         UsageError: the file cannot be read, or none of its visits can be accepted.
     """
-    extent = Extent(scheme)
+    extent = Extent(parameters)
     lines = SortedLines(read_lines(path, extent), read)
     if extent.first_tick is None or extent.last_tick is None:
         lines.close()
         raise ReplayError(
             f"{path}: no visit is at a location of the registry (locations.file): there is nothing to ask"
         )
-    last = extent.last_tick if until is None else min(extent.last_tick, scheme.slots.last_tick_until(until))
+    last = extent.last_tick if until is None else min(extent.last_tick, parameters.grid.last_tick_until(until))
     return ReplayPlan(lines, extent, extent.first_tick, last)
 
 
@@ -78,12 +78,12 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
         NotEmptyError: a topic holds records.
         TopicError: a topic was there with settings that don't fit simulated time.
     """
-    config, scheme = settings.config, settings.scheme
-    wanted = needs(scheme, config.kafka, simulated=True)
+    config, parameters = settings.config, settings.parameters
+    wanted = needs(parameters, config.kafka, simulated=True)
     _require_empty(settings.kafka, wanted)
     factor = config.kafka.replication_factor
-    set_up(settings.kafka, scheme, wanted, Beginning.FIRST_START, clock.now(), factor)
-    return look(settings.kafka, scheme, wanted, config.kafka.topics.alerts)
+    set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
+    return look(settings.kafka, parameters, wanted, config.kafka.topics.alerts)
 
 
 def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
@@ -115,14 +115,14 @@ class Replay:
     """
 
     def __init__(self, settings: Settings, found: Preflight, clock: SteppedClock, *, resumes: bool = False) -> None:
-        self._scheme = settings.scheme
+        self._parameters = settings.parameters
         self._clock = clock
         self.metrics = Metrics()
         self.windows: Windows = redis_windows(settings, found, clock)
         if not resumes and not self.windows.empty():
             self.windows.close()
             raise NotEmptyError(
-                f"replay needs a Redis without keys of service.name {settings.scheme.name!r}: choose another name, "
+                f"replay needs a Redis without keys of service.name {settings.parameters.name!r}: choose another name, "
                 "another database, or --embedded"
             )
         self.service = Service(settings, found, self.windows, clock, secure_noise(), self.metrics, Health())
@@ -152,7 +152,7 @@ class Replay:
         Raises:
             ReplayError: it takes longer than two minutes, or was not decided.
         """
-        self._clock.move_to(self._scheme.slots.as_of(tick) + self._scheme.release_delay)
+        self._clock.move_to(self._parameters.grid.as_of(tick) + self._parameters.release_delay)
         loop = self.service.loop
         self._wait(lambda: loop.last_tick is not None and loop.last_tick >= tick, TICK_SECONDS, f"tick {tick}")
         if len(loop.owners) < self.service.queues:
@@ -202,12 +202,12 @@ def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, tuple[L
     Raises:
         RefusedError, ReplayError, UnreachableError: it cannot be done, or not be finished.
     """
-    clock = SteppedClock(settings.scheme.slots.start(planned.first_tick))
+    clock = SteppedClock(settings.parameters.grid.start(planned.first_tick))
     found = prepare_empty(settings, clock)
     with Replay(settings, found, clock) as run, fed(settings, iter(planned.lines)) as feed:
         began = time.perf_counter()
         for tick in range(planned.first_tick, planned.last_tick + 1):
-            feed.until(settings.scheme.slots.as_of(tick))
+            feed.until(settings.parameters.grid.as_of(tick))
             seen(tick, run.tick(tick))
         ticks = max(0, planned.last_tick - planned.first_tick + 1)
         return run.summary(ticks, time.perf_counter() - began)

@@ -13,7 +13,7 @@ from typing import IO, Final, NamedTuple
 from monitor.contracts.visits import Fault, Visit, read_visit
 from monitor.errors import TimeError, UsageError
 from monitor.public.instants import parse_instant
-from monitor.public.parameters import Scheme
+from monitor.public.parameters import Parameters
 
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")
 OPTIONAL: Final = ("left_at", "reported_at")
@@ -38,7 +38,7 @@ class Line(NamedTuple):
 class Extent:
     """What the good visits span: the first slot, and the last tick at which any is in a window or horizon."""
 
-    scheme: Scheme
+    parameters: Parameters
     first_tick: int | None = None
     last_tick: int | None = None
     lines: int = 0
@@ -46,12 +46,12 @@ class Extent:
 
     def add(self, visit: Visit, left_at: int, reported_at: int) -> None:
         """Take in a good visit; what lies too far ahead of its report is refused or cut there."""
-        slots = self.scheme.slots
-        reported = slots.slot_of(reported_at)
-        first = min(slots.slot_of(visit.arrived_at), reported)
-        last = min(slots.last_slot(visit.arrived_at, left_at), reported + self.scheme.ahead)
+        grid = self.parameters.grid
+        reported = grid.slot_of(reported_at)
+        first = min(grid.slot_of(visit.arrived_at), reported)
+        last = min(grid.last_slot(visit.arrived_at, left_at), reported + self.parameters.ahead)
         last = max(last, reported)
-        after = last + max(self.scheme.widest_window, self.scheme.longest_horizon)
+        after = last + max(self.parameters.widest_window, self.parameters.longest_horizon)
         self.first_tick = first if self.first_tick is None else min(self.first_tick, first)
         self.last_tick = after if self.last_tick is None else max(self.last_tick, after)
 
@@ -120,12 +120,12 @@ def _reported(fields: dict[str, str], extent: Extent) -> tuple[int | None, bytes
     visit = read_visit(given)
     if isinstance(visit, Fault):
         return None, payload
-    left_at = visit.arrived_at + extent.scheme.default_stay if visit.left_at is None else visit.left_at
+    left_at = visit.arrived_at + extent.parameters.default_stay if visit.left_at is None else visit.left_at
     try:
         reported_at = parse_instant(fields["reported_at"]) if fields.get("reported_at") else left_at
     except TimeError:
         # Without its time it is no visit, though what the service would be sent of it is one: so the row goes itself.
         return None, json.dumps(list(fields.values()), ensure_ascii=False).encode(errors="surrogateescape")
-    if visit.location_id in extent.scheme.registry.rows:
+    if visit.location_id in extent.parameters.registry.rows:
         extent.add(visit, left_at, reported_at)
     return reported_at, payload
