@@ -100,12 +100,12 @@ def needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> tuple[Topic
     `kafka` is the configuration's section of that name.
     """
     slot = parameters.grid.length
-    memory = (parameters.lookback + parameters.ahead + 2) * slot
+    memory = (parameters.history_slots + parameters.max_lead + 2) * slot
     visits = (
         _exactly("message.timestamp.type", "LogAppendTime", "a visit's fate depends on the broker's timestamp"),
         _retention(memory, "windows and horizons are read again from it"),
     )
-    spent = (parameters.lookback + parameters.ahead + parameters.period_slots) * slot
+    spent = (parameters.history_slots + parameters.max_lead + parameters.period_slots) * slot
     alerts = (_retention(spent, "what one person may have paid within a period is read from it"),)
     size = (_message_bytes(parameters),)
     topics, partitions = kafka.topics, kafka.partitions

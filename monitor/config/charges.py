@@ -92,13 +92,13 @@ def charge_of(config: Config, monitor: AnyMonitor) -> Charge:
     if isinstance(monitor, OverTimeMonitor):
         window, slots = monitor.window // config.clock.slot, period_slots(config)
         return over_time_charge(
-            monitor.name, monitor.epsilon, monitor.answers_per_window, window, max_lead(config), slots
+            monitor.name, monitor.epsilon, monitor.answers_per_window, window, max_lead_slots(config), slots
         )
     times = most_designated_times(monitor, config.privacy.period)
     return at_times_charge(monitor.name, monitor.epsilon, times)
 
 
-def max_lead(config: Config) -> int:
+def max_lead_slots(config: Config) -> int:
     """F: by how many slots a visit may lie ahead of its record."""
     return config.visits.accept_ahead // config.clock.slot
 

@@ -15,17 +15,17 @@ def derive_parameters(config: Config, locations: Sequence[Location]) -> Paramete
     """Compile what is watched. `check_watched` was asked before: every watched location is in the registry."""
     registry = Registry(tuple(location.id for location in locations), config.service.shards)
     grid = SlotGrid(config.clock.origin, config.clock.slot)
-    ahead = config.visits.accept_ahead // grid.length
+    max_lead = config.visits.accept_ahead // grid.length
     return Parameters(
         name=config.service.name,
         grid=grid,
-        ahead=ahead,
+        max_lead=max_lead,
         default_stay=config.visits.default_stay,
         release_delay=config.clock.release_delay,
         tolerance=config.clock.tolerance,
         registry=registry,
         over_time=tuple(
-            _over_time(monitor, registry, grid, ahead)
+            _over_time(monitor, registry, grid, max_lead)
             for monitor in config.monitors
             if isinstance(monitor, OverTimeMonitor)
         ),
@@ -35,7 +35,7 @@ def derive_parameters(config: Config, locations: Sequence[Location]) -> Paramete
     )
 
 
-def _over_time(monitor: OverTimeMonitor, registry: Registry, grid: SlotGrid, ahead: int) -> OverTime:
+def _over_time(monitor: OverTimeMonitor, registry: Registry, grid: SlotGrid, max_lead: int) -> OverTime:
     shares = monitor.location_epsilons()
     rows = sorted(registry.rows[location] for location in shares)
     rules = (
@@ -44,7 +44,7 @@ def _over_time(monitor: OverTimeMonitor, registry: Registry, grid: SlotGrid, ahe
             answers=monitor.answers_per_window,
             threshold=monitor.threshold,
             window=monitor.window // grid.length,
-            ahead=ahead,
+            max_lead=max_lead,
         )
         for row in rows
     )

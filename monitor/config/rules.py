@@ -48,7 +48,7 @@ def broken_rules(sections: Sections) -> Iterator[Problem]:
     if clock is not None:
         yield from _release(clock)
         if sections.visits is not None:
-            yield from _ahead(clock, sections.visits)
+            yield from _max_lead(clock, sections.visits)
     if sections.service is not None:
         yield from _service_name(sections.service)
     yield from _names(monitors)
@@ -90,7 +90,7 @@ def _release(clock: ClockSettings) -> Iterator[Problem]:
         )
 
 
-def _ahead(clock: ClockSettings, visits: VisitsSettings) -> Iterator[Problem]:
+def _max_lead(clock: ClockSettings, visits: VisitsSettings) -> Iterator[Problem]:
     if visits.accept_ahead % clock.slot:
         yield _not_whole("visits.accept_ahead", visits.accept_ahead, clock.slot)
 

@@ -48,7 +48,7 @@ def place_bytes(rule: OverTimeRule, running: Iterable[Fraction] = ()) -> int:
     for other, times in Counter(running).items():
         kept += times * mark_bytes(other)
         heavier += times * max(0, mark_bytes(other) - int(each * other / epsilon))
-    return _PLACE_OVERHEAD + max(kept, min(rule.answers, rule.reach) * each + heavier)
+    return _PLACE_OVERHEAD + max(kept, min(rule.answers, rule.mark_lifetime) * each + heavier)
 
 
 def most_answers_a_record(rule: OverTimeRule) -> int:

@@ -86,7 +86,7 @@ def accept(parameters: Parameters, persons: Persons, columns: Columns, current: 
     """Decide what becomes of each visit.
 
     Args:
-        scheme: what is watched.
+        parameters: what is watched.
         persons: hashes person ids; asked only about people of visits that are applied.
         columns: visits that are valid by themselves.
         current: the current slot c by record.
@@ -121,7 +121,7 @@ def _known(parameters: Parameters, columns: Columns, current: Ints) -> tuple[_St
     """Refuse what lies outside the registry or too far ahead, and cut the rest at the end of slot c + F."""
     rows = _rows(parameters.registry, columns.locations)
     now = current[columns.record]
-    end = parameters.grid.origin + (now + (parameters.ahead + 1)) * parameters.grid.length
+    end = parameters.grid.origin + (now + (parameters.max_lead + 1)) * parameters.grid.length
     ahead = columns.arrived >= end
     outside = rows < 0
     left = np.minimum(columns.left, end)

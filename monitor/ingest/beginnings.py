@@ -103,8 +103,8 @@ class Beginnings:
         """
         if self._clock.simulated:
             return first, SINCE_EVER
-        since = self._parameters.grid.slot_of(self._now()) - self._parameters.lookback
-        offset = self._source.offset_at(partition, self._parameters.grid.start(since - self._parameters.ahead))
+        since = self._parameters.grid.slot_of(self._now()) - self._parameters.history_slots
+        offset = self._source.offset_at(partition, self._parameters.grid.start(since - self._parameters.max_lead))
         offset = end if offset is None else offset
         # Asked for after the offset, so that what expired meanwhile can't look kept.
         first, end = self._source.bounds(partition)
@@ -117,18 +117,18 @@ class Beginnings:
 
         They were stamped no later than it, but for `tolerance`, so their visits lie at most F slots ahead of its slot.
         """
-        grid, ahead = self._parameters.grid, self._parameters.ahead
+        grid, max_lead = self._parameters.grid, self._parameters.max_lead
         now = grid.slot_of(self._now() + self._parameters.tolerance)
         if first == end:
-            return now + 1 + ahead
-        beyond = range(since - ahead + 1, now + 1)
+            return now + 1 + max_lead
+        beyond = range(since - max_lead + 1, now + 1)
 
         def stamped_before(at: int) -> bool:
             # By as much as clocks may differ: another leader before may have stamped later than the first one left.
             return self._source.offset_at(partition, grid.start(at) - self._parameters.tolerance) != first
 
         passed = bisect_left(beyond, True, key=stamped_before)  # noqa: FBT003  # what is looked for
-        return beyond.start + passed + ahead
+        return beyond.start + passed + max_lead
 
     def _behind(self, partition: int, first: int, end: int) -> int:
         """Records were deleted before they were read: by age, or by somebody.
@@ -164,7 +164,7 @@ class Beginnings:
     def _lost(self, partition: int, offset: int) -> None:
         """Records are gone unread, and with them visits up to F slots ahead of now; reading goes on at an offset."""
         now = self._now() + self._parameters.tolerance
-        since = self._parameters.grid.slot_of(now) + self._parameters.ahead + 1
+        since = self._parameters.grid.slot_of(now) + self._parameters.max_lead + 1
         self._windows.restart(partition, offset, since)
         self.lost[partition] = since
         self.letters_from.pop(partition, None)
@@ -183,7 +183,7 @@ class Beginnings:
         began = time.perf_counter()
         letter = DeadLetter(unreadable(0, unread), partition, unread.first)
         self._dead_letters.put([letter])
-        self._windows.restart(partition, offset, self._parameters.grid.slot_of(stamp) + self._parameters.ahead + 1)
+        self._windows.restart(partition, offset, self._parameters.grid.slot_of(stamp) + self._parameters.max_lead + 1)
         self._observer.recovery("log_lost_records")
         reasons = by_reason([letter.refusal])
         self._observer.batch(0, {DEAD_LETTER: reasons.total()}, reasons, time.perf_counter() - began)

@@ -178,7 +178,7 @@ def check_marks(
     """Refuse a configuration that, together with what was published before, may charge more than it states (section 6).
 
     Args:
-        scheme: what is watched.
+        parameters: what is watched.
         states: what each of the ledger's partitions holds.
         stated: what one person may pay in a period.
         worst: what they may pay at most by the configuration alone.

@@ -52,7 +52,7 @@ class OverTimeRule:
     answers: int
     threshold: int
     window: int
-    ahead: int
+    max_lead: int
 
     def __post_init__(self) -> None:
         """Raise PrivacyError (EpsilonError for ε) for what the algorithm is not defined for."""
@@ -61,7 +61,7 @@ class OverTimeRule:
             ("answers_per_window", self.answers, 1),
             ("threshold", self.threshold, 1),
             ("window", self.window, 1),
-            ("accept_ahead", self.ahead, 0),
+            ("accept_ahead", self.max_lead, 0),
         ):
             if value < least:
                 raise PrivacyError(
@@ -74,12 +74,12 @@ class OverTimeRule:
         return self.epsilon / self.answers
 
     @property
-    def reach(self) -> int:
+    def mark_lifetime(self) -> int:
         """W + F: in how many ticks' counts a visit can be, so how long a mark runs (rule 2).
 
         Stamped in slot c, it is in the counts of the ticks c … c + F + W - 1.
         """
-        return self.window + self.ahead
+        return self.window + self.max_lead
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def extended(rule: OverTimeRule, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
 
     After a change pass every mark of the last W + F ticks, also those that had run out under the old window.
     """
-    return tuple(_lengthened(mark, mark.last_stamp + rule.reach - 1) for mark in marks)
+    return tuple(_lengthened(mark, mark.last_stamp + rule.mark_lifetime - 1) for mark in marks)
 
 
 def _lengthened(mark: Mark, until: int) -> Mark:
@@ -117,14 +117,14 @@ def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick
 
     `lost_tick` is the tick at which the ledger was lost, if it was: everything then counts as spent for W + F ticks.
     """
-    if lost_tick is not None and tick < lost_tick + rule.reach:
+    if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
         return False
     return _spent(running(extended(rule, marks), tick)) + rule.answer_epsilon <= rule.epsilon
 
 
 def resumes_at(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> int:
     """The first tick after `tick` at which the location may answer, if nothing is published until then."""
-    first = tick + 1 if lost_tick is None else max(tick + 1, lost_tick + rule.reach)
+    first = tick + 1 if lost_tick is None else max(tick + 1, lost_tick + rule.mark_lifetime)
     run = running(extended(rule, marks), first)
     spent, allowed = _spent(run), rule.epsilon - rule.answer_epsilon
     for mark in sorted(run, key=lambda each: each.until):
@@ -162,7 +162,7 @@ def step(
     noisy_count = count + noise
     if noisy_count < rule.threshold:
         return OverTimeAnswer("safe", None, run, None)
-    mark = Mark(tick, noisy_count, rule.answer_epsilon, until=tick + rule.reach - 1)
+    mark = Mark(tick, noisy_count, rule.answer_epsilon, until=tick + rule.mark_lifetime - 1)
     return OverTimeAnswer("noisy_count", noisy_count, (*run, mark), None)
 
 

@@ -19,30 +19,30 @@ class Charge:
     reason: str
 
 
-def most_answers(answers: int, window: int, ahead: int, slots: int) -> int:
+def most_answers(answers: int, window: int, max_lead: int, slots: int) -> int:
     """How many noisy answers can charge a person who keeps coming to one location during `slots` consecutive slots.
 
     Their visits are in the counts of N = H + W + F - 1 consecutive ticks; any W + F consecutive ticks hold at most k
     answers, so N hold at most k·floor(N/(W + F)) + min(k, N mod (W + F)). Raises PrivacyError for a value that the
     algorithm is not defined for.
     """
-    if min(answers, window, slots) < 1 or ahead < 0:
+    if min(answers, window, slots) < 1 or max_lead < 0:
         raise PrivacyError(
-            f"answers is {answers}, window {window}, ahead {ahead}, slots {slots}: expected at least 1, 1, 0 and 1; "
+            f"answers is {answers}, window {window}, ahead {max_lead}, slots {slots}: expected at least 1, 1, 0 and 1; "
             "raise what is below."
         )
-    reach = window + ahead
-    ticks = slots + reach - 1
-    return answers * (ticks // reach) + min(answers, ticks % reach)
+    mark_lifetime = window + max_lead
+    ticks = slots + mark_lifetime - 1
+    return answers * (ticks // mark_lifetime) + min(answers, ticks % mark_lifetime)
 
 
-def over_time_payment(epsilon: Fraction, answers: int, window: int, ahead: int, slots: int) -> Fraction:
+def over_time_payment(epsilon: Fraction, answers: int, window: int, max_lead: int, slots: int) -> Fraction:
     """The most that a person pays who keeps coming during `slots` slots: ε/k for each of `most_answers`.
 
     With ε_l it is one location's; with the monitor's ε, of which the ε_l are shares, that of all its locations.
     `window`, `ahead` and `slots` are in slots; a period of n slots that is not aligned touches n + 1.
     """
-    return epsilon / answers * most_answers(answers, window, ahead, slots)
+    return epsilon / answers * most_answers(answers, window, max_lead, slots)
 
 
 def at_times_payment(epsilon: Fraction, times: int) -> Fraction:
@@ -50,11 +50,11 @@ def at_times_payment(epsilon: Fraction, times: int) -> Fraction:
     return epsilon * times
 
 
-def over_time_charge(source: str, epsilon: Fraction, answers: int, window: int, ahead: int, slots: int) -> Charge:
+def over_time_charge(source: str, epsilon: Fraction, answers: int, window: int, max_lead: int, slots: int) -> Charge:
     """The charge of an `over_time` monitor, or of one location of it."""
-    most = most_answers(answers, window, ahead, slots)
+    most = most_answers(answers, window, max_lead, slots)
     reason = f"{most} noisy answers × {format_epsilon(epsilon / answers)}, by visits in {slots} slots"
-    return Charge(source, over_time_payment(epsilon, answers, window, ahead, slots), reason)
+    return Charge(source, over_time_payment(epsilon, answers, window, max_lead, slots), reason)
 
 
 def at_times_charge(source: str, epsilon: Fraction, times: int) -> Charge:

@@ -33,11 +33,11 @@ class Paid:
     until: int
 
     @classmethod
-    def of(cls, mark: Mark, ahead: int, reach: int = 0) -> Paid:
+    def of(cls, mark: Mark, max_lead: int, mark_lifetime: int = 0) -> Paid:
         """A mark, made where visits were accepted `ahead` slots ahead (F); `reach`: W + F of the present rule."""
-        window = max(1, mark.until - mark.last_stamp + 1 - ahead)
-        until = max(mark.until, mark.last_stamp + reach - 1)
-        return cls(mark.epsilon, mark.tick - window + 1, mark.last_stamp + ahead, until)
+        window = max(1, mark.until - mark.last_stamp + 1 - max_lead)
+        until = max(mark.until, mark.last_stamp + mark_lifetime - 1)
+        return cls(mark.epsilon, mark.tick - window + 1, mark.last_stamp + max_lead, until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class Bound:
     epsilon: Fraction
     each: Fraction
     window: int
-    ahead: int
-    reach: int
+    max_lead: int
+    mark_lifetime: int
 
     @classmethod
     def of(cls, rule: OverTimeRule) -> Bound:
         """What one rule allows."""
-        return cls(rule.epsilon, rule.answer_epsilon, rule.window, rule.ahead, rule.reach)
+        return cls(rule.epsilon, rule.answer_epsilon, rule.window, rule.max_lead, rule.mark_lifetime)
 
     def or_by(self, other: Bound) -> Bound:
         """What two rules allow that take turns in any order: the larger of both, and the shorter pause."""
@@ -64,18 +64,18 @@ class Bound:
             max(self.epsilon, other.epsilon),
             max(self.each, other.each),
             max(self.window, other.window),
-            max(self.ahead, other.ahead),
-            min(self.reach, other.reach),
+            max(self.max_lead, other.max_lead),
+            min(self.mark_lifetime, other.mark_lifetime),
         )
 
     def most(self, ticks: int) -> Fraction:
         """The most that so many consecutive ticks hold, where nothing runs before them."""
-        whole, rest = divmod(max(0, ticks), self.reach)
+        whole, rest = divmod(max(0, ticks), self.mark_lifetime)
         return whole * self.epsilon + min(self.epsilon, rest * self.each)
 
     def steady(self, slots: int) -> Fraction:
         """The most that visits in so many consecutive slots pay, where nothing runs before."""
-        return self.most(slots + self.window + self.ahead - 1)
+        return self.most(slots + self.window + self.max_lead - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,11 @@ class Place:
             return True
         bound, lasts = self.bound, sorted(paid.last for paid in self.paid)
         return all(
-            (paid.epsilon, paid.last - paid.first + 1, paid.until - paid.last + bound.ahead + 1)
-            == (bound.each, bound.window + bound.ahead, bound.reach)
+            (paid.epsilon, paid.last - paid.first + 1, paid.until - paid.last + bound.max_lead + 1)
+            == (bound.each, bound.window + bound.max_lead, bound.mark_lifetime)
             for paid in self.paid
         ) and all(
-            later - one >= bound.reach
+            later - one >= bound.mark_lifetime
             for one, later in zip(lasts, lasts[int(bound.epsilon / bound.each) :], strict=False)
         )
 
@@ -150,7 +150,9 @@ def _unit(places: Sequence[Place]) -> int:
 def _fits(places: Sequence[Place], slots: int, unit: int) -> bool:
     known = sum((paid.epsilon for place in places for paid in place.paid), Fraction(0))
     bounds = Counter(bound for place in places for bound in place.bounds)
-    new = sum((times * bound.steady(4 * slots + 4 * bound.reach) for bound, times in bounds.items()), Fraction(0))
+    new = sum(
+        (times * bound.steady(4 * slots + 4 * bound.mark_lifetime) for bound, times in bounds.items()), Fraction(0)
+    )
     return (known + new) * unit < _INT64
 
 
@@ -195,7 +197,7 @@ class _Schedule:
         self._bound, self._begins, self._unit, self._kind = bound, begins, unit, kind
         last = max((until for until, _ in running), default=begins - 1)
         # One reach after all of before has ended the answers repeat, from one reach to the next.
-        self._known = max(begins, last + 1) + 2 * bound.reach
+        self._known = max(begins, last + 1) + 2 * bound.mark_lifetime
         self._sums = self._answered([(until, int(epsilon * unit)) for until, epsilon in running])
 
     def _answered(self, running: list[tuple[int, int]]) -> _Sums:
@@ -213,7 +215,7 @@ class _Schedule:
                 at.append(tick)
                 amounts.append(amount)
                 spent += amount
-                _insert(waiting, (tick + self._bound.reach - 1, amount), ended)
+                _insert(waiting, (tick + self._bound.mark_lifetime - 1, amount), ended)
                 tick += 1
             else:
                 tick = waiting[ended][0] + 1
@@ -224,20 +226,20 @@ class _Schedule:
         bound = self._bound
         last = starts + slots + bound.window - 2
         within = self._up_to(last)
-        ticks = np.maximum(last - np.maximum(starts - bound.ahead, self._begins) + 1, 0)
-        whole, rest = np.divmod(ticks, bound.reach)
+        ticks = np.maximum(last - np.maximum(starts - bound.max_lead, self._begins) + 1, 0)
+        whole, rest = np.divmod(ticks, bound.mark_lifetime)
         epsilon, each = int(bound.epsilon * self._unit), int(bound.each * self._unit)
         fresh = whole.astype(self._kind) * epsilon + np.minimum(rest.astype(self._kind) * each, epsilon)
         found: NDArray[Any] = np.minimum(within, fresh)
         return found
 
     def _up_to(self, ticks: _Ticks) -> NDArray[Any]:
-        known, reach = self._known - 1, self._bound.reach
+        known, mark_lifetime = self._known - 1, self._bound.mark_lifetime
         over = np.maximum(ticks - known, 0)
-        whole, rest = np.divmod(over, reach)
-        ends = self._sums.up_to(np.array([known - reach, known], np.int64))
+        whole, rest = np.divmod(over, mark_lifetime)
+        ends = self._sums.up_to(np.array([known - mark_lifetime, known], np.int64))
         cycle = ends[1] - ends[0]
-        part = self._sums.up_to(known - reach + rest) - ends[0]
+        part = self._sums.up_to(known - mark_lifetime + rest) - ends[0]
         found: NDArray[Any] = self._sums.up_to(np.minimum(ticks, known)) + whole.astype(self._kind) * cycle + part
         return found
 

@@ -117,7 +117,7 @@ class Parameters:
 
     name: str
     grid: SlotGrid
-    ahead: int
+    max_lead: int
     default_stay: int
     release_delay: int
     tolerance: int
@@ -158,12 +158,12 @@ class Parameters:
         return -(-longest // self.grid.length)
 
     @property
-    def reach(self) -> int:
+    def mark_lifetime(self) -> int:
         """W + F of the longest window, in slots: how long a noisy answer holds its location."""
-        return self.widest_window + self.ahead
+        return self.widest_window + self.max_lead
 
     @property
-    def lookback(self) -> int:
+    def history_slots(self) -> int:
         """How many slots back any question may reach, the tick that is being decided included."""
         return max(self.widest_window, self.longest_horizon) + 2
 
@@ -182,7 +182,7 @@ class Parameters:
     @property
     def remembered(self) -> int:
         """For how many slots an answer that has run out may still count in a period."""
-        return self.period_slots + self.lookback
+        return self.period_slots + self.history_slots
 
     def current_slot(self, timestamp_ms: int) -> int:
         """The current slot of a record: that of its broker timestamp (privacy model, rule 7)."""

@@ -25,7 +25,7 @@ class EarlierTimes:
     """The designated times that were answered about, against what the configuration's worst case holds for each.
 
     Args:
-        scheme: what is watched. Without a period what was paid counts for as long as the ledger tells it.
+        parameters: what is watched. Without a period what was paid counts for as long as the ledger tells it.
         states: what each partition tells.
     """
 
@@ -66,11 +66,11 @@ class EarlierTimes:
         for time in self._times:
             yield from (grid.slot_of(time + horizon) for horizon in horizons)
             if self._period != _EVER:
-                yield grid.slot_of(time + self._period - 1) + self._parameters.lookback
+                yield grid.slot_of(time + self._period - 1) + self._parameters.history_slots
 
     def _oldest_chargeable(self, tick: int) -> int:
         """The earliest instant at which a visit may have been that the present configuration still charges for."""
-        return self._parameters.grid.start(tick + 1 - self._parameters.lookback)
+        return self._parameters.grid.start(tick + 1 - self._parameters.history_slots)
 
     def _excess_at(self, time: int, tick: int) -> Fraction:
         """What was and may yet be paid for one time, less what the configuration's worst case holds for it."""

@@ -22,11 +22,11 @@ def charges_of(parameters: Parameters) -> Charges:
     """What a scheme may charge, with the digest alone where the rest is too long for a record."""
     places = tuple(_places(parameters, monitor) for monitor in parameters.over_time)
     times = tuple(time_charges(monitor) for monitor in parameters.timed)
-    whole = msgspec.json.encode([parameters.ahead, places, times])
-    told = Charges(hashlib.sha256(whole).hexdigest()[:_DIGITS], parameters.ahead, places, times)
+    whole = msgspec.json.encode([parameters.max_lead, places, times])
+    told = Charges(hashlib.sha256(whole).hexdigest()[:_DIGITS], parameters.max_lead, places, times)
     if len(msgspec.json.encode(told)) <= LARGEST:
         return told
-    return Charges(told.digest, parameters.ahead)
+    return Charges(told.digest, parameters.max_lead)
 
 
 def _places(parameters: Parameters, monitor: OverTime) -> PlaceCharges:

@@ -166,13 +166,13 @@ class Owner:
         oldest = (
             self._parameters.grid.as_of(tick) - (self._parameters.longest_horizon + 1) * self._parameters.grid.length
         )
-        self.state.forget(tick, self._parameters.reach, oldest, self._parameters.remembered)
+        self.state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.remembered)
         return decision
 
     def _announced(self, tick: int, *, empty: bool) -> list[LedgerRecord]:
         """The owner record, so that what it carries outlives the topic's retention; and of a tick without answers."""
         terms = self.state.terms
-        due = tick - self._owner_record_at >= max(1, self._parameters.reach // OWNER_RECORDS_PER_REACH)
+        due = tick - self._owner_record_at >= max(1, self._parameters.mark_lifetime // OWNER_RECORDS_PER_REACH)
         if terms is None or not (due or empty or self._grown):
             return []
         self._owner_record_at, self._grown = tick, False

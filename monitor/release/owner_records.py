@@ -74,7 +74,7 @@ class OwnerRecords:
 
     def _whole_after(self, instant: int) -> int:
         """The slot from which facts are whole if what was produced up to an instant is lost, planned stays included."""
-        return self.parameters.grid.slot_of(instant) + self.parameters.ahead + 1
+        return self.parameters.grid.slot_of(instant) + self.parameters.max_lead + 1
 
     def record(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> LedgerRecord:
         """An owner record; `tick`: that it was decided, and had nothing to answer."""

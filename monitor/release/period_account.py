@@ -31,7 +31,7 @@ class Account:
     """What one person may pay at most in any period that a later answer still charges.
 
     Args:
-        scheme: what is watched.
+        parameters: what is watched.
         worst: what one person may pay by this configuration alone.
         spent: what each of the ledger's partitions tells.
         others: by partition, what its owner may charge by another configuration, in place of this one or in turns.
@@ -62,7 +62,7 @@ class Account:
     def fits_from(self, stated: Fraction, tick: int) -> int | None:
         """The first tick from `tick` on at which the total is what is stated, if nothing is answered until then."""
         last = max((paid.last for place in self._places for paid in place.paid), default=tick)
-        end = max(last + self._parameters.remembered + self._parameters.ahead + 1, *self._times.changes(), tick)
+        end = max(last + self._parameters.remembered + self._parameters.max_lead + 1, *self._times.changes(), tick)
         if self._others or self.total(end) > stated:
             return None
         return bisect_left(range(tick, end), 1, key=lambda at: int(self.total(at) <= stated)) + tick
@@ -118,7 +118,7 @@ class Account:
     @property
     def _oldest(self) -> int:
         """How many slots back a later answer may charge a visit."""
-        return max([self._parameters.lookback, *(bound.window for bound in self._bounds_of_others.values())])
+        return max([self._parameters.history_slots, *(bound.window for bound in self._bounds_of_others.values())])
 
     @cached_property
     def _places(self) -> tuple[Place, ...]:
@@ -131,9 +131,10 @@ class Account:
         bound = own.or_by(other) if own is not None and other is not None else own or other
         if spent is None:
             return Place((), bound, _EVER)
-        reach = 0 if bound is None else bound.reach
+        mark_lifetime = 0 if bound is None else bound.mark_lifetime
         paid = (
-            Paid.of(mark, self._parameters.ahead if ahead is None else ahead, reach) for mark, ahead in spent.marks[key]
+            Paid.of(mark, self._parameters.max_lead if max_lead is None else max_lead, mark_lifetime)
+            for mark, max_lead in spent.marks[key]
         )
         return Place(tuple(paid), bound, _EVER if spent.last_tick is None else spent.last_tick + 1)
 
@@ -169,5 +170,5 @@ class Account:
 _bound_of = lru_cache(maxsize=1024)(Bound.of)
 
 
-def _bound(epsilon: Fraction, answers: int, window: int, ahead: int) -> Bound:
-    return Bound(epsilon, epsilon / answers, window, ahead, window + ahead)
+def _bound(epsilon: Fraction, answers: int, window: int, max_lead: int) -> Bound:
+    return Bound(epsilon, epsilon / answers, window, max_lead, window + max_lead)

@@ -46,7 +46,7 @@ class Accounting:
     Args:
         connections: how to talk to Kafka.
         place: the ledger.
-        scheme: what is watched.
+        parameters: what is watched.
         limits: what one person may pay.
         survey: the ledger's partitions, of which the first `partitions` (Q) are the ledger.
         partitions: Q.

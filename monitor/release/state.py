@@ -123,12 +123,12 @@ class LedgerState:
         """What was spent, also by marks that have run out."""
         begins = [-(2**62) if tick is None else tick + 1 for tick, _ in self.eras]
 
-        def ahead(tick: int) -> int | None:
+        def max_lead(tick: int) -> int | None:
             era = bisect_right(begins, tick) - 1
             return None if era < 0 else self.eras[era][1]
 
         known = {key: self.past.get(key, {}) | self.marks.get(key, {}) for key in self.past.keys() | self.marks.keys()}
-        marks = {key: tuple((each[tick], ahead(tick)) for tick in sorted(each)) for key, each in known.items()}
+        marks = {key: tuple((each[tick], max_lead(tick)) for tick in sorted(each)) for key, each in known.items()}
         terms = self.terms
         owned, charges = (False, None) if terms is None else (terms.fingerprint != "", terms.charges)
         return Spent(marks, dict(self.charged), self.lost_at, self.last_tick, owned, charges)
@@ -257,19 +257,22 @@ class LedgerState:
             if mark.until > before.until:
                 known[mark.tick] = replace(mark, counted_after=before.counted_after)
 
-    def forget(self, tick: int, reach: int, oldest_time: int, kept: int = 0) -> None:
+    def forget(self, tick: int, mark_lifetime: int, oldest_time: int, kept: int = 0) -> None:
         """Set aside marks that no window of up to `reach` slots can hold again; drop designated times that are over.
 
         What is set aside is kept for `kept` more slots: a period may hold what it charged.
         """
         for key, known in list(self.marks.items()):
-            gone = [at for at, mark in known.items() if max(mark.until, mark.last_stamp + reach - 1) < tick]
+            gone = [at for at, mark in known.items() if max(mark.until, mark.last_stamp + mark_lifetime - 1) < tick]
             for at in gone:
                 self.past.setdefault(key, {})[at] = known.pop(at)
             if not known:
                 del self.marks[key]
         for key, past in list(self.past.items()):
-            while past and max((first := past[next(iter(past))]).until, first.last_stamp + reach - 1) + kept < tick:
+            while (
+                past
+                and max((first := past[next(iter(past))]).until, first.last_stamp + mark_lifetime - 1) + kept < tick
+            ):
                 del past[first.tick]
             if not past:
                 del self.past[key]

@@ -18,7 +18,7 @@ class Survey:
 
     Args:
         connections: how to talk to Kafka.
-        scheme: what is watched.
+        parameters: what is watched.
         topic: the ledger.
         partitions: how many the topic has.
         now: the present instant; by a clock that is ahead, what has expired counts as answered later than it was.
@@ -78,7 +78,7 @@ class Survey:
         oldest = grid.as_of(tick) - (self._parameters.longest_horizon + 1) * grid.length
         with self._lock:
             for state in self._states:
-                state.forget(tick, self._parameters.reach, oldest, self._parameters.remembered)
+                state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.remembered)
 
     def spent(self, partitions: int) -> dict[int, Spent]:
         """What the first so many partitions tell of what was spent."""

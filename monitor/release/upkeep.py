@@ -70,7 +70,7 @@ class Upkeep:
 
     def _tidy(self, tick: int, shards: Sequence[int]) -> None:
         """Now and then cut off what no later tick asks for; a failure only leaves it for the next time."""
-        every = max(1, self._parameters.lookback // TIDY_PER_LOOKBACK)
+        every = max(1, self._parameters.history_slots // TIDY_PER_LOOKBACK)
         due = [shard for shard in shards if shard not in self._tidied or tick - self._tidied[shard] >= every]
         if not due:
             return
@@ -78,7 +78,7 @@ class Upkeep:
         # One bound for all monitors: what is dropped counts as gone for every one of them.
         cut = grid.as_of(tick) - self._parameters.longest_horizon * grid.length
         past = self._times(cut - 2 * every * grid.length, cut)
-        live = self._times(cut, grid.as_of(tick + self._parameters.ahead + 1))
+        live = self._times(cut, grid.as_of(tick + self._parameters.max_lead + 1))
         self._windows.tidy(due, tick - widest, past, live)
         self._tidied |= dict.fromkeys(due, tick)
 

@@ -17,7 +17,7 @@ def version(parameters: Parameters, fingerprint: str) -> str:
     """16 hexadecimal digits that differ when answers would: by the facts, or by what is made of them and charged.
 
     Args:
-        scheme: what is watched.
+        parameters: what is watched.
         fingerprint: that of the facts.
     """
     deciding = {
@@ -32,7 +32,10 @@ def _over_time(monitor: OverTime) -> list[object]:
     rules = zip(monitor.rows, monitor.rules, strict=True)
     return [
         monitor.name,
-        [[int(row), str(rule.epsilon), rule.answers, rule.threshold, rule.window, rule.ahead] for row, rule in rules],
+        [
+            [int(row), str(rule.epsilon), rule.answers, rule.threshold, rule.window, rule.max_lead]
+            for row, rule in rules
+        ],
     ]
 
 

@@ -24,7 +24,7 @@ def fingerprint(parameters: Parameters, key_digest: bytes, topic_id: str) -> str
     Thresholds, ε, names, the release delay and the tolerance decide no facts, so they are not in it.
 
     Args:
-        scheme: what is watched.
+        parameters: what is watched.
         key_digest: tells apart the keys that person ids are hashed with (`PersonHasher.key_digest`).
         topic_id: the id that Kafka gave the input topic; a topic made anew under the old name has other offsets.
     """
@@ -41,7 +41,7 @@ def _digest(parameters: Parameters, topic_id: str, more: Mapping[str, str]) -> s
         "format": FORMAT,
         "slot": parameters.grid.length,
         "origin": parameters.grid.origin,
-        "ahead": parameters.ahead,
+        "ahead": parameters.max_lead,
         "default_stay": parameters.default_stay,
         "shards": parameters.registry.shards,
         "registry": parameters.registry.digest,

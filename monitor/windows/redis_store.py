@@ -74,7 +74,7 @@ class RedisWindows:
         # Twice what may be asked about, from F slots ahead on: one that just fits would let a jump of Redis's clock
         # delete live facts. The scripts keep facts twice as long as the progress that claims them.
         self._expiry = max(
-            _LEAST_EXPIRY, 2 * (parameters.lookback + parameters.ahead) * parameters.grid.length // SECOND
+            _LEAST_EXPIRY, 2 * (parameters.history_slots + parameters.max_lead) * parameters.grid.length // SECOND
         )
         self._client = client
         self._simulated = simulated

@@ -52,7 +52,7 @@ def metrics() -> Metrics:
 def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:
     monitor = parameters.over_time[0]
     for n, (row, rule) in enumerate(zip(monitor.rows, monitor.rules, strict=True)):
-        mark = Mark(tick - 1, 12, rule.answer_epsilon, tick + rule.reach - 2)
+        mark = Mark(tick - 1, 12, rule.answer_epsilon, tick + rule.mark_lifetime - 2)
         answer = step(rule, (mark,) if noisy and n == 0 else (), tick, 20 if n < noisy else 0, 0)
         yield over_time_record(
             source="demo",

@@ -141,9 +141,9 @@ def test_the_formulas_of_what_is_kept_are_those_of_the_code(root: Path) -> None:
     """At least max(W, R) + F + 4 slots of the input, max(W, R) + F + P + 3 of the output; a day more is made."""
     config = load_config(root / "config/city.yaml", {})
     parameters = derive_parameters(config, load_registry(config.locations.file))
-    window, horizon, ahead = parameters.widest_window, parameters.longest_horizon, parameters.ahead
+    window, horizon, max_lead = parameters.widest_window, parameters.longest_horizon, parameters.max_lead
     period = -(-parameters.period // parameters.grid.length)
-    least = (max(window, horizon) + ahead + 4, max(window, horizon) + ahead + period + 3)
+    least = (max(window, horizon) + max_lead + 4, max(window, horizon) + max_lead + period + 3)
     for topic, grid in zip(needs(parameters, config.kafka, simulated=False), least, strict=False):
         setting = next(setting for setting in topic.settings if setting.key == "retention.ms")
         milliseconds = grid * parameters.grid.length // 1_000

@@ -146,7 +146,7 @@ def unpack(waiting: list[bytes], shard: Shard) -> None:
         stamp, kind = WAITING.unpack_from(blob)
         facts = PACKED[kind].iter_unpack(blob[WAITING.size :])
         if kind == b"s":
-            shard.seen |= {LastSeen(row, person, stamp + ahead) for row, ahead, person in facts}
+            shard.seen |= {LastSeen(row, person, stamp + max_lead) for row, max_lead, person in facts}
         else:
             shard.present |= {Present(time, row, person) for time, row, person in facts}
 

@@ -95,13 +95,13 @@ def write_visits(town: Town, acknowledged: list[Acknowledged], path: Path) -> No
 
     A visit is reported when the broker stamps it: that decides its fate, and which ticks count it.
     """
-    grid, ahead = town.settings.parameters.grid, town.settings.parameters.ahead
+    grid, max_lead = town.settings.parameters.grid, town.settings.parameters.max_lead
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(("person_id", "location_id", "arrived_at", "left_at", "reported_at"))
         for told in sorted(acknowledged, key=lambda one: one.stamped):
             current = grid.slot_of(told.stamped)
-            end = grid.start(current + ahead + 1)
+            end = grid.start(current + max_lead + 1)
             if told.visit.arrived >= end:
                 continue
             times = (format_instant(at) for at in (told.visit.arrived, min(told.visit.left, end), told.stamped))

@@ -119,7 +119,7 @@ class Recount:
         Raises:
             RefusedError: it is a dead letter.
         """
-        grid, end = self.terms.grid, self.terms.grid.start(current + self.terms.ahead + 1)
+        grid, end = self.terms.grid, self.terms.grid.start(current + self.terms.max_lead + 1)
         arrived, left = _times(visit, self.terms.default_stay)
         row = self.terms.rows.get(visit["location_id"])
         if row is None:

@@ -199,7 +199,7 @@ def test_no_batch_stops_the_service_and_good_visits_behind_each_count_within_a_m
     print(f"seconds: {seconds}; {peak_megabytes(site.instance):.0f} MB; from tick {before} on: {site.said(before - 1)}")
     parameters = site.town.settings.parameters
     of_the_loss = range(
-        after, before + parameters.ahead + parameters.row_window[parameters.registry.rows["edge-1"]] + 1
+        after, before + parameters.max_lead + parameters.row_window[parameters.registry.rows["edge-1"]] + 1
     )
     assert {site.status(tick) for tick in of_the_loss} <= {"unknown", "skipped"}
     assert site.sender.people <= site.people() < site.sender.people + 45

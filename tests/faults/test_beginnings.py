@@ -173,7 +173,9 @@ def ends(scene: Scene) -> dict[int, int]:
 def old_enough(scene: Scene) -> dict[int, int]:
     """By input partition, what lies before the longest window and F slots, and a slot that passes meanwhile."""
     parameters = scene.town.settings.parameters
-    return offsets_of(scene, parameters.grid.start(scene.town.now() - parameters.lookback - parameters.ahead - 2))
+    return offsets_of(
+        scene, parameters.grid.start(scene.town.now() - parameters.history_slots - parameters.max_lead - 2)
+    )
 
 
 # What the recount can no longer tell of records that were deleted.

@@ -183,7 +183,7 @@ def test_what_would_cost_too_much_is_taken_once_the_silences_are_over_as_it_was_
     assert running.terminate() == 0
     fewer.start()
     fits = parse_instant(reason(fewer, expected)[3])
-    pause = first.terms.over_time[0].reach * first.terms.grid.slot
+    pause = first.terms.over_time[0].mark_lifetime * first.terms.grid.slot
     assert fits <= time.time_ns() // 1_000 + first.terms.period + pause
     until(lambda: time.time_ns() // 1_000 > fits, (first.terms.period + pause) / SECOND + 5, "it fits")
     fewer.start()

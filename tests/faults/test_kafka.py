@@ -66,7 +66,7 @@ def reading_lags(_kafka: EmbeddedKafka, scene: Scene) -> None:
     town, instance = scene.town, running(scene)
     instance.pause()
     since = town.now()
-    until(lambda: town.now() > since + town.settings.parameters.ahead + 2, 30, "slots pass by")
+    until(lambda: town.now() > since + town.settings.parameters.max_lead + 2, 30, "slots pass by")
     instance.resume()
 
 

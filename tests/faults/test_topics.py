@@ -166,7 +166,9 @@ class Loss:
     @property
     def answers_at(self) -> int:
         """The first tick that may answer: W + F later."""
-        return self.slot + max(rule.reach for one in self.town.settings.parameters.over_time for rule in one.rules)
+        return self.slot + max(
+            rule.mark_lifetime for one in self.town.settings.parameters.over_time for rule in one.rules
+        )
 
     def unexcused(self, broken: list[str], ids_of_before: set[str]) -> list[str]:
         """What is not so by the loss alone."""

@@ -172,8 +172,8 @@ class Traffic:
             self._number += 1
             seen = chance.randint(now, end)
             stay = chance.choice((SECOND, 3 * SECOND, 6 * SECOND))
-            ahead = chance.choice((0, 0, 0, 3 * SECOND, 30 * SECOND))
-            visit = Visit(f"{self._prefix}-{self._number}", location, seen - stay, seen + ahead)
+            max_lead = chance.choice((0, 0, 0, 3 * SECOND, 30 * SECOND))
+            visit = Visit(f"{self._prefix}-{self._number}", location, seen - stay, seen + max_lead)
             for delay in chance.choice(((0,), (0,), (0,), (chance.choice(LATE),), (0, 2 * SECOND))):
                 self._put(seen + delay, self._report(visit))
         self._number += 1

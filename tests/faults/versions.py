@@ -218,13 +218,13 @@ def silences(terms: Sequence[AuditTerms], told: Iterable[Told]) -> Iterator[str]
         share, cost = rule.shares[location], rule.shares[location] / rule.answers
         marks = places[monitor, location]
         for tick, mark in marks.items():
-            marks[tick] = _Mark(mark.epsilon, max(mark.until, tick + rule.reach - 1))
+            marks[tick] = _Mark(mark.epsilon, max(mark.until, tick + rule.mark_lifetime - 1))
         spent = sum((mark.epsilon for mark in marks.values() if mark.until >= one.tick), Fraction(0))
         where = f"{monitor}/{location}, tick {one.tick}, configuration {one.version + 1}"
         if (status == "paused") != (spent + cost > share):
             yield f"{where}: {status}, where {spent} of {share} runs and an answer costs {cost}"
         if status == "noisy_count":
-            marks[one.tick] = _Mark(cost, one.tick + rule.reach - 1)
+            marks[one.tick] = _Mark(cost, one.tick + rule.mark_lifetime - 1)
         said = {mark["tick"]: _Mark(Fraction(mark["epsilon"]), mark["until"]) for mark in one.value["answers"]}
         if said != {tick: mark for tick, mark in marks.items() if mark.until >= one.tick}:
             yield f"{where}: the answers that run are not as told"
@@ -307,8 +307,8 @@ def _over_time(terms: AuditTerms, one: Told, reported: Iterable[Acknowledged]) -
     for visit in reported:
         current, arrived = grid.slot_of(visit.stamped), grid.slot_of(visit.visit.arrived)
         stays = max(arrived, -((grid.origin - visit.visit.left) // grid.slot) - 1)
-        last = min(stays, current + terms.ahead)
-        if visit.visit.location == location and arrived <= current + terms.ahead and last > one.tick - window:
+        last = min(stays, current + terms.max_lead)
+        if visit.visit.location == location and arrived <= current + terms.max_lead and last > one.tick - window:
             ends = grid.start(last), grid.start(last + 1) - 1
             yield _Charge(cost, monitor, visit, (monitor, location, one.tick), *ends)
 
@@ -317,7 +317,7 @@ def _at_time(terms: AuditTerms, one: Told, reported: Iterable[Acknowledged]) -> 
     """Hot spots charge everyone who was anywhere: their ε pays for the counts of all places."""
     time, cost = instant(one.value["time"]), Fraction(one.value["epsilon"])
     for visit in reported:
-        end = terms.grid.start(terms.grid.slot_of(visit.stamped) + terms.ahead + 1)
+        end = terms.grid.start(terms.grid.slot_of(visit.stamped) + terms.max_lead + 1)
         if visit.visit.arrived <= time < min(visit.visit.left, end):
             answer = (f"{one.value['monitor']}/{one.value['time']}", visit.visit.location, one.tick)
             yield _Charge(cost, one.value["monitor"], visit, answer, time, time)

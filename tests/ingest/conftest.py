@@ -27,7 +27,7 @@ def parameters() -> Parameters:
     return Parameters(
         name="town",
         grid=SlotGrid(parse_instant("2026-11-19T00:00:00+09:00"), HOUR),
-        ahead=1,
+        max_lead=1,
         default_stay=15 * MINUTE,
         release_delay=30 * SECOND,
         tolerance=SECOND,

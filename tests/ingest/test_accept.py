@@ -38,15 +38,15 @@ def judge(
 ) -> Reason | None:
     """The interface, section 1, word by word, for one visit."""
     person, location, arrived, left = visit
-    grid, ahead = parameters.grid, parameters.ahead
+    grid, max_lead = parameters.grid, parameters.max_lead
     if location not in parameters.registry.ids:
         return Reason.UNKNOWN_LOCATION
     first = (arrived - grid.origin) // grid.length
-    if first > current + ahead:
+    if first > current + max_lead:
         return Reason.TOO_FAR_AHEAD
     last = max(first, -(-(left - grid.origin) // grid.length) - 1)
-    if last > current + ahead:
-        last = current + ahead
+    if last > current + max_lead:
+        last = current + max_lead
         left = grid.origin + (last + 1) * grid.length
     row, shard = (
         parameters.registry.ids.index(location),
@@ -131,7 +131,7 @@ def test_bulk_and_single_agree_on_random_visits(parameters: Parameters, hasher: 
             batches.append((near + rng.randrange(-3, 30), visits))
         check(parameters, hasher, batches)
         check(replace(parameters, at_times=()), hasher, batches)
-        check(replace(parameters, over_time=(), ahead=0), hasher, batches)
+        check(replace(parameters, over_time=(), max_lead=0), hasher, batches)
 
 
 def at(text: str) -> int:
@@ -147,7 +147,7 @@ def one(parameters: Parameters, hasher: PersonHasher, location: str, arrived: in
 def test_a_visit_may_begin_up_to_f_slots_ahead(parameters: Parameters, hasher: PersonHasher) -> None:
     """Slots c |·····now| c+1 |····[···| c+2 [: the last microsecond of c + F is in, the next is not."""
     c = parameters.grid.slot_of(at("12:30:00"))
-    end = parameters.grid.start(c + parameters.ahead + 1)
+    end = parameters.grid.start(c + parameters.max_lead + 1)
     assert one(parameters, hasher, "inn", end - 1, end - 1, c) == "applied"
     assert one(parameters, hasher, "inn", end, end, c) == "too_far_ahead"
 
@@ -192,7 +192,7 @@ def test_what_is_applied_is_what_some_tick_can_count(
     """For every slot of the report: applied exactly if a tick of that slot or later holds the visit in a count."""
     end = at(left)
     last = parameters.grid.slot_of(end - 1)
-    for current in range(last - parameters.ahead, last + 30):
+    for current in range(last - parameters.max_lead, last + 30):
         ticks = range(current, current + 40)
         counted = any(any(counts_at(parameters, tick, location, end, last)) for tick in ticks)
         fate = one(parameters, hasher, location, end - 1, end, current)

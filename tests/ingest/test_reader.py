@@ -376,7 +376,7 @@ def test_records_that_are_gone_unread_and_may_be_asked_about_make_counts_whole_o
     drain(world, world.reader())
     assert world.seen.recoveries["log_lost_records"] == 1
     assert world.seen.records == 2
-    assert world.since() == {NOW_SLOT + world.parameters.ahead + 1}
+    assert world.since() == {NOW_SLOT + world.parameters.max_lead + 1}
     assert world.windows.progress() == [{0: 7}] * 4
 
 
@@ -397,7 +397,7 @@ def test_what_is_gone_may_have_been_stamped_later_than_the_first_record_left_by_
         world.producer.send(world.topic, value=world.visit(person), partition=0, timestamp_ms=stamp).get(timeout=10)
     world.delete_below(1)
     drain(world, world.reader())
-    assert world.since() == {whole_from + world.parameters.ahead}
+    assert world.since() == {whole_from + world.parameters.max_lead}
 
 
 def test_a_log_whose_start_passes_the_reader_while_it_runs_is_read_on_from_there(
@@ -427,7 +427,7 @@ def test_progress_beyond_the_logs_end_means_that_visits_are_lost_so_counts_are_w
         world.raw.hset(world.meta(shard), "p0", 90)
     reader = world.reader()
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
-    assert world.since() == {NOW_SLOT + world.parameters.ahead + 1}
+    assert world.since() == {NOW_SLOT + world.parameters.max_lead + 1}
     assert world.windows.progress() == [{0: 3}] * 4
     world.put(persons(1, "after"))
     drain(world, reader)
@@ -455,7 +455,7 @@ def test_a_store_that_forgets_a_loss_by_failing_over_is_told_again(
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
     world.put(persons(1, "after"))
     drain(world, reader)
-    whole_from = {NOW_SLOT + world.parameters.ahead + 1}
+    whole_from = {NOW_SLOT + world.parameters.max_lead + 1}
     assert world.since() == whole_from
     for shard in range(4):
         world.raw.hset(world.meta(shard), mapping={"p0": 90, "since": SINCE_EVER})
@@ -532,7 +532,7 @@ def test_a_log_that_was_cut_below_what_was_read_makes_counts_whole_only_later(
     world.seen.records = 0
     eventually(lambda: (reader.step(50), world.seen.recoveries["log_lost_records"] == 1)[1])
     drain(world, reader)
-    assert world.since() == {NOW_SLOT + world.parameters.ahead + 1}
+    assert world.since() == {NOW_SLOT + world.parameters.max_lead + 1}
     assert world.seen.records == 5 - read_from + 3
     assert world.windows.progress() == [{0: 5, 1: 8}] * 4
     assert world.count("inn", NOW_SLOT) == 13

@@ -34,7 +34,7 @@ def parameters() -> Parameters:
     return Parameters(
         name="town",
         grid=SlotGrid(parse_instant("2026-01-01T00:00:00Z"), HOUR),
-        ahead=1,
+        max_lead=1,
         default_stay=HOUR // 4,
         release_delay=30 * SECOND,
         tolerance=SECOND,

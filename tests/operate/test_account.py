@@ -35,7 +35,7 @@ def watching(parameters: Parameters, shares: Mapping[int, Fraction], name: str =
 def worst(parameters: Parameters) -> Fraction:
     """What one person may pay by the scheme alone: as `check` has it."""
     slots, rules = parameters.period_slots, [rule for monitor in parameters.over_time for rule in monitor.rules]
-    places = (over_time_payment(rule.epsilon, rule.answers, rule.window, rule.ahead, slots) for rule in rules)
+    places = (over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots) for rule in rules)
     return sum(places, at_times_payment(Fraction(1), 3 * len(parameters.at_times)))
 
 
@@ -131,7 +131,7 @@ class TestCharges:
         changed = [
             thirds(parameters),
             watching(parameters, {0: HALF, 1: HALF}, "bridges"),
-            replace(parameters, ahead=0),
+            replace(parameters, max_lead=0),
             replace(parameters, at_times=(replace(noon, horizon=7 * HOUR),)),
             replace(parameters, at_times=(replace(noon, epsilon=HALF),)),
             replace(parameters, at_times=(replace(noon, times=DesignatedTimes.of(("12:00",), "Asia/Tokyo")),)),
@@ -169,7 +169,7 @@ class TestCharges:
         )
         state = LedgerState()
         for number, location in enumerate(ids):
-            state.spend("all", location, (Mark(number % 50, 5, HALF, number % 50 + rule.reach - 1),))
+            state.spend("all", location, (Mark(number % 50, 5, HALF, number % 50 + rule.mark_lifetime - 1),))
         stated = worst(wide)
         Account(wide, stated, {0: state.spent()}).require(stated, 50)
         assert isinstance(charges_of(wide), Charges)

@@ -250,7 +250,7 @@ class TestRoom:
         """However many of them run."""
         rule = replace(parameters.over_time[0].rules[0], answers=20)
         many = replace(parameters, over_time=(OverTime("stations", (0, 1), (rule, rule)),))
-        marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.reach - 1) for tick in range(20))
+        marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.mark_lifetime - 1) for tick in range(20))
         state = holding({("stations", "place-0"): marks})
         require_room(many, state, "alerts", {"max.message.bytes": str(place_bytes(rule))})
 

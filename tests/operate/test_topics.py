@@ -58,7 +58,9 @@ class TestNeeds:
                 "unclean.leader.election.enable": "false",
             }.items()
         )
-        assert int(created(alerts)["retention.ms"]) > (parameters.reach * HOUR + parameters.period) / MILLISECOND
+        assert (
+            int(created(alerts)["retention.ms"]) > (parameters.mark_lifetime * HOUR + parameters.period) / MILLISECOND
+        )
 
     def test_a_horizon_longer_than_the_windows_lengthens_both(
         self, parameters: Parameters, kafka_settings: KafkaSettings
@@ -238,7 +240,7 @@ class TestChecked:
         """A millisecond too short is; exactly as long, and for ever, are not."""
         wanted = needs(parameters, kafka_settings, simulated=False)
         create(connections, wanted, 1)
-        least = (parameters.reach + 2 + parameters.period_slots) * HOUR // MILLISECOND
+        least = (parameters.mark_lifetime + 2 + parameters.period_slots) * HOUR // MILLISECOND
         altered(kafka_settings.topics.alerts, retention_ms="-1" if kept < 0 else str(least - kept))
         if suffices:
             checked(connections, wanted)

@@ -49,10 +49,10 @@ def power(epsilon: Fraction, distance: int) -> Decimal:
 
 def paid(plan: Plan, slots: int) -> Fraction:
     """What a person pays in H slots, by counting the most answers that N = H + W + F - 1 ticks hold one by one."""
-    reach, k = plan.design.reach, plan.design.answers
+    mark_lifetime, k = plan.design.mark_lifetime, plan.design.answers
     answered: list[int] = []
-    for tick in range(slots + reach - 1):
-        if len([other for other in answered if other > tick - reach]) < k:
+    for tick in range(slots + mark_lifetime - 1):
+        if len([other for other in answered if other > tick - mark_lifetime]) < k:
             answered.append(tick)
     return len(answered) * plan.epsilon * plan.design.largest
 
@@ -250,15 +250,15 @@ def test_the_curves_are_the_law_by_count() -> None:
     assert drawn.limit == pytest.approx(1 / 8760)
 
 
-@pytest.mark.parametrize(("answers", "reach"), [(1, 2), (1, 5), (2, 5), (3, 5), (4, 5), (5, 5), (2, 7)])
+@pytest.mark.parametrize(("answers", "mark_lifetime"), [(1, 2), (1, 5), (2, 5), (3, 5), (4, 5), (5, 5), (2, 7)])
 @pytest.mark.parametrize("alarm", [0.0, 0.01, 0.3, 0.9, 1.0])
-def test_the_silent_share_is_that_of_the_chain_of_all_patterns(alarm: float, answers: int, reach: int) -> None:
+def test_the_silent_share_is_that_of_the_chain_of_all_patterns(alarm: float, answers: int, mark_lifetime: int) -> None:
     # ticks      t - L + 1 …  t - 1 | t        paused if k of the L - 1 before it hold an answer
     # pattern    1 0 0 1 0 0        | 1, 0 or paused; then shifted by one
     # The chain's law after each of 200·L ticks, averaged over the last 20·L: whole cycles where the law goes round.
-    law = {(0,) * (reach - 1): 1.0}
+    law = {(0,) * (mark_lifetime - 1): 1.0}
     silent = []
-    for _ in range(200 * reach):
+    for _ in range(200 * mark_lifetime):
         after: dict[tuple[int, ...], float] = {}
         silent.append(sum(weight for pattern, weight in law.items() if sum(pattern) >= answers))
         for pattern, weight in law.items():
@@ -268,8 +268,8 @@ def test_the_silent_share_is_that_of_the_chain_of_all_patterns(alarm: float, ans
                     key = (*pattern, bit)[1:]
                     after[key] = after.get(key, 0.0) + weight * chance
         law = after
-    last = silent[-20 * reach :]
-    assert silent_share(alarm, answers, reach) == pytest.approx(sum(last) / len(last), abs=2e-3)
+    last = silent[-20 * mark_lifetime :]
+    assert silent_share(alarm, answers, mark_lifetime) == pytest.approx(sum(last) / len(last), abs=2e-3)
 
 
 def test_silence_lasts_from_the_last_alarm_in_a_row_to_the_next_answer() -> None:

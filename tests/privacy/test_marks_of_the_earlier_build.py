@@ -40,9 +40,9 @@ def counted(stamped: int, change: int, before: OverTimeRule, after: OverTimeRule
         tick
         for tick in range(TICKS)
         if (
-            stamped - 1 <= tick < stamped + before.window + before.ahead
+            stamped - 1 <= tick < stamped + before.window + before.max_lead
             if tick < change
-            else stamped <= tick < stamped + after.window + after.ahead
+            else stamped <= tick < stamped + after.window + after.max_lead
         )
     ]
 
@@ -61,7 +61,7 @@ def streams(before: OverTimeRule, after: OverTimeRule) -> Iterator[Stream]:
 
 def decided(change: int, before: OverTimeRule, after: OverTimeRule, one_sided: OneSided, *, told: bool) -> Any:
     """The decisions of both builds; `told`: whether the present one is told which marks are the earlier one's."""
-    earlier = replace(before, ahead=before.ahead + 1)  # it held a location for a tick more: W + F + 1
+    earlier = replace(before, max_lead=before.max_lead + 1)  # it held a location for a tick more: W + F + 1
 
     def law(marks: tuple[Mark, ...], tick: int, count: int | None) -> Law:
         outcomes: dict[Hashable, tuple[Fraction, Any]] = {}

@@ -61,9 +61,9 @@ def worst(law: Law, other: Law, seen: Callable[[Hashable], bool]) -> Fraction | 
     return max(ratios)
 
 
-def within(value: Fraction | int, reach: Fraction, z: Hashable) -> bool:
+def within(value: Fraction | int, mark_lifetime: Fraction, z: Hashable) -> bool:
     """Whether an outcome is nearer to the true value than a reach, so that no cut draw is missing from its chance."""
-    return abs(cast("Fraction", z) - value) < reach
+    return abs(cast("Fraction", z) - value) < mark_lifetime
 
 
 def decided(rule: OneSidedDecision, count: int, noise: Fixed) -> bool:
@@ -128,27 +128,27 @@ def test_a_vector_costs_epsilon_for_the_sum_of_its_changes(q: Fraction) -> None:
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("decreasing", 1), ("increasing", -1)])
-@pytest.mark.parametrize("grid", [Fraction(1, 2), Fraction(2, 3), Fraction(3)])
-def test_on_a_grid_a_real_value_costs_at_most_epsilon(direction: Moving, sign: int, grid: Fraction) -> None:
-    """Values in twelfths, Δ = 1: a change is ⌈1/grid⌉ grid steps at most, and that is met."""
+@pytest.mark.parametrize("slots", [Fraction(1, 2), Fraction(2, 3), Fraction(3)])
+def test_on_a_grid_a_real_value_costs_at_most_epsilon(direction: Moving, sign: int, slots: Fraction) -> None:
+    """Values in twelfths, Δ = 1: a change is ⌈1/slots⌉ slots steps at most, and that is met."""
     q, most = Fraction(1, 2), 12
-    rule = AsymmetricLaplace(ONE, ONE, grid, direction)
-    per_change = math.ceil(1 / grid)
+    rule = AsymmetricLaplace(ONE, ONE, slots, direction)
+    per_change = math.ceil(1 / slots)
     assert rule.step_epsilon == ONE / per_change
     losses = []
     for twelfths, change in product(range(12, 25), range(1, 13)):
         value, other = Fraction(twelfths, 12), Fraction(twelfths - sign * change, 12)
         laws = [law_of(partial(rule.release, f), rule.step_epsilon, q, 1, most) for f in (value, other)]
         assert all((cast("Fraction", z) - value) * sign >= 0 for z in laws[0])
-        assert all((cast("Fraction", z) / grid).denominator == 1 for z in laws[0])
-        losses.append(worst(laws[0], laws[1], partial(within, value, (most - per_change - 1) * grid)))
+        assert all((cast("Fraction", z) / slots).denominator == 1 for z in laws[0])
+        losses.append(worst(laws[0], laws[1], partial(within, value, (most - per_change - 1) * slots)))
     assert max(losses) == q**-per_change
 
 
 def test_on_a_grid_the_law_is_the_exponential_cut_to_the_grid() -> None:
-    """P[noise ≥ m·grid] is the same for both: e^(-ε·m·grid/Δ). Seeded; 6.5 standard errors: 10^-10 a point."""
-    grid, runs = Fraction(1, 4), 20_000
-    rule, noise = AsymmetricLaplace(ONE, Fraction(2), grid), OneSidedNoise(SeededEntropy(31))
+    """P[noise ≥ m·slots] is the same for both: e^(-ε·m·slots/Δ). Seeded; 6.5 standard errors: 10^-10 a point."""
+    slots, runs = Fraction(1, 4), 20_000
+    rule, noise = AsymmetricLaplace(ONE, Fraction(2), slots), OneSidedNoise(SeededEntropy(31))
     drawn = np.array([float(rule.release(Fraction(3), noise) - 3) for _ in range(runs)])
     for m in (1, 4, 12):
         chance = math.exp(-m / 8)
@@ -236,7 +236,7 @@ def test_other_parameters_that_are_none_are_refused() -> None:
         AsymmetricGeometric(ONE, 0)
     with pytest.raises(EpsilonError, match="at least 1/1000000000000"):
         AsymmetricGeometric(ONE, 10**13)
-    with pytest.raises(ExactnessError, match="grid is a float"):
+    with pytest.raises(ExactnessError, match="slots is a float"):
         AsymmetricLaplace(ONE, ONE, as_fraction(0.1))
     with pytest.raises(PrivacyError, match="sensitivity is 0"):
         AsymmetricLaplace(ONE, Fraction(0), ONE)

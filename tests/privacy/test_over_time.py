@@ -14,8 +14,8 @@ from monitor.errors import EpsilonError, PrivacyError
 from monitor.privacy.over_time import Mark, OverTimeRule, extended, may_answer, p_value, resumes_at, running, step
 
 ONE = Fraction(1)
-RULE = OverTimeRule(ONE, answers=1, threshold=5, window=3, ahead=2)  # W + F = 5
-TWICE = OverTimeRule(ONE, answers=2, threshold=5, window=3, ahead=2)
+RULE = OverTimeRule(ONE, answers=1, threshold=5, window=3, max_lead=2)  # W + F = 5
+TWICE = OverTimeRule(ONE, answers=2, threshold=5, window=3, max_lead=2)
 
 
 def statuses(rule: OverTimeRule, ticks: range, count: int | None, lost_tick: int | None = None) -> str:
@@ -99,8 +99,8 @@ def test_marks_ahead_of_the_clock_run() -> None:
 
 def test_a_longer_window_lengthens_running_marks_and_a_shorter_one_changes_nothing() -> None:
     """A mark runs until max(until, tick + W + F - 1) with the present W and F."""
-    long = OverTimeRule(ONE, 1, 5, window=9, ahead=0)
-    short = OverTimeRule(ONE, 1, 5, window=1, ahead=0)
+    long = OverTimeRule(ONE, 1, 5, window=9, max_lead=0)
+    short = OverTimeRule(ONE, 1, 5, window=1, max_lead=0)
     marks = (Mark(2, 6, ONE, 6),)
     assert [mark.until for mark in extended(long, marks)] == [10]
     assert extended(short, marks) == marks
@@ -112,16 +112,16 @@ def test_a_longer_window_lengthens_running_marks_and_a_shorter_one_changes_nothi
 
 def test_a_mark_of_the_build_that_counted_after_its_tick_runs_one_tick_longer_under_a_changed_rule() -> None:
     """Its count may hold a visit of slot tick + 1; what it says itself is no shorter, and the flag is kept."""
-    later = OverTimeRule(ONE, 1, 5, window=9, ahead=0)
+    later = OverTimeRule(ONE, 1, 5, window=9, max_lead=0)
     earlier = Mark(2, 6, ONE, 6, counted_after=True)
     assert [mark.until for mark in extended(later, (earlier, replace(earlier, counted_after=False)))] == [
-        2 + later.reach,
-        1 + later.reach,
+        2 + later.mark_lifetime,
+        1 + later.mark_lifetime,
     ]
     assert [mark.counted_after for mark in step(later, (earlier,), 10, 0, 0).marks] == [True]
-    assert step(later, (earlier,), 2 + later.reach, 0, 0).status == "paused"
-    assert step(later, (earlier,), 3 + later.reach, 0, 0).status == "safe"
-    assert extended(OverTimeRule(ONE, 1, 5, window=1, ahead=0), (earlier,)) == (earlier,)
+    assert step(later, (earlier,), 2 + later.mark_lifetime, 0, 0).status == "paused"
+    assert step(later, (earlier,), 3 + later.mark_lifetime, 0, 0).status == "safe"
+    assert extended(OverTimeRule(ONE, 1, 5, window=1, max_lead=0), (earlier,)) == (earlier,)
 
 
 def test_a_smaller_epsilon_waits_until_earlier_marks_leave_room() -> None:
@@ -170,10 +170,10 @@ def test_a_location_with_thousands_of_marks_is_decided_in_a_moment() -> None:
     """All of k = 10,000 answers were given: 2,000 took 7.6 s a tick."""
     k = 10_000
     rule = OverTimeRule(ONE, k, 5, 20_160, 0)
-    marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.reach - 1) for tick in range(k))
+    marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.mark_lifetime - 1) for tick in range(k))
     began = time.process_time()
     answer = step(rule, marks, k, 3, 0)
-    assert (answer.status, answer.resumes_at) == ("paused", rule.reach)
+    assert (answer.status, answer.resumes_at) == ("paused", rule.mark_lifetime)
     assert time.process_time() - began < 2
 
 
@@ -202,7 +202,7 @@ def test_a_rule_that_makes_no_sense_is_refused(values: tuple[int, int, int, int,
 def test_an_epsilon_that_noise_cannot_be_drawn_at_is_refused(epsilon: Fraction) -> None:
     """It is the ε of one answer that counts: 10^-12 shared by two answers is too small."""
     with pytest.raises(EpsilonError, match=r"ε of one answer is .*at least 1/1000000000000"):
-        OverTimeRule(epsilon, answers=2, threshold=5, window=3, ahead=0)
+        OverTimeRule(epsilon, answers=2, threshold=5, window=3, max_lead=0)
 
 
 @pytest.mark.parametrize(("count", "noise"), [(-1, 0), (3, -1)])

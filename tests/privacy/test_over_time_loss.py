@@ -29,8 +29,8 @@ TIGHT = [shape for shape in product((1, 2, 3), (0, 1, 2), (1, 2)) if shape[2] < 
 H_SLOTS = (1, 2, 3, 4)
 
 
-def rule_of(window: int, ahead: int, answers: int, threshold: int) -> OverTimeRule:
-    return OverTimeRule(Fraction(1), answers, threshold, window, ahead)
+def rule_of(window: int, max_lead: int, answers: int, threshold: int) -> OverTimeRule:
+    return OverTimeRule(Fraction(1), answers, threshold, window, max_lead)
 
 
 def cap_of(threshold: int) -> int:
@@ -85,27 +85,29 @@ def streams(counted: range, ticks: int) -> list[Pairs]:
     return [pairs_at(tick, counted) for tick in range(ticks)]
 
 
-def visit_ranges(reach: int, ticks: int) -> list[range]:
+def visit_ranges(mark_lifetime: int, ticks: int) -> list[range]:
     """The ticks whose counts hold one visit: W + F in a row, fewer where it was reported late or the stream ends."""
-    return [range(first, last) for first in range(ticks) for last in range(first + 1, min(first + reach, ticks) + 1)]
+    return [
+        range(first, last) for first in range(ticks) for last in range(first + 1, min(first + mark_lifetime, ticks) + 1)
+    ]
 
 
-def coming(rule: OverTimeRule, grid: int) -> range:
+def coming(rule: OverTimeRule, slots: int) -> range:
     """The ticks whose counts hold the visits of somebody who comes in each of `slots` slots: N = H + W + F - 1."""
-    return range(1, grid + rule.reach)
+    return range(1, slots + rule.mark_lifetime)
 
 
-@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
+@pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("q", QS)
 def test_one_visit_costs_exactly_its_locations_epsilon_at_worst(
-    q: Fraction, window: int, ahead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
+    q: Fraction, window: int, max_lead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """Over all streams of six ticks the worst ratio is e^(ε_l): k answers of ε_l/k (fewer where W + F ticks are)."""
-    rule = rule_of(window, ahead, answers, threshold)
+    rule = rule_of(window, max_lead, answers, threshold)
     mechanism = mechanism_of(rule, one_sided(q, cap_of(threshold)), cap_of(threshold))
-    ranges = visit_ranges(rule.reach, TICKS)
+    ranges = visit_ranges(rule.mark_lifetime, TICKS)
     worst = max(worst_ratio(mechanism, (), streams(counted, TICKS)) for counted in ranges)
-    assert worst == q ** -min(answers, rule.reach)
+    assert worst == q ** -min(answers, rule.mark_lifetime)
 
 
 def enumerated(choices: Iterable[Sequence[Pairs]]) -> int:
@@ -115,19 +117,19 @@ def enumerated(choices: Iterable[Sequence[Pairs]]) -> int:
 def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
     """Over all W, F, k and T."""
     rules = [rule_of(*shape) for shape in SHAPES]
-    one = enumerated(streams(counted, TICKS) for rule in rules for counted in visit_ranges(rule.reach, TICKS))
+    one = enumerated(streams(counted, TICKS) for rule in rules for counted in visit_ranges(rule.mark_lifetime, TICKS))
     many = enumerated(
-        streams(counted, counted.stop + 1) for rule in rules for grid in H_SLOTS for counted in (coming(rule, grid),)
+        streams(counted, counted.stop + 1) for rule in rules for slots in H_SLOTS for counted in (coming(rule, slots),)
     )
     print(f"Algorithm 3: {one} streams without one visit, {many} without those of several slots")
     assert one == stated_streams("Algorithm 3, one visit")
     assert many == stated_streams("Algorithm 3, visits in H = 1..4 slots")
 
 
-@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
+@pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("slots", H_SLOTS)
 def test_a_person_who_keeps_coming_pays_exactly_what_the_formula_says(
-    grid: int, window: int, ahead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
+    slots: int, window: int, max_lead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """
     H slots of visits are in the counts of N = H + W + F - 1 ticks; for k ≤ W + F the formula's answers are met.
@@ -139,25 +141,25 @@ def test_a_person_who_keeps_coming_pays_exactly_what_the_formula_says(
             answer    .  z  z      2/3·ε_l, where the formula states ε_l
     """
     q = Fraction(1, 2)
-    rule = rule_of(window, ahead, answers, threshold)
+    rule = rule_of(window, max_lead, answers, threshold)
     mechanism = mechanism_of(rule, one_sided(q, cap_of(threshold)), cap_of(threshold))
-    counted = coming(rule, grid)
+    counted = coming(rule, slots)
     worst = worst_ratio(mechanism, (), streams(counted, counted.stop + 1))
-    most = most_answers(answers, window, ahead, grid)
+    most = most_answers(answers, window, max_lead, slots)
     assert worst == q ** -min(most, len(counted))
-    assert (most <= len(counted)) == (answers <= rule.reach)
-    assert over_time_payment(rule.epsilon, answers, window, ahead, grid) == most * rule.answer_epsilon
+    assert (most <= len(counted)) == (answers <= rule.mark_lifetime)
+    assert over_time_payment(rule.epsilon, answers, window, max_lead, slots) == most * rule.answer_epsilon
 
 
-@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
+@pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 def test_what_is_decided_does_not_depend_on_earlier_noisy_counts(
-    window: int, ahead: int, answers: int, threshold: int
+    window: int, max_lead: int, answers: int, threshold: int
 ) -> None:
     """Marks that differ in their noisy counts alone give the same status, count and end of the pause."""
-    rule = rule_of(window, ahead, answers, threshold)
+    rule = rule_of(window, max_lead, answers, threshold)
     for tick, count, draw in product(range(TICKS), (None, 0, 1, 2), range(3)):
         low, high = (
-            step(rule, (Mark(1, noisy, rule.answer_epsilon, rule.reach),), tick, count, draw)
+            step(rule, (Mark(1, noisy, rule.answer_epsilon, rule.mark_lifetime),), tick, count, draw)
             for noisy in (threshold, 99)
         )
         assert replace(low, marks=kept(low.marks)) == replace(high, marks=kept(high.marks))
@@ -170,13 +172,13 @@ def false_safe(mechanism: Mechanism, threshold: int) -> Fraction:
     )
 
 
-@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
+@pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 def test_safe_is_never_said_of_a_location_at_the_threshold(
-    window: int, ahead: int, answers: int, threshold: int, one_sided: OneSided
+    window: int, max_lead: int, answers: int, threshold: int, one_sided: OneSided
 ) -> None:
     """One-sided noise never lowers a count."""
     cap = cap_of(threshold)
-    rule = rule_of(window, ahead, answers, threshold)
+    rule = rule_of(window, max_lead, answers, threshold)
     assert false_safe(mechanism_of(rule, one_sided(Fraction(1, 2), cap), cap), threshold) == 0
 
 
@@ -185,12 +187,16 @@ class TestMutants:
 
     q = Fraction(1, 2)
 
-    def worst(self, mechanism: Mechanism, reach: int, worst_ratio: WorstRatio, ticks: int = TICKS) -> Fraction | float:
-        return max(worst_ratio(mechanism, (), streams(counted, ticks)) for counted in visit_ranges(reach, ticks))
+    def worst(
+        self, mechanism: Mechanism, mark_lifetime: int, worst_ratio: WorstRatio, ticks: int = TICKS
+    ) -> Fraction | float:
+        return max(
+            worst_ratio(mechanism, (), streams(counted, ticks)) for counted in visit_ranges(mark_lifetime, ticks)
+        )
 
-    @pytest.mark.parametrize(("window", "ahead", "answers"), [shape for shape in TIGHT if shape[0] > 1])
+    @pytest.mark.parametrize(("window", "max_lead", "answers"), [shape for shape in TIGHT if shape[0] > 1])
     def test_a_pause_one_tick_short_costs_one_answer_more(
-        self, window: int, ahead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
+        self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
     ) -> None:
         """
         W = 3, F = 0, k = 1: a visit is counted at three ticks, and the pause ends before the third.
@@ -199,28 +205,28 @@ class TestMutants:
             counted   x  x  x
             answer    z  -  z
         """
-        true_reach = rule_of(window, ahead, answers, 1).reach
-        short = mechanism_of(rule_of(window - 1, ahead, answers, 1), one_sided(self.q, 3), 3)
+        true_reach = rule_of(window, max_lead, answers, 1).mark_lifetime
+        short = mechanism_of(rule_of(window - 1, max_lead, answers, 1), one_sided(self.q, 3), 3)
         assert self.worst(short, true_reach, worst_ratio) == self.q ** -(answers + 1)
 
-    @pytest.mark.parametrize(("window", "ahead", "answers"), TIGHT)
+    @pytest.mark.parametrize(("window", "max_lead", "answers"), TIGHT)
     def test_one_answer_too_many_a_window(
-        self, window: int, ahead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
+        self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
     ) -> None:
         """The sum of running marks may exceed ε_l by one answer: k + 1 answers at ε_l/k each."""
-        rule = rule_of(window, ahead, answers, 1)
+        rule = rule_of(window, max_lead, answers, 1)
         greedy = replace(rule, epsilon=rule.epsilon + rule.answer_epsilon, answers=answers + 1)
         assert greedy.answer_epsilon == rule.answer_epsilon
-        worst = self.worst(mechanism_of(greedy, one_sided(self.q, 3), 3), rule.reach, worst_ratio)
+        worst = self.worst(mechanism_of(greedy, one_sided(self.q, 3), 3), rule.mark_lifetime, worst_ratio)
         assert worst == self.q ** -(answers + 1)
 
-    @pytest.mark.parametrize(("window", "ahead", "answers"), [(1, 0, 1), *TIGHT])
+    @pytest.mark.parametrize(("window", "max_lead", "answers"), [(1, 0, 1), *TIGHT])
     def test_noise_of_half_the_size(
-        self, window: int, ahead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
+        self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
     ) -> None:
         """Draws at 2ε under answers that are booked at ε."""
-        rule = rule_of(window, ahead, answers, 1)
-        worst = self.worst(mechanism_of(rule, one_sided(self.q**2, 3), 3), rule.reach, worst_ratio)
+        rule = rule_of(window, max_lead, answers, 1)
+        worst = self.worst(mechanism_of(rule, one_sided(self.q**2, 3), 3), rule.mark_lifetime, worst_ratio)
         assert worst == self.q ** (-2 * answers)
 
     @pytest.mark.parametrize("threshold", [1, 2])
@@ -284,10 +290,10 @@ class TestChangedRules:
 
     unit = Fraction(1, 6)
     rules = (
-        OverTimeRule(Fraction(1), answers=1, threshold=1, window=1, ahead=1),
-        OverTimeRule(Fraction(1), answers=2, threshold=1, window=2, ahead=2),
-        OverTimeRule(Fraction(1, 2), answers=1, threshold=2, window=3, ahead=1),
-        OverTimeRule(Fraction(1), answers=3, threshold=1, window=1, ahead=2),
+        OverTimeRule(Fraction(1), answers=1, threshold=1, window=1, max_lead=1),
+        OverTimeRule(Fraction(1), answers=2, threshold=1, window=2, max_lead=2),
+        OverTimeRule(Fraction(1, 2), answers=1, threshold=2, window=3, max_lead=1),
+        OverTimeRule(Fraction(1), answers=3, threshold=1, window=1, max_lead=2),
     )
 
     def choices(self, first: int) -> list[Pairs]:
@@ -296,7 +302,7 @@ class TestChangedRules:
             [
                 ((index, one), (index, other))
                 for index, rule in enumerate(self.rules)
-                for one, other in pairs_at(tick, range(first, first + rule.reach))
+                for one, other in pairs_at(tick, range(first, first + rule.mark_lifetime))
             ]
             for tick in range(TICKS)
         ]
@@ -350,7 +356,7 @@ class TestChangedRules:
 
         reaches = [0, 0, 0, 1]
         choices = [
-            [((index, one), (index, other)) for one, other in pairs_at(tick, range(self.rules[index].reach))]
+            [((index, one), (index, other)) for one, other in pairs_at(tick, range(self.rules[index].mark_lifetime))]
             for tick, index in enumerate(reaches)
         ]
         assert worst_ratio(forgetful, (), choices) > 2**6

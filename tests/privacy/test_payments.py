@@ -23,25 +23,25 @@ ONE = Fraction(1)
 
 def test_two_weeks_of_presence_cost_twice_the_locations_epsilon() -> None:
     """W = 336, F = 1, H = 337 (two weeks, not aligned): N = 673 ticks, and W + F = 337 of them hold one answer."""
-    assert over_time_payment(ONE, answers=1, window=336, ahead=1, slots=337) == 2
+    assert over_time_payment(ONE, answers=1, window=336, max_lead=1, slots=337) == 2
 
 
 def test_a_single_visit_pays_the_locations_epsilon() -> None:
     """H = 1: N = W + F, so k answers of ε_l/k."""
-    for window, ahead, answers in product((3, 14), (0, 2), (1, 2, 3)):
-        assert over_time_payment(Fraction(1, 3), answers, window, ahead, slots=1) == Fraction(1, 3)
+    for window, max_lead, answers in product((3, 14), (0, 2), (1, 2, 3)):
+        assert over_time_payment(Fraction(1, 3), answers, window, max_lead, slots=1) == Fraction(1, 3)
 
 
-@pytest.mark.parametrize(("window", "ahead", "answers"), list(product((1, 2, 3), (0, 1), (1, 2, 3))))
-def test_the_formula_is_the_greedy_schedule(window: int, ahead: int, answers: int) -> None:
+@pytest.mark.parametrize(("window", "max_lead", "answers"), list(product((1, 2, 3), (0, 1), (1, 2, 3))))
+def test_the_formula_is_the_greedy_schedule(window: int, max_lead: int, answers: int) -> None:
     """Answering whenever W + F ticks hold fewer than k answers gives as many, for k ≤ W + F, as counted one by one."""
-    reach = OverTimeRule(ONE, answers, 1, window, ahead).reach
-    for slots in range(1, 12) if answers <= reach else ():
+    mark_lifetime = OverTimeRule(ONE, answers, 1, window, max_lead).mark_lifetime
+    for slots in range(1, 12) if answers <= mark_lifetime else ():
         given: list[int] = []
-        for tick in range(slots + reach - 1):
-            if sum(tick - earlier < reach for earlier in given) < answers:
+        for tick in range(slots + mark_lifetime - 1):
+            if sum(tick - earlier < mark_lifetime for earlier in given) < answers:
                 given.append(tick)
-        assert most_answers(answers, window, ahead, slots) == len(given)
+        assert most_answers(answers, window, max_lead, slots) == len(given)
 
 
 def test_each_designated_time_costs_its_epsilon() -> None:

@@ -15,9 +15,9 @@ from monitor.privacy.periods import Bound, Paid, Place, most_paid
 NOW = 8
 
 
-def a_rule(numbers: random.Random, ahead: int = 0) -> OverTimeRule:
+def a_rule(numbers: random.Random, max_lead: int = 0) -> OverTimeRule:
     answers, window = numbers.randint(1, 3), numbers.randint(1, 4)
-    return OverTimeRule(Fraction(numbers.choice([6, 3, 2, 4]), 12), answers, 3, window, ahead)
+    return OverTimeRule(Fraction(numbers.choice([6, 3, 2, 4]), 12), answers, 3, window, max_lead)
 
 
 def answered(numbers: random.Random, rule: OverTimeRule, until: int = NOW) -> tuple[Mark, ...]:
@@ -25,7 +25,7 @@ def answered(numbers: random.Random, rule: OverTimeRule, until: int = NOW) -> tu
     marks: tuple[Mark, ...] = ()
     for tick in range(until):
         if numbers.random() < 0.8 and may_answer(rule, marks, tick):
-            marks = (*marks, Mark(tick, 3, rule.answer_epsilon, tick + rule.reach - 1))
+            marks = (*marks, Mark(tick, 3, rule.answer_epsilon, tick + rule.mark_lifetime - 1))
     return marks
 
 
@@ -39,56 +39,59 @@ def schedules(
     yield from schedules(rules, marks, tick + 1, end)
     for rule in rules:
         if may_answer(rule, marks, tick):
-            mark = Mark(tick, 3, rule.answer_epsilon, tick + rule.reach - 1)
+            mark = Mark(tick, 3, rule.answer_epsilon, tick + rule.mark_lifetime - 1)
             yield from schedules(rules, (*marks, mark), tick + 1, end)
 
 
-def charged(marks: Sequence[tuple[Mark, int, int]], start: int, grid: int) -> Fraction:
+def charged(marks: Sequence[tuple[Mark, int, int]], start: int, slots: int) -> Fraction:
     """What the answers charge that may have counted a visit of a period; each with its W and F."""
     return sum(
         (
             mark.epsilon
-            for mark, window, ahead in marks
-            if mark.tick - window + 1 <= start + grid - 1 and mark.tick + ahead >= start
+            for mark, window, max_lead in marks
+            if mark.tick - window + 1 <= start + slots - 1 and mark.tick + max_lead >= start
         ),
         Fraction(0),
     )
 
 
 def most_of_all(
-    rules: Sequence[OverTimeRule], old: OverTimeRule | None, marks: tuple[Mark, ...], grid: int, oldest: int
+    rules: Sequence[OverTimeRule], old: OverTimeRule | None, marks: tuple[Mark, ...], slots: int, oldest: int
 ) -> Fraction:
     """The most that any schedule pays in any period that holds a visit of slot `oldest` or later."""
-    window, ahead = max(rule.window for rule in rules), max(rule.ahead for rule in rules)
+    window, max_lead = max(rule.window for rule in rules), max(rule.max_lead for rule in rules)
     before = old or rules[0]
     most = Fraction(0)
-    for all_marks in schedules(rules, marks, NOW, NOW + grid + window):
-        seen = [(mark, before.window, before.ahead) if mark.tick < NOW else (mark, window, ahead) for mark in all_marks]
-        for start in range(oldest - grid + 1, NOW + ahead + 2):
-            most = max(most, charged(seen, start, grid))
+    for all_marks in schedules(rules, marks, NOW, NOW + slots + window):
+        seen = [
+            (mark, before.window, before.max_lead) if mark.tick < NOW else (mark, window, max_lead)
+            for mark in all_marks
+        ]
+        for start in range(oldest - slots + 1, NOW + max_lead + 2):
+            most = max(most, charged(seen, start, slots))
     return most
 
 
-def place(rules: Sequence[OverTimeRule], marks: tuple[Mark, ...], ahead: int) -> Place:
+def place(rules: Sequence[OverTimeRule], marks: tuple[Mark, ...], max_lead: int) -> Place:
     bound = Bound.of(rules[0])
     for rule in rules[1:]:
         bound = bound.or_by(Bound.of(rule))
-    return Place(tuple(Paid.of(mark, ahead, bound.reach) for mark in marks), bound, NOW)
+    return Place(tuple(Paid.of(mark, max_lead, bound.mark_lifetime) for mark in marks), bound, NOW)
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_across_a_change_it_is_at_least_what_any_schedule_pays(seed: int) -> None:
     """And no more than that where the shares of before are whole answers of now."""
     numbers = random.Random(seed)
-    ahead = numbers.randint(0, 1)
-    old, new, grid = a_rule(numbers, ahead), a_rule(numbers, ahead), numbers.randint(1, 3)
+    max_lead = numbers.randint(0, 1)
+    old, new, slots = a_rule(numbers, max_lead), a_rule(numbers, max_lead), numbers.randint(1, 3)
     marks = answered(numbers, old)
     oldest = NOW - new.window + 1
-    found = most_paid([place([new], marks, ahead)], grid, oldest)
-    paid = most_of_all([new], old, marks, grid, oldest)
+    found = most_paid([place([new], marks, max_lead)], slots, oldest)
+    paid = most_of_all([new], old, marks, slots, oldest)
     assert found >= paid
     if old.answer_epsilon == new.answer_epsilon:
-        assert found == max(paid, Bound.of(new).steady(grid))
+        assert found == max(paid, Bound.of(new).steady(slots))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -96,38 +99,38 @@ def test_a_configuration_that_did_not_change_never_pays_more_than_its_worst_case
     """Else it could not start again."""
     numbers = random.Random(seed)
     places, worst = [], Fraction(0)
-    grid = numbers.randint(1, 12)
+    slots = numbers.randint(1, 12)
     for _ in range(3):
         rule = a_rule(numbers, numbers.randint(0, 2))
-        places.append(place([rule], answered(numbers, rule), rule.ahead))
-        worst += over_time_payment(rule.epsilon, rule.answers, rule.window, rule.ahead, grid)
-    assert most_paid(places, grid, NOW - 5) <= worst
+        places.append(place([rule], answered(numbers, rule), rule.max_lead))
+        worst += over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots)
+    assert most_paid(places, slots, NOW - 5) <= worst
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_marks_of_the_earlier_build_never_exceed_the_worst_case_of_an_unchanged_configuration(seed: int) -> None:
     """They ran a tick longer, and counted visits of a slot more: a new build can start over them."""
     numbers = random.Random(seed)
-    rule, grid = a_rule(numbers, numbers.randint(0, 3)), numbers.randint(1, 14)
+    rule, slots = a_rule(numbers, numbers.randint(0, 3)), numbers.randint(1, 14)
     marks: tuple[Mark, ...] = ()
     for tick in range(numbers.randint(5, 25)):
-        until = tick + rule.window + rule.ahead
+        until = tick + rule.window + rule.max_lead
         if numbers.random() < 0.8 and sum(mark.until >= tick for mark in marks) < rule.answers:
             marks = (*marks, Mark(tick, 3, rule.answer_epsilon, until, counted_after=True))
     now = tick + 1
     bound = Bound.of(rule)
-    paid = tuple(Paid.of(mark, rule.ahead, rule.reach) for mark in marks)
-    assert most_paid([Place(paid, bound, now)], grid, now - rule.window - 1) <= bound.steady(grid)
+    paid = tuple(Paid.of(mark, rule.max_lead, rule.mark_lifetime) for mark in marks)
+    assert most_paid([Place(paid, bound, now)], slots, now - rule.window - 1) <= bound.steady(slots)
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_two_rules_that_take_turns_pay_no_more_than_the_larger_of_both(seed: int) -> None:
     """In any order, tick by tick, over what the earlier one answered."""
     numbers = random.Random(seed)
-    old, new, grid = a_rule(numbers), a_rule(numbers), numbers.randint(1, 2)
+    old, new, slots = a_rule(numbers), a_rule(numbers), numbers.randint(1, 2)
     marks = answered(numbers, old)
     oldest = NOW - max(old.window, new.window) + 1
-    assert most_paid([place([old, new], marks, 0)], grid, oldest) >= most_of_all([old, new], old, marks, grid, oldest)
+    assert most_paid([place([old, new], marks, 0)], slots, oldest) >= most_of_all([old, new], old, marks, slots, oldest)
 
 
 def test_two_places_and_a_third_one_make_four_thirds() -> None:
@@ -139,7 +142,7 @@ def test_two_places_and_a_third_one_make_four_thirds() -> None:
         Z             1/3
     """
     old, new = (OverTimeRule(epsilon, 1, 3, 4, 0) for epsilon in (Fraction(1, 2), Fraction(1, 3)))
-    mark = Mark(7, 3, Fraction(1, 2), 7 + old.reach - 1)
+    mark = Mark(7, 3, Fraction(1, 2), 7 + old.mark_lifetime - 1)
     places = [place([new], (mark,), 0), place([new], (mark,), 0), place([new], (), 0)]
     assert most_paid(places, 1, NOW - 3) == Fraction(4, 3)
 

@@ -94,8 +94,8 @@ def test_all_answers_cost_exactly_epsilon_together(
     changing = QUERIES if memberships is None else memberships
     assert rule.noise_epsilon == ONE / min(answers, changing)
     sign = 1 if direction == "decreasing" else -1
-    reach = CAP + MOST_PEOPLE + 2
-    worst = worst_of(real(rule), one_sided(q, reach), changing, worst_ratio, sign)
+    mark_lifetime = CAP + MOST_PEOPLE + 2
+    worst = worst_of(real(rule), one_sided(q, mark_lifetime), changing, worst_ratio, sign)
     assert worst == q ** -min(answers, changing)
 
 
@@ -209,7 +209,7 @@ def test_algorithm_4_is_the_instance_with_one_charged_answer_a_location(one_side
 @pytest.mark.parametrize("answers", [1, 2, 3])
 def test_algorithm_3_is_the_instance_with_k_charged_answers_a_window(answers: int) -> None:
     """Within W + F ticks: the same answers from the same noise, and a pause where the other ends."""
-    over_time = OverTimeRule(ONE, answers, THRESHOLD, window=4, ahead=0)
+    over_time = OverTimeRule(ONE, answers, THRESHOLD, window=4, max_lead=0)
     rule = SparseVectorRule(ONE, answers)
     assert over_time.answer_epsilon == rule.noise_epsilon
     for counts in product(range(3), repeat=3):

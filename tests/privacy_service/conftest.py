@@ -209,7 +209,7 @@ class Town:
     """
 
     window: int
-    ahead: int
+    max_lead: int
     answers: int
     threshold: int
     times: tuple[int, ...] = (90, 150)
@@ -233,9 +233,9 @@ class Town:
         return max(self.threshold, PEOPLE)
 
     @property
-    def reach(self) -> int:
+    def mark_lifetime(self) -> int:
         """W + F."""
-        return self.window + self.ahead
+        return self.window + self.max_lead
 
     @cached_property
     def ticks(self) -> range:
@@ -255,14 +255,14 @@ class Town:
     @cached_property
     def parameters(self) -> Parameters:
         """The service's own description of it; one shard."""
-        rule = OverTimeRule(self.epsilon, self.answers, self.threshold, self.window, self.ahead)
+        rule = OverTimeRule(self.epsilon, self.answers, self.threshold, self.window, self.max_lead)
         instants = tuple(ORIGIN + time * MINUTE for time in self.times)
         noon = AtTimes("noon", DesignatedTimes(instants), AT_EPSILON, self.threshold, self.horizon * HOUR)
         busiest = HotSpots("busiest", DesignatedTimes(instants), AT_EPSILON, self.top, self.horizon * HOUR)
         return Parameters(
             name="town",
             grid=SlotGrid(ORIGIN, HOUR),
-            ahead=self.ahead,
+            max_lead=self.max_lead,
             default_stay=15 * MINUTE,
             release_delay=30 * SECOND,
             tolerance=SECOND,
@@ -348,7 +348,7 @@ class Town:
     ) -> tuple[Hashable, Mapping[Cell, State]]:
         state = self._ledger(states)
         decision = Decider(self.parameters, [0], walk).decide(tick, self._evidence(tick, counts), state)
-        state.forget(tick, self.parameters.reach, self.parameters.grid.as_of(tick) - (self.horizon + 1) * HOUR)
+        state.forget(tick, self.parameters.mark_lifetime, self.parameters.grid.as_of(tick) - (self.horizon + 1) * HOUR)
         taken_over, remembered = LedgerState(), self._ledger(states)
         for record in decision.records:
             taken_over.fold(record, self.parameters.grid)

@@ -54,7 +54,7 @@ class Plan:
     log: tuple[tuple[Entry, ...], ...]
     moments: tuple[tuple[int, int], ...]
     window: int = 1
-    ahead: int = 0
+    max_lead: int = 0
     shards: int = 1
     queues: int = 1
     ranked: bool = False
@@ -78,12 +78,12 @@ class Plan:
     @cached_property
     def parameters(self) -> Parameters:
         """The service's own description."""
-        rule = OverTimeRule(Fraction(1), 1, 1, self.window, self.ahead)
+        rule = OverTimeRule(Fraction(1), 1, 1, self.window, self.max_lead)
         times, ranked = (DesignatedTimes((ORIGIN + time * MINUTE,)) for time in (TIME, RANKED))
         return Parameters(
             name="town",
             grid=SlotGrid(ORIGIN, HOUR),
-            ahead=self.ahead,
+            max_lead=self.max_lead,
             default_stay=15 * MINUTE,
             release_delay=30 * SECOND,
             tolerance=SECOND,
@@ -102,7 +102,7 @@ class Plan:
         """What the tick counts, by the definitions: the accepted visits of records stamped in slot `tick` or before."""
         people: dict[tuple[str, int | None], set[str]] = {}
         for entry in (entry for part in self.log for entry in part if entry.stamp <= tick):
-            furthest = entry.stamp + self.ahead
+            furthest = entry.stamp + self.max_lead
             if entry.arrived // 60 > furthest:
                 continue
             left = min(entry.left, 60 * (furthest + 1))

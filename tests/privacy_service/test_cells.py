@@ -23,7 +23,7 @@ def states_of(town: Any, cell: Any) -> list[Any]:
     """Nothing published yet; and something that still holds."""
     if cell.time is not None:
         return [None, (1, town.cap)]
-    return [(), (Mark(1, town.cap, town.answer_epsilon, town.reach),)]
+    return [(), (Mark(1, town.cap, town.answer_epsilon, town.mark_lifetime),)]
 
 
 def joint_choices(town: Any) -> Iterator[tuple[dict[Any, int], dict[Any, Any]]]:

@@ -79,8 +79,8 @@ def changing_towns(make_town: Callable[..., Any]) -> list[Any]:
     rules = [(1, 0, 1, 1, Fraction(1), 2), (2, 1, 2, 1, Fraction(1), 3), (3, 0, 1, 2, Fraction(1, 2), 1)]
     rules.append((1, 1, 3, 1, Fraction(1), 2))
     return [
-        make_town(window, ahead, answers, threshold, (90,), 4, horizon, epsilon, (0,), UNIT, LAST, remembers=True)
-        for window, ahead, answers, threshold, epsilon, horizon in rules
+        make_town(window, max_lead, answers, threshold, (90,), 4, horizon, epsilon, (0,), UNIT, LAST, remembers=True)
+        for window, max_lead, answers, threshold, epsilon, horizon in rules
     ]
 
 
@@ -130,7 +130,7 @@ def test_a_third_location_makes_marks_that_run_exceed_their_shares_by_what_the_c
             ratio *= loss(((-1, two), (change, three)), cell_of(row), one, 0)
         worst_of_all = max(worst_of_all, ratio)
     (rule,) = {rule for monitor in three.parameters.over_time for rule in monitor.rules}
-    held = (Paid.of(Mark(0, 1, Fraction(1, 2), 1), 0, rule.reach),)
+    held = (Paid.of(Mark(0, 1, Fraction(1, 2), 1), 0, rule.mark_lifetime),)
     places = [Place(paid, Bound.of(rule), 1) for paid in (held, held, ())]
     assert bounded(places, 1, 0) == Fraction(4, 3)
     assert worst_of_all == Q ** -int(Fraction(4, 3) / UNIT)
@@ -196,8 +196,8 @@ def readings(town: Any, visits: tuple[Any, ...]) -> dict[Any, tuple[int, ...]]:
 
 def spent(stages: Stages, answered: Sequence[int], tick: int) -> Fraction:
     """The ε of the answers before a tick whose marks run at it: under their own rule, or longer by the tick's."""
-    reach = town_at(stages, tick).reach
-    held = [at for at in answered if at + max(town_at(stages, at).reach, reach) > tick]
+    mark_lifetime = town_at(stages, tick).mark_lifetime
+    held = [at for at in answered if at + max(town_at(stages, at).mark_lifetime, mark_lifetime) > tick]
     return sum((town_at(stages, at).answer_epsilon for at in held), Fraction(0))
 
 
@@ -223,7 +223,7 @@ def allowed(stages: Stages, counted: tuple[int, ...]) -> Fraction:
     for place, (begins, town) in enumerate(stages):
         ends = stages[place + 1][0] if place + 1 < len(stages) else LAST
         ticks = len(range(max(begins, counted[0]), min(ends, counted[-1] + 1))) if counted else 0
-        answers = town.answers * (ticks // town.reach) + min(town.answers, ticks % town.reach)
+        answers = town.answers * (ticks // town.mark_lifetime) + min(town.answers, ticks % town.mark_lifetime)
         total += town.answer_epsilon * answers
     return total
 

@@ -116,9 +116,9 @@ EVERY_LOG = [
 ]
 
 
-@pytest.mark.parametrize(("log", "window", "ahead"), EVERY_LOG)
+@pytest.mark.parametrize(("log", "window", "max_lead"), EVERY_LOG)
 def test_every_poll_boundary_and_every_moment_of_reading_gives_the_same_counts(
-    log: str, window: int, ahead: int, stated: Stated
+    log: str, window: int, max_lead: int, stated: Stated
 ) -> None:
     """One reader, one owner: any number of records a poll, writes at once or late, looks before and after any of them.
 
@@ -126,8 +126,8 @@ def test_every_poll_boundary_and_every_moment_of_reading_gives_the_same_counts(
     ann@mill       bob@inn ann@inn                                  bob@mill
     poll, write, poll, look, poll, poll, write, look, answers, next slot is let in, poll, …
     """
-    plan = Plan((LOGS[log],), MOMENTS, window, ahead)
-    assert seen(log, with_neighbours(plan)) == stated(f"No fault, {log}, W = {window}, F = {ahead}")
+    plan = Plan((LOGS[log],), MOMENTS, window, max_lead)
+    assert seen(log, with_neighbours(plan)) == stated(f"No fault, {log}, W = {window}, F = {max_lead}")
 
 
 FAULTS: dict[str, dict[str, Any]] = {

@@ -50,9 +50,9 @@ def reader_of(parameters: Parameters, log: Log, now: int) -> Any:
     return cast("Any", Reader)(parameters, log, windows, None, None, None, PublicClock(now - 12 * HOUR))
 
 
-@pytest.mark.parametrize(("window", "ahead"), list(product((1, 2, 3), (0, 1, 2))))
+@pytest.mark.parametrize(("window", "max_lead"), list(product((1, 2, 3), (0, 1, 2))))
 def test_facts_that_are_read_again_hold_every_visit_from_since_on(
-    window: int, ahead: int, make_town: Callable[..., Any]
+    window: int, max_lead: int, make_town: Callable[..., Any]
 ) -> None:
     """
     After a flush: a visit of slot s may have been reported in slot s - F, so reading begins F slots before `since`.
@@ -60,18 +60,18 @@ def test_facts_that_are_read_again_hold_every_visit_from_since_on(
         slot      … since-F      since
         reports        |←  read    |←  whole
     """
-    parameters = make_town(window, ahead, 1, 1).parameters
+    parameters = make_town(window, max_lead, 1, 1).parameters
     for slot in range(20, 24):
         log = Log(parameters.grid.origin, range(-5, slot + 1))
         reader = reader_of(parameters, log, parameters.grid.start(slot))
         offset, since = reader._beginnings._whole_from(0, *log.bounds(0))
-        assert log.slots[offset] <= since - ahead
+        assert log.slots[offset] <= since - max_lead
         assert since <= slot - window  # whole for the tick that closes next
 
 
-@pytest.mark.parametrize(("window", "ahead"), list(product((1, 2, 3, 12), (0, 1, 2))))
+@pytest.mark.parametrize(("window", "max_lead"), list(product((1, 2, 3, 12), (0, 1, 2))))
 def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
-    window: int, ahead: int, make_town: Callable[..., Any]
+    window: int, max_lead: int, make_town: Callable[..., Any]
 ) -> None:
     """
     The window was lengthened, and with it the topic's retention: what had expired before is gone all the same.
@@ -80,7 +80,7 @@ def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
         log         .  .  .  x  x  x       "." has expired, in slot 18 at the latest: its visits end in slot 19 at most
         since                      ^
     """
-    parameters = make_town(window, ahead, 1, 1).parameters
+    parameters = make_town(window, max_lead, 1, 1).parameters
     slot = 20
     for first in (-5, 15):
         slots = range(first, slot + 1)
@@ -88,15 +88,15 @@ def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
             log = Log(parameters.grid.origin, slots, gone)
             reader = reader_of(parameters, log, parameters.grid.start(slot) + 1)
             offset, since = reader._beginnings._whole_from(0, *log.bounds(0))
-            unread = [at + ahead for at in slots[:offset]]
+            unread = [at + max_lead for at in slots[:offset]]
             assert all(last < since for last in unread)
             kept = slots[gone] if gone < len(slots) else slot
-            if kept < slot - parameters.lookback - ahead:
-                assert since == slot - parameters.lookback  # one record of before shows that nothing is missing
+            if kept < slot - parameters.history_slots - max_lead:
+                assert since == slot - parameters.history_slots  # one record of before shows that nothing is missing
             elif gone == 0:
                 assert since == SINCE_EVER
             else:
-                assert since == kept + ahead + 1
+                assert since == kept + max_lead + 1
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def at_place(visit: Callable[..., Any], person: str, place: str, shapes: Sequenc
 def fate(town: Any, visit: Any) -> tuple[int, int] | None:
     """The last slot and the departure (in minutes) after the cut; None for a dead letter. Of interface, section 1."""
     left = visit.arrived + 15 if visit.left is None else visit.left
-    furthest = visit.moment // 2 + town.ahead
+    furthest = visit.moment // 2 + town.max_lead
     refused = left < visit.arrived or visit.place == "nowhere" or visit.arrived // 60 > furthest
     if refused:
         return None
@@ -141,18 +141,18 @@ SWEPT = [pytest.param(1, 0, marks=pytest.mark.soak), *GROUNDS[1:]]
 """Those of which all sets are driven."""
 
 
-@pytest.mark.parametrize(("window", "ahead"), SWEPT)
+@pytest.mark.parametrize(("window", "max_lead"), SWEPT)
 def test_every_tick_reads_what_a_recount_finds(
     window: int,
-    ahead: int,
+    max_lead: int,
     make_town: Callable[..., Any],
     visit: Callable[..., Any],
     stated_streams: Callable[[str], int],
 ) -> None:
     """One person's visits, all sets of at most two: no undercount, no visit that counts for what it isn't."""
-    town = make_town(window, ahead, 1, 1)
+    town = make_town(window, max_lead, 1, 1)
     found = universe(town, visit)
-    print(f"W = {window}, F = {ahead}: {found.driven} streams driven, {len(found.adds)} ways to be counted")
+    print(f"W = {window}, F = {max_lead}: {found.driven} streams driven, {len(found.adds)} ways to be counted")
     assert found.driven == stated_streams("The service, visits of one person")
     assert len(found.adds) > 200
     assert any(not adds for adds in found.adds)
@@ -203,8 +203,8 @@ def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
 
 def most_of_slots(town: Any, slots: int) -> int:
     """How many answers visits in so many slots may pay at a location: by the formula, and one for each of N ticks."""
-    formula: int = most_answers(town.answers, town.window, town.ahead, slots)
-    return min(formula, slots + int(town.window) + int(town.ahead) - 1)
+    formula: int = most_answers(town.answers, town.window, town.max_lead, slots)
+    return min(formula, slots + int(town.window) + int(town.max_lead) - 1)
 
 
 @dataclass
@@ -254,10 +254,10 @@ def span(town: Any, cell: Any, gone: Sequence[Any]) -> int:
 
 
 @pytest.mark.parametrize(("answers", "threshold"), [(1, 1), (1, 2), (2, 2), (1, 3), (2, 1)])
-@pytest.mark.parametrize(("window", "ahead"), SWEPT)
+@pytest.mark.parametrize(("window", "max_lead"), SWEPT)
 def test_the_worst_loss_is_exactly_what_is_stated(
     window: int,
-    ahead: int,
+    max_lead: int,
     answers: int,
     threshold: int,
     make_town: Callable[..., Any],
@@ -274,17 +274,17 @@ def test_the_worst_loss_is_exactly_what_is_stated(
             counted   #  #  #  #  #
             answer    z  -  z  -  z
     """
-    town = make_town(window, ahead, answers, threshold)
-    losses = enumerate_losses(town, universe(make_town(window, ahead, 1, 1), visit), cell_of)
+    town = make_town(window, max_lead, answers, threshold)
+    losses = enumerate_losses(town, universe(make_town(window, max_lead, 1, 1), visit), cell_of)
     print(f"{losses.pairs} pairs of D and D', worst ratios by what is removed: {losses.by_span}")
-    assert losses.pairs == stated_streams(f"The service, W = {window}, F = {ahead}, by composition")
+    assert losses.pairs == stated_streams(f"The service, W = {window}, F = {max_lead}, by composition")
     for (kind, slots), worst in losses.by_span.items():
         stated = 1 if kind == "time" else most_of_slots(town, max(slots, 1))
         assert worst <= Q**-stated
         # Two visits further apart than this leave ticks between them that hold neither.
-        assert worst == Q**-stated or slots > town.reach + 1
+        assert worst == Q**-stated or slots > town.mark_lifetime + 1
     assert losses.whole == {stated: Q**-stated for stated in losses.whole}
-    assert max(losses.whole) > 2 * min(answers, town.reach)
+    assert max(losses.whole) > 2 * min(answers, town.mark_lifetime)
 
 
 def test_hot_spots_cost_epsilon_for_each_place_that_one_was_at(
@@ -343,17 +343,17 @@ def ranked_law(town: Any, time: int, counts: Counts) -> dict[Any, Fraction]:
 
 
 @pytest.mark.parametrize("answers", [1, 2])
-@pytest.mark.parametrize(("window", "ahead"), GROUNDS)
+@pytest.mark.parametrize(("window", "max_lead"), GROUNDS)
 def test_who_keeps_coming_pays_what_the_formula_says(
     window: int,
-    ahead: int,
+    max_lead: int,
     answers: int,
     make_town: Callable[..., Any],
     visit: Callable[..., Any],
     cell_of: Callable[..., Any],
 ) -> None:
     """A visit in each of H slots, or in some of them, each reported at any moment: the formula is met and reached."""
-    town = make_town(window, ahead, answers, 1, times=())
+    town = make_town(window, max_lead, answers, 1, times=())
     worst: dict[int, Fraction] = {}
     nobody = (0,) * len(town.ticks)
     choices = [[None, *at_place(visit, "ann", "inn", [shape])] for shape in SHORT]
@@ -371,17 +371,17 @@ def test_who_keeps_coming_pays_what_the_formula_says(
 
 
 @pytest.mark.parametrize("answers", [1, 2])
-@pytest.mark.parametrize(("window", "ahead"), [(1, 0), (2, 1)])
+@pytest.mark.parametrize(("window", "max_lead"), [(1, 0), (2, 1)])
 def test_one_visit_pays_what_is_stated(
     window: int,
-    ahead: int,
+    max_lead: int,
     answers: int,
     make_town: Callable[..., Any],
     visit: Callable[..., Any],
     cell_of: Callable[..., Any],
 ) -> None:
     """ε_l where it is watched and ε for each designated time that it covers, at most and at worst; others' are safe."""
-    town = make_town(window, ahead, answers, 2)
+    town = make_town(window, max_lead, answers, 2)
     nobody = (0,) * len(town.ticks)
     reached: dict[int, Fraction] = {}
     for one in [
@@ -399,7 +399,7 @@ def test_one_visit_pays_what_is_stated(
             assert ratio <= Q**-stated
             reached[stated] = max(reached.get(stated, Fraction(0)), ratio)
     assert reached == {stated: Q**-stated for stated in reached}
-    assert max(reached) == min(answers, town.reach) + len(town.times)
+    assert max(reached) == min(answers, town.mark_lifetime) + len(town.times)
 
 
 def test_two_places_at_once_pay_at_both(

@@ -73,7 +73,7 @@ def _parameters(  # what a test varies, by name
     places: int = 3,
     shards: int = 1,
     window: int = 3,
-    ahead: int = 0,
+    max_lead: int = 0,
     answers: int = 1,
     threshold: int = 2,
     epsilon: Fraction = Fraction(1),
@@ -82,12 +82,12 @@ def _parameters(  # what a test varies, by name
     grid: SlotGrid | None = None,
     name: str = "town",
 ) -> Parameters:
-    rule = OverTimeRule(epsilon, answers, threshold, window, ahead)
+    rule = OverTimeRule(epsilon, answers, threshold, window, max_lead)
     named = {"stations": range(places)} if watched is None else watched
     return Parameters(
         name=name,
         grid=grid or SlotGrid(ORIGIN, HOUR),
-        ahead=ahead,
+        max_lead=max_lead,
         default_stay=HOUR // 4,
         release_delay=30 * SECOND,
         tolerance=SECOND,

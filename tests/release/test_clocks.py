@@ -34,8 +34,8 @@ class TestAhead:
             world.parts.store_clock.hear(world.parameters.grid.start(100))
         world.store.trouble = AWAY
         world.clock.instant += 365 * DAY
-        ahead = world.parameters.grid.slot_of(world.clock.instant) - 1
-        assert not release.tick(ahead, world.stop)
+        max_lead = world.parameters.grid.slot_of(world.clock.instant) - 1
+        assert not release.tick(max_lead, world.stop)
         assert world.told() == []
         assert world.owners[0].may_decide(100)
         assert "the store's clock has not reached" in release.trouble

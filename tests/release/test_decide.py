@@ -67,8 +67,8 @@ def tell(decider: Decider, tick: int, state: LedgerState, people: Any = 0, **kno
     return decider.decide(tick, Evidence(readings, dict.fromkeys(readings, True)), state)
 
 
-def noisy_at(tick: int, reach: int, epsilon: Fraction = ONE) -> Mark:
-    return Mark(tick, 9, epsilon, tick + reach - 1)
+def noisy_at(tick: int, mark_lifetime: int, epsilon: Fraction = ONE) -> Mark:
+    return Mark(tick, 9, epsilon, tick + mark_lifetime - 1)
 
 
 class TestOverTime:
@@ -113,24 +113,26 @@ class TestOverTime:
         assert set(statuses(tell(decider, 6, state)).values()) == {"safe"}
 
     @pytest.mark.parametrize("ahead", [0, 1, 2])
-    def test_a_lost_ledger_pauses_for_w_plus_f_ticks(self, ahead: int, make_parameters: Make, noise: Any) -> None:
+    def test_a_lost_ledger_pauses_for_w_plus_f_ticks(self, max_lead: int, make_parameters: Make, noise: Any) -> None:
         """
         The ledger was lost within slot 10; W = 3, so at F = 1 four ticks.
 
             tick      9  10  11  12  13  14
                          p   p   p   p   s
         """
-        parameters = make_parameters(window=3, ahead=ahead)
+        parameters = make_parameters(window=3, max_lead=max_lead)
         lost_at = parameters.grid.start(10) + 1
         state = LedgerState(terms=OwnerTerms("town", 1, lost_at=lost_at))
         decider = Decider(parameters, [0], noise)
-        reach = 3 + ahead
-        for tick in range(10, 10 + reach):
+        mark_lifetime = 3 + max_lead
+        for tick in range(10, 10 + mark_lifetime):
             decided = tell(decider, tick, state)
             assert set(statuses(decided).values()) == {"paused"}
             assert value_of(decided.records[0])["answers"] == []
-            assert parse_instant(value_of(decided.records[0])["resumes_at"]) == parameters.grid.as_of(10 + reach)
-        assert set(statuses(tell(decider, 10 + reach, state)).values()) == {"safe"}
+            assert parse_instant(value_of(decided.records[0])["resumes_at"]) == parameters.grid.as_of(
+                10 + mark_lifetime
+            )
+        assert set(statuses(tell(decider, 10 + mark_lifetime, state)).values()) == {"safe"}
 
     def test_paused_beats_unknown(self, make_parameters: Make, noise: Any) -> None:
         """A location that may not answer says so also where nothing is known."""
@@ -147,7 +149,7 @@ class TestOverTime:
             first     z
             second       p  p  p  s
         """
-        parameters = make_parameters(window=3, ahead=1)
+        parameters = make_parameters(window=3, max_lead=1)
         first = tell(Decider(parameters, [0], noise), 5, LedgerState(), {1: 2})
         state = LedgerState()
         for record in first.records:
@@ -163,7 +165,7 @@ class TestOverTime:
             tick      5  6  7  8  9
             answer    z  z  p  p  z
         """
-        parameters = make_parameters(answers=2, places=1, ahead=1)
+        parameters = make_parameters(answers=2, places=1, max_lead=1)
         decider, state = Decider(parameters, [0], noise), LedgerState()
         told = [value_of(tell(decider, tick, state, 3).records[0]) for tick in range(5, 10)]
         assert [each["status"] for each in told] == ["noisy_count", "noisy_count", "paused", "paused", "noisy_count"]
@@ -182,7 +184,7 @@ class TestOverTime:
             W = 6           p …  p   s
         """
         state = LedgerState(marks={("stations", "place-0"): {5: noisy_at(5, 2)}})
-        decider = Decider(make_parameters(window=6, places=1, ahead=1), [0], noise)
+        decider = Decider(make_parameters(window=6, places=1, max_lead=1), [0], noise)
         said = [statuses(tell(decider, tick, state))["stations/place-0"] for tick in range(7, 13)]
         assert said == ["paused"] * 5 + ["safe"]
 

@@ -135,7 +135,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
         counts, present = dict.fromkeys(asked.windows, people), dict.fromkeys(asked.times, np.array([people]))
         reading = Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, counts, present)
         decision = decider.decide(tick, Evidence({0: reading}, {0: given.people is not None}), state)
-        state.forget(tick, parameters.reach, parameters.grid.start(tick) - 100 * parameters.grid.length)
+        state.forget(tick, parameters.mark_lifetime, parameters.grid.start(tick) - 100 * parameters.grid.length)
         outcome = tuple(seen({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)
         return outcome, Known(
             state.marks_of("stations", "place-0"),
@@ -172,9 +172,11 @@ def choices(counted: range, events: Sequence[str]) -> list[list[tuple[Given, Giv
     ]
 
 
-def visits(reach: int) -> list[range]:
+def visits(mark_lifetime: int) -> list[range]:
     """The ticks whose counts hold one visit: W + F in a row, fewer where it was reported late or the stream ends."""
-    return [range(first, last) for first in range(TICKS) for last in range(first + 1, min(first + reach, TICKS) + 1)]
+    return [
+        range(first, last) for first in range(TICKS) for last in range(first + 1, min(first + mark_lifetime, TICKS) + 1)
+    ]
 
 
 REPORTED = [range(first, TICKS) for first in range(TICKS)]
@@ -203,11 +205,11 @@ def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: 
     return worst(0, start, start)
 
 
-@pytest.mark.parametrize(("window", "ahead", "answers", "threshold"), SHAPES)
+@pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("events", [TAKEOVERS, LOSSES], ids=["takeovers", "losses"])
 def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
     window: int,
-    ahead: int,
+    max_lead: int,
     answers: int,
     threshold: int,
     events: Sequence[str],
@@ -222,11 +224,11 @@ def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
             counted   #  #  #              W + F = 3 ticks, of which one may be answered
     """
     parameters = make_parameters(
-        places=1, window=window, ahead=ahead, answers=answers, threshold=threshold, epsilon=Fraction(1)
+        places=1, window=window, max_lead=max_lead, answers=answers, threshold=threshold, epsilon=Fraction(1)
     )
     law = law_of(parameters, cap=max(threshold, PEOPLE) + 1)
-    worst = max(_worst_ratio(law, Known(), choices(counted, events)) for counted in visits(parameters.reach))
-    assert worst == Q ** -min(answers, parameters.reach)
+    worst = max(_worst_ratio(law, Known(), choices(counted, events)) for counted in visits(parameters.mark_lifetime))
+    assert worst == Q ** -min(answers, parameters.mark_lifetime)
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
@@ -255,8 +257,10 @@ def test_as_many_streams_are_enumerated_as_the_theory_states(
     def enumerated(ranges: Iterable[range], events: Sequence[str]) -> int:
         return sum(math.prod(map(len, choices(counted, events))) for counted in ranges)
 
-    reaches = [make_parameters(places=1, window=window, ahead=ahead).reach for window, ahead, _, _ in SHAPES]
-    ranges = [counted for reach in reaches for counted in visits(reach)]
+    reaches = [
+        make_parameters(places=1, window=window, max_lead=max_lead).mark_lifetime for window, max_lead, _, _ in SHAPES
+    ]
+    ranges = [counted for mark_lifetime in reaches for counted in visits(mark_lifetime)]
     assert enumerated(ranges, TAKEOVERS) == stated_streams("Decisions and ledger, takeovers")
     assert enumerated(ranges, LOSSES) == stated_streams("Decisions and ledger, losses")
     timed = enumerated(REPORTED, TAKEOVERS) * len(THRESHOLDS)
@@ -279,9 +283,11 @@ class TestMutants:
     """Each is a small fault of taking over; the enumeration above must see it."""
 
     def worst(self, event: str, begin: Begin, make_parameters: Callable[..., Parameters]) -> Ratio:
-        parameters = make_parameters(places=1, window=2, ahead=1, threshold=1)
+        parameters = make_parameters(places=1, window=2, max_lead=1, threshold=1)
         law = law_of(parameters, 3, begin)
-        return max(_worst_ratio(law, Known(), choices(counted, ("", event))) for counted in visits(parameters.reach))
+        return max(
+            _worst_ratio(law, Known(), choices(counted, ("", event))) for counted in visits(parameters.mark_lifetime)
+        )
 
     def test_an_owner_that_does_not_read_the_ledger_draws_again(
         self, make_parameters: Callable[..., Parameters]

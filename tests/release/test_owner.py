@@ -198,7 +198,7 @@ def test_a_clock_that_ran_ahead_at_the_takeover_and_was_set_right_holds_no_tick_
 
         slot   7  8  …              ticks 7 and later are due again, the owner record after two of them (W + F = 8)
     """
-    place, parameters = make_ledger(), make_parameters(window=7, places=1, ahead=1)
+    place, parameters = make_ledger(), make_parameters(window=7, places=1, max_lead=1)
     at(clock, parameters, 5000)
     owner = take_over(place, parameters=parameters)
     assert not owner.may_decide(7)
@@ -266,7 +266,7 @@ def test_answers_that_expired_under_a_shorter_window_count_as_spent_under_a_long
         W = 9                  p  p  p     p      until the first one that is left, of tick 4, is W + F ticks old
     """
     place = make_ledger()
-    short, long = make_parameters(window=2, places=1, ahead=1), make_parameters(window=9, places=1, ahead=1)
+    short, long = make_parameters(window=2, places=1, max_lead=1), make_parameters(window=9, places=1, max_lead=1)
     at(clock, short, 0)
     owner = take_over(place, parameters=short)
     for tick in range(5):
@@ -323,7 +323,7 @@ def test_after_a_lost_ledger_an_input_that_may_be_another_one_is_whole_from_afte
         slot      6  7  8  9            lost in slot 7, F = 1: visits of slots up to 8 may be missing
                   .  .  .  #
     """
-    parameters = make_parameters(ahead=1)
+    parameters = make_parameters(max_lead=1)
     place = make_ledger(lost_at=parameters.grid.start(7))
     at(clock, parameters, 20)
     expected = OwnerTerms("town", 1, parameters.grid.start(7), "input-1", 9, "fingerprint-1")
@@ -335,7 +335,7 @@ def test_a_lost_ledger_and_another_clocks_tolerance(
     make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
     """Lost half a second before slot 8 by a clock that may be a second slow: as if in slot 8."""
-    parameters = make_parameters(ahead=1)
+    parameters = make_parameters(max_lead=1)
     place = make_ledger(lost_at=parameters.grid.start(8) - SECOND // 2)
     terms = take_over(place, parameters=parameters).state.terms
     assert terms is not None
@@ -356,7 +356,7 @@ def test_another_input_topic_sets_input_since_and_later_owners_keep_it(
         slot      6  7  8  9
                   .  .  .  #
     """
-    parameters = make_parameters(ahead=1)
+    parameters = make_parameters(max_lead=1)
     place = make_ledger()
     assert take_over(place, parameters=parameters).state.terms == OwnerTerms(
         "town", 1, None, "input-1", None, "fingerprint-1"
@@ -376,7 +376,7 @@ def test_the_owner_record_is_repeated_so_that_it_outlives_the_retention(
 ) -> None:
     """W + F = 8: every two ticks, a quarter of what the ledger is kept for at least."""
     place = make_ledger()
-    owner = take_over(place, parameters=make_parameters(window=7, places=1, ahead=1))
+    owner = take_over(place, parameters=make_parameters(window=7, places=1, max_lead=1))
     for tick in range(5):
         decide(owner, tick)
     found = ledger(connections, place)

@@ -59,7 +59,7 @@ def parameters(make_parameters: Make, make_at_times: MakeAt) -> Parameters:
         places=4,
         shards=2,
         answers=2,
-        ahead=1,
+        max_lead=1,
         watched={"zoo": [0, 1, 3], "alley": [1, 2]},
         at_times=(make_at_times("often", *times, horizon=3), make_at_times("seldom", times[0], horizon=6)),
     )
@@ -230,7 +230,7 @@ def test_what_was_spent_says_under_which_f_it_was(parameters: Parameters) -> Non
             records.append(told(**COUNTED, charges=Charges("0" * 16, tick)))
         records += answers
     spent = folded(records, parameters.grid).spent()
-    found = {mark.tick: ahead for marks in spent.marks.values() for mark, ahead in marks}
+    found = {mark.tick: max_lead for marks in spent.marks.values() for mark, max_lead in marks}
     assert found == {tick: None if tick < 4 else 4 if tick < 9 else 9 for tick in found}
     assert set(found.values()) == {None, 4, 9}
     assert spent.owned
@@ -242,7 +242,7 @@ def test_forgetting_keeps_for_a_period_what_no_window_can_hold_again() -> None:
     state = LedgerState()
     state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 10)))
     for tick, kept in ((12, [5, 9]), (26, [5, 9]), (27, [9]), (30, [9]), (31, [])):
-        state.forget(tick, reach=2, oldest_time=0, kept=20)
+        state.forget(tick, mark_lifetime=2, oldest_time=0, kept=20)
         assert state.marks_of("zoo", "place-0") == ()
         assert [mark.tick for marks in state.spent().marks.values() for mark, _ in marks] == kept
     assert state.past == {}
@@ -253,12 +253,12 @@ def test_forgetting_keeps_what_a_window_may_hold_again(parameters: Parameters) -
     state = LedgerState()
     state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 30)))
     state.noisy = {("noon", 100): {"place-0": (1, 2)}, ("noon", 200): {}}
-    state.forget(10, reach=6, oldest_time=200)
+    state.forget(10, mark_lifetime=6, oldest_time=200)
     assert [mark.tick for mark in state.marks_of("zoo", "place-0")] == [5, 9]
     assert list(state.noisy) == [("noon", 200)]
-    state.forget(11, reach=6, oldest_time=200)
+    state.forget(11, mark_lifetime=6, oldest_time=200)
     assert [mark.tick for mark in state.marks_of("zoo", "place-0")] == [9]
-    state.forget(31, reach=6, oldest_time=200)
+    state.forget(31, mark_lifetime=6, oldest_time=200)
     assert state.marks == {}
 
 

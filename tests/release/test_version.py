@@ -22,7 +22,7 @@ RANKED = HotSpots("top", NOON, Fraction(1), 3, 6 * HOUR)
 SCHEME = Parameters(
     name="town",
     grid=SlotGrid(0, HOUR),
-    ahead=1,
+    max_lead=1,
     default_stay=HOUR,
     release_delay=30 * SECOND,
     tolerance=SECOND,
@@ -46,7 +46,7 @@ def over_time(**changes: Any) -> Parameters:
         over_time(answers=2),
         over_time(threshold=4),
         over_time(window=25),
-        over_time(ahead=2),
+        over_time(max_lead=2),
         replace(SCHEME, over_time=(OverTime("platforms", (0, 1), (RULE, RULE)),)),
         replace(SCHEME, over_time=(OverTime("stations", (0,), (RULE,)),)),
         replace(SCHEME, at_times=(replace(TIMED, epsilon=Fraction(2)),)),

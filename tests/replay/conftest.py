@@ -21,7 +21,7 @@ def parameters() -> Parameters:
     return Parameters(
         name="town",
         grid=SlotGrid(parse_instant("2026-11-20T00:00:00Z"), HOUR),
-        ahead=1,
+        max_lead=1,
         default_stay=15 * MINUTE,
         release_delay=30 * SECOND,
         tolerance=SECOND,

@@ -80,7 +80,7 @@ class Shape:
         return Parameters(
             name="town",
             grid=SlotGrid(ORIGIN, HOUR),
-            ahead=rule.ahead,
+            max_lead=rule.max_lead,
             default_stay=15 * MINUTE,
             release_delay=30 * SECOND,
             tolerance=SECOND,

@@ -61,8 +61,8 @@ class ShortPause(OverTimeRule):
     """A rule that pauses one tick too few (privacy model, rule 2)."""
 
     @property
-    def reach(self) -> int:
-        return self.window + self.ahead - 1
+    def mark_lifetime(self) -> int:
+        return self.window + self.max_lead - 1
 
 
 @cache
@@ -94,7 +94,7 @@ def test_what_is_published_tells_a_person_by_no_more_than_stated(name: str) -> N
     """One visit costs ε at most, those of H slots what `most_answers` says; fails by chance once in 10^6 runs."""
     case = CASES[name]
     rule = case.rule
-    stated = float(rule.answer_epsilon * most_answers(rule.answers, rule.window, rule.ahead, case.grid))
+    stated = float(rule.answer_epsilon * most_answers(rule.answers, rule.window, rule.max_lead, case.grid))
     published, neighbour = both(case, SAMPLES)
     assert published.windows.total() == neighbour.windows.total() == SAMPLES
     highest = shown(case, published, neighbour)

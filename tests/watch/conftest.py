@@ -20,7 +20,9 @@ RULE = OverTimeRule(Fraction(1), 1, 10, 5, 2)  # W = 5, F = 2
 
 def over_time(location: str, tick: int, count: int | None, *answers: tuple[int, int]) -> OutputRecord:
     """What Algorithm 3 says at a tick about a count without noise, after the earlier (tick, noisy count) answers."""
-    marks = tuple(Mark(at, noisy_count, RULE.answer_epsilon, at + RULE.reach - 1) for at, noisy_count in answers)
+    marks = tuple(
+        Mark(at, noisy_count, RULE.answer_epsilon, at + RULE.mark_lifetime - 1) for at, noisy_count in answers
+    )
     answer = step(RULE, marks, tick, count, 0)
     return over_time_record(
         source="town",

@@ -285,7 +285,7 @@ def test_all_keys_of_a_shard_lie_in_one_slot_of_a_cluster(
 
 @pytest.mark.parametrize("ahead", [1, 400])
 def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it(
-    ahead: int,
+    max_lead: int,
     parameters: Parameters,
     raw: redis.Redis,
     server: EmbeddedValkey,
@@ -296,8 +296,8 @@ def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it
 
     Were facts gone before the progress that claims them, a place would be called safe for nobody's being there.
     """
-    windows = open_windows(server, of=replace(parameters, ahead=ahead))
-    expiry = 2 * (parameters.lookback + ahead) * parameters.grid.length // SECOND
+    windows = open_windows(server, of=replace(parameters, max_lead=max_lead))
+    expiry = 2 * (parameters.history_slots + max_lead) * parameters.grid.length // SECOND
 
     def as_long_as_needed() -> bool:
         lifetimes = {key: raw.ttl(key) for key in raw.scan_iter()}

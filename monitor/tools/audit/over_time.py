@@ -144,7 +144,11 @@ class OverTimeCheck:
 
     def _all_is_spent(self, said: _Said) -> bool:
         """Whether it must pause because an earlier ledger was lost: all counted as spent then."""
-        if self.lost_tick is None or said.tick >= self.lost_tick + self._monitor.reach or said.status != "paused":
+        if (
+            self.lost_tick is None
+            or said.tick >= self.lost_tick + self._monitor.mark_lifetime
+            or said.status != "paused"
+        ):
             return False
         self._marks[said.location] = _marks(said.value["answers"])
         return True
@@ -169,7 +173,7 @@ class OverTimeCheck:
             if not is_utc(said.value["resumes_at"], self._terms.grid.as_of(resumes)):
                 yield f"resumes_at is not the as_of of tick {resumes}, the next that can answer"
         if said.status == "noisy_count":
-            until = said.tick + self._monitor.reach - 1
+            until = said.tick + self._monitor.mark_lifetime - 1
             running.append(Mark(said.tick, said.value["noisy_count"], cost, until))
             if spent + cost > share:
                 yield f"ε of the answers that run is {spent + cost}, more than the location's {share}"

@@ -54,7 +54,7 @@ class OverTimeTerms:
     answers: int
     threshold: int
     window: int
-    reach: int
+    mark_lifetime: int
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class AuditTerms:
     service: str
     shards: int
     grid: Grid
-    ahead: int
+    max_lead: int
     default_stay: int
     may_pay: Fraction
     period: int
@@ -179,18 +179,18 @@ def _locations(path: Path) -> tuple[str, ...]:
 def _terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
     clock, visits, privacy = config["clock"], config["visits"], config["privacy"]
     grid = Grid(instant(clock["origin"]), duration(clock["slot"]))
-    ahead = duration(visits["accept_ahead"]) // grid.slot
+    max_lead = duration(visits["accept_ahead"]) // grid.slot
     monitors = config["monitors"]
     return AuditTerms(
         service=config["service"]["name"],
         shards=int(config["service"].get("shards", 16)),
         grid=grid,
-        ahead=ahead,
+        max_lead=max_lead,
         default_stay=duration(visits["default_stay"]),
         may_pay=epsilon(privacy["epsilon"]),
         period=duration(privacy["period"]),
         locations=locations,
-        over_time=tuple(_over_time(said, grid, ahead) for said in monitors if said["kind"] == "over_time"),
+        over_time=tuple(_over_time(said, grid, max_lead) for said in monitors if said["kind"] == "over_time"),
         at_times=tuple(
             AtTimesTerms(**_timed(said), threshold=int(said["threshold"]))
             for said in monitors
@@ -202,7 +202,7 @@ def _terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
     )
 
 
-def _over_time(said: Any, grid: Grid, ahead: int) -> OverTimeTerms:
+def _over_time(said: Any, grid: Grid, max_lead: int) -> OverTimeTerms:
     named = said["locations"]
     weights = {location: int(named[location]) if isinstance(named, dict) else 1 for location in named}
     total, spent = sum(weights.values()), epsilon(said["epsilon"])
@@ -213,7 +213,7 @@ def _over_time(said: Any, grid: Grid, ahead: int) -> OverTimeTerms:
         answers=int(said.get("answers_per_window", 1)),
         threshold=int(said["threshold"]),
         window=window,
-        reach=window + ahead,
+        mark_lifetime=window + max_lead,
     )
 
 

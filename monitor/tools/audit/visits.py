@@ -135,10 +135,10 @@ def judged(lines: Iterator[Line | int | None], terms: AuditTerms) -> Visits:
         dead += [current] * waiting
         waiting = 0
         row = terms.rows.get(one.location)
-        if row is None or grid.slot_of(one.arrived) > current + terms.ahead:
+        if row is None or grid.slot_of(one.arrived) > current + terms.max_lead:
             dead.append(current)
             continue
-        left = min(one.left, grid.start(current + terms.ahead + 1))
+        left = min(one.left, grid.start(current + terms.max_lead + 1))
         taken.append((people.setdefault(one.person, len(people)), row, current, one.arrived, left))
     if current is None:
         raise ValueError("none of its lines is a visit")

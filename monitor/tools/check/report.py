@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.config.charges import charge_of, max_lead, period_slots, slots_in, worst_case
+from monitor.config.charges import charge_of, max_lead_slots, period_slots, slots_in, worst_case
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import Location
@@ -149,7 +149,7 @@ def _monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorRepo
     charge = charge_of(config, monitor)
     if isinstance(monitor, OverTimeMonitor):
         updates = monitor.window // config.clock.slot
-        ticks = updates + max_lead(config)
+        ticks = updates + max_lead_slots(config)
         pause = Pause(ticks, ticks * config.clock.slot, monitor.answers_per_window)
         shares = Counter(share / monitor.answers_per_window for share in monitor.location_epsilons().values())
         explanation = _over_time_sum(config, monitor, charge)
@@ -180,9 +180,10 @@ def _ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
 
 
 def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> str:
-    window, ahead, slots = monitor.window // config.clock.slot, max_lead(config), period_slots(config)
-    reach, k = window + ahead, monitor.answers_per_window
-    ticks = slots + reach - 1
+    window, max_lead, slots = monitor.window // config.clock.slot, max_lead_slots(config), period_slots(config)
+    mark_lifetime, k = window + max_lead, monitor.answers_per_window
+    ticks = slots + mark_lifetime - 1
+    full, rest = divmod(ticks, mark_lifetime)
     count = len(monitor.location_ids)
     shared = (
         f"A person may go round all {count} locations within each slot, so the whole ε of the monitor counts."
@@ -191,8 +192,8 @@ def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> 
     )
     return (
         f"{words(config.privacy.period)} that are not aligned touch H = {slots - 1} + 1 = {slots} slots. With "
-        f"W = {window}, F = {ahead}, k = {k}, visits in them are in the counts of N = H + W + F - 1 = {ticks} ticks; "
-        f"these hold at most k·⌊N/(W + F)⌋ + min(k, N mod (W + F)) = {k}·{ticks // reach} + {min(k, ticks % reach)} "
+        f"W = {window}, F = {max_lead}, k = {k}, visits in them are in the counts of N = H + W + F - 1 = {ticks} "
+        f"ticks; these hold at most k·⌊N/(W + F)⌋ + min(k, N mod (W + F)) = {k}·{full} + {min(k, rest)} "
         f"noisy answers, at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
     )
 
@@ -245,7 +246,7 @@ def _bad_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
 def _bad_choices(config: Config) -> Iterator[str]:
     for monitor in config.monitors:
         if isinstance(monitor, OverTimeMonitor):
-            ticks = monitor.window // config.clock.slot + max_lead(config)
+            ticks = monitor.window // config.clock.slot + max_lead_slots(config)
             if monitor.answers_per_window > ticks:
                 yield (
                     f"{monitor.name}: answers_per_window is {monitor.answers_per_window}, but only {ticks} ticks pass "

@@ -91,7 +91,7 @@ def _beside(config: Config, targets: Targets, shown: Shown) -> None:
 def title(plan: Plan) -> str:
     """A plan in a line."""
     design = plan.design
-    window = f", window {format_duration(design.span)}, k = {design.answers}" if design.reach else ""
+    window = f", window {format_duration(design.span)}, k = {design.answers}" if design.mark_lifetime else ""
     epsilon = format_epsilon(plan.smallest_answer)
     return f"T = {plan.threshold}, ε of an answer {epsilon}{window}, an update each {format_duration(design.slot)}"
 

@@ -24,14 +24,14 @@ class Curves:
     silent: tuple[float, ...]
     limit: float | None
     answers: int
-    reach: int
+    mark_lifetime: int
     slot: int
     silence: int
 
     @property
     def timeline(self) -> str:
         """What happens after alarms, in words."""
-        if not self.reach:
+        if not self.mark_lifetime:
             return "After an alarm about a designated time the location is marked for that time alone."
         if not self.silence:
             return "There are as many noisy answers as ticks: no silence."
@@ -39,7 +39,7 @@ class Curves:
         length = format_duration(self.silence)
         return (
             f"After {alarms} nothing new is said; the next answer comes {length} after the last. "
-            f"W + F = {self.reach} ticks of {format_duration(self.slot)}."
+            f"W + F = {self.mark_lifetime} ticks of {format_duration(self.slot)}."
         )
 
 
@@ -59,7 +59,7 @@ def curves(plan: Plan, targets: Targets, title: str) -> Curves:
         silent=tuple(plan.silent(people) for people in counts),
         limit=limit,
         answers=design.answers,
-        reach=design.reach,
+        mark_lifetime=design.mark_lifetime,
         slot=design.slot,
         silence=plan.silence,
     )

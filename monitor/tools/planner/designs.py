@@ -40,7 +40,7 @@ class Design(Protocol):
         """k: how many noisy answers may come before silence."""
 
     @property
-    def reach(self) -> int:
+    def mark_lifetime(self) -> int:
         """For how many ticks a noisy answer runs: W + F; 0 where it silences nothing that comes later."""
 
     @property
@@ -63,7 +63,7 @@ class OverTime:
 
     slot: int
     window: int
-    ahead: int
+    max_lead: int
     answers: int
     least_share: Fraction = Fraction(1)
     most_share: Fraction = Fraction(1)
@@ -84,9 +84,9 @@ class OverTime:
         return 1
 
     @property
-    def reach(self) -> int:
+    def mark_lifetime(self) -> int:
         """W + F (privacy model, rule 2)."""
-        return self.window + self.ahead
+        return self.window + self.max_lead
 
     @property
     def span(self) -> int:
@@ -100,7 +100,7 @@ class OverTime:
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
         """By visits in all the slots that a period touches, one more than fit in it (privacy model, section 6)."""
         slots = -(-period // self.slot) + 1
-        return over_time_payment(epsilon, self.answers, self.window, self.ahead, slots)
+        return over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class AtTimes:
         return 1
 
     @property
-    def reach(self) -> int:
+    def mark_lifetime(self) -> int:
         """The next designated time is asked about afresh."""
         return 0
 

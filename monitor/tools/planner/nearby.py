@@ -60,8 +60,8 @@ def _design(config: Config, monitor: Planned) -> Design:
     if isinstance(monitor, AtTimesMonitor):
         return AtTimes(slot, -(-monitor.reporting_horizon // slot), monitor)
     shares = [share / monitor.epsilon for share in monitor.location_epsilons().values()]
-    ahead = config.visits.accept_ahead // slot
-    return OverTime(slot, monitor.window // slot, ahead, monitor.answers_per_window, min(shares), max(shares))
+    max_lead = config.visits.accept_ahead // slot
+    return OverTime(slot, monitor.window // slot, max_lead, monitor.answers_per_window, min(shares), max(shares))
 
 
 def _outcome(config: Config, monitor: Planned, targets: Targets) -> PlanOutcome:

@@ -44,12 +44,12 @@ class Plan:
 
     def silent(self, people: int) -> float:
         """The share of the time that a location is paused while `people` are there all along."""
-        return silent_share(self.false_alarm(people), self.design.answers, self.design.reach)
+        return silent_share(self.false_alarm(people), self.design.answers, self.design.mark_lifetime)
 
     @property
     def silence(self) -> int:
         """How long after the last of k alarms in a row the next answer comes, in microseconds; 0: at the next tick."""
-        ticks = self.design.reach - self.design.answers + 1
+        ticks = self.design.mark_lifetime - self.design.answers + 1
         return ticks * self.design.slot if ticks > 1 else 0
 
     def payment(self, period: int) -> Fraction:

@@ -42,7 +42,7 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
             str(found.plan.threshold),
             format_duration(design.span) if design.span else "",
             format_duration(design.slot),
-            str(design.answers) if design.reach else "",
+            str(design.answers) if design.mark_lifetime else "",
             *_measures(found),
         )
     console.print(table)
@@ -107,7 +107,7 @@ def outcome_tree(found: PlanOutcome) -> dict[str, Any]:
     """One outcome for programs."""
     plan, design = found.plan, found.plan.design
     tree: dict[str, Any] = {
-        "kind": "over_time" if design.reach else "at_times",
+        "kind": "over_time" if design.mark_lifetime else "at_times",
         "threshold": plan.threshold,
         "epsilon": format_epsilon(plan.epsilon),
         "epsilon_of_an_answer": format_epsilon(plan.smallest_answer),
@@ -121,7 +121,7 @@ def outcome_tree(found: PlanOutcome) -> dict[str, Any]:
     if isinstance(design, OverTime):
         tree |= {
             "window": format_duration(design.span),
-            "accept_ahead": format_duration(design.ahead * design.slot),
+            "accept_ahead": format_duration(design.max_lead * design.slot),
             "answers_per_window": design.answers,
             "silence": format_duration(found.silence),
             "silent_when_empty": found.silent_when_empty,

@@ -163,12 +163,12 @@ def _grid(words: Words) -> tuple[int, ...]:
 
 def _over_time(words: Words) -> Iterator[Design]:
     window, answers = words.duration("window"), words.number("answers")
-    ahead, share = words.duration("accept_ahead", 0) or 0, Fraction(1, words.number("locations") or 1)
+    max_lead, share = words.duration("accept_ahead", 0) or 0, Fraction(1, words.number("locations") or 1)
     for length in WINDOWS if window is None else (window,):
         for slot in _grid(words):
-            if length >= slot and length % slot == 0 and ahead % slot == 0:
+            if length >= slot and length % slot == 0 and max_lead % slot == 0:
                 for k in ANSWERS if answers is None else (answers,):
-                    yield OverTime(slot, length // slot, ahead // slot, k, share, share)
+                    yield OverTime(slot, length // slot, max_lead // slot, k, share, share)
 
 
 def _at_times(words: Words) -> Iterator[Design]:

@@ -59,7 +59,7 @@ def _false_alarms(curves: Curves) -> Iterator[str]:
 def _misses(curves: Curves) -> Iterator[str]:
     yield _text(_RIGHT, 48, "No alarm at an update that answers (blue); share of time silent (grey)")
     yield from _axes(_RIGHT, curves, [(share / 4, f"{25 * share} %") for share in range(5)])
-    if curves.reach:
+    if curves.mark_lifetime:
         yield _path(_RIGHT, curves.silent, "silent", f"silent {percent(curves.silent[0])} of the time when empty")
     yield _path(_RIGHT, curves.miss, "miss", "no alarm; none from T on")
 

@@ -34,7 +34,7 @@ def _misses(curves: Curves) -> Iterator[str]:
     yield "o no alarm at an update that answers (a miss); s share of the time silent"
     panel = _Panel(len(curves.miss), _ROWS, lambda share: share)
     for people, (miss, silent) in enumerate(zip(curves.miss, curves.silent, strict=True)):
-        if curves.reach:
+        if curves.mark_lifetime:
             panel.mark(people, silent, "s")
         panel.mark(people, miss, "o")
     yield from panel.lines(lambda row: f"{100 - 100 * row // _ROWS} %", 2, curves.threshold)

@@ -49,7 +49,7 @@ class Extent:
         grid = self.parameters.grid
         reported = grid.slot_of(reported_at)
         first = min(grid.slot_of(visit.arrived_at), reported)
-        last = min(grid.last_slot(visit.arrived_at, left_at), reported + self.parameters.ahead)
+        last = min(grid.last_slot(visit.arrived_at, left_at), reported + self.parameters.max_lead)
         last = max(last, reported)
         after = last + max(self.parameters.widest_window, self.parameters.longest_horizon)
         self.first_tick = first if self.first_tick is None else min(self.first_tick, first)
