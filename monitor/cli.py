@@ -47,7 +47,7 @@ def _fail(error: MonitorError) -> NoReturn:
     sys.exit(error.exit_code)
 
 
-def told(command: Callable[_P, _R]) -> Callable[_P, _R]:
+def report_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """End with one clear message, and the exit code of the error."""
 
     @wraps(command)
@@ -105,7 +105,7 @@ def main() -> None:
 @main.command()
 @_config_option
 @click.option("--verbose", is_flag=True, help="Log more.")
-@told
+@report_errors
 def run(config_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click passes options by name
     """Run the service; it stops cleanly on SIGTERM."""
     set_up_logging(10 if verbose else 20)
@@ -118,7 +118,7 @@ def run(config_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click pass
 @main.command()
 @_config_option
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-@told
+@report_errors
 def check(config_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click passes options by name
     """Validate a configuration, and say in plain words what it means."""
     read = read_config(config_file, os.environ)
@@ -141,7 +141,7 @@ def _of_readable_key(read: Read) -> Iterator[Problem]:
 @click.option("--create", is_flag=True, help="Make what is missing, with the right settings.")
 @click.option("--first-start", is_flag=True, help="With --create: nothing was ever published.")
 @click.option("--ledger-lost", is_flag=True, help="With --create: answers were published, and the ledger is gone.")
-@told
+@report_errors
 def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool) -> None:  # noqa: FBT001  # by name
     """Check the topics that the service needs, or make them."""
     if first_start and ledger_lost:
@@ -169,7 +169,7 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
 
 @main.command()
 @click.argument("what", type=click.Choice(["config", "visits", "alerts", "asyncapi"]))
-@told
+@report_errors
 def schema(what: str) -> None:
     """Print a JSON Schema, or the AsyncAPI document."""
     made: dict[str, Callable[[], Any]] = {
@@ -187,7 +187,7 @@ def schema(what: str) -> None:
 @click.option("--alerts", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write.")
 @click.option("--embedded", is_flag=True, help="Start Kafka and Valkey from wheels, and stop them at the end.")
 @click.option("--until", help="The last as_of (RFC 3339).")
-@told
+@report_errors
 def replay(visits: Path, config_file: Path, alerts: Path, embedded: bool, until: str | None) -> None:  # noqa: FBT001  # by name
     """Feed a file of visits through the whole service, as fast as it goes, on a simulated public clock."""
     set_up_logging(30)
@@ -204,7 +204,7 @@ def _instant(text: str | None) -> int | None:
 @main.command()
 @_config_option
 @click.option("--once", is_flag=True, help="Show what is known now, and end.")
-@told
+@report_errors
 def watch(config_file: Path, once: bool) -> None:  # noqa: FBT001  # click passes options by name
     """Subscribe: what is known about each location now."""
     set_up_logging(30)
@@ -213,7 +213,7 @@ def watch(config_file: Path, once: bool) -> None:  # noqa: FBT001  # click passe
 
 @main.command()
 @click.option("--seed", type=int, default=20, show_default=True, help="Of the town and its epidemic.")
-@told
+@report_errors
 def demo(seed: int) -> None:
     """Watch the main job: a simulated town, a real Kafka and Valkey, true "safe" answers. About a minute."""
     set_up_logging(30)
@@ -225,7 +225,7 @@ def demo(seed: int) -> None:
 @_config_option
 @click.option("--alerts", type=EXISTING, help="With VISITS: the output topic, as replay writes it.")
 @click.option("--live", is_flag=True, help="Of a service that ran by the clock: ticks may have been skipped.")
-@told
+@report_errors
 def audit(visits: Path | None, config_file: Path, alerts: Path | None, live: bool) -> None:  # noqa: FBT001  # by name
     """Recount a run from its input, sharing no code with the service; exit 1 if it breaks a promise.
 
@@ -292,7 +292,7 @@ def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
 @_plan_options
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to a file (.svg).")
-@told
+@report_errors
 def plan(config_file: Path | None, as_json: bool, picture: Path | None, **given: Any) -> None:  # noqa: FBT001  # by name
     """Find T, ε, window, rate of updates and answers a window that meet what is asked, or say why nothing does."""
     config = None if config_file is None else load_config(config_file, os.environ)

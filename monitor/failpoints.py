@@ -47,7 +47,7 @@ def arm(place: str, action: Callable[[], None]) -> None:
     _armed[place] = action
 
 
-def passing(place: str) -> None:
+def failpoint(place: str) -> None:
     """Say that a place is passed; does nothing unless a test armed it."""
     if _armed and place in _armed:
         _armed[place]()

@@ -227,15 +227,15 @@ class Service:
         )
         if not self._clock.simulated:
             parts.store_clock.hear(self._looked_at)
-        return ReleaseLoop(parts, self._membership, self.queues)
+        return ReleaseLoop(parts, self._membership, self.ledger_partitions)
 
     def _make_accounting(self, place: LedgerPlace, now: Callable[[], int]) -> Accounting:
         settings, found = self._settings, self._found
         limits = Limits(settings.config.privacy.epsilon, settings.worst)
-        return Accounting(settings.kafka, place, settings.parameters, limits, found.survey, self.queues, now)
+        return Accounting(settings.kafka, place, settings.parameters, limits, found.survey, self.ledger_partitions, now)
 
     @property
-    def queues(self) -> int:
+    def ledger_partitions(self) -> int:
         """Q: over how many ledger partitions the shards are spread."""
         return self._found.terms.partitions
 

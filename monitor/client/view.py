@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from monitor.client.knowledge import SubscriberView
+from monitor.client.subscriber_view import SubscriberView
 from monitor.client.words import NAMED, NewsLine, Words, hot_spots_status, moment
 from monitor.public.instants import MINUTE, format_duration, parse_instant
 from monitor.public.slot_grid import SlotGrid
@@ -25,33 +25,34 @@ _LEAST_ROWS: Final = 5
 _PADDING: Final = 6  # a blank on both sides of three columns
 
 
-def headline(knowledge: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
+def headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
     """What all of it is as of, and whether that is late; times are UTC."""
-    if knowledge.tick is None or knowledge.as_of is None:
+    if subscriber_view.tick is None or subscriber_view.as_of is None:
         yield _NOTHING
         return
-    yield f"As of {moment(knowledge.as_of)} UTC, tick {knowledge.tick:,}"
-    late = now - parse_instant(knowledge.as_of)
+    yield f"As of {moment(subscriber_view.as_of)} UTC, tick {subscriber_view.tick:,}"
+    late = now - parse_instant(subscriber_view.as_of)
     if late > _LATE_SLOTS * grid.length:
         ago = format_duration(late // MINUTE * MINUTE)
         yield f"Nothing new for {ago}: the service may be away. What was said holds as of then."
-    if knowledge.unreadable:
-        yield f"{knowledge.unreadable} records that follow no contract were skipped."
+    if subscriber_view.unreadable:
+        yield f"{subscriber_view.unreadable} records that follow no contract were skipped."
 
 
-def lines(knowledge: SubscriberView, words: Words, now: int) -> Iterator[str]:
+def lines(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[str]:
     """All that is known, a line each: locations over time, designated times still evaluated, the latest hot spots."""
-    yield from headline(knowledge, words.grid, now)
-    for alert in knowledge.alerts:
-        yield f"{alert.monitor} {alert.location_id}: {words.alert(alert)}{_older(alert.tick, alert.as_of, knowledge)}"
-    for at in knowledge.times:
-        yield f"{at.monitor} {moment(at.time)}: {words.at_time(at)}{_older(at.tick, at.any.as_of, knowledge)}"
-    for drawn in knowledge.hot_spots:
+    yield from headline(subscriber_view, words.grid, now)
+    for alert in subscriber_view.alerts:
+        older = _older(alert.tick, alert.as_of, subscriber_view)
+        yield f"{alert.monitor} {alert.location_id}: {words.alert(alert)}{older}"
+    for at in subscriber_view.times:
+        yield f"{at.monitor} {moment(at.time)}: {words.at_time(at)}{_older(at.tick, at.any.as_of, subscriber_view)}"
+    for drawn in subscriber_view.hot_spots:
         yield f"{drawn.monitor} {moment(drawn.time)}: {words.hot_spots(drawn)}"
 
 
-def _older(tick: int, as_of: str, knowledge: SubscriberView) -> str:
-    return f" (as of {moment(as_of)})" if knowledge.tick is not None and tick < knowledge.tick else ""
+def _older(tick: int, as_of: str, subscriber_view: SubscriberView) -> str:
+    return f" (as of {moment(as_of)})" if subscriber_view.tick is not None and tick < subscriber_view.tick else ""
 
 
 class _Row(NamedTuple):
@@ -69,12 +70,12 @@ class _Row(NamedTuple):
 class Screen:
     """A live table: first what is not safe, then as much of the rest as fits; `news` are the latest changes."""
 
-    def __init__(self, knowledge: SubscriberView, words: Words, now: int, news: list[NewsLine]) -> None:
-        self._knowledge, self._words, self._now, self._news = knowledge, words, now, news
+    def __init__(self, subscriber_view: SubscriberView, words: Words, now: int, news: list[NewsLine]) -> None:
+        self._subscriber_view, self._words, self._now, self._news = subscriber_view, words, now, news
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """A headline, the table, the news."""
-        head = [Text(line, style="bold") for line in headline(self._knowledge, self._words.grid, self._now)]
+        head = [Text(line, style="bold") for line in headline(self._subscriber_view, self._words.grid, self._now)]
         news = [Text(f"  {line.text}", style=STYLES[line.status]) for line in self._news]
         taken = sum(len(text.wrap(console, options.max_width)) for text in (*head, *news))
         room = max(_LEAST_ROWS, options.size.height - taken - _FRAME_LINES)
@@ -100,15 +101,15 @@ class Screen:
         return table
 
     def _rows(self) -> Iterator[_Row]:
-        for alert in self._knowledge.alerts:
+        for alert in self._subscriber_view.alerts:
             known = f"{SYMBOLS[alert.status]} {self._words.alert(alert)}"
-            known += _older(alert.tick, alert.as_of, self._knowledge)
+            known += _older(alert.tick, alert.as_of, self._subscriber_view)
             yield _Row(alert.monitor, alert.location_id, alert.status, known)
-        for at in self._knowledge.times:
+        for at in self._subscriber_view.times:
             status = "noisy_count" if at.noisy_counts else "safe" if at.whole else "unknown"
             known = f"{SYMBOLS[status]} {self._words.at_time(at)}"
             yield _Row(at.monitor, moment(at.time), status, known)
-        for drawn in self._knowledge.hot_spots:
+        for drawn in self._subscriber_view.hot_spots:
             status = hot_spots_status(drawn)
             known = f"{SYMBOLS[status]} {self._words.hot_spots(drawn, NAMED)}"
             yield _Row(drawn.monitor, moment(drawn.time), status, known)

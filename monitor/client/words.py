@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from monitor.client.knowledge import Alert, AlertChange, AtTime, Change, HotSpotsChange, SubscriberView
+from monitor.client.subscriber_view import Alert, AlertChange, AtTime, Change, HotSpotsChange, SubscriberView
 from monitor.contracts.alerts import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
 from monitor.public.instants import DAY, format_duration, parse_instant, to_datetime
 from monitor.public.slot_grid import SlotGrid
@@ -129,7 +129,7 @@ class News:
     def __init__(self, words: Words) -> None:
         self._words = words
 
-    def of(self, knowledge: SubscriberView, changes: Iterable[Change]) -> list[NewsLine]:
+    def of(self, subscriber_view: SubscriberView, changes: Iterable[Change]) -> list[NewsLine]:
         """The news in some changes, which `knowledge` has taken in. A designated time is news once it is whole."""
         lines: list[NewsLine] = []
         fresh: dict[tuple[str, str], dict[str, int]] = {}
@@ -140,7 +140,7 @@ class News:
                 lines.append(NewsLine(self._words.hot_spots_news(change.now), hot_spots_status(change.now)))
             else:
                 fresh.setdefault((change.now.monitor, change.now.time), {}).update(change.fresh)
-        for at in knowledge.times:
+        for at in subscriber_view.times:
             counts = fresh.get((at.monitor, at.time))
             if counts is not None and len(at.snapshots) == at.any.shards:
                 status = "noisy_count" if counts else "safe" if at.whole else "unknown"

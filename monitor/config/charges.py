@@ -18,7 +18,7 @@ from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
 from monitor.public.instants import SECOND, YEAR, to_instant
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 
 _RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
 _RULES_YEARS: Final = 40  # more than the 28 years after which weekdays, dates and so the changes of clocks come again
@@ -79,7 +79,7 @@ def most_designated_times(monitor: TimedMonitor, period: int) -> int:
 
 @lru_cache(maxsize=256)
 def _most_times(at: tuple[str, ...], timezone: str | None, period: int) -> int:
-    designated = DesignatedTimes.of(at, timezone)
+    designated = Schedule.of(at, timezone)
     instants = designated.instants
     low = min((_RULES_FROM, *instants))
     high = max((_RULES_FROM + _RULES_YEARS * YEAR + period, *instants)) + SECOND

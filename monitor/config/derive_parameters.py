@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from monitor.config import AtTimesMonitor, Config, HotSpotsMonitor, Location, OverTimeMonitor
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 
 
@@ -54,7 +54,7 @@ def _over_time(monitor: OverTimeMonitor, registry: Registry, grid: SlotGrid, max
 def _at_times(monitor: AtTimesMonitor) -> AtTimes:
     return AtTimes(
         monitor.name,
-        DesignatedTimes.of(monitor.at, monitor.timezone),
+        Schedule.of(monitor.at, monitor.timezone),
         monitor.epsilon,
         monitor.threshold,
         monitor.reporting_horizon,
@@ -62,5 +62,5 @@ def _at_times(monitor: AtTimesMonitor) -> AtTimes:
 
 
 def _hot_spots(monitor: HotSpotsMonitor) -> HotSpots:
-    times = DesignatedTimes.of(monitor.at, monitor.timezone)
+    times = Schedule.of(monitor.at, monitor.timezone)
     return HotSpots(monitor.name, times, monitor.epsilon, monitor.top, monitor.reporting_horizon)

@@ -211,13 +211,13 @@ def _partitions(kafka: KafkaSettings) -> Iterator[Problem]:
 
 
 def _shards(service: ServiceSettings, kafka: KafkaSettings) -> Iterator[Problem]:
-    shards, queues = service.shards, kafka.partitions.alerts
-    if shards % queues:
-        would_do = [str(number) for number in multiples_beside(shards, queues) if number <= MOST_SHARDS]
+    shards, ledger_partitions = service.shards, kafka.partitions.alerts
+    if shards % ledger_partitions:
+        would_do = [str(number) for number in multiples_beside(shards, ledger_partitions) if number <= MOST_SHARDS]
         yield Problem(
             "service.shards",
             str(shards),
-            f"a multiple of kafka.partitions.alerts ({queues}), for each shard belongs to one output partition",
+            f"a multiple of kafka.partitions.alerts ({ledger_partitions}): each shard belongs to one output partition",
             f"Set it to {' or '.join(would_do)}." if would_do else f"Lower kafka.partitions.alerts to {shards}.",
         )
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from monitor.contracts.visits import Fault, Reason
 from monitor.ingest.columns import Columns, Refusal, refuse
 from monitor.public.parameters import Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import HASH_BYTES
 from monitor.windows.packing import by_shard_and_stamp, grouped, pack_present, pack_seen
@@ -150,7 +150,7 @@ def _seen(parameters: Parameters, stays: _Stays) -> tuple[_Asked, Flags]:
     return _Asked(stay[held], last[held]), watched
 
 
-def _by_horizon(parameters: Parameters) -> Iterator[tuple[int, list[DesignatedTimes]]]:
+def _by_horizon(parameters: Parameters) -> Iterator[tuple[int, list[Schedule]]]:
     """Horizons, the longest first, each with the designated times of the monitors that have it."""
     for horizon in sorted({monitor.horizon for monitor in parameters.timed}, reverse=True):
         yield horizon, [monitor.times for monitor in parameters.timed if monitor.horizon == horizon]

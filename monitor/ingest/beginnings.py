@@ -20,7 +20,7 @@ from monitor.ingest.ports import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.source import InputLog
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
-from monitor.windows.facts import SINCE_EVER, Question, Windows
+from monitor.windows.facts import COMPLETE_FROM_START, Question, Windows
 
 log = logging.getLogger(__name__)
 
@@ -87,9 +87,9 @@ class Beginnings:
         if reached and min(reached) < first:
             return self._behind(partition, first, end)
         if len(reached) < len(known):
-            offset, since = self._whole_from(partition, first, end)
+            offset, complete_from = self._whole_from(partition, first, end)
             offset = self._unread_from(partition, offset, first, end)
-            self._windows.begin(partition, offset, since)
+            self._windows.begin(partition, offset, complete_from)
             self._observer.recovery("no_progress")
             reached.append(offset)
         return min(reached)
@@ -102,17 +102,18 @@ class Beginnings:
         before to show that it was kept long enough: under a shorter window it may not have been.
         """
         if self._clock.simulated:
-            return first, SINCE_EVER
-        since = self._parameters.grid.slot_of(self._now()) - self._parameters.history_slots
-        offset = self._source.offset_at(partition, self._parameters.grid.start(since - self._parameters.max_lead))
+            return first, COMPLETE_FROM_START
+        grid = self._parameters.grid
+        complete_from = grid.slot_of(self._now()) - self._parameters.history_slots
+        offset = self._source.offset_at(partition, grid.start(complete_from - self._parameters.max_lead))
         offset = end if offset is None else offset
         # Asked for after the offset, so that what expired meanwhile can't look kept.
         first, end = self._source.bounds(partition)
         if offset > first:
-            return offset, since
-        return first, SINCE_EVER if first == 0 else self._whole_after(partition, first, end, since)
+            return offset, complete_from
+        return first, COMPLETE_FROM_START if first == 0 else self._whole_after(partition, first, end, complete_from)
 
-    def _whole_after(self, partition: int, first: int, end: int, since: int) -> int:
+    def _whole_after(self, partition: int, first: int, end: int, complete_from: int) -> int:
         """The slot from which facts are whole where records below the log's first one are gone.
 
         They were stamped no later than it, but for `tolerance`, so their visits lie at most F slots ahead of its slot.
@@ -121,7 +122,7 @@ class Beginnings:
         now = grid.slot_of(self._now() + self._parameters.tolerance)
         if first == end:
             return now + 1 + max_lead
-        beyond = range(since - max_lead + 1, now + 1)
+        beyond = range(complete_from - max_lead + 1, now + 1)
 
         def stamped_before(at: int) -> bool:
             # By as much as clocks may differ: another leader before may have stamped later than the first one left.
@@ -135,12 +136,12 @@ class Beginnings:
 
         Where the log still holds older ones than anyone may ask about, those that are gone are older still.
         """
-        offset, since = self._whole_from(partition, first, end)
+        offset, complete_from = self._whole_from(partition, first, end)
         if offset == first > 0 and not self._clock.simulated:
             self._lost(partition, first)
             return first
         offset = self._unread_from(partition, offset, first, end)
-        self._windows.restart(partition, offset, since)
+        self._windows.restart(partition, offset, complete_from)
         self._observer.recovery("behind_the_log")
         return offset
 
@@ -164,9 +165,9 @@ class Beginnings:
     def _lost(self, partition: int, offset: int) -> None:
         """Records are gone unread, and with them visits up to F slots ahead of now; reading goes on at an offset."""
         now = self._now() + self._parameters.tolerance
-        since = self._parameters.grid.slot_of(now) + self._parameters.max_lead + 1
-        self._windows.restart(partition, offset, since)
-        self.lost[partition] = since
+        complete_from = self._parameters.grid.slot_of(now) + self._parameters.max_lead + 1
+        self._windows.restart(partition, offset, complete_from)
+        self.lost[partition] = complete_from
         self.letters_from.pop(partition, None)
         self._observer.recovery("log_lost_records")
         log.error("records of input partition %d are gone unread: answers are unknown for a window", partition)

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from monitor.errors import UnreachableError, WindowsError
-from monitor.failpoints import passing
+from monitor.failpoints import failpoint
 from monitor.ingest.accept import DEAD_LETTER, Accepted, Persons, accept
 from monitor.ingest.beginnings import Beginnings
 from monitor.ingest.columns import by_reason
@@ -87,9 +87,9 @@ class Reader:
             if not fetched:
                 self._finish()
                 return False
-            passing("reader.polled")
+            failpoint("reader.polled")
             batch = self._prepare(fetched)
-            passing("reader.accepted")
+            failpoint("reader.accepted")
             if self._finish():
                 self._writing = (batch, self._writer.submit(self._write, batch))
             else:
@@ -109,7 +109,7 @@ class Reader:
         self._beginnings.ask_again()
         for partition in sorted(self._source.waiting):
             self._source.go_on(partition, self._beginnings.of(partition, progress))
-            passing("reader.assigned")
+            failpoint("reader.assigned")
 
     def _prepare(self, fetched: Sequence[Fetched]) -> _Batch:
         began = time.perf_counter()
@@ -133,9 +133,9 @@ class Reader:
         ]
         if letters:
             self._dead_letters.put(letters)
-            passing("reader.dead_letters_written")
+            failpoint("reader.dead_letters_written")
         lowest = self._windows.write(batch.spans, batch.accepted.facts)
-        passing("reader.written")
+        failpoint("reader.written")
         self.progressed.happened()
         return lowest
 
@@ -185,7 +185,7 @@ class Reader:
             return
         self._committed = time.monotonic()
         self._source.commit(self._written())
-        passing("reader.committed")
+        failpoint("reader.committed")
         self._observer.lag(self._source.lag())
 
     def _written(self) -> dict[int, int]:

@@ -59,14 +59,14 @@ def look(
     survey = Survey(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
     survey.refresh()
     states = survey.states
-    queues = pinned(states, ledger_topic) or 1
+    ledger_partitions = pinned(states, ledger_topic) or 1
     terms = [
         initialised(state, connections, ledger_topic, partition, parameters)
-        for partition, state in enumerate(states[:queues])
+        for partition, state in enumerate(states[:ledger_partitions])
     ]
-    require_shards(parameters, queues)
-    require_room(parameters, states[:queues], ledger_topic, topics[ledger_topic].settings)
-    return Preflight(topics, terms[0], states[:queues], survey)
+    require_shards(parameters, ledger_partitions)
+    require_room(parameters, states[:ledger_partitions], ledger_topic, topics[ledger_topic].settings)
+    return Preflight(topics, terms[0], states[:ledger_partitions], survey)
 
 
 def surveyed(connections: KafkaConnections, parameters: Parameters, topic: str, partitions: int) -> list[LedgerState]:
@@ -97,20 +97,21 @@ def pinned(states: Sequence[LedgerState], topic: str) -> int | None:
     return said[0] if said else None
 
 
-def require_shards(parameters: Parameters, queues: int) -> None:
+def require_shards(parameters: Parameters, ledger_partitions: int) -> None:
     """See that a location's ledger partition (shard mod Q) does not depend on how many shards there are.
 
     Raises:
         LedgerError: with the numbers that would do.
     """
     shards = parameters.registry.shards
-    if shards % queues == 0:
+    if shards % ledger_partitions == 0:
         return
-    above = shards + queues - shards % queues
-    would_do = f"{above - queues} or {above}" if shards > queues else f"{above}"
+    above = shards + ledger_partitions - shards % ledger_partitions
+    would_do = f"{above - ledger_partitions} or {above}" if shards > ledger_partitions else f"{above}"
     raise LedgerError(
         f"service.shards is {shards}, which would move locations to other partitions of the ledger, away from what "
-        f"they have spent: with {queues} ledger partitions expected a multiple of {queues}, such as {would_do}"
+        f"they have spent: with {ledger_partitions} ledger partitions expected a multiple of {ledger_partitions}, such as "
+        f"{would_do}"
     )
 
 

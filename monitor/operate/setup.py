@@ -15,7 +15,7 @@ from monitor.brokers.groups import known_groups
 from monitor.brokers.topics import TopicNeeds, checked, create, existing
 from monitor.contracts.alerts import ledger_record
 from monitor.errors import FailedError, LedgerError
-from monitor.failpoints import passing
+from monitor.failpoints import failpoint
 from monitor.operate.preflight import pinned, require_shards, surveyed
 from monitor.public.clock import Clock
 from monitor.public.instants import format_instant
@@ -80,12 +80,12 @@ def set_up(
     known = surveyed(connections, parameters, ledger, before[ledger].partitions) if ledger in before else None
     require_shards(parameters, _queues(known, ledger) if known else wanted[1].partitions)
     topics = create(connections, wanted, replication_factor)
-    passing("setup.topics_made")
+    failpoint("setup.topics_made")
     found = checked(connections, wanted)
     there = known or surveyed(connections, parameters, ledger, found[ledger].partitions)
-    queues = _queues(there, ledger)
-    require_shards(parameters, queues)
-    states = there[:queues]
+    ledger_partitions = _queues(there, ledger)
+    require_shards(parameters, ledger_partitions)
+    states = there[:ledger_partitions]
     for state in states:
         if state.terms is not None:
             state.terms.require_service(parameters.name, ledger)
@@ -97,7 +97,7 @@ def set_up(
         record = ledger_record(
             source=parameters.name,
             service=parameters.name,
-            partitions=queues,
+            partitions=ledger_partitions,
             lost_at=lost_at,
             partition=partition,
             at=now,
@@ -108,7 +108,7 @@ def set_up(
             writer.append([LedgerRecord(record.key, record.value, tuple(record.headers), now // 1_000)])
         finally:
             writer.close()
-        passing("setup.begun")
+        failpoint("setup.begun")
     return Made(tuple(topics), tuple(empty), lost_at)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class OverTime:
 class _AsksAboutTimes:
     """What monitors of designated times have in common."""
 
-    times: DesignatedTimes
+    times: Schedule
     horizon: int
 
     def live(self, as_of: int) -> list[int]:
@@ -88,7 +88,7 @@ class AtTimes(_AsksAboutTimes):
     """A monitor of kind `at_times`: every location at every tick of the horizon (in microseconds)."""
 
     name: str
-    times: DesignatedTimes
+    times: Schedule
     epsilon: Fraction
     threshold: int
     horizon: int
@@ -99,7 +99,7 @@ class HotSpots(_AsksAboutTimes):
     """A monitor of kind `hot_spots`: the `top` locations with the most people, at the final tick of the horizon."""
 
     name: str
-    times: DesignatedTimes
+    times: Schedule
     epsilon: Fraction
     top: int
     horizon: int

@@ -33,7 +33,7 @@ class _Table:
 
 
 @dataclass(slots=True)
-class DesignatedTimes:
+class Schedule:
     """All designated times of one monitor: single instants, and times of day in a time zone (UTC without one).
 
     Where clocks change, a time of day that comes twice counts once (the first), and one that is skipped moves by the
@@ -46,7 +46,7 @@ class DesignatedTimes:
     _table: _Table | None = field(init=False, repr=False, compare=False, default=None)
 
     @classmethod
-    def of(cls, at: tuple[str, ...], timezone: str | None) -> DesignatedTimes:
+    def of(cls, at: tuple[str, ...], timezone: str | None) -> Schedule:
         """Read them as the configuration writes them: `18:00` (daily, in `timezone`) or instants of RFC 3339."""
         daily = tuple(time.fromisoformat(text) for text in at if "T" not in text.upper())
         instants = tuple(sorted(parse_instant(text) for text in at if "T" in text.upper()))

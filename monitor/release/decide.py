@@ -37,7 +37,7 @@ class Evidence:
         if not self.complete.get(shard, False):
             return None
         reading = self.readings[shard]
-        return max(reading.since, reading.trimmed)
+        return max(reading.complete_from, reading.evicted_before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,10 +283,11 @@ class Decider:
         if state.lost_at is not None and time < state.lost_at:
             return False
         reading = evidence.readings[shard]
-        return max(reading.since, _input_since(state)) <= self._parameters.grid.slot_of(time) and time > reading.dropped
+        complete_from = max(reading.complete_from, _input_since(state))
+        return complete_from <= self._parameters.grid.slot_of(time) and time > reading.times_evicted_until
 
 
 def _input_since(state: LedgerState) -> int:
     """The slot from which the input's facts are whole, where an earlier topic's were lost."""
-    since = None if state.terms is None else state.terms.input_since
-    return -(2**62) if since is None else since
+    complete_from = None if state.terms is None else state.terms.input_since
+    return -(2**62) if complete_from is None else complete_from

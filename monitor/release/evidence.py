@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from monitor.errors import UnreachableError, WindowsError
-from monitor.failpoints import passing
+from monitor.failpoints import failpoint
 from monitor.release.decide import Evidence
 from monitor.release.parts import Parts
 from monitor.windows.facts import Question, Reading
@@ -40,7 +40,7 @@ class EvidenceReader:
         self._stop = stop
         self._alive = alive
         self._closed = parts.clock.simulated or not questions
-        self._barrier: Mapping[int, int] | None = None
+        self._end_offsets: Mapping[int, int] | None = None
         self._readings: dict[int, Reading] = {}
         self._warned: set[str] = set()
 
@@ -67,7 +67,7 @@ class EvidenceReader:
             return None
         if not (self._closed or parts.store_clock.reached(self._closes())):
             return None
-        if self._barrier is None:
+        if self._end_offsets is None:
             parts.input_topic.require_same()
         return Evidence(self._readings, dict.fromkeys(self._readings, True))
 
@@ -81,10 +81,10 @@ class EvidenceReader:
         try:
             self._closed = self._closed or self._has_closed()
             if self._closed:
-                if self._barrier is None:
-                    self._barrier = self._parts.input_topic.barrier_of(self._tick)
-                    passing("tick.barrier")
-                self._read_complete(self._barrier)
+                if self._end_offsets is None:
+                    self._end_offsets = self._parts.input_topic.end_offsets_at(self._tick)
+                    failpoint("tick.barrier")
+                self._read_complete(self._end_offsets)
         except (UnreachableError, WindowsError) as error:
             if type(error).__name__ not in self._warned:
                 log.warning("tick %d: %s", self._tick, error)
@@ -97,15 +97,15 @@ class EvidenceReader:
         self._parts.store_clock.hear(told)
         return told >= self._closes()
 
-    def _read_complete(self, barrier: Mapping[int, int]) -> None:
+    def _read_complete(self, end_offsets: Mapping[int, int]) -> None:
         """Count where progress has reached the barrier. What is complete stays so, and is not read again."""
         windows = self._parts.windows
         looked = windows.read(dict.fromkeys(self._questions, Question()))
-        reached = [shard for shard, reading in looked.items() if _has_reached(reading, barrier)]
+        reached = [shard for shard, reading in looked.items() if _has_reached(reading, end_offsets)]
         if not reached:
             return
         for shard, reading in windows.read({shard: self._questions[shard] for shard in reached}).items():
-            if reading.settled and _has_reached(reading, barrier) and self._in_time(reading):
+            if reading.settled and _has_reached(reading, end_offsets) and self._in_time(reading):
                 self._readings[shard] = reading
                 del self._questions[shard]
 
@@ -121,5 +121,5 @@ class EvidenceReader:
         return now >= self._due or (not self._closed and now < grid.start(self._tick))
 
 
-def _has_reached(reading: Reading, barrier: Mapping[int, int]) -> bool:
-    return all(reading.progress.get(partition, -1) >= end for partition, end in barrier.items())
+def _has_reached(reading: Reading, end_offsets: Mapping[int, int]) -> bool:
+    return all(reading.progress.get(partition, -1) >= end for partition, end in end_offsets.items())

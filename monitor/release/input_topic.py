@@ -86,21 +86,21 @@ class InputTopic:
         with self._lock:
             self.most = max(self.most, partitions)
 
-    def barrier_of(self, tick: int) -> Mapping[int, int]:
+    def end_offsets_at(self, tick: int) -> Mapping[int, int]:
         """The barrier of a tick that has closed, asked once: it may be that of any moment since then."""
 
         def ask() -> Mapping[int, int]:
             if self._barriers is None or self._barriers[0] != tick:
-                self._barriers = tick, self._barrier()
+                self._barriers = tick, self._end_offsets()
             return self._barriers[1]
 
         return self._together(ask)
 
-    def barrier(self) -> Mapping[int, int]:
+    def read_end_offsets(self) -> Mapping[int, int]:
         """The log end by partition, of all partitions that there are now."""
-        return self._together(self._barrier)
+        return self._together(self._end_offsets)
 
-    def _barrier(self) -> Mapping[int, int]:
+    def _end_offsets(self) -> Mapping[int, int]:
         """The topic is described after its ends were listed, and was described before (at the tick before this one).
 
         An id that stood on both sides is the id of what was listed, the partitions are all, and who led them leads.

@@ -22,7 +22,7 @@ from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedEr
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import LEDGER_BATCH_BYTES
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
-from monitor.failpoints import passing
+from monitor.failpoints import failpoint
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class Writer:
 
     def _transaction(self, records: Sequence[LedgerRecord], seconds: float) -> int:
         self._producer.begin_transaction()
-        passing("ledger.begun")
+        failpoint("ledger.begun")
         sent = [
             self._producer.send(
                 self._topic,
@@ -210,9 +210,9 @@ class Writer:
             for record in records
         ]
         self._producer.flush(timeout=seconds)
-        passing("ledger.sent")
+        failpoint("ledger.sent")
         self._producer.commit_transaction()
-        passing("ledger.committed")
+        failpoint("ledger.committed")
         # All are in the log once the commit is; asking each brings up what was refused.
         return max(int(future.get(timeout=0.001).offset) for future in sent)
 

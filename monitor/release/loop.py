@@ -42,10 +42,10 @@ class ReleaseLoop:
     `queues`: Q, over how many output partitions the shards are spread; those beyond hold no shards.
     """
 
-    def __init__(self, parts: Parts, ownership: Ownership, queues: int) -> None:
+    def __init__(self, parts: Parts, ownership: Ownership, ledger_partitions: int) -> None:
         self._parts = parts
         self._ownership = ownership
-        self._queues = queues
+        self._queues = ledger_partitions
         self._upkeep = Upkeep(parts.parameters, parts.windows)
         self._running: dict[int, _Running] = {}
         self._leaving: list[_Running] = []

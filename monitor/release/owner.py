@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.charges import Charges
-from monitor.failpoints import passing
+from monitor.failpoints import failpoint
 from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters, shard_of
@@ -73,17 +73,17 @@ class Owner:
         charges, now = (None, clock.now) if accounts is None else (accounts.charges, accounts.now)
         self._records = OwnerRecords(place, parameters, charges, now)
         self._writer = Writer(connections, place.topic, place.topic_id, partition)
-        passing("owner.fenced")
+        failpoint("owner.fenced")
         try:
             self.state = self._take_over()
         except BaseException:
             self._writer.close()
             raise
         terms = self.state.terms
-        queues = terms.partitions if terms is not None else 1
-        self.shards = [shard for shard in range(parameters.registry.shards) if shard % queues == partition]
+        ledger_partitions = terms.partitions if terms is not None else 1
+        self.shards = [shard for shard in range(parameters.registry.shards) if shard % ledger_partitions == partition]
         # Hot spots are one answer about all shards: the partition that the monitor's name falls on gives it.
-        ranked = [monitor for monitor in parameters.hot_spots if shard_of(monitor.name, queues) == partition]
+        ranked = [monitor for monitor in parameters.hot_spots if shard_of(monitor.name, ledger_partitions) == partition]
         self._decider = Decider(parameters, self.shards, noise, ranked)
         slot = parameters.grid.slot_of(clock.now())
         since = self.state.owned_since
@@ -108,9 +108,9 @@ class Owner:
         terms = self._records.announce(self._writer, self.partition, state.terms, read_on)
         require_ledger(self._connections, self._place.topic, self._place.topic_id)
         state.own(terms)
-        passing("owner.read")
+        failpoint("owner.read")
         self._writer.append(list(state.last_records.values()))
-        passing("owner.repeated")
+        failpoint("owner.repeated")
         if self._accounts is not None:
             self._accounts.end_takeover(self.partition, state)
         log.info("owns ledger partition %d: %d records read", self.partition, state.records)

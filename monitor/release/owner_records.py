@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from monitor.contracts import alerts
 from monitor.contracts.charges import Charges
 from monitor.errors import LedgerError
-from monitor.failpoints import passing
+from monitor.failpoints import failpoint
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord, Writer
 from monitor.release.state import OwnerTerms, later
@@ -112,7 +112,7 @@ class OwnerRecords:
         terms = self.terms(known, partition)
         while True:
             offset = writer.append([self.record(terms, partition)])
-            passing("owner.announced")
+            failpoint("owner.announced")
             found = self.terms(read(offset), partition)
             found = replace(found, input_since=later(found.input_since, terms.input_since))
             if found == terms:

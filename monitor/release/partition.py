@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from monitor.errors import FencedError, UnreachableError
-from monitor.failpoints import passing
+from monitor.failpoints import failpoint
 from monitor.public.instants import SECOND, format_instant
 from monitor.release.decide import Decision, Evidence
 from monitor.release.evidence import EvidenceReader
@@ -195,7 +195,7 @@ class PartitionRelease:
         if owner is None or not owner.may_decide(tick):
             return False
         began = time.perf_counter()
-        passing("tick.closed")
+        failpoint("tick.closed")
         decision = self._decided(owner, tick, stop)
         if decision is None:
             return False
@@ -203,9 +203,9 @@ class PartitionRelease:
         self.last_records = decision.records
         self.last_tick = tick
         self._count(tick, decision)
-        passing("tick.decided")
+        failpoint("tick.decided")
         self._upkeep.after(tick, owner.shards)
-        passing("tick.tidied")
+        failpoint("tick.tidied")
         self._parts.decided.happened()
         return True
 
@@ -218,10 +218,10 @@ class PartitionRelease:
                 self._note_not_closed(tick, stop)
                 return None
             self._upkeep.look()
-            passing("tick.read")
+            failpoint("tick.read")
             if not self._wait_for_release(due, stop):
                 return None
-            passing("tick.released")
+            failpoint("tick.released")
             # What is due at the last instant leaves just after it.
             if self._too_late(tick, self._parts.parameters.tolerance):
                 self._reason = _TOO_LATE

@@ -79,7 +79,7 @@ class Upkeep:
         cut = grid.as_of(tick) - self._parameters.longest_horizon * grid.length
         past = self._times(cut - 2 * every * grid.length, cut)
         live = self._times(cut, grid.as_of(tick + self._parameters.max_lead + 1))
-        self._windows.tidy(due, tick - widest, past, live)
+        self._windows.evict(due, tick - widest, past, live)
         self._tidied |= dict.fromkeys(due, tick)
 
     def _times(self, low: int, high: int) -> list[int]:

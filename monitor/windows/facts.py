@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SINCE_EVER: Final = -(2**52)
+COMPLETE_FROM_START: Final = -(2**52)
 """The `since` of facts that are whole from the first visit on (a slot that fits a double exactly)."""
 
 NEVER: Final = -(2**52)
@@ -72,9 +72,9 @@ class Reading:
     """
 
     progress: Mapping[int, int]
-    since: int
-    trimmed: int
-    dropped: int
+    complete_from: int
+    evicted_before: int
+    times_evicted_until: int
     time: int
     counts: Mapping[tuple[int, int], int]
     present: Mapping[int, NDArray[np.int64]]
@@ -92,10 +92,10 @@ class Windows(Protocol):
     def progress(self) -> list[dict[int, int]]:
         """By shard: the next offset by input partition, for those that were begun."""
 
-    def begin(self, partition: int, offset: int, since: int) -> None:
+    def begin(self, partition: int, offset: int, complete_from: int) -> None:
         """Where a shard has no progress for the partition, start at an offset and raise its `since`, in one step."""
 
-    def restart(self, partition: int, offset: int, since: int) -> None:
+    def restart(self, partition: int, offset: int, complete_from: int) -> None:
         """Set the partition's progress in every shard, also back, and raise `since`, in one step."""
 
     def write(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, int]:
@@ -115,7 +115,7 @@ class Windows(Protocol):
         A slot that has not begun by the store's clock is not opened.
         """
 
-    def tidy(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
+    def evict(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Cut off what lies before a slot, drop designated times, and renew the expiry of the rest.
 
         `trimmed` and `dropped` are raised in the same transaction, so that a count that would miss something shows

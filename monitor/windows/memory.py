@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
-from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading, ShardFacts, Span
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading, ShardFacts, Span
 from monitor.windows.members import count_members
 from monitor.windows.packing import PRESENT, SEEN
 
@@ -21,11 +21,11 @@ class _Shard:
     """What is known of one shard; `opened` is None until it is begun."""
 
     progress: dict[int, int] = field(default_factory=dict)
-    since: int = SINCE_EVER
-    trimmed: int = SINCE_EVER
-    dropped: int = NEVER
+    complete_from: int = COMPLETE_FROM_START
+    evicted_before: int = COMPLETE_FROM_START
+    times_evicted_until: int = NEVER
     opened: int | None = None
-    shown: int = SINCE_EVER
+    shown: int = COMPLETE_FROM_START
     waiting: set[ShardFacts] = field(default_factory=set)
     seen: dict[int, dict[bytes, int]] = field(default_factory=dict)
     present: dict[int, set[bytes]] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class _Shard:
         """Without `opened` nothing says what the windows hold, so they are emptied."""
         if self.opened is None:
             self.seen, self.present, self.waiting = {}, {}, set()
-            self.opened, self.shown = slot - 1, SINCE_EVER
+            self.opened, self.shown = slot - 1, COMPLETE_FROM_START
 
     def opened_in(self, slot: int) -> int:
         """`opened` as it may be in a slot: no further ahead than the windows need, no further behind than a slot."""
@@ -54,7 +54,7 @@ class _Shard:
             last = self.seen.setdefault(row, {})
             last[person] = max(facts.stamp + ahead, last.get(person, facts.stamp + ahead))
         for instant, row, person in np.frombuffer(facts.present, PRESENT).tolist():
-            if instant > self.dropped:
+            if instant > self.times_evicted_until:
                 self.present.setdefault(instant, set()).add(int(row).to_bytes(4, "big") + person)
 
     def advanced(self, span: Span) -> int:
@@ -115,22 +115,22 @@ class MemoryWindows:
         with self._lock:
             return [dict(shard.progress) for shard in self._shards]
 
-    def begin(self, partition: int, offset: int, since: int) -> None:
+    def begin(self, partition: int, offset: int, complete_from: int) -> None:
         """Where a shard has no progress for the partition, start at an offset and raise its `since`."""
         with self._lock:
             for shard in self._shards:
                 shard.begin(self._slot())
                 if partition not in shard.progress:
                     shard.progress[partition] = offset
-                    shard.since = max(shard.since, since)
+                    shard.complete_from = max(shard.complete_from, complete_from)
 
-    def restart(self, partition: int, offset: int, since: int) -> None:
+    def restart(self, partition: int, offset: int, complete_from: int) -> None:
         """Set the partition's progress in every shard, also back, and raise `since`."""
         with self._lock:
             for shard in self._shards:
                 shard.begin(self._slot())
                 shard.progress[partition] = offset
-                shard.since = max(shard.since, since)
+                shard.complete_from = max(shard.complete_from, complete_from)
 
     def write(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, int]:
         """Add a batch's facts, and advance progress; the lowest progress of all shards by partition."""
@@ -157,9 +157,9 @@ class MemoryWindows:
         asked = question if settled else Question()
         return Reading(
             progress=dict(shard.progress),
-            since=shard.since,
-            trimmed=shard.trimmed,
-            dropped=shard.dropped,
+            complete_from=shard.complete_from,
+            evicted_before=shard.evicted_before,
+            times_evicted_until=shard.times_evicted_until,
             time=now,
             counts={(row, first): shard.count(row, first) for row, first in asked.windows},
             present={instant: self._present(number, instant) for instant in asked.times},
@@ -173,7 +173,7 @@ class MemoryWindows:
     def _present(self, number: int, instant: int) -> NDArray[np.int64]:
         return count_members(self._shards[number].present.get(instant, ()), self._rows[number])
 
-    def tidy(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
+    def evict(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Cut off what lies before a slot and drop designated times; nothing expires in memory, so `keep` is idle."""
         del keep
         with self._lock:
@@ -181,10 +181,10 @@ class MemoryWindows:
                 shard = self._shards[number]
                 for row, last in shard.seen.items():
                     shard.seen[row] = {person: slot for person, slot in last.items() if slot >= trim_before}
-                shard.trimmed = max(shard.trimmed, trim_before)
+                shard.evicted_before = max(shard.evicted_before, trim_before)
                 for instant in drop:
                     shard.present.pop(instant, None)
-                shard.dropped = max((shard.dropped, *drop))
+                shard.times_evicted_until = max((shard.times_evicted_until, *drop))
 
     def empty(self) -> bool:
         """Whether nothing was ever written."""

@@ -22,7 +22,7 @@ from redis.cluster import RedisCluster
 from monitor.errors import EvictionError, WindowsError
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
-from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading, ShardFacts, Span
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading, ShardFacts, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
 from monitor.windows.members import count_members
 from monitor.windows.packing import PRESENT, SEEN
@@ -84,16 +84,16 @@ class RedisWindows:
         replies = self._run({shard: _eval("read", [self._keys.meta(shard)]) for shard in self._all})
         return [_progress(_fields(replies[shard][0])) for shard in self._all]
 
-    def begin(self, partition: int, offset: int, since: int) -> None:
+    def begin(self, partition: int, offset: int, complete_from: int) -> None:
         """Where a shard has no progress for the partition, start at an offset and raise its `since`, in one step."""
-        self._place("begin", partition, offset, since)
+        self._place("begin", partition, offset, complete_from)
 
-    def restart(self, partition: int, offset: int, since: int) -> None:
+    def restart(self, partition: int, offset: int, complete_from: int) -> None:
         """Set the partition's progress in every shard, also back, and raise `since`, in one step."""
-        self._place("restart", partition, offset, since)
+        self._place("restart", partition, offset, complete_from)
 
-    def _place(self, script: str, partition: int, offset: int, since: int) -> None:
-        arguments = (*self._grid(), f"{PROGRESS}{partition}", offset, since)
+    def _place(self, script: str, partition: int, offset: int, complete_from: int) -> None:
+        arguments = (*self._grid(), f"{PROGRESS}{partition}", offset, complete_from)
         times = self._times_that_may_be_there()
         self._run({shard: _eval(script, self._every_key(shard, times), *arguments) for shard in self._all})
 
@@ -176,9 +176,9 @@ class RedisWindows:
         fields = _fields(meta)
         return Reading(
             progress=_progress(fields),
-            since=int(fields.get("since", SINCE_EVER)),
-            trimmed=int(fields.get("trimmed", SINCE_EVER)),
-            dropped=int(fields.get("dropped", NEVER)),
+            complete_from=int(fields.get("since", COMPLETE_FROM_START)),
+            evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
+            times_evicted_until=int(fields.get("dropped", NEVER)),
             time=int(seconds) * SECOND + int(microseconds),
             counts=dict(zip(question.windows, counts, strict=True)),
             present={
@@ -188,15 +188,15 @@ class RedisWindows:
             settled=settled,
         )
 
-    def tidy(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
+    def evict(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Cut off what lies before a slot, drop designated times, and renew the expiry of the rest."""
-        dropped = [len(drop), trim_before, *([max(drop)] if drop else [])]
+        counted = [len(drop), trim_before, *([max(drop)] if drop else [])]
         work: dict[int, Command] = {}
         for shard in shards:
             windows = [self._keys.window(shard, row) for row in self._watched[shard]]
             times = [self._keys.time(shard, instant) for instant in (*drop, *keep)]
             keys = [*self._own(shard), *windows, *times]
-            work[shard] = _eval("tidy", keys, self._expiry, len(windows), *dropped)
+            work[shard] = _eval("evict", keys, self._expiry, len(windows), *counted)
         self._run(work)
 
     def empty(self) -> bool:
@@ -286,9 +286,11 @@ class RedisWindows:
         if error_code(error) != "WRONGTYPE":
             raise failure(error, where(self._client))
         with self._plainly():
-            dropped = self._execute([_eval("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False)[0]
-        if isinstance(dropped, Exception):
-            raise failure(dropped, where(self._client))
+            times_evicted_until = self._execute(
+                [_eval("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False
+            )[0]
+        if isinstance(times_evicted_until, Exception):
+            raise failure(times_evicted_until, where(self._client))
         tag = self._keys.tag(shard)
         raise WindowsError(
             f"{where(self._client)}: a key that begins with {tag} holds what is not ours, so facts are missing: "

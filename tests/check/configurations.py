@@ -81,11 +81,11 @@ class Maker:
         draw = self._random
         slot = draw.choice(list(SLOTS))
         locations = self._locations()
-        queues = draw.choice((1, 1, 1, 2, 3, 4))
+        ledger_partitions = draw.choice((1, 1, 1, 2, 3, 4))
         prefix = self._prefix()
         made = Made(
             {
-                "service": {"name": prefix, "shards": queues * draw.choice((1, 1, 2, 4, 5, 16))},
+                "service": {"name": prefix, "shards": ledger_partitions * draw.choice((1, 1, 2, 4, 5, 16))},
                 "clock": self._clock(slot),
                 "locations": {"file": "locations.csv"},
                 "visits": {
@@ -97,7 +97,7 @@ class Maker:
                     self._monitor(f"{name}{number}", slot, locations)
                     for number, name in enumerate(draw.choices(("stations", "A-b_", "0"), k=draw.choice((1, 1, 2, 3))))
                 ],
-                "kafka": self._servers(prefix, queues),
+                "kafka": self._servers(prefix, ledger_partitions),
                 "redis": {"url": self._redis},
                 "metrics": {"port": 0},
             },
@@ -155,13 +155,13 @@ class Maker:
         }
         return monitor if draw.random() < 0.5 else monitor | {"answers_per_window": draw.choice((1, 2, 3, 400))}  # half
 
-    def _servers(self, prefix: str, queues: int) -> dict[str, Any]:
+    def _servers(self, prefix: str, ledger_partitions: int) -> dict[str, Any]:
         draw = self._random
         names = draw.sample(TOPICS, 3)
         topics = dict(zip(("visits", "alerts", "dead_letters"), (f"{prefix}.{name}" for name in names), strict=True))
         servers: dict[str, Any] = {"bootstrap_servers": [self._kafka], "topics": topics}
-        if queues > 1 or draw.random() < 0.5:  # half
-            servers["partitions"] = {"visits": draw.choice((1, 3)), "alerts": queues}
+        if ledger_partitions > 1 or draw.random() < 0.5:  # half
+            servers["partitions"] = {"visits": draw.choice((1, 3)), "alerts": ledger_partitions}
         if draw.random() < 0.5:  # half
             servers["replication_factor"] = 1
         return servers

@@ -124,12 +124,14 @@ def test_a_topic_is_none_of_kafkas_own(refusal: Any, load: Any, name: str) -> No
     ],
 )
 def test_the_shards_are_a_multiple_of_the_output_partitions(
-    refusal: Any, shards: int, queues: int, remedy: str
+    refusal: Any, shards: int, ledger_partitions: int, remedy: str
 ) -> None:
     """Else `topics --create` would make the topics and begin no ledger."""
-    problem = refusal({"service.shards": shards, "kafka.partitions": {"visits": 1, "alerts": queues}})["service.shards"]
+    problem = refusal({"service.shards": shards, "kafka.partitions": {"visits": 1, "alerts": ledger_partitions}})[
+        "service.shards"
+    ]
     assert (problem.value, problem.remedy) == (str(shards), remedy)
-    assert problem.expected.startswith(f"a multiple of kafka.partitions.alerts ({queues})")
+    assert problem.expected.startswith(f"a multiple of kafka.partitions.alerts ({ledger_partitions})")
 
 
 def test_any_shards_go_with_one_output_partition(load: Any) -> None:

@@ -59,7 +59,7 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
         reading = windows.read({shard: Question(((row, 0),), (1_000_000,))})[shard]
         assert reading.counts == {(row, 0): 1}
         windows.restart(0, 0, 0)
-        windows.tidy([shard], 1, [999_999], [1_000_000])
+        windows.evict([shard], 1, [999_999], [1_000_000])
     finally:
         windows.close()
 

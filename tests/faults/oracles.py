@@ -133,20 +133,22 @@ def write_alerts(records: list[Any], path: Path) -> None:
 
 def misplaced(town: Town, records: list[Any]) -> list[str]:
     """Answers outside the partition that their shard has, with the Q of the ledger's first record."""
-    queues, shards = town.shape.queues, town.settings.parameters.registry.shards
+    ledger_partitions, shards = town.shape.ledger_partitions, town.settings.parameters.registry.shards
     places: dict[str, Callable[[Any], int]] = {
-        "over_time": lambda value: _hashed(value["location_id"], shards) % queues,
-        "at_times": lambda value: int(value["shard"]) % queues,
-        "hot_spots": lambda value: _hashed(value["monitor"], queues),
+        "over_time": lambda value: _hashed(value["location_id"], shards) % ledger_partitions,
+        "at_times": lambda value: int(value["shard"]) % ledger_partitions,
+        "hot_spots": lambda value: _hashed(value["monitor"], ledger_partitions),
     }
     broken = []
     for record in records:
         kind = header(record, "ce_type").rpartition(".")[2]
-        right = record.partition < queues
+        right = record.partition < ledger_partitions
         if right and kind in places:
             right = record.partition == places[kind](json.loads(record.value))
         if not right:
-            broken.append(f"{header(record, 'ce_id')} lies in partition {record.partition}, with Q = {queues}")
+            broken.append(
+                f"{header(record, 'ce_id')} lies in partition {record.partition}, with Q = {ledger_partitions}"
+            )
     return broken
 
 

@@ -46,7 +46,7 @@ def watched(name: str, location: str, window: str) -> dict[str, Any]:
 def town(kafka: EmbeddedKafka, store: EmbeddedValkey, topic: Callable[[str], str], tmp_path: Path) -> Iterator[Town]:
     """A town of one input partition without traffic: everybody is at edge-0, whose window is long, nobody at edge-1."""
     monitors = [watched("long", "edge-0", "30m"), watched("short", "edge-1", "8s")]
-    shape = Shape(inputs=1, queues=1, changes={"monitors": monitors})
+    shape = Shape(inputs=1, ledger_partitions=1, changes={"monitors": monitors})
     made = Town(tmp_path, topic("batches"), (kafka.bootstrap_servers, store.url), shape, 0)
     made.create()
     yield made

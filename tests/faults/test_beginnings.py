@@ -47,7 +47,8 @@ def killed_in_setup(town: Town, place: str, *options: str) -> None:
 def begun(town: Town) -> list[int]:
     """The ledger partitions that have a first record."""
     states = [
-        survey(town.settings.kafka, town.settings.parameters, town.topics.alerts, n) for n in range(town.shape.queues)
+        survey(town.settings.kafka, town.settings.parameters, town.topics.alerts, n)
+        for n in range(town.shape.ledger_partitions)
     ]
     return [partition for partition, state in enumerate(states) if state.terms is not None]
 
@@ -55,7 +56,9 @@ def begun(town: Town) -> list[int]:
 @pytest.fixture
 def town(kafka: EmbeddedKafka, store: EmbeddedValkey, tmp_path: Path) -> Town:
     """A town without topics yet."""
-    return Town(tmp_path, f"town-{tmp_path.name}", (kafka.bootstrap_servers, store.url), Shape(inputs=2, queues=4), 1)
+    return Town(
+        tmp_path, f"town-{tmp_path.name}", (kafka.bootstrap_servers, store.url), Shape(inputs=2, ledger_partitions=4), 1
+    )
 
 
 def test_topics_create_is_killed_at_each_of_its_steps_and_running_it_again_finishes(town: Town) -> None:

@@ -80,7 +80,7 @@ def test_a_broker_is_taken_away_others_lead_and_it_comes_back(
     broker 2  ├── follows ── leads ──────────────────────┤ killed ...... ├──
     """
     servers = ",".join(broker.bootstrap_servers for broker in brokers)
-    scene = make_scene(servers, store.url, Shape(inputs=6, queues=3, shards=6, replication=3))
+    scene = make_scene(servers, store.url, Shape(inputs=6, ledger_partitions=3, shards=6, replication=3))
     instance = scene.start()
     scene.subscriber.wait_whole(60)
     for node in taken:

@@ -27,7 +27,7 @@ V1, V2, V3, V4 = "40", "20", "30", "15"
 
 @pytest.fixture
 def scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
-    return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, queues=2))
+    return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=2))
 
 
 def monitor(tree: dict[str, Any], name: str) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def answer(kind: str, partition: int, **value: Any) -> Any:
 
 
 def test_an_answer_in_another_partition_than_its_shards_is_found(town: Town) -> None:
-    assert town.shape.queues == 2
+    assert town.shape.ledger_partitions == 2
     assert misplaced(town, [answer("at_times", 1, shard=3), answer("at_times", 0, shard=2), answer("owner", 1)]) == []
     assert len(misplaced(town, [answer("at_times", 3, shard=3), answer("at_times", 1, shard=2)])) == 2
     assert len(misplaced(town, [answer("owner", 2)])) == 1

@@ -105,7 +105,7 @@ def trimmed_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
     wanted = needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
     found = look(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
     with closing(redis_windows(town.settings, found, SystemClock())) as windows:
-        windows.tidy(range(4), town.now() + 2, [], [])
+        windows.evict(range(4), town.now() + 2, [], [])
 
 
 FAULTS: dict[str, Fault] = {
@@ -163,7 +163,7 @@ def test_facts_that_redis_kept_over_a_kill_are_not_read_again(
     kafka: EmbeddedKafka, lasting_store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:
     """With an append-only file that is written at once, progress and facts are those of before."""
-    scene = make_scene(kafka.bootstrap_servers, lasting_store.url, Shape(inputs=1, queues=1))
+    scene = make_scene(kafka.bootstrap_servers, lasting_store.url, Shape(inputs=1, ledger_partitions=1))
     instance = scene.start()
     scene.subscriber.wait_whole()
     lasting_store.kill()

@@ -77,7 +77,7 @@ def test_a_cluster_lacks_a_node_until_it_comes_back(
     node 3      ├── facts ───────┤ killed  ├── goes on from its append-only file
     answers     ├── known ───────┤ unknown ├── known ──┤
     """
-    scene = make_scene(kafka.bootstrap_servers, cluster[0].url, Shape(inputs=1, queues=1, cluster=True))
+    scene = make_scene(kafka.bootstrap_servers, cluster[0].url, Shape(inputs=1, ledger_partitions=1, cluster=True))
     instance = scene.start()
     scene.subscriber.wait_whole()
     *others, lost = sorted(cluster, key=shards_at)
@@ -169,7 +169,9 @@ def test_sentinel_promotes_a_replica_that_lags(
         sentinel = stack.enter_context(Sentinel(impatient_store))
         until(lambda: sentinel.knows_a_replica, 20, "Sentinel has found the replica")
         proxy = stack.enter_context(closing(Forwarder(sentinel.named)))
-        scene = make_scene(kafka.bootstrap_servers, f"redis://127.0.0.1:{proxy.port}/0", Shape(inputs=1, queues=1))
+        scene = make_scene(
+            kafka.bootstrap_servers, f"redis://127.0.0.1:{proxy.port}/0", Shape(inputs=1, ledger_partitions=1)
+        )
         instance = scene.start()
         scene.subscriber.wait_whole()
         replica.pause()

@@ -41,7 +41,9 @@ ONE_IN_SOAK: Final = pytest.mark.parametrize(
 @pytest.fixture
 def scene(request: pytest.FixtureRequest, kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
     """A town with fewer partitions of either topic than instances."""
-    return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, queues=request.param, changes=CHANGES))
+    return make_scene(
+        kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=request.param, changes=CHANGES)
+    )
 
 
 def with_annex(scene: Scene) -> Version:
@@ -100,7 +102,7 @@ def missed(scene: Scene, since: int) -> Iterator[str]:
             ticks[record.partition].add(value["tick"])
             if value.get("status") == "unknown":
                 yield f"tick {value['tick']}, partition {record.partition}: {value['monitor']} is unknown"
-    for partition in range(town.shape.queues):
+    for partition in range(town.shape.ledger_partitions):
         found = sorted(ticks[partition])
         if not found or found[0] != since:
             yield f"partition {partition}: nothing of tick {since}"

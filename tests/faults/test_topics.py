@@ -40,7 +40,7 @@ FOUND: Final = re.compile(r"(?P<subject>\S+), tick (?P<tick>\d+): (?P<finding>.+
 
 @pytest.fixture
 def scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
-    return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, queues=1))
+    return make_scene(kafka.bootstrap_servers, store.url, Shape(inputs=2, ledger_partitions=1))
 
 
 def delete(scene: Scene, topic: str) -> None:
@@ -88,7 +88,7 @@ def long_asked() -> Shape:
     """Designated times are asked about for 14 seconds, so that a loss lies well before the last word on some."""
     watched = monitors(time.time_ns() // 1_000 // TIMES_EVERY * TIMES_EVERY)
     longer = [one | ({"reporting_horizon": "14s"} if one["kind"] != "over_time" else {}) for one in watched]
-    return Shape(inputs=2, queues=1, changes={"monitors": longer})
+    return Shape(inputs=2, ledger_partitions=1, changes={"monitors": longer})
 
 
 def test_a_lost_ledger_is_refused_until_someone_says_so_and_pauses_hold_over_two_restarts(

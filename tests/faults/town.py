@@ -49,7 +49,7 @@ class Shape:
     """How a town's servers are laid out, and what it changes of the usual configuration."""
 
     inputs: int = 3
-    queues: int = 2
+    ledger_partitions: int = 2
     shards: int = 4
     replication: int | None = None
     cluster: bool = False
@@ -110,7 +110,7 @@ def configuration(name: str, kafka: str, redis: str, shape: Shape) -> dict[str, 
         "kafka": {
             "bootstrap_servers": kafka.split(","),
             "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
-            "partitions": {"visits": shape.inputs, "alerts": shape.queues},
+            "partitions": {"visits": shape.inputs, "alerts": shape.ledger_partitions},
             **({"replication_factor": shape.replication} if shape.replication else {}),
         },
         "redis": {"url": redis, **({"cluster": True} if shape.cluster else {})},

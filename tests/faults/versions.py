@@ -125,7 +125,7 @@ def read_ledger(versions: Sequence[Version]) -> Ledger:
     town = versions[-1].town
     records = read_topic(town.servers, town.topics.alerts, "read_uncommitted")
     ledger = Ledger(broken=misplaced(town, records))
-    for partition in range(town.shape.queues):
+    for partition in range(town.shape.ledger_partitions):
         read = [record for record in records if record.partition == partition]
         _told(read, _tenures(versions, partition), versions, ledger)
     return ledger

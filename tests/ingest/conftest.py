@@ -11,7 +11,7 @@ import pytest
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.windows.hashing import PersonHasher
 
@@ -34,9 +34,9 @@ def parameters() -> Parameters:
         registry=Registry(("inn", "bath", "駅", "mill", "farm", "a/b"), 4),
         over_time=(OverTime("short", (0, 1), (_rule(3), _rule(3))), OverTime("long", (1, 2), (_rule(8), _rule(8)))),
         at_times=(
-            AtTimes("evening", DesignatedTimes((), (time(18),), ZoneInfo("Asia/Tokyo")), Fraction(1), 5, 4 * HOUR),
-            AtTimes("noon", DesignatedTimes((instant, instant + 90 * MINUTE)), Fraction(1), 5, 2 * HOUR),
-            AtTimes("late", DesignatedTimes((instant, instant + 30 * MINUTE)), Fraction(1), 5, DAY),
+            AtTimes("evening", Schedule((), (time(18),), ZoneInfo("Asia/Tokyo")), Fraction(1), 5, 4 * HOUR),
+            AtTimes("noon", Schedule((instant, instant + 90 * MINUTE)), Fraction(1), 5, 2 * HOUR),
+            AtTimes("late", Schedule((instant, instant + 30 * MINUTE)), Fraction(1), 5, DAY),
         ),
     )
 

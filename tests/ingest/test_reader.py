@@ -31,7 +31,7 @@ from monitor.ingest.source import InputLog
 from monitor.public.instants import HOUR, MINUTE, format_instant
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
-from monitor.windows.facts import SINCE_EVER, Question, Reading
+from monitor.windows.facts import COMPLETE_FROM_START, Question, Reading
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
 from monitor.windows.redis_client import RedisAddress, redis_client
@@ -216,10 +216,12 @@ class World:
         shard = int(self.parameters.registry.shard[row])
         return int(self.windows.read({shard: Question(((row, first_slot),))})[shard].counts[row, first_slot])
 
-    def since(self) -> set[int]:
+    def complete_from(self) -> set[int]:
         """The slots from which the shards' facts are whole."""
         shards = range(self.parameters.registry.shards)
-        return {reading.since for reading in self.windows.read({shard: Question() for shard in shards}).values()}
+        return {
+            reading.complete_from for reading in self.windows.read({shard: Question() for shard in shards}).values()
+        }
 
     def meta(self, shard: int) -> str:
         return Keys(self.parameters.name, FINGERPRINT).meta(shard)
@@ -280,7 +282,7 @@ def test_a_log_that_begins_at_zero_is_read_whole_and_facts_are_whole_since_ever(
     world.put(persons(2, "b"), slot=45)
     drain(world, world.reader())
     assert world.count("inn", 43) == 2
-    assert world.since() == {SINCE_EVER}
+    assert world.complete_from() == {COMPLETE_FROM_START}
     assert world.seen.recoveries == {"no_progress": 1}
     assert +world.seen.fates == {"applied": 5}
 
@@ -296,7 +298,7 @@ def test_without_progress_it_begins_f_slots_before_the_lookback_and_says_since_w
     world.put(persons(2, "reported"), "bath", slot=18)
     world.put(persons(1, "late"), "bath", slot=44)
     drain(world, world.reader())
-    assert world.since() == {SINCE}
+    assert world.complete_from() == {SINCE}
     assert world.seen.records == 3
     assert world.windows.progress() == [{0: 10}] * 4
 
@@ -306,7 +308,7 @@ def test_without_progress_and_nothing_recent_it_begins_at_the_end(world: World, 
     world.put(persons(4), slot=2)
     drain(world, world.reader())
     assert world.seen.records == 0
-    assert world.since() == {SINCE}
+    assert world.complete_from() == {SINCE}
 
 
 def test_it_begins_at_the_lowest_progress_of_the_shards_whatever_kafka_was_told(world: World, drain: Drain) -> None:
@@ -352,7 +354,7 @@ def test_records_that_expired_before_they_were_read_are_older_than_any_question(
     drain(world, world.reader())
     assert world.seen.recoveries["behind_the_log"] == 1
     assert world.seen.records == 3  # c was never read: nothing counts it, and it has its fate all the same
-    assert world.since() == {SINCE}
+    assert world.complete_from() == {SINCE}
     assert world.windows.progress() == [{0: 9}] * 4
 
 
@@ -376,7 +378,7 @@ def test_records_that_are_gone_unread_and_may_be_asked_about_make_counts_whole_o
     drain(world, world.reader())
     assert world.seen.recoveries["log_lost_records"] == 1
     assert world.seen.records == 2
-    assert world.since() == {NOW_SLOT + world.parameters.max_lead + 1}
+    assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
     assert world.windows.progress() == [{0: 7}] * 4
 
 
@@ -397,7 +399,7 @@ def test_what_is_gone_may_have_been_stamped_later_than_the_first_record_left_by_
         world.producer.send(world.topic, value=world.visit(person), partition=0, timestamp_ms=stamp).get(timeout=10)
     world.delete_below(1)
     drain(world, world.reader())
-    assert world.since() == {whole_from + world.parameters.max_lead}
+    assert world.complete_from() == {whole_from + world.parameters.max_lead}
 
 
 def test_a_log_whose_start_passes_the_reader_while_it_runs_is_read_on_from_there(
@@ -427,7 +429,7 @@ def test_progress_beyond_the_logs_end_means_that_visits_are_lost_so_counts_are_w
         world.raw.hset(world.meta(shard), "p0", 90)
     reader = world.reader()
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
-    assert world.since() == {NOW_SLOT + world.parameters.max_lead + 1}
+    assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
     assert world.windows.progress() == [{0: 3}] * 4
     world.put(persons(1, "after"))
     drain(world, reader)
@@ -456,13 +458,13 @@ def test_a_store_that_forgets_a_loss_by_failing_over_is_told_again(
     world.put(persons(1, "after"))
     drain(world, reader)
     whole_from = {NOW_SLOT + world.parameters.max_lead + 1}
-    assert world.since() == whole_from
+    assert world.complete_from() == whole_from
     for shard in range(4):
-        world.raw.hset(world.meta(shard), mapping={"p0": 90, "since": SINCE_EVER})
+        world.raw.hset(world.meta(shard), mapping={"p0": 90, "since": COMPLETE_FROM_START})
     world.put(persons(100, "more"))
     reader.step(20)
     drain(world, reader)
-    assert world.since() == whole_from
+    assert world.complete_from() == whole_from
     assert world.windows.progress() == [{0: 104}] * 4
     assert world.count("inn", NOW_SLOT) == 104
     assert world.seen.recoveries["log_lost_records"] == 2
@@ -491,7 +493,7 @@ def test_a_loss_told_again_raises_no_shard_that_fell_back_too(
     world.put(persons(1, "after"))
     drain(world, reader)
     for shard in range(4):
-        world.raw.hset(world.meta(shard), mapping={"p0": 1 if shard == inn else 90, "since": SINCE_EVER})
+        world.raw.hset(world.meta(shard), mapping={"p0": 1 if shard == inn else 90, "since": COMPLETE_FROM_START})
     world.raw.delete(Keys(world.parameters.name, FINGERPRINT).window(inn, 0))
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 2)[1])
     drain(world, reader)
@@ -532,7 +534,7 @@ def test_a_log_that_was_cut_below_what_was_read_makes_counts_whole_only_later(
     world.seen.records = 0
     eventually(lambda: (reader.step(50), world.seen.recoveries["log_lost_records"] == 1)[1])
     drain(world, reader)
-    assert world.since() == {NOW_SLOT + world.parameters.max_lead + 1}
+    assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
     assert world.seen.records == 5 - read_from + 3
     assert world.windows.progress() == [{0: 5, 1: 8}] * 4
     assert world.count("inn", NOW_SLOT) == 13
@@ -556,7 +558,7 @@ def test_a_partition_that_is_added_is_read_from_its_first_record(
     drain(world, reader)
     assert world.windows.progress() == [{0: 2, 1: 3}] * 4
     assert world.count("inn", NOW_SLOT) == 5
-    assert world.since() == {SINCE_EVER}
+    assert world.complete_from() == {COMPLETE_FROM_START}
 
 
 def test_after_a_flush_everything_is_read_again_also_where_nothing_new_comes(world: World, drain: Drain) -> None:
@@ -685,7 +687,7 @@ def test_what_nobody_has_read_has_its_fate_however_old_it_is(world: World, drain
     read_through(world, drain)
     assert letters_at(world) == [0, 1, 2, 4]
     assert +world.seen.fates == {"dead_letter": 4, "applied": 2}
-    assert world.since() == {SINCE}
+    assert world.complete_from() == {SINCE}
 
 
 OTHER = "fedcba9876543210"

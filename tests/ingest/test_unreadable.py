@@ -27,7 +27,7 @@ from monitor.ingest.decode import decode_records
 from monitor.ingest.reader import Reader
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
-from monitor.windows.facts import SINCE_EVER
+from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
 from tests.ingest import crafted
@@ -90,7 +90,7 @@ def test_every_batch_that_java_reads_is_counted_and_the_reading_thread_lives_on(
         eventually(world.is_read, 20)
         eventually(lambda: world.count("inn", NOW_SLOT) == 6)
         assert "windows-writer" in " ".join(thread.name for thread in threading.enumerate())
-    assert world.since() == {SINCE_EVER}
+    assert world.complete_from() == {COMPLETE_FROM_START}
     assert not world.dead.letters
 
 
@@ -109,7 +109,7 @@ def test_what_nobody_can_read_is_one_dead_letter_and_all_else_counts(world: Worl
         "batch: expected one that can be read: one of its records has another length than it says; "
         "2 records from offset 3 to 4"
     )
-    assert world.since() == {SINCE_EVER}
+    assert world.complete_from() == {COMPLETE_FROM_START}
     assert +world.seen.fates == {"applied": 5, "dead_letter": 2}
     assert +world.seen.reasons == {"unreadable_batch": 2}
     assert "log_lost_records" not in world.seen.recoveries
@@ -124,7 +124,7 @@ def test_what_only_this_client_cannot_read_is_lost_unread_and_counts_are_whole_o
     put_batch(world, BOMB, 80, ZSTD, slot)
     world.put(persons(3, "after"))
     drain(world, world.reader())
-    assert world.since() == {slot + world.parameters.max_lead + 1}
+    assert world.complete_from() == {slot + world.parameters.max_lead + 1}
     assert world.count("inn", NOW_SLOT) == 5
     assert world.windows.progress() == [{0: 85}] * 4
     letter = world.dead.letters[-1]
@@ -146,7 +146,7 @@ def test_a_batch_damaged_for_good_is_lost_as_of_now_and_what_follows_is_read(
     world.put(persons(3, "after"))
     Damage(kafka, world.topic, b"harmed").flip()
     drain(world, world.reader())
-    assert world.since() == {NOW_SLOT + world.parameters.max_lead + 1}
+    assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
     assert world.count("inn", NOW_SLOT) == 3
     assert [(letter.offset, letter.refusal.reason) for letter in world.dead.letters] == [(0, "unreadable_batch")]
 
@@ -164,7 +164,7 @@ def test_where_the_end_of_what_is_unread_is_not_known_all_that_the_log_holds_is_
     drain(world, reader)
     world.put(persons(1, "after"))
     drain(world, reader)
-    assert world.since() == {NOW_SLOT + world.parameters.max_lead + 1}
+    assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
     assert world.windows.progress() == [{0: 6}] * 4
     assert world.count("inn", 0) == 4
 
@@ -192,7 +192,7 @@ def test_what_is_lost_is_told_before_it_is_passed_and_told_again_if_that_failed(
     assert "log_lost_records" not in world.seen.recoveries
     world.dead.refuses = 0
     drain(world, reader)
-    assert world.since() == {NOW_SLOT + world.parameters.max_lead + 1}
+    assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
     assert world.count("inn", NOW_SLOT) == 1
 
 
@@ -213,7 +213,7 @@ def test_a_shard_that_is_behind_reads_what_lies_before_the_lost_batch_first(
     drain(world, reader)
     assert world.count("駅", NOW_SLOT) == 6
     assert world.windows.progress() == [{0: 86}] * 4
-    assert world.since() == {NOW_SLOT - 8 + world.parameters.max_lead + 1}
+    assert world.complete_from() == {NOW_SLOT - 8 + world.parameters.max_lead + 1}
 
 
 def test_two_million_junk_visits_in_half_a_kilobyte_are_a_hundred_dead_letters_and_one_that_tells_of_the_rest(

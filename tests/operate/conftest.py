@@ -19,7 +19,7 @@ from monitor.operate.setup import Beginning, Made, set_up
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.tools.embedded import EmbeddedKafka
 
@@ -40,7 +40,7 @@ def parameters() -> Parameters:
         tolerance=SECOND,
         registry=Registry(tuple(f"place-{number}" for number in range(8)), 2),
         over_time=(OverTime("stations", (0, 1), (rule, rule)),),
-        at_times=(AtTimes("noon", DesignatedTimes.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
+        at_times=(AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
         period=3 * DAY,
     )
 

@@ -17,7 +17,7 @@ from monitor.privacy.over_time import Mark
 from monitor.privacy.payments import at_times_payment, over_time_payment
 from monitor.public.instants import HOUR
 from monitor.public.parameters import OverTime, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.release.charges import LARGEST, charges_of
 from monitor.release.period_account import Account
 from monitor.release.state import LedgerState, Spent
@@ -106,7 +106,7 @@ class TestOthers:
     ) -> None:
         """For each time of a period; of more days than it has, to be safe. Whichever partitions they own."""
         (noon,) = parameters.at_times
-        asked = replace(noon, name=name, epsilon=epsilon, times=DesignatedTimes.of(at, "UTC"))
+        asked = replace(noon, name=name, epsilon=epsilon, times=Schedule.of(at, "UTC"))
         old = replace(parameters, at_times=(asked,))
         assert total(parameters, {0: old, 1: old}, 2) == worst(parameters) + 6 * more
 
@@ -134,7 +134,7 @@ class TestCharges:
             replace(parameters, max_lead=0),
             replace(parameters, at_times=(replace(noon, horizon=7 * HOUR),)),
             replace(parameters, at_times=(replace(noon, epsilon=HALF),)),
-            replace(parameters, at_times=(replace(noon, times=DesignatedTimes.of(("12:00",), "Asia/Tokyo")),)),
+            replace(parameters, at_times=(replace(noon, times=Schedule.of(("12:00",), "Asia/Tokyo")),)),
         ]
         assert len({charges_of(each).digest for each in (parameters, *changed)}) == 1 + len(changed)
 

@@ -31,7 +31,7 @@ from monitor.release.ledger import LedgerRecord, Writer
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.period_check import ATTEMPTS, Accounting, Limits
 from monitor.release.survey import Survey
-from monitor.windows.facts import NEVER, SINCE_EVER, Reading
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 IDS = tuple(next(name for name in map("place-{}".format, range(99)) if shard_of(name, 3) == part) for part in range(3))
@@ -51,7 +51,7 @@ class Scene:
     topic: str
     topic_id: str
     input_id: str
-    queues: int
+    ledger_partitions: int
 
     def parameters(self, *shares: Fraction) -> Parameters:
         """A configuration that watches the first places at these ε_l."""
@@ -75,14 +75,16 @@ class Scene:
 
     def accounting(self, parameters: Parameters, stated: Fraction = STATED) -> Accounting:
         """What one instance of a configuration knows of the ledger."""
-        survey = Survey(self.connections, parameters, self.topic, self.queues, lambda: self.now)
+        survey = Survey(self.connections, parameters, self.topic, self.ledger_partitions, lambda: self.now)
         limits = Limits(stated, STATED)
-        return Accounting(self.connections, self.place(), parameters, limits, survey, self.queues, lambda: self.now)
+        return Accounting(
+            self.connections, self.place(), parameters, limits, survey, self.ledger_partitions, lambda: self.now
+        )
 
     def take(self, parameters: Parameters, row: int, accounting: Accounting | None = None) -> Owner:
         """Take over the partition of a place."""
         clock, noise = SteppedClock(self.now), OneSidedNoise(SystemEntropy())
-        partition = row % self.queues
+        partition = row % self.ledger_partitions
         accounts = accounting or self.accounting(parameters)
         owner = Owner(self.connections, self.place(), partition, parameters, noise, clock, accounts)
         self.opened.callback(owner.close)
@@ -91,7 +93,7 @@ class Scene:
     def legacy(self, row: int) -> Owner:
         """An owner whose records tell no charges, as those of the earlier build."""
         clock, noise = SteppedClock(self.now), OneSidedNoise(SystemEntropy())
-        owner = Owner(self.connections, self.place(), row % self.queues, self.old, noise, clock)
+        owner = Owner(self.connections, self.place(), row % self.ledger_partitions, self.old, noise, clock)
         self.opened.callback(owner.close)
         return owner
 
@@ -100,7 +102,13 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
     """Decide a tick with many people at these places, and nobody elsewhere."""
     readings = {
         shard: Reading(
-            {}, SINCE_EVER, SINCE_EVER, NEVER, 0, {asked: 10 * (asked[0] in rows) for asked in question.windows}, {}
+            {},
+            COMPLETE_FROM_START,
+            COMPLETE_FROM_START,
+            NEVER,
+            0,
+            {asked: 10 * (asked[0] in rows) for asked in question.windows},
+            {},
         )
         for shard, question in owner.questions(tick).items()
     }
@@ -114,16 +122,16 @@ def make_scene(
     """Makes scenes: `make_scene(3)` with three ledger partitions."""
     with ExitStack() as opened:
 
-        def make(queues: int) -> Scene:
+        def make(ledger_partitions: int) -> Scene:
             base = replace(parameters, registry=Registry(IDS, 3), at_times=(), period=3 * DAY)
-            partitions = kafka_settings.partitions.model_copy(update={"alerts": queues})
+            partitions = kafka_settings.partitions.model_copy(update={"alerts": ledger_partitions})
             kafka = kafka_settings.model_copy(update={"partitions": partitions})
             wanted = needs(base, kafka, simulated=True)  # its records are of early 2026: others would expire
             set_up(connections, base, wanted, Beginning.FIRST_START, base.grid.start(TICK))
             with closing(connections.admin()) as admin:
                 found = describe(admin, [kafka.topics.alerts, kafka.topics.visits])
             alerts, visits = (found[name].topic_id for name in (kafka.topics.alerts, kafka.topics.visits))
-            return Scene(connections, base, opened, kafka.topics.alerts, alerts, visits, queues)
+            return Scene(connections, base, opened, kafka.topics.alerts, alerts, visits, ledger_partitions)
 
         yield make
 

@@ -28,7 +28,7 @@ from monitor.release.ledger import LedgerRecord, Writer
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.facts import NEVER, SINCE_EVER, Reading
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 
@@ -53,7 +53,7 @@ def published(
 ) -> Callable[..., None]:
     """Begins the ledger and publishes a noisy answer of tick t for every watched location (of ten people each)."""
 
-    def publish(tick: int, queues: int = 2) -> None:
+    def publish(tick: int, ledger_partitions: int = 2) -> None:
         create()
         ledger = kafka_settings.topics.alerts
         with closing(connections.admin()) as admin:
@@ -61,12 +61,14 @@ def published(
         input_id = found[kafka_settings.topics.visits].topic_id if kafka_settings.topics.visits in found else "input"
         place = LedgerPlace(ledger, found[ledger].topic_id, input_id, "fingerprint", parameters.grid.start(tick))
         clock = SteppedClock(parameters.grid.start(tick))
-        for partition in range(queues):
+        for partition in range(ledger_partitions):
             with closing(
                 Owner(connections, place, partition, parameters, OneSidedNoise(SystemEntropy()), clock)
             ) as owner:
                 readings = {
-                    shard: Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, dict.fromkeys(asked.windows, 10), {})
+                    shard: Reading(
+                        {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(asked.windows, 10), {}
+                    )
                     for shard, asked in owner.questions(tick).items()
                 }
                 owner.decide(tick, Evidence(readings, dict.fromkeys(readings, True)))
@@ -197,10 +199,10 @@ class TestLook:
         ledger = kafka_settings.topics.alerts
         with closing(connections.admin()) as admin:
             topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
-        for partition, queues in enumerate((first, other)):
+        for partition, ledger_partitions in enumerate((first, other)):
             emptied(ledger, partition)
             made = ledger_record(
-                source="town", service="town", partitions=queues, lost_at=None, partition=partition, at=0
+                source="town", service="town", partitions=ledger_partitions, lost_at=None, partition=partition, at=0
             )
             with closing(Writer(connections, ledger, topic_id, partition)) as writer:
                 writer.append([LedgerRecord(made.key, made.value, tuple(made.headers), 0)])
@@ -238,7 +240,7 @@ class TestLook:
         needed = needs(parameters, kafka_settings, simulated=False)[1].settings
         configs = {setting.key: setting.create for setting in needed}
         admin.create_topics({kafka_settings.topics.alerts: {**single, "configs": configs}}, wait_for_metadata=True)
-        published(10, queues=1)
+        published(10, ledger_partitions=1)
         for shards in (1, 3, 7):
             assert len(looked(replace(parameters, registry=Registry(parameters.registry.ids, shards))).states) == 1
 

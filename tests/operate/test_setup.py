@@ -136,11 +136,11 @@ def test_the_first_record_says_which_input_there_was(
     assert said.input_topic_id == found[visits].topic_id
     clock, noise = SteppedClock(parameters.grid.start(10)), OneSidedNoise(SystemEntropy())
     seen = parameters.grid.start(30)
-    for input_id, since in ((found[visits].topic_id, None), ("another", 32)):
+    for input_id, complete_from in ((found[visits].topic_id, None), ("another", 32)):
         place = LedgerPlace(ledger, found[ledger].topic_id, input_id, "fingerprint", seen)
-        with closing(Owner(connections, place, 0 if since is None else 1, parameters, noise, clock)) as owner:
+        with closing(Owner(connections, place, 0 if complete_from is None else 1, parameters, noise, clock)) as owner:
             assert owner.state.terms is not None
-            assert owner.state.terms.input_since == since
+            assert owner.state.terms.input_since == complete_from
 
 
 def test_a_ledger_that_begun_in_part_must_be_explained(

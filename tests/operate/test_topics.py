@@ -18,7 +18,7 @@ from monitor.contracts.alerts import at_times_record, hot_spots_record
 from monitor.errors import TopicError
 from monitor.public.instants import DAY, HOUR, MILLISECOND
 from monitor.public.parameters import HotSpots, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 
 
 def created(wanted: TopicNeeds) -> dict[str, str]:
@@ -91,7 +91,7 @@ class TestNeeds:
     ) -> None:
         """Every location of a shard noisy, or all of them among the hot spots, whatever their ids are made of."""
         ids = tuple(f"{number:05}{letter * 80}" for number in range(9_000))
-        spots = HotSpots("spots", DesignatedTimes.of(("12:00",), "UTC"), Fraction(1), 9_000, 6 * HOUR)
+        spots = HotSpots("spots", Schedule.of(("12:00",), "UTC"), Fraction(1), 9_000, 6 * HOUR)
         wide = replace(parameters, registry=Registry(ids, 3), hot_spots=(spots,))
         _, alerts, _ = needs(wide, kafka_settings, simulated=False)
         limit = int(created(alerts)["max.message.bytes"])

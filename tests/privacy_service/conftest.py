@@ -31,12 +31,12 @@ from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
-from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.memory import MemoryWindows
 
@@ -257,8 +257,8 @@ class Town:
         """The service's own description of it; one shard."""
         rule = OverTimeRule(self.epsilon, self.answers, self.threshold, self.window, self.max_lead)
         instants = tuple(ORIGIN + time * MINUTE for time in self.times)
-        noon = AtTimes("noon", DesignatedTimes(instants), AT_EPSILON, self.threshold, self.horizon * HOUR)
-        busiest = HotSpots("busiest", DesignatedTimes(instants), AT_EPSILON, self.top, self.horizon * HOUR)
+        noon = AtTimes("noon", Schedule(instants), AT_EPSILON, self.threshold, self.horizon * HOUR)
+        busiest = HotSpots("busiest", Schedule(instants), AT_EPSILON, self.top, self.horizon * HOUR)
         return Parameters(
             name="town",
             grid=SlotGrid(ORIGIN, HOUR),
@@ -289,7 +289,7 @@ class Town:
         """
         clock = SteppedClock(self.parameters.grid.as_of(self.ticks.start))
         windows, letters = MemoryWindows(self.parameters, clock), _Letters()
-        windows.begin(0, 0, SINCE_EVER)
+        windows.begin(0, 0, COMPLETE_FROM_START)
         far_off = SteppedClock(ORIGIN + 1_000 * HOUR)
         reader = Reader(self.parameters, cast("InputLog", None), windows, HASHER, letters, cast("Any", None), far_off)
         waiting = sorted(records, key=lambda visits: visits[0].moment)
@@ -303,7 +303,11 @@ class Town:
             question = self._questions[tick]
             reading = windows.read({0: question})[0]
             assert reading.settled
-            assert (reading.progress, reading.since, reading.trimmed) == ({0: offset}, SINCE_EVER, SINCE_EVER)
+            assert (reading.progress, reading.complete_from, reading.evicted_before) == (
+                {0: offset},
+                COMPLETE_FROM_START,
+                COMPLETE_FROM_START,
+            )
             counts.append(self._counted(tick, question, reading))
             windows.open([0], tick + 1)
         found = {cell: tuple(at.get(cell, 0) for at in counts) for cell in self.cells}
@@ -418,7 +422,7 @@ class Town:
             instant: np.array([counts.get(Cell(row, time), 0) or 0 for row in range(len(PLACES))])
             for time, instant in zip(self.live(tick), question.times, strict=True)
         }
-        reading = Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, windows, present)
+        reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, windows, present)
         return Evidence({0: reading}, {0: None not in counts.values()})
 
     def _seen(self, record: LedgerRecord) -> list[tuple[Hashable, Any]]:

@@ -75,15 +75,17 @@ class World:
         self._readers = [self._reader(log) for log in self._logs]
         parts = (plan.parameters, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
         self._parts = Parts(*cast("Any", parts))
-        shards = [[s for s in range(plan.shards) if s % plan.queues == q] for q in range(plan.queues)]
-        ranked = [plan.parameters.hot_spots, *[()] * (plan.queues - 1)]
+        shards = [
+            [s for s in range(plan.shards) if s % plan.ledger_partitions == q] for q in range(plan.ledger_partitions)
+        ]
+        ranked = [plan.parameters.hot_spots, *[()] * (plan.ledger_partitions - 1)]
         deciders = [
             Decider(plan.parameters, *given) for given in zip(shards, [cast("Any", None)] * 9, ranked, strict=False)
         ]
         self._questions = [cache(decider.questions) for decider in deciders]
         self._shards = shards
-        self._evidence: list[EvidenceReader | None] = [None] * plan.queues
-        self._owners = [OwnerState(-1, 0, None, frozenset())] * plan.queues
+        self._evidence: list[EvidenceReader | None] = [None] * plan.ledger_partitions
+        self._owners = [OwnerState(-1, 0, None, frozenset())] * plan.ledger_partitions
         self.moment = 0
         self._zombies: frozenset[Spans] = frozenset()
         self._opens: frozenset[tuple[int, int]] = frozenset()
@@ -129,7 +131,7 @@ class World:
             found.append(("clock",))
         for number in range(len(self._readers)):
             found += self._of_reader(number)
-        for partition in range(self.plan.queues):
+        for partition in range(self.plan.ledger_partitions):
             found += self._of_owner(partition)
         found += [("open", *due) for due in sorted(self._opens)]
         if self._left.get("zombie"):
@@ -187,8 +189,8 @@ class World:
         self.moment += 1
         self.clock.move_to(self.plan.instant(self.moment))
         if self.tick > before:
-            self._owners = [owner._replace(barrier=None, read=frozenset()) for owner in self._owners]
-            self._evidence = [None] * self.plan.queues
+            self._owners = [owner._replace(end_offsets=None, read=frozenset()) for owner in self._owners]
+            self._evidence = [None] * self.plan.ledger_partitions
 
     def _idle(self, number: int) -> None:
         self._step(number, {}, looks=True)
@@ -229,8 +231,8 @@ class World:
         for shard in evidence._readings.keys() - before:
             self._compare(self._questions[partition](self.tick)[shard], shard, evidence._readings[shard])
         owner = self._owners[partition]
-        barrier = None if evidence._barrier is None else frozenset(evidence._barrier.items())
-        self._owners[partition] = owner._replace(barrier=barrier, read=owner.read.union(evidence._readings))
+        end_offsets = None if evidence._end_offsets is None else frozenset(evidence._end_offsets.items())
+        self._owners[partition] = owner._replace(end_offsets=end_offsets, read=owner.read.union(evidence._readings))
 
     def _evidence_of(self, partition: int) -> EvidenceReader:
         known = self._evidence[partition]
@@ -241,7 +243,7 @@ class World:
         asked = {shard: question for shard, question in questions.items() if shard not in owner.read}
         due = self._due(partition)
         made = EvidenceReader(self._parts, self.tick, asked, due, threading.Event(), lambda: None)
-        made._barrier = None if owner.barrier is None else dict(owner.barrier)
+        made._end_offsets = None if owner.end_offsets is None else dict(owner.end_offsets)
         self._evidence[partition] = made
         return made
 
@@ -256,7 +258,7 @@ class World:
             counted |= {(PLACES[row], time): count for row, count in zip(rows, counts.tolist(), strict=True)}
         expected = self._expected[self.tick]
         assert all(count == expected.get(cell, 0) for cell, count in counted.items()), (self.tick, counted, expected)
-        whole = max(reading.since, reading.trimmed)
+        whole = max(reading.complete_from, reading.evicted_before)
         assert whole <= self.tick - self.plan.window + 1, "these facts are not said to be whole"
         self.found.readings += 1
         later = [part[:offset] for part, offset in ((self.plan.log[p], reading.progress[p]) for p in reading.progress)]
@@ -314,7 +316,7 @@ class World:
         self.clock.move_to(self.plan.instant(state.moment))
         self._fill(state.store)
         self._replica, self._zombies, self._opens = state.replica, state.zombies, state.opens
-        self._owners, self._evidence = list(state.owners), [None] * self.plan.queues
+        self._owners, self._evidence = list(state.owners), [None] * self.plan.ledger_partitions
         self._left = dict(zip(self._left, state.faults, strict=True))
         for number, reader in enumerate(state.readers):
             self._put_reader(number, reader)

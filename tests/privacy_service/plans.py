@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 
 ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
@@ -56,7 +56,7 @@ class Plan:
     window: int = 1
     max_lead: int = 0
     shards: int = 1
-    queues: int = 1
+    ledger_partitions: int = 1
     ranked: bool = False
     readers: tuple[tuple[int, ...], ...] = ((0,),)
     faults: tuple[tuple[str, int], ...] = ()
@@ -79,7 +79,7 @@ class Plan:
     def parameters(self) -> Parameters:
         """The service's own description."""
         rule = OverTimeRule(Fraction(1), 1, 1, self.window, self.max_lead)
-        times, ranked = (DesignatedTimes((ORIGIN + time * MINUTE,)) for time in (TIME, RANKED))
+        times, ranked = (Schedule((ORIGIN + time * MINUTE,)) for time in (TIME, RANKED))
         return Parameters(
             name="town",
             grid=SlotGrid(ORIGIN, HOUR),

@@ -34,7 +34,7 @@ class OwnerState(NamedTuple):
 
     decided: int
     taken_at: int
-    barrier: frozenset[tuple[int, int]] | None
+    end_offsets: frozenset[tuple[int, int]] | None
     read: frozenset[int]
 
 
@@ -54,7 +54,7 @@ class State(NamedTuple):
 def shard_state(shard: _Shard) -> ShardState:
     """All that a shard holds."""
     return ShardState(
-        (shard.since, shard.trimmed, shard.dropped, shard.opened, shard.shown),
+        (shard.complete_from, shard.evicted_before, shard.times_evicted_until, shard.opened, shard.shown),
         frozenset(shard.progress.items()),
         frozenset(shard.waiting),
         frozenset((row, frozenset(people.items())) for row, people in shard.seen.items()),
@@ -66,5 +66,15 @@ def shard_of_state(state: ShardState) -> _Shard:
     """A shard that holds this."""
     seen = {row: dict(people) for row, people in state.seen}
     present = {at: set(members) for at, members in state.present}
-    since, trimmed, dropped, opened, shown = state.numbers
-    return _Shard(dict(state.progress), since, trimmed, dropped, opened, shown, set(state.waiting), seen, present)
+    complete_from, evicted_before, times_evicted_until, opened, shown = state.numbers
+    return _Shard(
+        dict(state.progress),
+        complete_from,
+        evicted_before,
+        times_evicted_until,
+        opened,
+        shown,
+        set(state.waiting),
+        seen,
+        present,
+    )

@@ -102,7 +102,7 @@ class HandTopic:
     def __init__(self, plan: Plan, clock: HandClock) -> None:
         self._plan, self._clock = plan, clock
 
-    def barrier_of(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # a fresh one: that of any moment may be given
+    def end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # a fresh one: that of any moment may be given
         """The log's ends at this moment."""
         return {part: log_end(self._plan, part, self._clock.now()) for part in range(len(self._plan.log))}
 

@@ -18,7 +18,7 @@ from monitor.release.evidence import EvidenceReader
 from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
-from monitor.windows.facts import SINCE_EVER, Question
+from monitor.windows.facts import COMPLETE_FROM_START, Question
 from monitor.windows.memory import MemoryWindows
 
 
@@ -64,9 +64,9 @@ def test_facts_that_are_read_again_hold_every_visit_from_since_on(
     for slot in range(20, 24):
         log = Log(parameters.grid.origin, range(-5, slot + 1))
         reader = reader_of(parameters, log, parameters.grid.start(slot))
-        offset, since = reader._beginnings._whole_from(0, *log.bounds(0))
-        assert log.slots[offset] <= since - max_lead
-        assert since <= slot - window  # whole for the tick that closes next
+        offset, complete_from = reader._beginnings._whole_from(0, *log.bounds(0))
+        assert log.slots[offset] <= complete_from - max_lead
+        assert complete_from <= slot - window  # whole for the tick that closes next
 
 
 @pytest.mark.parametrize(("window", "max_lead"), list(product((1, 2, 3, 12), (0, 1, 2))))
@@ -87,16 +87,18 @@ def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
         for gone in range(len(slots) + 1):
             log = Log(parameters.grid.origin, slots, gone)
             reader = reader_of(parameters, log, parameters.grid.start(slot) + 1)
-            offset, since = reader._beginnings._whole_from(0, *log.bounds(0))
+            offset, complete_from = reader._beginnings._whole_from(0, *log.bounds(0))
             unread = [at + max_lead for at in slots[:offset]]
-            assert all(last < since for last in unread)
+            assert all(last < complete_from for last in unread)
             kept = slots[gone] if gone < len(slots) else slot
             if kept < slot - parameters.history_slots - max_lead:
-                assert since == slot - parameters.history_slots  # one record of before shows that nothing is missing
+                assert (
+                    complete_from == slot - parameters.history_slots
+                )  # one record of before shows that nothing is missing
             elif gone == 0:
-                assert since == SINCE_EVER
+                assert complete_from == COMPLETE_FROM_START
             else:
-                assert since == kept + max_lead + 1
+                assert complete_from == kept + max_lead + 1
 
 
 @pytest.mark.parametrize(
@@ -152,6 +154,6 @@ def test_the_next_slot_is_opened_by_its_owner_but_not_where_hot_spots_are_due(
     town = make_town(1, 0, 1, 1, times=(90,), horizon=1)
     clock = SteppedClock(town.parameters.grid.as_of(tick))
     windows = MemoryWindows(town.parameters, clock)
-    windows.begin(0, 0, SINCE_EVER)
+    windows.begin(0, 0, COMPLETE_FROM_START)
     Upkeep(town.parameters, windows).after(tick, [0])
     assert windows.read({0: Question(tick=tick)})[0].settled == (tick == 1)

@@ -22,7 +22,7 @@ from monitor.release.parts import Parts
 from monitor.release.state import LedgerState
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
-from monitor.windows.facts import SINCE_EVER
+from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.memory import MemoryWindows
 
 
@@ -101,7 +101,7 @@ class Unread:
 
     most = 1
 
-    def barrier_of(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # at any tick
+    def end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # at any tick
         return {0: 0}
 
 
@@ -119,7 +119,7 @@ def test_a_tick_whose_append_fails_is_not_decided_again(make_town: Callable[...,
     owner._decider = Decider(town.parameters, [0], noise)
     clock = SteppedClock(town.parameters.grid.as_of(2) + town.parameters.release_delay)
     windows = MemoryWindows(town.parameters, clock)
-    windows.begin(0, 0, SINCE_EVER)
+    windows.begin(0, 0, COMPLETE_FROM_START)
     parts = Parts(
         town.parameters, windows, cast("Any", Unread()), cast("Any", None), cast("Any", None), clock, Signal()
     )

@@ -20,7 +20,7 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import Clock, SteppedClock
 from monitor.public.instants import HOUR, SECOND, parse_instant
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.input_topic import InputTopic
 from monitor.release.ledger import LedgerRecord, Writer, read_partition
@@ -30,7 +30,7 @@ from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
-from monitor.windows.facts import SINCE_EVER
+from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 from tests.release.worlds import Counted, HandClock, RunningClock, Store, World
@@ -104,7 +104,7 @@ def make_parameters() -> Callable[..., Parameters]:
 
 
 def _at(name: str, *times: str, horizon: int = 2, threshold: int = 2) -> AtTimes:
-    return AtTimes(name, DesignatedTimes(tuple(map(parse_instant, times))), Fraction(1, 2), threshold, horizon * HOUR)
+    return AtTimes(name, Schedule(tuple(map(parse_instant, times))), Fraction(1, 2), threshold, horizon * HOUR)
 
 
 @pytest.fixture(scope="session")
@@ -164,11 +164,16 @@ def make_ledger(
 ) -> Callable[..., LedgerPlace]:
     """Makes ledgers that have begun: a topic whose partitions hold their first record."""
 
-    def make(queues: int = 1, service: str = "town", lost_at: int | None = None) -> LedgerPlace:
-        name, topic_id = make_topic("ledger", queues)
-        for partition in range(queues):
+    def make(ledger_partitions: int = 1, service: str = "town", lost_at: int | None = None) -> LedgerPlace:
+        name, topic_id = make_topic("ledger", ledger_partitions)
+        for partition in range(ledger_partitions):
             first = ledger_record(
-                source=service, service=service, partitions=queues, lost_at=lost_at, partition=partition, at=ORIGIN
+                source=service,
+                service=service,
+                partitions=ledger_partitions,
+                lost_at=lost_at,
+                partition=partition,
+                at=ORIGIN,
             )
             open_writer(name, topic_id, partition).append(
                 [LedgerRecord(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
@@ -182,11 +187,16 @@ def make_ledger(
 def make_world(make_parameters: Callable[..., Parameters], noise: Any) -> Callable[..., World]:
     """Makes worlds of lists whose store's clock stands at the beginning of slot 100, as `clock` does unless given."""
 
-    def make(*, clock: Any = None, changes: Mapping[str, Any] | None = None, queues: int = 1) -> World:
-        parameters = replace(make_parameters(places=8, shards=queues), **(changes or {}))
+    def make(*, clock: Any = None, changes: Mapping[str, Any] | None = None, ledger_partitions: int = 1) -> World:
+        parameters = replace(make_parameters(places=8, shards=ledger_partitions), **(changes or {}))
         right = RunningClock(parameters.grid.start(100))
         return World(
-            parameters, clock or RunningClock(right.instant, SECOND), right, Store(parameters, right), noise, queues
+            parameters,
+            clock or RunningClock(right.instant, SECOND),
+            right,
+            Store(parameters, right),
+            noise,
+            ledger_partitions,
         )
 
     return make
@@ -200,11 +210,11 @@ def run_world(make_parameters: Callable[..., Parameters], noise: Any) -> Iterato
     """
     started: list[tuple[World, threading.Thread]] = []
 
-    def run(queues: int = 1, prepare: Callable[[World], None] = lambda _: None, **changes: Any) -> World:
-        parameters = replace(make_parameters(places=8, shards=queues), **changes)
+    def run(ledger_partitions: int = 1, prepare: Callable[[World], None] = lambda _: None, **changes: Any) -> World:
+        parameters = replace(make_parameters(places=8, shards=ledger_partitions), **changes)
         clock = HandClock(parameters.grid.start(100))
-        world = World(parameters, clock, clock, Store(parameters, clock), noise, queues)
-        world.owned = frozenset(range(queues))
+        world = World(parameters, clock, clock, Store(parameters, clock), noise, ledger_partitions)
+        world.owned = frozenset(range(ledger_partitions))
         prepare(world)
         thread = threading.Thread(target=world.run)
         thread.start()
@@ -264,7 +274,7 @@ def make_site(
             simulated = clock.now if clock.simulated else None
             windows = opened.enter_context(closing(RedisWindows(parameters, mark, client, simulated)))
             for partition in (0, 1) if begin else ():
-                windows.begin(partition, 0, SINCE_EVER)
+                windows.begin(partition, 0, COMPLETE_FROM_START)
             watching = opened.enter_context(
                 closing(InputTopic(connections, name, topic_id, (ledger.topic, ledger.topic_id)))
             )

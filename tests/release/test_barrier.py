@@ -53,9 +53,9 @@ def test_every_acknowledged_record_counts(
     put(producer, name, 0, 2)
     put(producer, name, 2, 5)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        assert topic.barrier() == {0: 2, 1: 0, 2: 5}
+        assert topic.read_end_offsets() == {0: 2, 1: 0, 2: 5}
         put(producer, name, 1, 1)
-        assert topic.barrier() == {0: 2, 1: 1, 2: 5}
+        assert topic.read_end_offsets() == {0: 2, 1: 1, 2: 5}
 
 
 def test_records_behind_an_open_transaction_count(
@@ -74,7 +74,7 @@ def test_records_behind_an_open_transaction_count(
         put(open_one, name, 0, 1)
         put(producer, name, 0, 3)
         with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-            assert topic.barrier() == {0: 4}
+            assert topic.read_end_offsets() == {0: 4}
         open_one.abort_transaction()
 
 
@@ -89,13 +89,13 @@ def test_an_added_partition_is_seen_at_once(
     """The next barrier has it: what is produced to it must be read before anything is called safe."""
     name, topic_id = make_topic("visits", 1)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        assert topic.barrier() == {0: 0}
+        assert topic.read_end_offsets() == {0: 0}
         admin.create_partitions({name: 2})
         eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 2)
-        assert topic.barrier() == {0: 0, 1: 0}
+        assert topic.read_end_offsets() == {0: 0, 1: 0}
         with closing(connections.producer()) as fresh:
             put(fresh, name, 1, 4)
-        assert topic.barrier() == {0: 0, 1: 4}
+        assert topic.read_end_offsets() == {0: 0, 1: 4}
 
 
 def test_a_listing_with_fewer_partitions_than_the_input_is_known_to_have_had_is_not_believed(
@@ -115,12 +115,12 @@ def test_a_listing_with_fewer_partitions_than_the_input_is_known_to_have_had_is_
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         topic.expect(2)
         topic.expect(1)
-        for ask in (topic.barrier, topic.require_same):
+        for ask in (topic.read_end_offsets, topic.require_same):
             with pytest.raises(UnreachableError, match=r"lists 1 partitions of .*, which had 2: its metadata lag"):
                 ask()
         admin.create_partitions({name: 2})
         eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 2)
-        assert topic.barrier() == {0: 0, 1: 0}
+        assert topic.read_end_offsets() == {0: 0, 1: 0}
         assert topic.most == 2
 
 
@@ -130,7 +130,7 @@ def test_a_listing_that_becomes_shorter_is_not_believed(
     """Partitions never become fewer, and the longest listing is remembered."""
     name, topic_id = make_topic("visits", 3)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        assert sorted(topic.barrier()) == [0, 1, 2]
+        assert sorted(topic.read_end_offsets()) == [0, 1, 2]
         assert topic.most == 3
         describe = topic._admin.describe_topics
 
@@ -141,7 +141,7 @@ def test_a_listing_that_becomes_shorter_is_not_believed(
 
         topic._admin.describe_topics = lagging
         with pytest.raises(UnreachableError, match="lists 2 partitions"):
-            topic.barrier()
+            topic.read_end_offsets()
 
 
 def test_a_barrier_is_asked_for_once_a_tick(
@@ -150,10 +150,10 @@ def test_a_barrier_is_asked_for_once_a_tick(
     """By whichever partition's thread comes first: it may be that of any moment after the tick's end."""
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        assert topic.barrier_of(7) == {0: 0}
+        assert topic.end_offsets_at(7) == {0: 0}
         put(producer, name, 0, 2)
-        assert topic.barrier_of(7) == {0: 0}
-        assert topic.barrier_of(8) == {0: 2}
+        assert topic.end_offsets_at(7) == {0: 0}
+        assert topic.end_offsets_at(8) == {0: 2}
 
 
 def test_threads_that_ask_at_once_wait_for_one_failure_and_not_for_one_each(
@@ -182,7 +182,7 @@ def test_threads_that_ask_at_once_wait_for_one_failure_and_not_for_one_each(
         topic._admin.describe_topics = hanging
         monkeypatch.setattr("monitor.release.input_topic.time", SimpleNamespace(monotonic=monotonic))
         with ThreadPoolExecutor(5) as pool:
-            waiting = [pool.submit(topic.barrier_of, 7) for _ in range(5)]
+            waiting = [pool.submit(topic.end_offsets_at, 7) for _ in range(5)]
             eventually(lambda: asked and len(began) == 5)
             answering.set()
             told = [str(future.exception()) for future in waiting]
@@ -190,7 +190,7 @@ def test_threads_that_ask_at_once_wait_for_one_failure_and_not_for_one_each(
         assert len(told) == 5
         assert all("no answer" in reason for reason in told)
         del topic._admin.describe_topics
-        assert topic.barrier_of(7) == {0: 0}
+        assert topic.end_offsets_at(7) == {0: 0}
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])
@@ -205,11 +205,11 @@ def test_a_topic_that_was_made_anew_is_another_one(
     """Also with fewer or more partitions: the name is the same, the id is not, and it is told each time."""
     name, topic_id = make_topic("visits", 2)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        assert topic.barrier() == {0: 0, 1: 0}
+        assert topic.read_end_offsets() == {0: 0, 1: 0}
         made_anew(admin, name, partitions, eventually)
         for _ in range(2):
             with pytest.raises(InputChangedError, match=f"'{name}'.*deleted or made anew"):
-                topic.barrier()
+                topic.read_end_offsets()
 
 
 def test_a_topic_that_is_gone_is_told(
@@ -222,11 +222,11 @@ def test_a_topic_that_is_gone_is_told(
     """Deleted, and not made again."""
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        topic.barrier()
+        topic.read_end_offsets()
         admin.delete_topics([name])
         eventually(lambda: name not in admin.list_topics())
         with pytest.raises(InputChangedError):
-            topic.barrier()
+            topic.read_end_offsets()
 
 
 def test_a_ledger_that_was_made_anew_is_told_with_the_barrier_and_without(
@@ -240,8 +240,8 @@ def test_a_ledger_that_was_made_anew_is_told_with_the_barrier_and_without(
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         topic.require_same()
-        assert topic.barrier() == {0: 0}
+        assert topic.read_end_offsets() == {0: 0}
         made_anew(admin, ledger[0], 1, eventually)
-        for ask in (topic.barrier, topic.require_same):
+        for ask in (topic.read_end_offsets, topic.require_same):
             with pytest.raises(LedgerChangedError, match=f"'{ledger[0]}'.*deleted or made anew"):
                 ask()

@@ -15,11 +15,11 @@ from monitor.contracts.alerts import owner_record
 from monitor.privacy.over_time import Mark
 from monitor.public.instants import HOUR, parse_instant
 from monitor.public.parameters import AtTimes, HotSpots, Parameters
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState, OwnerTerms
-from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 
 Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
@@ -47,7 +47,12 @@ def read(
     **known: int,
 ) -> dict[int, Reading]:
     """What shards would tell: `people` at every watched row (or by row), `present` at every designated time."""
-    given: dict[str, Any] = {"since": SINCE_EVER, "trimmed": SINCE_EVER, "dropped": NEVER, "time": 0} | known
+    given: dict[str, Any] = {
+        "since": COMPLETE_FROM_START,
+        "trimmed": COMPLETE_FROM_START,
+        "dropped": NEVER,
+        "time": 0,
+    } | known
     return {
         shard: Reading(
             progress={0: 1},
@@ -300,8 +305,8 @@ class TestAtTimes:
 
     def test_a_time_before_the_input_was_replaced_is_unknown(self, parameters: Parameters, noise: Any) -> None:
         """input_since = 13 > slot 12."""
-        for since, status in ((12, "complete"), (13, "unknown")):
-            state = LedgerState(terms=OwnerTerms("town", 1, input_since=since))
+        for complete_from, status in ((12, "complete"), (13, "unknown")):
+            state = LedgerState(terms=OwnerTerms("town", 1, input_since=complete_from))
             assert value_of(tell(Decider(parameters, [0], noise), 12, state).records[0])["status"] == status
 
     def test_a_time_before_the_ledger_was_lost_is_unknown_for_good(self, parameters: Parameters, noise: Any) -> None:
@@ -386,7 +391,7 @@ class TestHotSpots:
     """One answer about all shards, at the final tick of the horizon; τ = 12:30, horizon 2 h, so at tick 13."""
 
     def decider(self, make_parameters: Make, noise: Any, shards: Sequence[int] = (0,), top: int = 2) -> Decider:
-        noon = HotSpots("spots", DesignatedTimes((parse_instant(NOON),)), Fraction(1, 2), top, 2 * HOUR)
+        noon = HotSpots("spots", Schedule((parse_instant(NOON),)), Fraction(1, 2), top, 2 * HOUR)
         parameters = replace(make_parameters(places=4, shards=2, watched={}), hot_spots=(noon,))
         return Decider(parameters, shards, noise, parameters.hot_spots)
 

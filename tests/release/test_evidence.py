@@ -227,7 +227,7 @@ class TestRedisClock:
         asked: list[int] = []
 
         class Asked:
-            def barrier_of(self, _tick: int) -> dict[int, int]:
+            def end_offsets_at(self, _tick: int) -> dict[int, int]:
                 asked.append(SystemClock().now())
                 return {0: 0, 1: 0}
 

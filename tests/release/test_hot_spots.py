@@ -13,10 +13,10 @@ import numpy as np
 from monitor.contracts.alerts import HotSpotsSnapshot
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.public.parameters import HotSpots, Parameters
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.state import LedgerState
-from monitor.windows.facts import NEVER, SINCE_EVER, Question, Reading
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 
 HOUR = 3_600_000_000
 Make = Callable[..., Parameters]
@@ -27,26 +27,31 @@ def scheme_with(make_parameters: Make, horizon: int = 2, **more: Any) -> Paramet
     """Watches nothing but the two busiest of 6 places in 3 shards, at the middle of slot 10."""
     parameters = make_parameters(places=6, shards=3, watched={}, **more)
     noon = parameters.grid.start(10) + HOUR // 2
-    return replace(parameters, hot_spots=(HotSpots("busiest", DesignatedTimes((noon,)), HUGE, 2, horizon * HOUR),))
+    return replace(parameters, hot_spots=(HotSpots("busiest", Schedule((noon,)), HUGE, 2, horizon * HOUR),))
 
 
 def read(
-    parameters: Parameters, questions: Mapping[int, Question], people: Mapping[int, int], since: int
+    parameters: Parameters, questions: Mapping[int, Question], people: Mapping[int, int], complete_from: int
 ) -> dict[int, Reading]:
     readings = {}
     for shard, question in questions.items():
         counts = np.array([people.get(int(row), 0) for row in parameters.registry.by_shard[shard]], np.int64)
         present = dict.fromkeys(question.times, counts)
-        readings[shard] = Reading({}, since, SINCE_EVER, NEVER, 0, {}, present)
+        readings[shard] = Reading({}, complete_from, COMPLETE_FROM_START, NEVER, 0, {}, present)
     return readings
 
 
 def tell(
-    parameters: Parameters, tick: int, state: LedgerState, people: Mapping[int, int], *, since: int = SINCE_EVER
+    parameters: Parameters,
+    tick: int,
+    state: LedgerState,
+    people: Mapping[int, int],
+    *,
+    complete_from: int = COMPLETE_FROM_START,
 ) -> Decision:
     """Decide a tick by the partition that gives the answer, which owns no shard of its own here."""
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
-    readings = read(parameters, decider.questions(tick), people, since)
+    readings = read(parameters, decider.questions(tick), people, complete_from)
     return decider.decide(tick, Evidence(readings, dict.fromkeys(readings, True)), state)
 
 
@@ -72,7 +77,7 @@ def test_the_final_tick_names_the_busiest_locations_of_all_shards(make_parameter
 
 def test_input_that_is_not_complete_is_unknown_and_names_nobody(make_parameters: Make) -> None:
     parameters = scheme_with(make_parameters)
-    (record,) = tell(parameters, 11, LedgerState(), {3: 7}, since=11).records
+    (record,) = tell(parameters, 11, LedgerState(), {3: 7}, complete_from=11).records
     value = json.loads(record.value)
     assert (value["status"], value["hot_spots"]) == ("unknown", [])
 
@@ -80,7 +85,7 @@ def test_input_that_is_not_complete_is_unknown_and_names_nobody(make_parameters:
 def test_one_shard_that_lags_makes_the_whole_answer_unknown(make_parameters: Make) -> None:
     parameters = scheme_with(make_parameters)
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
-    readings = read(parameters, decider.questions(11), {3: 7}, SINCE_EVER)
+    readings = read(parameters, decider.questions(11), {3: 7}, COMPLETE_FROM_START)
     decided = decider.decide(11, Evidence(readings, {0: True, 1: False, 2: True}), LedgerState())
     assert decided.answers == {("busiest", "unknown"): 1}
 

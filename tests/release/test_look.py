@@ -66,7 +66,7 @@ def test_a_partition_whose_ledger_lacks_the_tick_before_the_last_is_decided_by_n
         partition 0    102
         partition 1    100, then 103
     """
-    world = make_world(queues=2)
+    world = make_world(ledger_partitions=2)
     as_of = world.parameters.grid.as_of
     world.input.newest_in = {0: as_of(101), 1: as_of(100)}
     for slot in (102, 103):
@@ -130,7 +130,7 @@ def test_a_partition_that_a_foreign_member_holds_is_told_of(
         partition 0    ours      answers of the last tick
         partition 1    theirs    none
     """
-    ledger = make_ledger(queues=2)
+    ledger = make_ledger(ledger_partitions=2)
     site = make_site(short_slots(make_parameters, places=8, shards=2), SystemClock(), ledger)
     group, stop, wake = topic("release"), threading.Event(), threading.Event()
     said: list[str] = []

@@ -97,7 +97,7 @@ class TestOnRealServers:
         eventually: Eventually,
     ) -> None:
         """Partitions beyond Q hold no shards, so they are not taken over."""
-        site = make_site(make_parameters(places=8, shards=2), clock, make_ledger(queues=2))
+        site = make_site(make_parameters(places=8, shards=2), clock, make_ledger(ledger_partitions=2))
         owned = Owned(frozenset({0, 1, 2}))
         with closing(ReleaseLoop(site.parts, owned, 2)) as loop:
             loop.sync()
@@ -341,7 +341,7 @@ class TestOwnership:
     ) -> None:
         """Four whose ledger hangs: leaving takes the time of one of them, not of all."""
         monkeypatch.setattr("monitor.release.loop.JOIN_SECONDS", 1.0)
-        world, answering = make_world(queues=4), threading.Event()
+        world, answering = make_world(ledger_partitions=4), threading.Event()
         world.owned = frozenset(range(4))
         hanging: list[int] = []
 

@@ -26,7 +26,7 @@ from monitor.public.parameters import AtTimes, Parameters
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState, OwnerTerms
-from monitor.windows.facts import NEVER, SINCE_EVER, Reading
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
 Q = Fraction(1, 2)
 TICKS = 5
@@ -133,7 +133,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
         asked = decider.questions(tick)[0]
         people = 0 if given.people is None else given.people
         counts, present = dict.fromkeys(asked.windows, people), dict.fromkeys(asked.times, np.array([people]))
-        reading = Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, counts, present)
+        reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, counts, present)
         decision = decider.decide(tick, Evidence({0: reading}, {0: given.people is not None}), state)
         state.forget(tick, parameters.mark_lifetime, parameters.grid.start(tick) - 100 * parameters.grid.length)
         outcome = tuple(seen({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)

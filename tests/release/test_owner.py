@@ -22,7 +22,7 @@ from monitor.release.decide import Evidence
 from monitor.release.ledger import LedgerRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, OwnerTerms
-from monitor.windows.facts import NEVER, SINCE_EVER, Reading
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
 
@@ -48,7 +48,7 @@ def take_over(
 def decide(owner: Owner, tick: int, people: int = 0) -> tuple[LedgerRecord, ...]:
     """Decide a tick on complete input with so many people everywhere."""
     readings = {
-        shard: Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, dict.fromkeys(asked.windows, people), {})
+        shard: Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(asked.windows, people), {})
         for shard, asked in owner.questions(tick).items()
     }
     return owner.decide(tick, Evidence(readings, dict.fromkeys(readings, True))).records
@@ -119,7 +119,17 @@ def test_an_answer_of_an_aborted_transaction_counts(
     records = killed._decider.decide(
         0,
         Evidence(
-            {0: Reading({}, SINCE_EVER, SINCE_EVER, NEVER, 0, {(row, -2): 2 * (row == 1) for row in range(3)}, {})},
+            {
+                0: Reading(
+                    {},
+                    COMPLETE_FROM_START,
+                    COMPLETE_FROM_START,
+                    NEVER,
+                    0,
+                    {(row, -2): 2 * (row == 1) for row in range(3)},
+                    {},
+                )
+            },
             {0: True},
         ),
         killed.state,
@@ -400,7 +410,7 @@ def test_the_first_record_pins_over_how_many_partitions_the_shards_are_spread(
     make_ledger: MakeLedger, take_over: TakeOver, admin: Any, make_parameters: Make, eventually: Callable[..., Any]
 ) -> None:
     """Q = 2, and partitions were added since: shard s stays with partition s mod 2, away from the new ones."""
-    place = make_ledger(queues=2)
+    place = make_ledger(ledger_partitions=2)
     admin.create_partitions({place.topic: 4})
     eventually(lambda: len(admin.describe_topics([place.topic])[0]["partitions"]) == 4)
     parameters = make_parameters(places=8, shards=5)
@@ -414,7 +424,7 @@ def test_partitions_are_owned_apart(
     connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
     """Owners of two partitions decide each its own shards; neither fences the other."""
-    place, parameters = make_ledger(queues=2), make_parameters(places=8, shards=2)
+    place, parameters = make_ledger(ledger_partitions=2), make_parameters(places=8, shards=2)
     owners = [take_over(place, partition, parameters) for partition in (0, 1)]
     for owner in owners:
         decide(owner, 0)

@@ -164,14 +164,14 @@ def test_the_barrier_is_the_leaders_log_end(
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, make_topic("ledger"))) as topic:
         stamped(name, 3, "all")
-        assert topic.barrier() == {0: 3}
+        assert topic.read_end_offsets() == {0: 3}
         replication.close()
         stamped(name, 2, 1)
         assert watermark(connections, name) == 3
-        assert topic.barrier() == {0: 5}
+        assert topic.read_end_offsets() == {0: 5}
         replication.open()
         eventually(lambda: watermark(connections, name) == 5, 30)
-        assert topic.barrier() == {0: 5}
+        assert topic.read_end_offsets() == {0: 5}
 
 
 @pytest.mark.parametrize("comes_back", [False, True])

@@ -23,7 +23,7 @@ from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState, OwnerTerms
-from monitor.windows.facts import NEVER, SINCE_EVER, Reading
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
 Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
@@ -74,8 +74,8 @@ def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[L
         readings = {
             shard: Reading(
                 {},
-                SINCE_EVER,
-                SINCE_EVER,
+                COMPLETE_FROM_START,
+                COMPLETE_FROM_START,
                 NEVER,
                 0,
                 {window: numbers.randrange(4) for window in asked.windows},

@@ -14,9 +14,9 @@ from monitor.errors import EvictionError, UnreachableError, WindowsError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, SECOND, parse_instant
 from monitor.public.parameters import AtTimes, HotSpots, Parameters
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.release.upkeep import AGAIN_SECONDS, CHECK_SECONDS, Upkeep
-from monitor.windows.facts import SINCE_EVER, Question, Span
+from monitor.windows.facts import COMPLETE_FROM_START, Question, Span
 from monitor.windows.packing import shard_facts
 from tests.release.worlds import World, released
 
@@ -45,7 +45,7 @@ class TestOpening:
     ) -> None:
         """They open with the clock then: another instance may still have to count tick 100."""
         instant = parse_instant("2026-01-05T04:30:00Z")  # in slot 100
-        crowds = HotSpots("crowds", DesignatedTimes((instant,)), Fraction(1), 2, HOUR)
+        crowds = HotSpots("crowds", Schedule((instant,)), Fraction(1), 2, HOUR)
         world = make_world(changes={"hot_spots": (crowds,)})
         assert world.parameters.ranks_at(100)
         release = world.partition()
@@ -109,10 +109,10 @@ class TestTidying:
         for tick in range(6):
             clock.move_to(released(parameters, tick))
             site.tick(tick)
-        reading = site.windows.read({0: Question(((0, SINCE_EVER),), (noon,))})[0]
-        assert reading.counts[0, SINCE_EVER] == 0
+        reading = site.windows.read({0: Question(((0, COMPLETE_FROM_START),), (noon,))})[0]
+        assert reading.counts[0, COMPLETE_FROM_START] == 0
         assert reading.present[noon].tolist() == [0]
-        assert (reading.trimmed, reading.dropped) == (3, noon)
+        assert (reading.evicted_before, reading.times_evicted_until) == (3, noon)
 
     def test_a_store_that_is_away_then_costs_nothing_but_time(self, make_world: MakeWorld) -> None:
         """Facts wait, and old ones are kept: the tick is in the ledger, and the partition goes on."""
@@ -121,7 +121,7 @@ class TestTidying:
         def away(*_: Any) -> None:
             raise UnreachableError("Redis does not answer")
 
-        world.store.open = world.store.tidy = away  # type: ignore[method-assign, assignment]  # as if it was away
+        world.store.open = world.store.evict = away  # type: ignore[method-assign, assignment]  # as if it was away
         release = world.partition()
         release.take_over()
         for tick in (100, 101):

@@ -11,12 +11,12 @@ import pytest
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import HOUR, SECOND
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.version import client_id, version, versions
 
 RULE = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
-NOON = DesignatedTimes.of(("12:00",), "UTC")
+NOON = Schedule.of(("12:00",), "UTC")
 TIMED = AtTimes("noon", NOON, Fraction(1), 3, 6 * HOUR)
 RANKED = HotSpots("top", NOON, Fraction(1), 3, 6 * HOUR)
 SCHEME = Parameters(
@@ -52,7 +52,7 @@ def over_time(**changes: Any) -> Parameters:
         replace(SCHEME, at_times=(replace(TIMED, epsilon=Fraction(2)),)),
         replace(SCHEME, at_times=(replace(TIMED, threshold=4),)),
         replace(SCHEME, at_times=(replace(TIMED, horizon=7 * HOUR),)),
-        replace(SCHEME, at_times=(replace(TIMED, times=DesignatedTimes.of(("13:00",), "UTC")),)),
+        replace(SCHEME, at_times=(replace(TIMED, times=Schedule.of(("13:00",), "UTC")),)),
         replace(SCHEME, at_times=(replace(TIMED, name="midday"),)),
         replace(SCHEME, hot_spots=(replace(RANKED, top=4),)),
         replace(SCHEME, at_times=(), hot_spots=(RANKED, replace(RANKED, name="noon"))),

@@ -19,7 +19,7 @@ from monitor.release.parts import Parts
 from monitor.release.state import LedgerState
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
-from monitor.windows.facts import SINCE_EVER, Question, Reading, Windows
+from monitor.windows.facts import COMPLETE_FROM_START, Question, Reading, Windows
 from monitor.windows.memory import MemoryWindows
 
 
@@ -152,7 +152,7 @@ class Input:
     most: int = 1
     newest_in: dict[int, int] = field(default_factory=dict)
 
-    def barrier_of(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # it is the same at all ticks
+    def end_offsets_at(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # it is the same at all ticks
         self.require_same()
         return {0: self.end}
 
@@ -175,12 +175,12 @@ class Taken:
     """An owner of a ledger that is a list. What was published stays in `state`, whoever takes it over."""
 
     def __init__(
-        self, partition: int, parameters: Parameters, slot: int, noise: Any, queues: int, state: LedgerState
+        self, partition: int, parameters: Parameters, slot: int, noise: Any, ledger_partitions: int, state: LedgerState
     ) -> None:
         self.partition, self.state, self.input_partitions = partition, state, 0
         state.owned_since = parameters.grid.start(slot) if state.owned_since is None else state.owned_since
         self.first_tick = min(slot, parameters.grid.slot_of(state.owned_since))
-        self.shards = [shard for shard in range(parameters.registry.shards) if shard % queues == partition]
+        self.shards = [shard for shard in range(parameters.registry.shards) if shard % ledger_partitions == partition]
         self.told: list[tuple[int, dict[tuple[str, str], int]]] = []
         self.refused: Exception | None = None
         self.unacknowledged: Exception | None = None
@@ -227,7 +227,7 @@ class World:
     right: Any
     store: Store
     noise: Any
-    queues: int = 1
+    ledger_partitions: int = 1
     input: Input = field(default_factory=Input)
     owned: frozenset[int] = frozenset({0})
     joined: bool = True
@@ -241,10 +241,10 @@ class World:
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.store.begin(0, 0, SINCE_EVER)
+        self.store.begin(0, 0, COMPLETE_FROM_START)
         topic, taking = cast("Any", self.input), cast("Any", self._take_over)
         self.parts = Parts(self.parameters, self.store, topic, taking, self.counted, self.clock, Signal())
-        self.loop = ReleaseLoop(self.parts, self, self.queues)
+        self.loop = ReleaseLoop(self.parts, self, self.ledger_partitions)
 
     def partition(self, partition: int = 0) -> PartitionRelease:
         """One that was not taken over yet."""
@@ -256,7 +256,7 @@ class World:
             raise UnreachableError(f"partition {partition} has no leader")
         slot = self.parameters.grid.slot_of(self.clock.now())
         state = self.ledgers.setdefault(partition, LedgerState())
-        self.owners.append(Taken(partition, self.parameters, slot, self.noise, self.queues, state))
+        self.owners.append(Taken(partition, self.parameters, slot, self.noise, self.ledger_partitions, state))
         return self.owners[-1]
 
     def published(self, last: int, partition: int = 0) -> None:

@@ -11,7 +11,7 @@ import pytest
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import HOUR, MINUTE, SECOND, parse_instant
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 
 
@@ -27,7 +27,7 @@ def parameters() -> Parameters:
         tolerance=SECOND,
         registry=Registry(("inn", "bath"), 2),
         over_time=(OverTime("places", (0,), (OverTimeRule(Fraction(1), 1, 5, 3, 1),)),),
-        at_times=(AtTimes("noon", DesignatedTimes.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
+        at_times=(AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
     )
 
 

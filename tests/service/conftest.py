@@ -170,7 +170,7 @@ def make_settings(
 ) -> Callable[..., Settings]:
     """Settings of the town under a name and with topics of its own: `make_settings(inputs=4, queues=2)`."""
 
-    def made(inputs: int = 1, queues: int = 1, **changes: Any) -> Settings:
+    def made(inputs: int = 1, ledger_partitions: int = 1, **changes: Any) -> Settings:
         name = topic("town")
         tree = {
             **_TOWN,
@@ -178,7 +178,7 @@ def make_settings(
             "kafka": {
                 "bootstrap_servers": [kafka.bootstrap_servers],
                 "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
-                "partitions": {"visits": inputs, "alerts": queues},
+                "partitions": {"visits": inputs, "alerts": ledger_partitions},
             },
             "redis": {"url": store.url},
             **changes,

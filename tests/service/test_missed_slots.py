@@ -30,7 +30,7 @@ RELEASE_SECONDS: Final = 2
 @pytest.fixture
 def town(make_town: Callable[..., Any]) -> Any:
     """A town of two ledger partitions with slots of eight seconds, whose topics were made."""
-    made = make_town(queues=2, inputs=2, **changes(slot=8, release_delay=RELEASE_SECONDS))
+    made = make_town(ledger_partitions=2, inputs=2, **changes(slot=8, release_delay=RELEASE_SECONDS))
     begin(made)
     return made
 

@@ -87,7 +87,7 @@ def test_a_broker_that_is_away_for_five_seconds_costs_no_tick(
         broker    ───────────┼── away 5 s ── back ────────
         ledger    0, 1          ×            t, t
     """
-    town = make_town(queues=2, inputs=2, **changes(slot=SLOT_SECONDS, release_delay=2))
+    town = make_town(ledger_partitions=2, inputs=2, **changes(slot=SLOT_SECONDS, release_delay=2))
     begin(town)
     gone: list[int] = []
 

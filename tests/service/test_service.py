@@ -118,7 +118,7 @@ def merged(said: list[dict[str, Any]], tick: int) -> dict[str, Any]:
 def test_a_restart_keeps_the_pause_and_decides_no_tick_twice(make_town: Callable[..., Any]) -> None:
     #   tick  0 1 2 | 3 4 5 6     restarted after tick 2
     #   inn   s n p | p p s s
-    town = make_town(queues=2)
+    town = make_town(ledger_partitions=2)
     with Replay(town.settings, town.prepare(), town.clock) as run:
         run.tick(0)
         town.visit(PERSONS[:7], "inn", 1)
@@ -231,7 +231,7 @@ def test_two_instances_share_the_work_answer_each_tick_once_and_take_over_from_e
     #   first    ├───────┤             two ledger partitions, four of the input
     #   second   ├───────────────┤
     #   third            ├───────┤
-    town = make_town(inputs=4, queues=2)
+    town = make_town(inputs=4, ledger_partitions=2)
     found = town.prepare()
     step = stepper(town, eventually)
     with ExitStack() as rest, ExitStack() as early:

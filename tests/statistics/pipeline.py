@@ -24,12 +24,12 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
-from monitor.windows.facts import SINCE_EVER, Span
+from monitor.windows.facts import COMPLETE_FROM_START, Span
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.memory import MemoryWindows
 
@@ -86,7 +86,7 @@ class Shape:
             tolerance=SECOND,
             registry=Registry(tuple(f"place-{n}" for n in range(locations)), 1),
             over_time=(OverTime("windows", tuple(range(locations)), (rule,) * locations),) if watched else (),
-            at_times=(AtTimes("noon", DesignatedTimes((time,)), rule.epsilon, rule.threshold, 3 * HOUR),),
+            at_times=(AtTimes("noon", Schedule((time,)), rule.epsilon, rule.threshold, 3 * HOUR),),
         )
 
 
@@ -123,7 +123,7 @@ def publish(
     parameters = shape.parameters(locations, watched=watched)
     clock = SteppedClock(ORIGIN)
     windows = MemoryWindows(parameters, clock)
-    windows.begin(0, 0, SINCE_EVER)
+    windows.begin(0, 0, COMPLETE_FROM_START)
     decider = Decider(parameters, [SHARD], noise or OneSidedNoise(SystemEntropy()))
     state, outcomes, offset = LedgerState(), _Outcomes(shape.rule.threshold), 0
     for tick in range(shape.ticks):

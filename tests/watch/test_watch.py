@@ -23,7 +23,7 @@ from monitor.errors import TopicError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, HOUR
 from monitor.public.parameters import HotSpots
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.service import Settings, settings_of
 from monitor.tools.embedded import EmbeddedKafka
@@ -113,7 +113,7 @@ def test_the_last_answers_are_found_behind_what_was_written_much_later(
 @pytest.fixture
 def busiest(settings: Settings, grid: SlotGrid) -> Settings:
     """The settings with hot spots each day at 02:30 UTC, drawn at 05:00, the last tick before 05:30."""
-    times = DesignatedTimes.of(("02:30",), "UTC")
+    times = Schedule.of(("02:30",), "UTC")
     monitor = HotSpots("busiest", times, Fraction(1), 3, 3 * HOUR)
     return replace(settings, parameters=replace(settings.parameters, grid=grid, hot_spots=(monitor,)))
 

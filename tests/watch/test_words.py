@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from rich.console import Console
 
-from monitor.client.knowledge import SubscriberView
+from monitor.client.subscriber_view import SubscriberView
 from monitor.client.view import Screen, lines
 from monitor.client.words import News, Words, chance, moment, span
 from monitor.contracts.alerts import OutputRecord
@@ -20,7 +20,7 @@ Told = Callable[[Iterable[OutputRecord]], list[str]]
 
 
 @pytest.fixture
-def knowledge(registry: Registry) -> SubscriberView:
+def subscriber_view(registry: Registry) -> SubscriberView:
     return SubscriberView(registry)
 
 
@@ -30,13 +30,13 @@ def words(grid: SlotGrid) -> Words:
 
 
 @pytest.fixture
-def told(knowledge: SubscriberView, words: Words) -> Told:
+def told(subscriber_view: SubscriberView, words: Words) -> Told:
     """The news in some records."""
     news = News(words)
 
     def made(records: Iterable[OutputRecord]) -> list[str]:
-        changes = [knowledge.add(record.headers, record.value) for record in records]
-        return [line.text for line in news.of(knowledge, [change for change in changes if change is not None])]
+        changes = [subscriber_view.add(record.headers, record.value) for record in records]
+        return [line.text for line in news.of(subscriber_view, [change for change in changes if change is not None])]
 
     return made
 
@@ -56,20 +56,20 @@ def told(knowledge: SubscriberView, words: Words) -> Told:
     ],
 )
 def test_an_answer_is_explained(
-    knowledge: SubscriberView, words: Words, said: Said, count: int | None, expected: str
+    subscriber_view: SubscriberView, words: Words, said: Said, count: int | None, expected: str
 ) -> None:
     record = said("market", 7, count)
-    knowledge.add(record.headers, record.value)
-    assert words.alert(knowledge.alerts[0]) == expected
+    subscriber_view.add(record.headers, record.value)
+    assert words.alert(subscriber_view.alerts[0]) == expected
 
 
-def test_a_pause_says_until_when_and_what_was_said(knowledge: SubscriberView, words: Words, said: Said) -> None:
+def test_a_pause_says_until_when_and_what_was_said(subscriber_view: SubscriberView, words: Words, said: Said) -> None:
     #     tick  7      8 … 13  14        as_of(14) = 15:00
     #           noisy  paused  answers
     record = said("market", 8, 0, (7, 12))
-    knowledge.add(record.headers, record.value)
+    subscriber_view.add(record.headers, record.value)
     expected = "silent until Mon 5 Jan 15:00, its ε is spent: at most 12 target people on Mon 5 Jan 08:00"
-    assert words.alert(knowledge.alerts[0]) == expected
+    assert words.alert(subscriber_view.alerts[0]) == expected
 
 
 def test_the_news_of_a_location_is_its_answer_its_pause_and_its_return(told: Told, said: Said) -> None:
@@ -106,18 +106,18 @@ def test_hot_spots_are_news_highest_first_and_the_fifth_is_the_last_that_is_name
 
 
 def test_the_latest_hot_spots_are_shown_however_long_ago_and_all_of_them_in_lines(
-    knowledge: SubscriberView, words: Words, said: Said, drawn: Said
+    subscriber_view: SubscriberView, words: Words, said: Said, drawn: Said
 ) -> None:
     named = {f"place-{n}": 20 - n for n in range(8)}
     for record in (drawn(2, named), said("market", 90, 0)):
-        knowledge.add(record.headers, record.value)
-    assert list(lines(knowledge, words, words.grid.as_of(90)))[-1] == (
+        subscriber_view.add(record.headers, record.value)
+    assert list(lines(subscriber_view, words, words.grid.as_of(90)))[-1] == (
         "busiest Mon 5 Jan 02:30: "
         + ", ".join(f"{place} at most {count}" for place, count in named.items())
         + " (target people; noisy, drawn once)"
     )
     console = Console(width=100, height=24, force_terminal=True)
-    shown = console.render_lines(Screen(knowledge, words, words.grid.as_of(90), []), pad=False)
+    shown = console.render_lines(Screen(subscriber_view, words, words.grid.as_of(90), []), pad=False)
     text = [" ".join("".join(segment.text for segment in line).split()) for line in shown]
     assert text[2].startswith("busiest Mon 5 Jan 02:30 ▲ place-0 at most 20, place-1 at most 19,")
 
@@ -128,10 +128,12 @@ def test_another_registry_is_said_to_be_why_nothing_is_known(told: Told, shown: 
     assert line.endswith("4 unknown: the service's list of locations is not this one (locations.file)")
 
 
-def test_all_that_is_known_is_a_line_each(knowledge: SubscriberView, words: Words, said: Said, shown: Said) -> None:
+def test_all_that_is_known_is_a_line_each(
+    subscriber_view: SubscriberView, words: Words, said: Said, shown: Said
+) -> None:
     for record in (said("market", 6, 12), said("park", 5, 0), shown(0, 6), shown(1, 6, {"market": (3, 9)})):
-        knowledge.add(record.headers, record.value)
-    told = list(lines(knowledge, words, words.grid.as_of(6)))
+        subscriber_view.add(record.headers, record.value)
+    told = list(lines(subscriber_view, words, words.grid.as_of(6)))
     assert told[0] == "As of Mon 5 Jan 07:00 UTC, tick 6"
     assert told[1].startswith("places market: at most 12 target people")
     assert told[2].endswith("(as of Mon 5 Jan 06:00)")
@@ -140,23 +142,23 @@ def test_all_that_is_known_is_a_line_each(knowledge: SubscriberView, words: Word
     )
 
 
-def test_silence_of_the_service_is_said(knowledge: SubscriberView, words: Words, said: Said) -> None:
-    assert list(lines(knowledge, words, 0)) == ["Nothing was published yet."]
+def test_silence_of_the_service_is_said(subscriber_view: SubscriberView, words: Words, said: Said) -> None:
+    assert list(lines(subscriber_view, words, 0)) == ["Nothing was published yet."]
     record = said("market", 6, 0)
-    knowledge.add(record.headers, record.value)
-    late = list(lines(knowledge, words, words.grid.as_of(6) + 3 * HOUR))[1]
+    subscriber_view.add(record.headers, record.value)
+    late = list(lines(subscriber_view, words, words.grid.as_of(6) + 3 * HOUR))[1]
     assert late.startswith("Nothing new for 3h: the service may be away.")
 
 
 @pytest.mark.parametrize("height", [12, 24])
 def test_the_screen_fits_the_terminal_and_shows_first_what_is_not_safe(
-    knowledge: SubscriberView, words: Words, said: Said, height: int
+    subscriber_view: SubscriberView, words: Words, said: Said, height: int
 ) -> None:
     records = [said(f"place-{number}", 6, 12 if number == 30 else 0) for number in range(40)]
     for record in records:
-        knowledge.add(record.headers, record.value)
+        subscriber_view.add(record.headers, record.value)
     console = Console(width=80, height=height, force_terminal=True)
-    shown = console.render_lines(Screen(knowledge, words, words.grid.as_of(6), []), pad=False)
+    shown = console.render_lines(Screen(subscriber_view, words, words.grid.as_of(6), []), pad=False)
     text = ["".join(segment.text for segment in line).strip() for line in shown]
     assert len(text) <= height
     assert "place-30" in text[2]

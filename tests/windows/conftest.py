@@ -13,7 +13,7 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Windows
@@ -40,7 +40,7 @@ def parameters() -> Parameters:
         tolerance=SECOND,
         registry=registry,
         over_time=(OverTime("stations", rows, (rule,) * 40),),
-        at_times=(AtTimes("evening", DesignatedTimes.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY),),
+        at_times=(AtTimes("evening", Schedule.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY),),
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from monitor.public.parameters import Parameters
-from monitor.windows.facts import NEVER, SINCE_EVER, Question, ShardFacts, Span, Windows
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, ShardFacts, Span, Windows
 from monitor.windows.packing import shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
@@ -48,14 +48,18 @@ def lowest(windows: Windows) -> dict[int, int]:
 def test_a_store_that_nothing_was_written_to_is_empty(windows: Windows) -> None:
     assert windows.empty()
     assert windows.progress() == [{}, {}, {}, {}]
-    windows.begin(0, 0, SINCE_EVER)
+    windows.begin(0, 0, COMPLETE_FROM_START)
     assert not windows.empty()
 
 
 def test_nothing_is_known_before_it_was_begun(windows: Windows, row: int, parameters: Parameters) -> None:
     reading = windows.read({2: Question(windows=((row, 0),), times=(EVENING,))})[2]
     assert reading.progress == {}
-    assert (reading.since, reading.trimmed, reading.dropped) == (SINCE_EVER, SINCE_EVER, NEVER)
+    assert (reading.complete_from, reading.evicted_before, reading.times_evicted_until) == (
+        COMPLETE_FROM_START,
+        COMPLETE_FROM_START,
+        NEVER,
+    )
     assert reading.counts == {(row, 0): 0}
     assert reading.present[EVENING].tolist() == [0] * parameters.registry.by_shard[2].size
 
@@ -94,7 +98,7 @@ def test_who_was_last_seen_before_the_window_does_not_count(windows: Windows, ro
 
 
 def test_slots_before_the_origin_count_as_others_do(windows: Windows, row: int) -> None:
-    windows.begin(0, 0, SINCE_EVER)
+    windows.begin(0, 0, COMPLETE_FROM_START)
     windows.write([Span(0, 0, 2)], seen(row, (ANN, -3), (BOB, -8)))
     # slot    -8 … -5 -4 -3
     # Ann                x
@@ -168,15 +172,15 @@ def test_begin_leaves_progress_that_is_there_alone(windows: Windows) -> None:
     windows.begin(0, 5, 3)
     windows.begin(0, 50, 30)
     assert windows.progress() == [{0: 5}] * 4
-    assert windows.read({0: Question()})[0].since == 3
+    assert windows.read({0: Question()})[0].complete_from == 3
 
 
 def test_a_second_partition_raises_since_but_never_lowers_it(windows: Windows) -> None:
     windows.begin(0, 0, 30)
-    windows.begin(1, 0, SINCE_EVER)
-    assert windows.read({0: Question()})[0].since == 30
+    windows.begin(1, 0, COMPLETE_FROM_START)
+    assert windows.read({0: Question()})[0].complete_from == 30
     windows.begin(2, 0, 40)
-    assert windows.read({0: Question()})[0].since == 40
+    assert windows.read({0: Question()})[0].complete_from == 40
 
 
 def test_restart_sets_progress_back_and_raises_since(windows: Windows) -> None:
@@ -185,15 +189,15 @@ def test_restart_sets_progress_back_and_raises_since(windows: Windows) -> None:
     windows.restart(0, 20, 8)
     assert windows.progress() == [{0: 20}] * 4
     windows.restart(0, 10, 4)
-    assert windows.read({shard: Question() for shard in EVERY_SHARD})[3].since == 8
+    assert windows.read({shard: Question() for shard in EVERY_SHARD})[3].complete_from == 8
 
 
 def test_offsets_and_instants_of_sixteen_digits_stay_exact(windows: Windows) -> None:
     start = 2**53 - 10
     windows.begin(0, start, 0)
     assert windows.write([Span(0, start, start + 7)], {}) == {0: start + 7}
-    windows.tidy(EVERY_SHARD, 0, [EVENING + 1], [])
-    assert windows.read({1: Question()})[1].dropped == EVENING + 1
+    windows.evict(EVERY_SHARD, 0, [EVENING + 1], [])
+    assert windows.read({1: Question()})[1].times_evicted_until == EVENING + 1
 
 
 def test_people_at_a_designated_time_are_counted_by_location(windows: Windows, parameters: Parameters) -> None:
@@ -225,45 +229,48 @@ def test_one_person_at_two_places_at_one_time_counts_at_both(windows: Windows, p
 def test_trimming_shows_as_trimmed(windows: Windows, row: int) -> None:
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 3)], seen(row, (ANN, 3), (BOB, 4), (EVE, 5)))
-    windows.tidy(EVERY_SHARD, 4, [], [])
+    windows.evict(EVERY_SHARD, 4, [], [])
     # slot    3 4 5
     # Ann     x         cut off
     # Bob       x
     # Eve         x
     assert count(windows, row, 0) == 2
-    assert windows.read({2: Question()})[2].trimmed == 4
+    assert windows.read({2: Question()})[2].evicted_before == 4
 
 
 def test_trimmed_and_dropped_are_never_lowered(windows: Windows) -> None:
-    windows.tidy(EVERY_SHARD, 9, [EVENING], [])
-    windows.tidy(EVERY_SHARD, 4, [MORNING], [])
+    windows.evict(EVERY_SHARD, 9, [EVENING], [])
+    windows.evict(EVERY_SHARD, 4, [MORNING], [])
     reading = windows.read({0: Question()})[0]
-    assert (reading.trimmed, reading.dropped) == (9, EVENING)
+    assert (reading.evicted_before, reading.times_evicted_until) == (9, EVENING)
 
 
 def test_a_dropped_time_is_gone_and_shows_as_dropped(windows: Windows, row: int) -> None:
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 1)], present(MORNING, (row, ANN)))
     windows.write([Span(0, 1, 2)], present(EVENING, (row, ANN)))
-    windows.tidy([2], 0, [MORNING], [EVENING])
+    windows.evict([2], 0, [MORNING], [EVENING])
     reading = windows.read({2: Question(times=(MORNING, EVENING))})[2]
     assert [int(reading.present[instant][0]) for instant in (MORNING, EVENING)] == [0, 1]
-    assert reading.dropped == MORNING
+    assert reading.times_evicted_until == MORNING
 
 
 def test_only_the_shards_that_are_named_are_tidied(windows: Windows, row: int) -> None:
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 1)], seen(row, (ANN, 3)))
-    windows.tidy([0, 1], 5, [], [])
+    windows.evict([0, 1], 5, [], [])
     assert count(windows, row, 0) == 1
-    assert [reading.trimmed for reading in windows.read({1: Question(), 2: Question()}).values()] == [5, SINCE_EVER]
+    assert [reading.evicted_before for reading in windows.read({1: Question(), 2: Question()}).values()] == [
+        5,
+        COMPLETE_FROM_START,
+    ]
 
 
 def test_tidying_leaves_progress_and_since_alone(windows: Windows) -> None:
     windows.begin(0, 5, 3)
-    windows.tidy(EVERY_SHARD, 9, [EVENING], [])
+    windows.evict(EVERY_SHARD, 9, [EVENING], [])
     assert windows.progress() == [{0: 5}] * 4
-    assert windows.read({0: Question()})[0].since == 3
+    assert windows.read({0: Question()})[0].complete_from == 3
 
 
 def test_a_batch_larger_than_one_command_is_written_whole(windows: Windows, row: int) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from monitor.public.instants import DAY
 from monitor.public.parameters import Parameters, Registry
-from monitor.public.schedule import DesignatedTimes
+from monitor.public.schedule import Schedule
 from monitor.windows.fingerprint import fingerprint
 
 KEY_DIGEST, TOPIC = b"k" * 16, "topic-id"
@@ -27,7 +27,7 @@ def _with_rule(parameters: Parameters, **changes: object) -> Parameters:
 
 
 def _at(parameters: Parameters, *times: str, zone: str = "Asia/Tokyo") -> Parameters:
-    return replace(parameters, at_times=(replace(parameters.at_times[0], times=DesignatedTimes.of(times, zone)),))
+    return replace(parameters, at_times=(replace(parameters.at_times[0], times=Schedule.of(times, zone)),))
 
 
 def _watching(parameters: Parameters, rows: tuple[int, ...]) -> Parameters:
@@ -94,7 +94,7 @@ def test_other_rules_under_the_same_zones_name_change_it(parameters: Parameters)
     for rules in ("Cairo", "Johannesburg"):
         with files("tzdata").joinpath("zoneinfo", "Africa", rules).open("rb") as file:
             zone = ZoneInfo.from_file(file, key="Africa/Cairo")
-        times = DesignatedTimes((), (time(18),), zone)
+        times = Schedule((), (time(18),), zone)
         changed = replace(parameters, at_times=(replace(parameters.at_times[0], times=times),))
         found.add(fingerprint(changed, KEY_DIGEST, TOPIC))
     assert len(found) == 2

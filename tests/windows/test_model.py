@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from monitor.windows.facts import NEVER, SINCE_EVER, ShardFacts, Span
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, ShardFacts, Span
 from monitor.windows.memory import _Shard
 from monitor.windows.packing import shard_facts
 
@@ -58,7 +58,13 @@ class Shard(NamedTuple):
     present: frozenset[bytes]
 
 
-NOTHING = Shard(-1, (SINCE_EVER, SINCE_EVER, NEVER, None, SINCE_EVER), frozenset(), frozenset(), frozenset())
+NOTHING = Shard(
+    -1,
+    (COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, None, COMPLETE_FROM_START),
+    frozenset(),
+    frozenset(),
+    frozenset(),
+)
 
 
 class State(NamedTuple):
@@ -76,7 +82,7 @@ class State(NamedTuple):
 
 
 def frozen(shard: _Shard) -> Shard:
-    numbers = (shard.since, shard.trimmed, shard.dropped, shard.opened, shard.shown)
+    numbers = (shard.complete_from, shard.evicted_before, shard.times_evicted_until, shard.opened, shard.shown)
     seen = frozenset(shard.seen.get(ROW, {}).items())
     present = frozenset(shard.present.get(INSTANT, set()))
     return Shard(shard.progress.get(0, -1), numbers, frozenset(shard.waiting), seen, present)
@@ -85,8 +91,10 @@ def frozen(shard: _Shard) -> Shard:
 def thawed(shard: Shard) -> _Shard:
     progress = {0: shard.progress} if shard.progress >= 0 else {}
     seen, present = {ROW: dict(shard.seen)}, {INSTANT: set(shard.present)}
-    since, trimmed, dropped, opened, shown = shard.numbers
-    return _Shard(progress, since, trimmed, dropped, opened, shown, set(shard.waiting), seen, present)
+    complete_from, evicted_before, times_evicted_until, opened, shown = shard.numbers
+    return _Shard(
+        progress, complete_from, evicted_before, times_evicted_until, opened, shown, set(shard.waiting), seen, present
+    )
 
 
 @dataclass

@@ -15,7 +15,7 @@ from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey, ValkeySettings
 from monitor.tools.embedded.ports import LOOPBACK
-from monitor.windows.facts import SINCE_EVER, Question, ShardFacts, Span
+from monitor.windows.facts import COMPLETE_FROM_START, Question, ShardFacts, Span
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
 from monitor.windows.packing import shard_facts
@@ -59,7 +59,7 @@ def setting(client: redis.Redis, name: str, value: str) -> Iterator[None]:
 def test_after_a_flush_all_begins_again_and_since_tells(
     redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
 ) -> None:
-    redis_windows.begin(0, 0, SINCE_EVER)
+    redis_windows.begin(0, 0, COMPLETE_FROM_START)
     redis_windows.write([Span(0, 0, 10)], facts)
     raw.flushall()
     # offsets  0 ——— 10 ——— 20
@@ -68,7 +68,7 @@ def test_after_a_flush_all_begins_again_and_since_tells(
     assert redis_windows.write([Span(0, 10, 20)], {}) == {0: -1}
     redis_windows.begin(0, 4, 7)
     reading = redis_windows.read({2: Question(windows=((row, 0),))})[2]
-    assert (reading.progress, reading.since, reading.counts[row, 0]) == ({0: 4}, 7, 0)
+    assert (reading.progress, reading.complete_from, reading.counts[row, 0]) == ({0: 4}, 7, 0)
 
 
 def test_flushed_scripts_are_sent_again(redis_windows: RedisWindows, raw: redis.Redis) -> None:
@@ -77,7 +77,7 @@ def test_flushed_scripts_are_sent_again(redis_windows: RedisWindows, raw: redis.
     raw.script_flush()
     assert redis_windows.write([Span(0, 1, 2)], {}) == {0: 2}
     raw.script_flush()
-    redis_windows.tidy(ALL, 1, [], [])
+    redis_windows.evict(ALL, 1, [], [])
     raw.script_flush()
     assert redis_windows.read({0: Question()})[0].progress == {0: 2}
 
@@ -134,7 +134,7 @@ def test_a_window_of_another_type_is_found_by_tidying(redis_windows: RedisWindow
     redis_windows.begin(0, 0, 0)
     raw.set(KEYS.window(2, row), "someone else's")
     with pytest.raises(WindowsError, match="Delete all keys"):
-        redis_windows.tidy(ALL, 1, [], [])
+        redis_windows.evict(ALL, 1, [], [])
     assert redis_windows.progress()[2] == {}
 
 
@@ -146,7 +146,7 @@ def test_a_meta_hash_of_another_type_stops_everything(redis_windows: RedisWindow
         lambda: redis_windows.restart(0, 0, 0),
         lambda: redis_windows.write([Span(0, 0, 1)], {}),
         lambda: redis_windows.read({2: Question()}),
-        lambda: redis_windows.tidy(ALL, 1, [], []),
+        lambda: redis_windows.evict(ALL, 1, [], []),
     ):
         with pytest.raises(WindowsError, match="holds what is not ours"):
             attempt()
@@ -180,9 +180,9 @@ def test_out_of_memory_tidying_still_frees_some_and_says_what(
     redis_windows.begin(0, 0, 0)
     redis_windows.write([Span(0, 0, 10)], facts)
     with setting(raw, "maxmemory", "1"):
-        redis_windows.tidy(ALL, 6, [EVENING], [])
+        redis_windows.evict(ALL, 6, [EVENING], [])
     reading = redis_windows.read({2: Question(windows=((row, 0),))})[2]
-    assert (reading.counts[row, 0], reading.trimmed, reading.dropped) == (0, 6, EVENING)
+    assert (reading.counts[row, 0], reading.evicted_before, reading.times_evicted_until) == (0, 6, EVENING)
     assert not raw.exists(KEYS.time(2, EVENING))
 
 
@@ -194,8 +194,8 @@ def test_a_trim_that_fails_has_said_what_it_cuts(
     redis_windows.write([Span(0, 0, 10)], facts)
     raw.set(KEYS.window(2, int(parameters.registry.by_shard[2][-1])), "someone else's")
     with pytest.raises(WindowsError, match="holds what is not ours"):
-        redis_windows.tidy([2], 6, [], [])
-    assert redis_windows.read({2: Question()})[2].trimmed == 6
+        redis_windows.evict([2], 6, [], [])
+    assert redis_windows.read({2: Question()})[2].evicted_before == 6
 
 
 def test_a_replica_is_refused_and_named_as_one(valkey: EmbeddedValkey, open_windows: Open) -> None:
@@ -314,7 +314,7 @@ def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it
     assert as_long_as_needed()
     for key in keys:
         raw.expire(key, 1_000)
-    windows.tidy(ALL, 0, [], [EVENING])
+    windows.evict(ALL, 0, [], [EVENING])
     assert as_long_as_needed()
 
 

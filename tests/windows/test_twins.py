@@ -41,7 +41,7 @@ steps = st.one_of(
     st.tuples(st.just("begin"), partitions, offsets, grid),
     st.tuples(st.just("restart"), partitions, offsets, grid),
     st.tuples(st.just("write"), spans, st.lists(visits, max_size=6)),
-    st.tuples(st.just("tidy"), shards, grid, st.lists(st.sampled_from(TIMES), unique=True)),
+    st.tuples(st.just("evict"), shards, grid, st.lists(st.sampled_from(TIMES), unique=True)),
     st.tuples(st.just("open"), shards, grid),
     st.tuples(st.just("settle"), shards, grid),
     st.tuples(st.just("clock"), grid),
@@ -71,12 +71,12 @@ def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: t
             return {shard: int(reading.settled) for shard, reading in found.items()}
         case ("write", dict(bounds), list(batch)):
             return windows.write([Span(part, *ends) for part, ends in bounds.items()], facts_of(parameters, batch))
-        case ("tidy", list(named), int(slot), list(dropped)):
-            windows.tidy(named, slot, dropped, [time for time in TIMES if time not in dropped])
-        case ("begin", int(partition), int(offset), int(since)):
-            windows.begin(partition, offset, since)
-        case ("restart", int(partition), int(offset), int(since)):
-            windows.restart(partition, offset, since)
+        case ("evict", list(named), int(slot), list(times_evicted_until)):
+            windows.evict(named, slot, times_evicted_until, [time for time in TIMES if time not in times_evicted_until])
+        case ("begin", int(partition), int(offset), int(complete_from)):
+            windows.begin(partition, offset, complete_from)
+        case ("restart", int(partition), int(offset), int(complete_from)):
+            windows.restart(partition, offset, complete_from)
         case _:
             raise AssertionError(step)
     return {}

@@ -174,7 +174,7 @@ class _Lines:
 
 
 def _far(story: Story) -> str:
-    states = Counter(alert.status for alert in story.knowledge.alerts)
+    states = Counter(alert.status for alert in story.subscriber_view.alerts)
     told = ", ".join(f"{count} {status}" for status, count in sorted(states.items()))
     return (
         f"{moment(story.now)}  day {story.day} of {story.days}: {told}; {story.intake.visits:,} visits read, "

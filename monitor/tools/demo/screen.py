@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from monitor.client.knowledge import Alert, AtTime, AtTimeStatus
+from monitor.client.subscriber_view import Alert, AtTime, AtTimeStatus
 from monitor.client.view import STYLES, SYMBOLS
 from monitor.client.words import moment, span
 from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
@@ -77,9 +77,11 @@ class Screen:
         for monitor in self._story.parameters.over_time:
             window = span(monitor.window * self._story.parameters.grid.length)
             yield _title(f"{monitor.name}: fewer than {monitor.rules[0].threshold} infected in the last {window}?")
-            yield self._over_time([alert for alert in self._story.knowledge.alerts if alert.monitor == monitor.name])
+            yield self._over_time(
+                [alert for alert in self._story.subscriber_view.alerts if alert.monitor == monitor.name]
+            )
         for timed in self._story.parameters.at_times:
-            shown = [at for at in reversed(self._story.knowledge.times) if at.monitor == timed.name][-_TIMES:]
+            shown = [at for at in reversed(self._story.subscriber_view.times) if at.monitor == timed.name][-_TIMES:]
             yield _title(f"{timed.name}{_times(shown)}: fewer than {timed.threshold} infected?")
             yield self._at_times(shown)
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
-from monitor.client.knowledge import AlertChange, Change, SubscriberView
+from monitor.client.subscriber_view import AlertChange, Change, SubscriberView
 from monitor.client.words import News, Words, moment
 from monitor.operate.metrics import FATES, PREFIX
 from monitor.public.instants import DAY, parse_instant
@@ -51,16 +51,16 @@ class Story:
 
     def __post_init__(self) -> None:
         """Nothing is known yet."""
-        self.knowledge = SubscriberView(self.parameters.registry)
+        self.subscriber_view = SubscriberView(self.parameters.registry)
         self.words = Words(self.parameters.grid, PEOPLE)
         self._news = News(self.words)
 
     def take(self, tick: int, records: Iterable[LedgerRecord], metrics: CollectorRegistry) -> list[Item]:
         """A tick was published; returns what is new."""
-        changes = [self.knowledge.add(record.headers, record.value) for record in records]
+        changes = [self.subscriber_view.add(record.headers, record.value) for record in records]
         surprising = [change for change in changes if change is not None and not self._expected(change)]
         self.tick, self.intake = tick, intake_of(metrics)
-        fresh = [Item(moment(self.now), *line) for line in self._news.of(self.knowledge, surprising)]
+        fresh = [Item(moment(self.now), *line) for line in self._news.of(self.subscriber_view, surprising)]
         self.news.extend(fresh)
         return fresh
 

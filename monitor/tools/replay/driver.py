@@ -131,7 +131,7 @@ class Replay:
         """Start, and wait until every ledger partition was taken over."""
         self.service.start()
         try:
-            self._wait(lambda: len(self.service.loop.owners) == self.service.queues, START_SECONDS, "start")
+            self._wait(lambda: len(self.service.loop.owners) == self.service.ledger_partitions, START_SECONDS, "start")
         except BaseException:
             self.close()
             raise
@@ -155,7 +155,7 @@ class Replay:
         self._clock.move_to(self._parameters.grid.as_of(tick) + self._parameters.release_delay)
         loop = self.service.loop
         self._wait(lambda: loop.last_tick is not None and loop.last_tick >= tick, TICK_SECONDS, f"tick {tick}")
-        if len(loop.owners) < self.service.queues:
+        if len(loop.owners) < self.service.ledger_partitions:
             raise ReplayError(f"tick {tick} was not decided: a ledger partition was lost; see the log")
         return loop.last_records
 
