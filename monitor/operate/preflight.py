@@ -110,8 +110,8 @@ def require_shards(parameters: Parameters, ledger_partitions: int) -> None:
     would_do = f"{above - ledger_partitions} or {above}" if shards > ledger_partitions else f"{above}"
     raise LedgerError(
         f"service.shards is {shards}, which would move locations to other partitions of the ledger, away from what "
-        f"they have spent: with {ledger_partitions} ledger partitions expected a multiple of {ledger_partitions}, such as "
-        f"{would_do}"
+        f"they have spent: with {ledger_partitions} ledger partitions expected a multiple of "
+        f"{ledger_partitions}, such as {would_do}"
     )
 
 

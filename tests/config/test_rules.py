@@ -115,7 +115,7 @@ def test_a_topic_is_none_of_kafkas_own(refusal: Any, load: Any, name: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("shards", "queues", "remedy"),
+    ("shards", "ledger_partitions", "remedy"),
     [
         (5, 2, "Set it to 4 or 6."),
         (3, 4, "Set it to 4."),

@@ -136,8 +136,8 @@ FAULTS: dict[str, dict[str, Any]] = {
     "The store is emptied": {"faults": (("flush", 1),)},
     "The store falls back": {"faults": (("failover", 1),)},
     "Two readers read the partition": {"readers": ((0,), (0,))},
-    "Two shards and two owners": {"shards": 2, "queues": 2},
-    "Two owners, one of which asks about all shards": {"shards": 2, "queues": 2, "ranked": True},
+    "Two shards and two owners": {"shards": 2, "ledger_partitions": 2},
+    "Two owners, one of which asks about all shards": {"shards": 2, "ledger_partitions": 2, "ranked": True},
 }
 
 WORSE: dict[str, dict[str, Any]] = {

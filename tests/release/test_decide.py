@@ -93,7 +93,7 @@ class TestOverTime:
         decided = Decider(make_parameters(), [0], noise).decide(5, Evidence({}, {}), LedgerState())
         assert set(statuses(decided).values()) == {"unknown"}
 
-    @pytest.mark.parametrize("bound", ["since", "trimmed"])
+    @pytest.mark.parametrize("bound", ["complete_from", "evicted_before"])
     def test_a_window_that_begins_before_the_facts_are_whole_is_unknown(
         self, bound: str, make_parameters: Make, noise: Any
     ) -> None:
