@@ -48,9 +48,9 @@ def read(
 ) -> dict[int, Reading]:
     """What shards would tell: `people` at every watched row (or by row), `present` at every designated time."""
     given: dict[str, Any] = {
-        "since": COMPLETE_FROM_START,
-        "trimmed": COMPLETE_FROM_START,
-        "dropped": NEVER,
+        "complete_from": COMPLETE_FROM_START,
+        "evicted_before": COMPLETE_FROM_START,
+        "times_evicted_until": NEVER,
         "time": 0,
     } | known
     return {
@@ -117,7 +117,7 @@ class TestOverTime:
         assert set(statuses(tell(decider, 5, state)).values()) == {"unknown"}
         assert set(statuses(tell(decider, 6, state)).values()) == {"safe"}
 
-    @pytest.mark.parametrize("ahead", [0, 1, 2])
+    @pytest.mark.parametrize("max_lead", [0, 1, 2])
     def test_a_lost_ledger_pauses_for_w_plus_f_ticks(self, max_lead: int, make_parameters: Make, noise: Any) -> None:
         """
         The ledger was lost within slot 10; W = 3, so at F = 1 four ticks.
@@ -289,11 +289,11 @@ class TestAtTimes:
     @pytest.mark.parametrize(
         ("known", "status"),
         [
-            ({"since": 12}, "complete"),
-            ({"since": 13}, "unknown"),
-            ({"trimmed": 13}, "complete"),
-            ({"dropped": parse_instant(NOON) - 1}, "complete"),
-            ({"dropped": parse_instant(NOON)}, "unknown"),
+            ({"complete_from": 12}, "complete"),
+            ({"complete_from": 13}, "unknown"),
+            ({"evicted_before": 13}, "complete"),
+            ({"times_evicted_until": parse_instant(NOON) - 1}, "complete"),
+            ({"times_evicted_until": parse_instant(NOON)}, "unknown"),
         ],
     )
     def test_a_time_whose_facts_are_not_whole_is_unknown(

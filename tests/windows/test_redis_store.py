@@ -283,7 +283,7 @@ def test_all_keys_of_a_shard_lie_in_one_slot_of_a_cluster(
                 assert len({client.execute_command("CLUSTER KEYSLOT", key) for key in named}) == 1
 
 
-@pytest.mark.parametrize("ahead", [1, 400])
+@pytest.mark.parametrize("max_lead", [1, 400])
 def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it(
     max_lead: int,
     parameters: Parameters,
