@@ -1,4 +1,4 @@
-"""The command line (interface, section 2). Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused."""
+"""The command line (docs/interface.md, section 2). Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def convert(**options: Any) -> None:
     Rows that are no visit are counted, told on standard error by line and reason (20 at most) and left out.
 
     The registry should be a public list (--locations): made of the places seen in the data, as it is without one,
-    its very entries tell where people have been (privacy model, rule 6).
+    its very entries tell where people have been (docs/rules.md, rule 6).
     """
     known = None if options["locations"] is None else read_locations(options["locations"])
     conversion = Conversion(_columns(options), _shape(options), known)

@@ -23,7 +23,7 @@ SHOWN_PROBLEMS: Final = 20
 RFC3339: Final = "rfc3339"
 EPOCH: Final = "epoch"
 
-_LONGEST_ID: Final = 256  # bytes of UTF-8 (interface, section 4)
+_LONGEST_ID: Final = 256  # bytes of UTF-8 (docs/interface.md, section 4)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _LATITUDES: Final = ("lat", "latitude")
 _LONGITUDES: Final = ("lon", "lng", "longitude")
@@ -251,7 +251,7 @@ def _reading(path: Path) -> Iterator[tuple[TextIO, Callable[[], int]]]:
 
 
 def _check_id(what: str, text: str) -> None:
-    """Ids are 1 to 256 bytes of UTF-8 without control characters (interface, section 4)."""
+    """Ids are 1 to 256 bytes of UTF-8 without control characters (docs/interface.md, section 4)."""
     try:
         length = len(text.encode())
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Files as replay reads them (interface, section 2): CSV, gzipped where the name ends so, whole or not there at all."""
+"""Files as replay reads them (docs/interface.md, section 2): CSV, gzipped where the name ends so, whole or not there at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators decide: the configuration and the registry of locations (interface, section 3)."""
+"""What operators decide: the configuration and the registry of locations (docs/interface.md, section 3)."""
 
 from monitor.config.load import Read, load_config, read_config
 from monitor.config.model import Config

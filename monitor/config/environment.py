@@ -1,4 +1,4 @@
-"""Values from the environment: `LOCATION_MONITOR__REDIS__URL` stands for `redis.url` (interface, section 3)."""
+"""Values from the environment: `LOCATION_MONITOR__REDIS__URL` stands for `redis.url` (docs/interface.md, section 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration as a whole, section by section as in the file (interface, section 3).
+"""The configuration as a whole, section by section as in the file (docs/interface.md, section 3).
 
 Durations and instants are `int` microseconds, ε an exact `Fraction`, paths absolute or relative to the working folder.
 """

@@ -1,4 +1,4 @@
-"""The two kinds of monitor as the configuration names them (privacy model, sections 3 and 4)."""
+"""The two kinds of monitor as the configuration names them (docs/rules.md, sections 3 and 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry: the public list of all locations, a CSV file (interface, section 3; privacy model, rule 6)."""
+"""The registry: the public list of all locations, a CSV file (docs/interface.md, section 3; docs/rules.md, rule 6)."""
 
 from __future__ import annotations
 

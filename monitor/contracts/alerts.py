@@ -1,4 +1,4 @@
-"""What goes out: alerts, and the ledger's own records, as CloudEvents in binary mode (interface, section 4).
+"""What goes out: alerts, and the ledger's own records, as CloudEvents in binary mode (docs/interface.md, section 4).
 
 The models are the contract. The `…_record` functions write the same bytes much faster; fields keep their order, so
 that the same answer is the same bytes.

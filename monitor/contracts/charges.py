@@ -1,4 +1,4 @@
-"""What a configuration may charge, as owner records carry it: so that others count with it (privacy model, section 6).
+"""What a configuration may charge, as owner records carry it: so that others count with it (docs/rules.md, section 6).
 
 All of it is public: which places are watched at which ε, and which times are asked about.
 """

@@ -1,4 +1,4 @@
-"""What goes to the dead-letter topic: records and visits that were refused, and why (interface, section 4).
+"""What goes to the dead-letter topic: records and visits that were refused, and why (docs/interface.md, section 4).
 
 Dead letters hold personal data and have access rules of their own; their headers hold none, since headers get logged.
 """

@@ -1,4 +1,4 @@
-"""The output topic read back as the ledger: of each record only what an owner must know (runtime, section 4)."""
+"""The output topic read back as the ledger: of each record only what an owner must know (docs/runtime.md, section 4)."""
 
 from __future__ import annotations
 

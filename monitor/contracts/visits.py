@@ -1,4 +1,4 @@
-"""What comes in: visits, one by one or in batches (interface, section 4), and why one may be refused.
+"""What comes in: visits, one by one or in batches (docs/interface.md, section 4), and why one may be refused.
 
 A visit is valid by itself or not at all: neither its siblings nor the envelope of its batch decide (privacy model,
 rule 7). Keys that are not known here are ignored, so that producers may add to their records.
@@ -51,8 +51,8 @@ class Reason(StrEnum):
     `not_a_visit`: the record is no object, its `visits` is no list, or the visit is no object with the three required
     keys. `bad_id`: an id is no string of 1 to 256 bytes of UTF-8, or holds a control character (Unicode category Cc).
     `bad_time`: a time is no string of RFC 3339 with an offset, or no time that exists. `left_before_arrived`.
-    `unknown_location`: outside the registry (privacy model, rule 6). `too_far_ahead`: arrived_at lies more than F
-    slots ahead of the current one (rule 2). `unreadable_batch`: the records of a batch cannot even be told apart; it
+    `unknown_location`: outside the registry (docs/rules.md, rule 6). `too_far_ahead`: arrived_at lies more than F
+    slots ahead of the current one (docs/rules.md, rule 2). `unreadable_batch`: the records of a batch cannot even be told apart; it
     tells of all of them. `others_refused`: it tells of all visits of a record that were refused beside those that have
     dead letters of their own.
     """
@@ -69,7 +69,7 @@ class Reason(StrEnum):
 
 
 class Fault(NamedTuple):
-    """Why something is refused. `error` names the key and what was expected, never what was found (rule 10)."""
+    """Why something is refused. `error` names the key and what was expected, never what was found (docs/rules.md, rule 10)."""
 
     reason: Reason
     error: str

@@ -1,16 +1,16 @@
-"""Which visits count, and for what: visits to facts (interface, section 1). Pure.
+"""Which visits count, and for what: visits to facts (docs/interface.md, section 1). Pure.
 
 Whether a visit is accepted follows from that visit, the current slot c of its record's broker timestamp, and public
-facts alone (privacy model, rule 7). With F = `ahead` and W the widest window at the visit's location:
+facts alone (docs/rules.md, rule 7). With F = `ahead` and W the widest window at the visit's location:
 
-1. A location outside the registry: refused (rule 6).
+1. A location outside the registry: refused (docs/rules.md, rule 6).
 2. First slot > c + F: refused; last slot > c + F: cut to c + F, and `left` to that slot's end.
 3. `over_time`: asked about at a watched location if its last slot ≥ c - W + 1, the first slot of tick c's window;
    earlier: expired.
 4. `at_times`: asked about where it covers a designated time, arrived ≤ τ < left, which tick c or a later one still
    asks about: the last one that does has as_of ≤ τ + horizon, and it is ≥ c exactly if τ + horizon ≥ as_of(c).
 
-Tick c is the first that counts the visit (rule 2): what no tick can count is never applied.
+Tick c is the first that counts the visit (docs/rules.md, rule 2): what no tick can count is never applied.
 """
 
 from __future__ import annotations

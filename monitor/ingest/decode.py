@@ -2,7 +2,7 @@
 
 `decode` follows the contract, one visit at a time. `decode_records` does the same in bulk: msgspec reads records of
 exactly the known keys, whatever it does not like is read as the contract reads it, and ids and times are looked at
-all together; a visit that leaves any doubt is judged by the contract (`read_visit`), alone (privacy model, rule 7).
+all together; a visit that leaves any doubt is judged by the contract (`read_visit`), alone (docs/rules.md, rule 7).
 """
 
 from __future__ import annotations

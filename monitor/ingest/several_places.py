@@ -1,6 +1,6 @@
 """How many people are reported at more than one place at a designated time: a total, of nobody and nowhere.
 
-Such a person counts, and pays, at each of the places (privacy model, rule 7). Nothing is refused because of it; it is
+Such a person counts, and pays, at each of the places (docs/rules.md, rule 7). Nothing is refused because of it; it is
 counted, so that operators see whether the assumption holds that a person is at one place at a time.
 """
 

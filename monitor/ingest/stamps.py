@@ -1,4 +1,4 @@
-"""Whose clock stamped a record: a visit's fate depends on the broker's (privacy model, rule 7)."""
+"""Whose clock stamped a record: a visit's fate depends on the broker's (docs/rules.md, rule 7)."""
 
 from __future__ import annotations
 

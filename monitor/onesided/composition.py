@@ -1,7 +1,7 @@
 """Composition: privacy FACTS (frozen events) apart from privacy ARITHMETIC (an accountant), with exact rational ε.
 
 Sequential composition adds ([ADP], Theorem 6). With one-sided noise an answer's loss is exactly its ε, not a random ±,
-so nothing better is to be had (privacy model, rule 12).
+so nothing better is to be had (docs/rules.md, rule 12).
 """
 
 from __future__ import annotations

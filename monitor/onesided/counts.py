@@ -1,4 +1,4 @@
-"""What counts as counts: whole, not negative, at least one. No message says a count (privacy model, rule 10)."""
+"""What counts as counts: whole, not negative, at least one. No message says a count (docs/rules.md, rule 10)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a noisy count says of the true one. Averages are for display (binary floats), bounds are whole numbers, exact.
 
 They hold for answers that are given whatever they are (`AsymmetricGeometric`). Of an answer that was published because
-it was high (Algorithms 1 to 4) only the certain bound holds; for the rest see the p-value (privacy model, section 2).
+it was high (Algorithms 1 to 4) only the certain bound holds; for the rest see the p-value (docs/rules.md, section 2).
 """
 
 from __future__ import annotations

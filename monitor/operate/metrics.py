@@ -1,4 +1,4 @@
-"""Prometheus metrics (interface, section 5): totals, for operators. No label names a person or a location.
+"""Prometheus metrics (docs/interface.md, section 5): totals, for operators. No label names a person or a location.
 
 Totals are exact: where one location alone is watched, the applied visits are that location's. Operators are trusted.
 """

@@ -1,4 +1,4 @@
-"""Algorithm 4: all locations at a designated time, many at once (privacy model, section 4).
+"""Algorithm 4: all locations at a designated time, many at once (docs/rules.md, section 4).
 
 Each person is at one place at most at the designated time, so every location is decided with the whole ε. A location
 that was answered with a noisy count is marked for that time for good; every other one is evaluated at every tick.
@@ -37,7 +37,7 @@ def step(
     """Decide one tick about one designated time: the newly noisy locations' rows, ascending, and their noisy counts.
 
     `marked` and `counts` (distinct people, ≥ 0) have one entry for each location, in registry order. Every unmarked
-    location is evaluated with fresh noise, also at count 0 (rule 3). The law is that of z = f + G, published if z ≥ T:
+    location is evaluated with fresh noise, also at count 0 (docs/rules.md, rule 3). The law is that of z = f + G, published if z ≥ T:
     that is the case with chance P[G ≥ T - f] = e^(-ε(T - f)), or 1 for f ≥ T, and given it, z = max(f, T) + G' with a
     fresh G', as the law of G is memoryless. Raises PrivacyError if the arrays differ in shape or a count is negative.
     """

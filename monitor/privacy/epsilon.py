@@ -1,4 +1,4 @@
-"""ε as an exact rational: how it is read and written (privacy model, section 2; interface, section 3)."""
+"""ε as an exact rational: how it is read and written (docs/rules.md, section 2; docs/interface.md, section 3)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ but for f_l(D') ≥ f_l(D) - 1. For an outcome z of the whole vector with z_l �
 (1 - q) q^(z_l - f_l), whose ratio is 1/q = e^ε at most; an outcome with z_l < f_l(D) has chance 0 under D. Choosing the
 highest, ties by the registry's order, looks at the noisy counts only: post-processing.
 
-A person who is reported at n places at τ lowers n counts and pays n·ε (privacy model, section 1, states that a person
+A person who is reported at n places at τ lowers n counts and pays n·ε (docs/rules.md, section 1, states that a person
 is reported at one place at a time).
 """
 

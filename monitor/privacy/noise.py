@@ -1,4 +1,4 @@
-"""One-sided geometric noise, exact: P[G = k] = (1 - e^-ε) e^(-εk), k = 0, 1, 2, … (privacy model, section 2).
+"""One-sided geometric noise, exact: P[G = k] = (1 - e^-ε) e^(-εk), k = 0, 1, 2, … (docs/rules.md, section 2).
 
 Inversion by table. A uniform real u in [0, 1) is known by its first bits; G is the number of k ≥ 1 with
 u < e^(-εk). The first bits of u, as an integer, are compared with floor(2^bits · e^(-εk)), computed exactly

@@ -1,4 +1,4 @@
-"""How likely false alarms are (privacy model, section 7). For display: binary floats, which decide nothing."""
+"""How likely false alarms are (docs/rules.md, section 7). For display: binary floats, which decide nothing."""
 
 from __future__ import annotations
 

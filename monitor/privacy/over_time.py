@@ -1,4 +1,4 @@
-"""Algorithm 3: one location over time, with marks on slots (privacy model, section 3 and rules 1-3).
+"""Algorithm 3: one location over time, with marks on slots (docs/rules.md, section 3 and rules 1-3).
 
 Pure: the state is the location's marks, which the ledger carries; a tick turns (marks, count, noise) into an answer and
 the marks that run. When a location is paused depends on published answers and the public clock, on nothing else.
@@ -75,7 +75,7 @@ class OverTimeRule:
 
     @property
     def mark_lifetime(self) -> int:
-        """W + F: in how many ticks' counts a visit can be, so how long a mark runs (rule 2).
+        """W + F: in how many ticks' counts a visit can be, so how long a mark runs (docs/rules.md, rule 2).
 
         Stamped in slot c, it is in the counts of the ticks c … c + F + W - 1.
         """
@@ -96,7 +96,7 @@ class OverTimeAnswer:
 
 
 def running(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:
-    """The marks that run at a tick: until ≥ tick. Marks ahead of the clock, after it jumped back, run too (rule 5)."""
+    """The marks that run at a tick: until ≥ tick. Marks ahead of the clock, after it jumped back, run too (docs/rules.md, rule 5)."""
     return tuple(mark for mark in marks if mark.until >= tick)
 
 
@@ -113,7 +113,7 @@ def _lengthened(mark: Mark, until: int) -> Mark:
 
 
 def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> bool:
-    """Whether the ε of the marks that run, plus that of the next answer, is at most ε_l (privacy model, section 3).
+    """Whether the ε of the marks that run, plus that of the next answer, is at most ε_l (docs/rules.md, section 3).
 
     `lost_tick` is the tick at which the ledger was lost, if it was: everything then counts as spent for W + F ticks.
     """
@@ -146,8 +146,8 @@ def step(
 ) -> OverTimeAnswer:
     """Decide one tick of one location: "safe" if count + noise is below the threshold, else the noisy count, marked.
 
-    `count` is the number of distinct people in the window, None where the input is not complete (rule 9); `noise` a
-    fresh draw of one-sided geometric noise at `rule.answer_epsilon`, for every location and tick (rule 3). Paused beats
+    `count` is the number of distinct people in the window, None where the input is not complete (docs/rules.md, rule 9); `noise` a
+    fresh draw of one-sided geometric noise at `rule.answer_epsilon`, for every location and tick (docs/rules.md, rule 3). Paused beats
     unknown. Raises PrivacyError for a negative count or noise, without saying the count.
     """
     if noise < 0 or (count is not None and count < 0):

@@ -1,4 +1,4 @@
-"""What one person pays (privacy model, section 6): charges are facts, what is done with them is addition (rule 12)."""
+"""What one person pays (docs/rules.md, section 6): charges are facts, what is done with them is addition (docs/rules.md, rule 12)."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class Parameters:
         return self.period_slots + self.history_slots
 
     def current_slot(self, timestamp_ms: int) -> int:
-        """The current slot of a record: that of its broker timestamp (privacy model, rule 7)."""
+        """The current slot of a record: that of its broker timestamp (docs/rules.md, rule 7)."""
         return self.grid.slot_of(timestamp_ms * 1_000)
 
     def window_start(self, window: int, tick: int) -> int:

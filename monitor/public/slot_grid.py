@@ -1,4 +1,4 @@
-"""How time is cut: slots, and the ticks that close them (interface, section 1)."""
+"""How time is cut: slots, and the ticks that close them (docs/interface.md, section 1)."""
 
 from __future__ import annotations
 

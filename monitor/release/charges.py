@@ -1,4 +1,4 @@
-"""What a scheme may charge, in the form in which owner records carry it (privacy model, section 6)."""
+"""What a scheme may charge, in the form in which owner records carry it (docs/rules.md, section 6)."""
 
 from __future__ import annotations
 

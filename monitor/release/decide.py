@@ -1,7 +1,7 @@
 """One tick of one ledger partition, decided: readings × marks × noise → records (Algorithms 3 and 4).
 
 Pure but for the noise, which is injected. Orders are public: monitors as configured, locations as in the registry,
-designated times by time, shards by number (privacy model, rule 11).
+designated times by time, shards by number (docs/rules.md, rule 11).
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Decider:
         return records
 
     def _noise_by_location(self, monitor: OverTime, watched: Sequence[int]) -> dict[int, int]:
-        """Fresh noise for every location, whether or not it will be used (rule 3), drawn at once for each ε."""
+        """Fresh noise for every location, whether or not it will be used (docs/rules.md, rule 3), drawn at once for each ε."""
         by_epsilon: dict[Fraction, list[int]] = {}
         for n in watched:
             by_epsilon.setdefault(monitor.rules[n].answer_epsilon, []).append(n)

@@ -1,7 +1,7 @@
 """The ledger: the output topic itself, read to its end and appended to by one fenced writer per partition.
 
 What is in it is decided, nothing else is. Records of aborted transactions count too: an ordinary subscriber may have
-seen them (runtime, section 4).
+seen them (docs/runtime.md, section 4).
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Accounts(Protocol):
 
 
 class Owner:
-    """One ledger partition, taken over. Making one fences every earlier owner (runtime, section 4).
+    """One ledger partition, taken over. Making one fences every earlier owner (docs/runtime.md, section 4).
 
     Raises:
         UnreachableError: (any method) the outcome is not known: make a new owner.

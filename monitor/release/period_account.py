@@ -1,4 +1,4 @@
-"""What one person may pay in a period, by what was published and by whom more may be (privacy model, section 6).
+"""What one person may pay in a period, by what was published and by whom more may be (docs/rules.md, section 6).
 
 Pure: `monitor.release.period_check` reads the ledger for it.
 """

@@ -107,7 +107,7 @@ class LedgerState:
 
     @property
     def lost_at(self) -> int | None:
-        """Until when answers may have been given that nobody can read any more: all counts as spent then (rule 5).
+        """Until when answers may have been given that nobody can read any more: all counts as spent then (docs/rules.md, rule 5).
 
         An earlier ledger was lost, or records have expired: they told nothing that still ran, but a longer window or
         horizon than theirs may hold what they charged once more.

@@ -1,4 +1,4 @@
-"""The fingerprint of everything that decides facts: under another one, other facts are read anew (runtime, section 3).
+"""The fingerprint of everything that decides facts: under another one, other facts are read anew (docs/runtime.md, section 3).
 
 Otherwise a newly watched location would miss its earlier visits under a progress that claims them: a false "safe".
 """

@@ -1,4 +1,4 @@
-"""How a person is named in a store: by a keyed hash, never in the clear (privacy model, rule 10)."""
+"""How a person is named in a store: by a keyed hash, never in the clear (docs/rules.md, rule 10)."""
 
 from __future__ import annotations
 

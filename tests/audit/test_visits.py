@@ -1,4 +1,4 @@
-"""Which visits count, and what became of each: windows and fates counted by hand (interface, section 1)."""
+"""Which visits count, and what became of each: windows and fates counted by hand (docs/interface.md, section 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where planted person ids must not be: anywhere but in the input and in the values of dead letters (rule 10)."""
+"""Where planted person ids must not be: anywhere but in the input and in the values of dead letters (docs/rules.md, rule 10)."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def write_visits(town: Town, acknowledged: list[Acknowledged], path: Path) -> No
 
 
 def write_alerts(records: list[Any], path: Path) -> None:
-    """The output topic as `replay` writes it (interface, section 2): by tick, then partition and offset.
+    """The output topic as `replay` writes it (docs/interface.md, section 2): by tick, then partition and offset.
 
     Records without a tick come with the tick before them.
     """

@@ -1,4 +1,4 @@
-"""What must become of each visit, worked out anew from the records of the input topic (interface, sections 1 and 4).
+"""What must become of each visit, worked out anew from the records of the input topic (docs/interface.md, sections 1 and 4).
 
 It shares no code with the service: `monitor.tools.audit` reads the configuration, and the rest is said here once more.
 """
@@ -163,7 +163,7 @@ class Recount:
         return [(sorted(monitor.instants), monitor.horizon) for monitor in self.terms.timed]
 
     def hashed(self, person: str) -> bytes:
-        """The keyed hash of a person id (runtime design, section 3)."""
+        """The keyed hash of a person id (docs/runtime.md, section 3)."""
         return hashlib.blake2b(person.encode(), key=self.key, person=b"person", digest_size=HASH_BYTES).digest()
 
 

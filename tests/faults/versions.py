@@ -207,7 +207,7 @@ class _Mark:
 def silences(terms: Sequence[AuditTerms], told: Iterable[Told]) -> Iterator[str]:
     """Answers that were not affordable, silences without need, and marks that are not those that run.
 
-    A mark lasts as long as the longest of the configurations that met it says (privacy model, section 3).
+    A mark lasts as long as the longest of the configurations that met it says (docs/rules.md, section 3).
     """
     places: dict[tuple[str, str], dict[int, _Mark]] = defaultdict(dict)
     for one in told:

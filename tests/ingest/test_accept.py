@@ -36,7 +36,7 @@ class Expected:
 def judge(
     parameters: Parameters, hasher: PersonHasher, visit: Visit, current: int, expected: Expected
 ) -> Reason | None:
-    """The interface, section 1, word by word, for one visit."""
+    """The docs/interface.md, section 1, word by word, for one visit."""
     person, location, arrived, left = visit
     grid, max_lead = parameters.grid, parameters.max_lead
     if location not in parameters.registry.ids:
@@ -248,7 +248,7 @@ def test_times_at_the_ends_of_the_calendar_are_taken_or_refused_like_others(
 
 
 def test_a_visit_is_judged_alike_whatever_comes_with_it(parameters: Parameters, hasher: PersonHasher) -> None:
-    """Taking any visits away takes away their own facts and nothing else (rule 7): facts are a union."""
+    """Taking any visits away takes away their own facts and nothing else (docs/rules.md, rule 7): facts are a union."""
     rng = random.Random(5)
     c = parameters.grid.slot_of(at("12:30:00"))
     visits = [

@@ -103,7 +103,7 @@ def test_what_is_no_object_or_has_no_list_of_visits_is_refused_whole(value: byte
     ],
 )
 def test_a_bad_visit_is_refused_alone_and_its_siblings_are_taken(change: dict[str, Any], reason: Reason) -> None:
-    """Whichever way its siblings look: with known keys only, with more, or with a wrong envelope (rule 7)."""
+    """Whichever way its siblings look: with known keys only, with more, or with a wrong envelope (docs/rules.md, rule 7)."""
     bad = {**GOOD, **change}
     for sibling in (GOOD, {**GOOD, "app": 1}, {**GOOD, "arrived_at": "2026-11-20T08:15:00+00:00"}):
         for envelope in ({}, {"batch_id": 7}, {"batch_id": None}, {"more": [1]}):
@@ -142,7 +142,7 @@ def test_a_visit_may_end_when_it_begins() -> None:
 
 
 def test_no_error_holds_what_was_found() -> None:
-    """Headers get logged: an error names a key and what was expected (rule 10)."""
+    """Headers get logged: an error names a key and what was expected (docs/rules.md, rule 10)."""
     planted = "person-0815"
     bad = [{**GOOD, key: planted + "\x01"} for key in GOOD] + [{**GOOD, planted: 1, "left_at": "1999-01-01T00:00:00Z"}]
     refused = decode_records(

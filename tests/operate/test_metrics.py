@@ -1,4 +1,4 @@
-"""What is counted, under the names that dashboards and alerts rely on (interface, section 5)."""
+"""What is counted, under the names that dashboards and alerts rely on (docs/interface.md, section 5)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_every_metric_of_the_interface_is_there_with_its_labels(metrics: Metrics
 
 
 def test_no_label_can_hold_a_location_or_a_person(metrics: Metrics) -> None:
-    """Labels are a closed list, and none of it is about a place or a visitor (rule 10)."""
+    """Labels are a closed list, and none of it is about a place or a visitor (docs/rules.md, rule 10)."""
     ours = {label for name, labels in samples(metrics) if name.startswith("location_monitor_") for label, _ in labels}
     assert ours == {"fate", "reason", "monitor", "outcome", "status", "cause", "partition", "le", "version"}
 

@@ -1,4 +1,4 @@
-"""The exact privacy loss of a mechanism on tiny streams, by exhaustive enumeration (privacy model, section 8).
+"""The exact privacy loss of a mechanism on tiny streams, by exhaustive enumeration (docs/rules.md, section 8).
 
 A mechanism maps (state, tick, input) to a law: outcome → (chance, next state), with chances that are exact fractions.
 The adversary picks, tick by tick, one of the input pairs (under D, under its P-neighbour D') that the tick allows;

@@ -114,7 +114,7 @@ def test_the_highest_noisy_counts_are_named_highest_first_ties_in_registry_order
 
 
 def test_ties_among_many_are_in_registry_order_too() -> None:
-    """Sorting that is not stable shows it only beyond a handful of locations (rule 11)."""
+    """Sorting that is not stable shows it only beyond a handful of locations (docs/rules.md, rule 11)."""
     counts = [row % 3 for row in range(3_000)]
     assert [row for row, _ in named(counts, 1_500, [0] * 3_000)] == [*range(2, 3_000, 3), *range(1, 1_500, 3)]
 

@@ -92,7 +92,7 @@ def test_a_pause_ends_when_enough_marks_have_ended() -> None:
 
 
 def test_marks_ahead_of_the_clock_run() -> None:
-    """After the public clock jumped back, an answer of a later tick still charges (rule 5)."""
+    """After the public clock jumped back, an answer of a later tick still charges (docs/rules.md, rule 5)."""
     answer = step(RULE, (Mark(40, 6, ONE, 44),), 10, 0, 0)
     assert (answer.status, answer.resumes_at) == ("paused", 45)
 

@@ -50,7 +50,7 @@ def test_each_designated_time_costs_its_epsilon() -> None:
 
 
 def test_a_period_that_fits_returns_its_sum() -> None:
-    """Composition is plain addition (rule 12)."""
+    """Composition is plain addition (docs/rules.md, rule 12)."""
     charges = [over_time_charge("stations", ONE, 1, 336, 1, 337), at_times_charge("evening", Fraction(1, 2), 15)]
     assert check_period(Fraction(19, 2), charges) == Fraction(19, 2)
     assert check_period(ONE, []) == 0

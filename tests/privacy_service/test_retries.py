@@ -47,7 +47,7 @@ def statuses(records: Any) -> list[str]:
 def test_an_unchanged_count_is_answered_by_its_own_draw(
     make_town: Callable[..., Any], cell_of: Callable[..., Any]
 ) -> None:
-    """Tick 0 draws 0: safe; at tick 1 the same people are there, and the draw is high: a noisy count (rule 3)."""
+    """Tick 0 draws 0: safe; at tick 1 the same people are there, and the draw is high: a noisy count (docs/rules.md, rule 3)."""
     town = make_town(2, 0, 1, 2, times=())
     decider, state = Decider(town.parameters, [0], Given([0, 5])), LedgerState()
     evidence = {tick: town._evidence(tick, {cell_of(0): 1, cell_of(1): 0}) for tick in (0, 1)}
@@ -68,7 +68,7 @@ def test_noise_of_the_service_never_lowers_a_count(make_town: Callable[..., Any]
 
 
 def test_an_owner_never_decides_what_the_ledger_holds(make_town: Callable[..., Any]) -> None:
-    """The tick of the last record is decided, whoever appended it: a retry would be a second draw (rule 4)."""
+    """The tick of the last record is decided, whoever appended it: a retry would be a second draw (docs/rules.md, rule 4)."""
     town = make_town(2, 0, 1, 2, times=())
     records = Decider(town.parameters, [0], Given([0])).decide(2, town._evidence(2, {}), LedgerState()).records
     owner = object.__new__(Owner)  # as after a takeover, without the Kafka that its records were read from
@@ -107,7 +107,7 @@ class Unread:
 
 def test_a_tick_whose_append_fails_is_not_decided_again(make_town: Callable[..., Any]) -> None:
     """
-    Its answers may be in the ledger: the owner is let go, and the next one finds out by reading (rule 4).
+    Its answers may be in the ledger: the owner is let go, and the next one finds out by reading (docs/rules.md, rule 4).
 
         draw      0        5
         append    kept, ?  -

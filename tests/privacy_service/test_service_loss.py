@@ -50,7 +50,7 @@ def at_place(visit: Callable[..., Any], person: str, place: str, shapes: Sequenc
 
 
 def fate(town: Any, visit: Any) -> tuple[int, int] | None:
-    """The last slot and the departure (in minutes) after the cut; None for a dead letter. Of interface, section 1."""
+    """The last slot and the departure (in minutes) after the cut; None for a dead letter. Of docs/interface.md, section 1."""
     left = visit.arrived + 15 if visit.left is None else visit.left
     furthest = visit.moment // 2 + town.max_lead
     refused = left < visit.arrived or visit.place == "nowhere" or visit.arrived // 60 > furthest
@@ -174,7 +174,7 @@ def test_a_record_twice_or_visits_apart_change_nothing(
 def test_readings_of_two_people_are_sums_whoever_shares_a_record(
     make_town: Callable[..., Any], visit: Callable[..., Any], stated_streams: Callable[[str], int]
 ) -> None:
-    """So taking one person's visits away changes nobody else's, and no count rises (rule 7)."""
+    """So taking one person's visits away changes nobody else's, and no count rises (docs/rules.md, rule 7)."""
     town = make_town(2, 1, 1, 1)
     streams = [*product(at_place(visit, "ann", "inn"), at_place(visit, "bob", "inn"))]
     found = list(universe(town, visit).adds.values())
@@ -192,7 +192,7 @@ def summed(cell: Any, *added: Mapping[Any, Counts]) -> Counts:
 
 
 def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
-    """How many answers these visits may pay at a cell (privacy model, section 6)."""
+    """How many answers these visits may pay at a cell (docs/rules.md, section 6)."""
     row, time = cell
     paying = [one for one in gone if NAMES.index(one.place) == row and fate(town, one)]
     if time is not None:

@@ -194,7 +194,7 @@ class TestOverTime:
         assert said == ["paused"] * 5 + ["safe"]
 
     def test_every_location_gets_fresh_noise_at_every_tick(self, make_parameters: Make, noise: Any) -> None:
-        """At count 0, unchanged, unknown and paused alike: what is drawn tells nothing (rule 3)."""
+        """At count 0, unchanged, unknown and paused alike: what is drawn tells nothing (docs/rules.md, rule 3)."""
         decider, state = Decider(make_parameters(), [0], noise), LedgerState()
         noise.script = [0, 2, 0]
         assert statuses(tell(decider, 5, state))["stations/place-1"] == "noisy_count"
@@ -333,7 +333,7 @@ class TestAtTimes:
         assert noise.gaps == [[2, 0, 1], [0, 1]]
 
     def test_every_unmarked_location_is_drawn_for_also_at_count_zero(self, parameters: Parameters, noise: Any) -> None:
-        """Three empty places, two ticks: three draws each (rule 3)."""
+        """Three empty places, two ticks: three draws each (docs/rules.md, rule 3)."""
         decider, state = Decider(parameters, [0], noise), LedgerState()
         for tick in (12, 13):
             tell(decider, tick, state)

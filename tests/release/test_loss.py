@@ -1,6 +1,6 @@
 """The worst privacy loss of the whole decision, by enumeration: Decider and ledger, with takeovers and losses.
 
-Tiny streams (privacy model, section 8): one location, two people at most, five ticks. At each tick an adversary picks
+Tiny streams (docs/rules.md, section 8): one location, two people at most, five ticks. At each tick an adversary picks
 the counts under D and under its P-neighbour D', whether the tick is unknown, whether another owner takes over first
 (all it knows is what it folds from records), and whether the ledger is lost. Decisions never see q = e^-ε, only draws,
 so the enumeration at a rational q is exact: a loss of n·ε is a ratio of q^-n.
@@ -302,7 +302,7 @@ class TestMutants:
     def test_a_lost_ledger_taken_for_a_first_start_refunds_what_was_spent(
         self, make_parameters: Callable[..., Parameters]
     ) -> None:
-        """`--first-start` said wrongly: lost marks are refunded budget (rule 5)."""
+        """`--first-start` said wrongly: lost marks are refunded budget (docs/rules.md, rule 5)."""
 
         def begin(known: Known, parameters: Parameters, event: str, tick: int) -> LedgerState:
             return LedgerState() if event == "lost" else state_of(known, parameters, event, tick)

@@ -56,7 +56,7 @@ def test_an_append_whose_outcome_is_not_known_is_taken_over_and_never_drawn_agai
     The answers of tick 0 are in the ledger, their acknowledgement is lost; the next draw would be another answer.
 
         draw      0          9
-        append    sent, ?    -     taken over again: the same bytes once more (rule 4)
+        append    sent, ?    -     taken over again: the same bytes once more (docs/rules.md, rule 4)
     """
     parameters = make_parameters(places=1)
     site = make_site(parameters, clock)

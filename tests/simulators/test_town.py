@@ -22,7 +22,7 @@ def columns(batches: list[VisitBatch]) -> tuple[np.ndarray, ...]:
 
 
 def test_nobody_is_at_two_places_at_one_time(everyone: list[VisitBatch]) -> None:
-    """The product assumes it (privacy model, section 1).
+    """The product assumes it (docs/rules.md, section 1).
 
     arrived ├──────┤ left
                      arrived ├───┤      never before the last one left

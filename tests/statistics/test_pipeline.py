@@ -58,7 +58,7 @@ CASES = {"one visit": ONE_VISIT, "reported ahead": AHEAD, "keeps coming": RETURN
 
 
 class ShortPause(OverTimeRule):
-    """A rule that pauses one tick too few (privacy model, rule 2)."""
+    """A rule that pauses one tick too few (docs/rules.md, rule 2)."""
 
     @property
     def mark_lifetime(self) -> int:

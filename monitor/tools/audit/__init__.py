@@ -1,4 +1,4 @@
-"""An independent recount: whether all that was published is true, and within its ε (runtime design, section 6).
+"""An independent recount: whether all that was published is true, and within its ε (docs/runtime.md, section 6).
 
 It shares no code with the service, so that an error of the service is not repeated here: nothing of the rest of
 `monitor` is imported, and everything is worked out anew from the input, the configuration and the interface.

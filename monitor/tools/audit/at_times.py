@@ -1,4 +1,4 @@
-"""The snapshots about designated times, judged (privacy model, section 4)."""
+"""The snapshots about designated times, judged (docs/rules.md, section 4)."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def audit(
     """Recount a run from its input and judge every record of its output topic.
 
     Args:
-        visits: the replay file (interface, section 2); `reported_at` is the time that Kafka stamped a visit with.
+        visits: the replay file (docs/interface.md, section 2); `reported_at` is the time that Kafka stamped a visit with.
         config: the configuration; what came from the environment must be written in it.
         alerts: the output topic as `replay` writes it.
         every_tick: whether every tick must be there, as after a replay; False for a service that ran by the clock.

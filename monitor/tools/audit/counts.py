@@ -1,4 +1,4 @@
-"""The exact counts, for all ticks at once (interface, section 1). They stay in here: nothing of them is printed."""
+"""The exact counts, for all ticks at once (docs/interface.md, section 1). They stay in here: nothing of them is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of each visit, recounted (interface, section 1: fate)."""
+"""What became of each visit, recounted (docs/interface.md, section 1: fate)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answers about locations over time, judged (privacy model, section 3 and rule 2)."""
+"""The answers about locations over time, judged (docs/rules.md, section 3 and rule 2)."""
 
 from __future__ import annotations
 

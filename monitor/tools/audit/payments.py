@@ -1,4 +1,4 @@
-"""What one person paid (privacy model, section 6): whom each noisy answer charged, and the most within any period.
+"""What one person paid (docs/rules.md, section 6): whom each noisy answer charged, and the most within any period.
 
 A noisy answer charges everyone with a visit in its count. It belongs to a period if such a visit's last slot touches
 the period; one about a designated time τ, if τ lies in it. Periods may begin at any instant. Hot spots charge everyone

@@ -1,4 +1,4 @@
-"""Planted person ids: they may be found nowhere outside the input and the dead letters (privacy model, rule 10)."""
+"""Planted person ids: they may be found nowhere outside the input and the dead letters (docs/rules.md, rule 10)."""
 
 from __future__ import annotations
 

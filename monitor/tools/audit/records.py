@@ -1,4 +1,4 @@
-"""What was published, record by record, each ce_id once; and how the OUT file (interface, section 2) is read."""
+"""What was published, record by record, each ce_id once; and how the OUT file (docs/interface.md, section 2) is read."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _told(path: Path, number: int, line: str) -> Told:
 
 
 def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: int, findings: Findings) -> None:
-    """Check the key, the headers and the times that follow from them (interface, section 4)."""
+    """Check the key, the headers and the times that follow from them (docs/interface.md, section 4)."""
     as_of = terms.grid.as_of(tick)
     expected = {
         "ce_specversion": "1.0",

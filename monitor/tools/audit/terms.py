@@ -1,4 +1,4 @@
-"""What was promised: of the configuration (interface, section 3), what the recount needs. Its own reading.
+"""What was promised: of the configuration (docs/interface.md, section 3), what the recount needs. Its own reading.
 
 The file alone is read: values that came from the environment are to be written into it first.
 """
@@ -27,7 +27,7 @@ _MARGIN: Final = timedelta(days=2)  # more than any offset from UTC
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Slot s covers [origin + s·slot, origin + (s+1)·slot) (interface, section 1)."""
+    """Slot s covers [origin + s·slot, origin + (s+1)·slot) (docs/interface.md, section 1)."""
 
     origin: int
     slot: int

@@ -1,4 +1,4 @@
-"""A run that is still on Kafka: its input and its output, read off the topics (interface, section 4). Its own reading.
+"""A run that is still on Kafka: its input and its output, read off the topics (docs/interface.md, section 4). Its own reading.
 
 Consumers come from the caller, who knows where Kafka is and how to log in; what they bring is opened here.
 """

@@ -1,4 +1,4 @@
-"""What was reported: the replay file (interface, section 2), and which of its visits count (section 1)."""
+"""What was reported: the replay file (docs/interface.md, section 2), and which of its visits count (section 1)."""
 
 from __future__ import annotations
 

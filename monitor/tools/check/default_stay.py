@@ -1,7 +1,7 @@
 """At how many places one honest person may be reported at once, if visits come without their end (`default_stay`).
 
 Whoever checks in at one place after the other, and never says when they left, is taken to stay at each for the default
-stay. A stay is not cut at the person's next visit: take that one away, and a count would rise (privacy model, rule 7).
+stay. A stay is not cut at the person's next visit: take that one away, and a count would rise (docs/rules.md, rule 7).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a configuration means in numbers: what one person pays, how long pauses last, how often alarms are false.
 
-All of it is computed from the configuration and the registry (privacy model, sections 3, 6 and 7; interface,
+All of it is computed from the configuration and the registry (docs/rules.md, sections 3, 6 and 7; interface,
 section 2); nothing of the servers or of what was published enters.
 """
 

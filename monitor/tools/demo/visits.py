@@ -20,7 +20,7 @@ _BAD_ONES: Final = 5
 
 
 def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, days: int) -> int:
-    """Write a town's reported visits as a replay file (interface, section 2), bad ones among them.
+    """Write a town's reported visits as a replay file (docs/interface.md, section 2), bad ones among them.
 
     `start` is an instant, a midnight. Returns how many lines it wrote.
     """

@@ -1,4 +1,4 @@
-"""The planner: which T, ε, window, rate of updates and answers a window meet what is asked (privacy model, section 7).
+"""The planner: which T, ε, window, rate of updates and answers a window meet what is asked (docs/rules.md, section 7).
 
 targets     what is asked (a false alarm at most once a year, …)
 designs     what T and ε apply to: slot, window and answers, or designated times

@@ -56,7 +56,7 @@ class Design(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OverTime:
-    """Algorithm 3: an update each slot; `window` is W and `ahead` F in slots, `answers` k (privacy model, section 3).
+    """Algorithm 3: an update each slot; `window` is W and `ahead` F in slots, `answers` k (docs/rules.md, section 3).
 
     `least_share` and `most_share` are the smallest and the largest location's part of ε: 1/m for m alike.
     """
@@ -85,7 +85,7 @@ class OverTime:
 
     @property
     def mark_lifetime(self) -> int:
-        """W + F (privacy model, rule 2)."""
+        """W + F (docs/rules.md, rule 2)."""
         return self.window + self.max_lead
 
     @property
@@ -98,7 +98,7 @@ class OverTime:
         return Fraction(duration, self.slot)
 
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
-        """By visits in all the slots that a period touches, one more than fit in it (privacy model, section 6)."""
+        """By visits in all the slots that a period touches, one more than fit in it (docs/rules.md, section 6)."""
         slots = -(-period // self.slot) + 1
         return over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
 

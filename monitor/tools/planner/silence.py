@@ -9,7 +9,7 @@ def silent_share(alarm: float, answers: int, mark_lifetime: int) -> float:
     """The share of ticks at which a location is paused, if each update that it makes is an alarm with one chance.
 
     `answers` is k and `reach` W + F = L: a tick is paused when k of the L - 1 ticks before it were answered with noise
-    (privacy model, section 3). The last L - 1 ticks are a shift register whose stationary law has product form: a
+    (docs/rules.md, section 3). The last L - 1 ticks are a shift register whose stationary law has product form: a
     pattern of j < k answers weighs p^j (1 - p)^(k - 1 - j), one of k weighs p^k. (Insert it into the balance of what
     is shifted out and in: both sides agree for every pattern.) 0.0 where k ≥ L: marks end as fast as answers come.
     """

@@ -1,4 +1,4 @@
-"""A replay file read line by line: CSV (also gzipped) with a header, in any order (interface, section 2)."""
+"""A replay file read line by line: CSV (also gzipped) with a header, in any order (docs/interface.md, section 2)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One day of any people: where they stay and when, a pure function of the seed, the person and the day.
 
 Nothing is stored of days gone by: a day that is reported two weeks later is drawn again (draws.py). A person's stays
-follow one another, so nobody is at two places at one time, which the product assumes (privacy model, section 1).
+follow one another, so nobody is at two places at one time, which the product assumes (docs/rules.md, section 1).
 """
 
 from __future__ import annotations
