@@ -55,7 +55,7 @@ class Account:
         times = self._times.excess(tick) + self._times_of_others
         if self._unchanged:
             return self._worst + times
-        places = [place.later(tick) for place in self._places]
+        places = [place.without_answers_before(tick) for place in self._places]
         over_time = most_paid(places, self._parameters.period_slots, tick + 1 - self._oldest)
         return self._worst + max(Fraction(0), over_time - self._own) + times
 
@@ -89,7 +89,7 @@ class Account:
     def _own(self) -> Fraction:
         """What one person may pay at all places by this configuration alone."""
         slots, bounds = self._parameters.period_slots, Counter(self._bounds.values())
-        return sum((bound.steady(slots) * times for bound, times in bounds.items()), Fraction(0))
+        return sum((bound.most_in_slots(slots) * times for bound, times in bounds.items()), Fraction(0))
 
     @cached_property
     def _bounds(self) -> dict[_Watched, Bound]:

@@ -91,7 +91,7 @@ def test_across_a_change_it_is_at_least_what_any_schedule_pays(seed: int) -> Non
     paid = most_of_all([new], old, marks, slots, oldest)
     assert found >= paid
     if old.answer_epsilon == new.answer_epsilon:
-        assert found == max(paid, Bound.of(new).steady(slots))
+        assert found == max(paid, Bound.of(new).most_in_slots(slots))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -120,7 +120,7 @@ def test_marks_of_the_earlier_build_never_exceed_the_worst_case_of_an_unchanged_
     now = tick + 1
     bound = Bound.of(rule)
     paid = tuple(PaidAnswer.of(mark, rule.max_lead, rule.mark_lifetime) for mark in marks)
-    assert most_paid([Place(paid, bound, now)], slots, now - rule.window - 1) <= bound.steady(slots)
+    assert most_paid([Place(paid, bound, now)], slots, now - rule.window - 1) <= bound.most_in_slots(slots)
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -161,7 +161,7 @@ def test_what_has_run_out_counts_while_a_period_holds_it() -> None:
     places = [Place(tuple(PaidAnswer.of(mark, 0) for mark in marks), None, 14), Place((), bound, 14)]
     assert most_paid(places, 14, oldest=1) == 26
     for now, most in ((26, 21), (32, 15), (33, 14)):
-        assert most_paid([each.later(now) for each in places], 14, oldest=now - 13) == most
+        assert most_paid([place.without_answers_before(now) for place in places], 14, oldest=now - 13) == most
 
 
 def test_many_digits_are_added_exactly() -> None:
