@@ -472,7 +472,7 @@ def test_a_ledger_with_a_foreign_record_is_not_taken_over(
     place = make_ledger()
     foreign = LedgerRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)
     open_writer(place.topic, place.topic_id).append([foreign])
-    with pytest.raises(LedgerError, match="What it spent is not known"):
+    with pytest.raises(LedgerError, match="it spent is not known"):
         take_over(place)
 
 

@@ -316,7 +316,7 @@ def test_kinds_of_records_that_are_not_known_are_passed_over(parameters: Paramet
 def test_a_malformed_record_of_a_known_kind_is_refused(kind: str, value: bytes, parameters: Parameters) -> None:
     """What it spent is not known, so nothing may be decided."""
     record = LedgerRecord(b"stations/a", value, (("ce_type", f"{TYPE_PREFIX}{kind}".encode()),), 0)
-    with pytest.raises(LedgerError, match="What it spent is not known"):
+    with pytest.raises(LedgerError, match="it spent is not known"):
         LedgerState().fold(record, parameters.grid)
 
 
