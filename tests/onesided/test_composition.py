@@ -44,7 +44,7 @@ def test_costs_are_exact(event: Event, cost: Fraction) -> None:
 def test_a_budget_is_met_exactly_and_not_exceeded() -> None:
     """The error says requested, remaining, difference and what to do; what is refused is not spent."""
     account = accountant().compose(Repeated(THIRD, 2))
-    with pytest.raises(BudgetError, match=r"requested is 1/2, remaining is 1/3: .* 1/6 less\. Ask for fewer") as caught:
+    with pytest.raises(BudgetError, match=r"requested is 1/2, remaining is 1/3: .* 1/6 less\. Request fewer") as caught:
         account.compose(HALF)
     assert (caught.value.requested, caught.value.remaining, caught.value.difference) == (
         Fraction(1, 2),

@@ -28,7 +28,7 @@ def test_under_differential_privacy_two_sided_noise_alone_is_left_and_theorem_4_
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 1)
     query = sum_sensitivity(symmetric, lambda record: [int(value == 1) for value in record])
     assert applicable(query) == (Mechanism.TWO_SIDED,)
-    with pytest.raises(UnsuitableError, match=r"symmetric policy .* Theorem 4.* What applies: two-sided"):
+    with pytest.raises(UnsuitableError, match=r"symmetric policy .* Theorem 4.* Valid mechanisms: two-sided"):
         require(Mechanism.NOISY_MAX, query)
 
 
@@ -37,7 +37,7 @@ def test_noise_to_the_wrong_side_is_refused() -> None:
     rising = Sensitivity("increasing", 1, 1, 1)
     assert Mechanism.DOWNWARDS in applicable(rising)
     assert Mechanism.SPARSE_VECTOR_ABOVE in applicable(rising)
-    with pytest.raises(UnsuitableError, match="expected decreasing; noise to the wrong side"):
+    with pytest.raises(UnsuitableError, match="expected decreasing; noise on the wrong side"):
         require(Mechanism.UPWARDS, rising)
 
 
