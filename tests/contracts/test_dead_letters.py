@@ -17,7 +17,7 @@ def headers(letter: DeadLetter) -> dict[str, str]:
     return named
 
 
-def test_a_visit_is_told_with_its_place() -> None:
+def test_visit_has_its_index() -> None:
     letter = make_dead_letter(FAULT, b"{}", ORIGIN, 7, 100)
     assert letter.value == b"{}"
     assert headers(letter) == {
@@ -30,17 +30,17 @@ def test_a_visit_is_told_with_its_place() -> None:
     }
 
 
-def test_a_whole_record_has_no_place_in_itself() -> None:
+def test_whole_record_has_no_index() -> None:
     assert headers(make_dead_letter(FAULT, b"\xff", ORIGIN, None, 100))["index"] == "-"
 
 
-def test_what_exceeds_the_limit_is_cut_and_said_so() -> None:
+def test_long_values_are_truncated() -> None:
     assert "truncated" not in headers(make_dead_letter(FAULT, b"12345", ORIGIN, 0, 5))
     cut = make_dead_letter(FAULT, b"123456", ORIGIN, 0, 5)
     assert cut.value == b"12345"
     assert headers(cut)["truncated"] == "true"
 
 
-def test_a_payload_is_json_whatever_the_visit_is() -> None:
+def test_every_visit_encodes_as_json() -> None:
     assert json.loads(encode_visit({"person_id": "駅", "x": float("inf")})) == {"person_id": "駅", "x": "Infinity"}
     assert encode_visit(None) == b"null"

@@ -21,7 +21,7 @@ MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_committed_schema_has_not_drifted(name: str) -> None:
+def test_committed_schema_is_current(name: str) -> None:
     """To make it again: location-monitor schema NAME > docs/schemas/NAME.json."""
     assert (FOLDER / f"{name}.json").read_text() == json.dumps(MAKERS[name](), indent=2, ensure_ascii=False) + "\n"
 
@@ -43,7 +43,7 @@ def _references(part: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_every_reference_leads_somewhere(name: str) -> None:
+def test_references_resolve(name: str) -> None:
     document = MAKERS[name]()
     found = set(_references(document))
     assert found
@@ -53,7 +53,7 @@ def test_every_reference_leads_somewhere(name: str) -> None:
             part = part[key]
 
 
-def test_the_asyncapi_document_tells_the_three_topics_apart() -> None:
+def test_asyncapi_has_three_channels() -> None:
     document = asyncapi()
     assert document["asyncapi"].startswith("3.")
     assert {name: operation["action"] for name, operation in document["operations"].items()} == {

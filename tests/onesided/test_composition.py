@@ -41,7 +41,7 @@ def test_costs_are_exact(event: Event, cost: Fraction) -> None:
     assert accountant().compose(event).remaining == 1 - cost
 
 
-def test_a_budget_is_met_exactly_and_not_exceeded() -> None:
+def test_budget_is_never_exceeded() -> None:
     """The error says requested, remaining, difference and what to do; what is refused is not spent."""
     account = accountant().compose(Repeated(THIRD, 2))
     with pytest.raises(BudgetError, match=r"requested is 1/2, remaining is 1/3: .* 1/6 less\. Request fewer") as caught:
@@ -54,7 +54,7 @@ def test_a_budget_is_met_exactly_and_not_exceeded() -> None:
     assert account.compose(THIRD).remaining == 0
 
 
-def test_an_event_for_a_wider_policy_counts_under_a_narrower_one_but_not_the_other_way() -> None:
+def test_wider_policy_covers_narrower() -> None:
     """What is differentially private is so under every policy ([ADP], Theorem 5(2))."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
     assert accountant().cost(Released(symmetric, Fraction(1))) == 1
@@ -64,7 +64,7 @@ def test_an_event_for_a_wider_policy_counts_under_a_narrower_one_but_not_the_oth
         Accountant(RecordPolicy.uniform(VISITED, 3), Fraction(1)).compose(Sequential((HALF,)))
 
 
-def test_an_unknown_event_is_refused() -> None:
+def test_unknown_event_is_refused() -> None:
     """Also within a known one."""
 
     @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def test_an_unknown_event_is_refused() -> None:
         accountant().compose(Sequential((HALF, Gaussian(3))))
 
 
-def test_parallel_events_need_people_of_their_own() -> None:
+def test_parallel_events_need_disjoint_people() -> None:
     """The same people twice is a sequence."""
     with pytest.raises(PrivacyError, match="compose events on the same people in sequence"):
         Parallel(("wards", "wards"), (HALF, THIRD))
@@ -84,7 +84,7 @@ def test_parallel_events_need_people_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, Fraction(0), Fraction(-1), float("inf"), float("nan"), True])
-def test_an_epsilon_that_is_not_exact_and_above_zero_is_refused(epsilon: object) -> None:
+def test_invalid_epsilon_is_refused(epsilon: object) -> None:
     """In events and budgets alike."""
     with pytest.raises(EpsilonError, match="ε is"):
         Released(PLACES, cast("Fraction", epsilon))
@@ -92,14 +92,14 @@ def test_an_epsilon_that_is_not_exact_and_above_zero_is_refused(epsilon: object)
         Accountant(PLACES, cast("Fraction", epsilon))
 
 
-def test_an_event_happens_at_least_once() -> None:
+def test_repeated_at_least_once() -> None:
     """Zero times would be a way to hide one."""
     with pytest.raises(PrivacyError, match="times is 0"):
         Repeated(HALF, 0)
     assert accountant().compose(Repeated(HALF, 1)).spent == Fraction(1, 2)
 
 
-def test_theorem_6_is_met_with_equality_and_the_second_answer_may_depend_on_the_first() -> None:
+def test_theorem_6_is_tight() -> None:
     """Two geometric answers at q; the second is of another place when the first is high. Worst ratio: q^-2 exactly."""
     q, most = Fraction(1, 2), 4
 

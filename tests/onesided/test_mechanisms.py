@@ -73,9 +73,7 @@ def decided(rule: OneSidedDecision, count: int, noise: Fixed) -> bool:
 @pytest.mark.parametrize(("direction", "sign"), [("decreasing", 1), ("increasing", -1)])
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize("sensitivity", [1, 2, 3])
-def test_a_noisy_count_costs_exactly_epsilon_at_worst(
-    direction: Moving, sign: int, q: Fraction, sensitivity: int
-) -> None:
+def test_worst_loss_is_exactly_epsilon(direction: Moving, sign: int, q: Fraction, sensitivity: int) -> None:
     """Counts that change by Δ, with noise at ε/Δ: q^-Δ, q = e^(-ε/Δ); and f is never beyond z."""
     rule = AsymmetricGeometric(ONE, sensitivity, direction)
 
@@ -92,7 +90,7 @@ def test_a_noisy_count_costs_exactly_epsilon_at_worst(
 
 
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])
-def test_towards_the_other_side_one_sided_noise_costs_without_bound(direction: Moving) -> None:
+def test_reverse_loss_is_unbounded(direction: Moving) -> None:
     """Why the direction is asked for: 1 → 2 upwards rules z = 1 out."""
     rule = AsymmetricGeometric(ONE, 1, direction)
     one, other = (1, 2) if direction == "decreasing" else (2, 1)
@@ -110,7 +108,7 @@ def test_two_sided_noise_costs_epsilon_both_ways() -> None:
 
 
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(4, 5)])
-def test_a_vector_costs_epsilon_for_the_sum_of_its_changes(q: Fraction) -> None:
+def test_vector_costs_epsilon_for_total_change(q: Fraction) -> None:
     """Three counts of which a person is in two at most: Δ = 2, noise at ε/2, worst q^-2."""
     rule = AsymmetricGeometric(ONE, 2)
     most = 5
@@ -129,7 +127,7 @@ def test_a_vector_costs_epsilon_for_the_sum_of_its_changes(q: Fraction) -> None:
 
 @pytest.mark.parametrize(("direction", "sign"), [("decreasing", 1), ("increasing", -1)])
 @pytest.mark.parametrize("slots", [Fraction(1, 2), Fraction(2, 3), Fraction(3)])
-def test_on_a_grid_a_real_value_costs_at_most_epsilon(direction: Moving, sign: int, slots: Fraction) -> None:
+def test_grid_value_costs_at_most_epsilon(direction: Moving, sign: int, slots: Fraction) -> None:
     """Values in twelfths, Δ = 1: a change is ⌈1/slots⌉ slots steps at most, and that is met."""
     q, most = Fraction(1, 2), 12
     rule = AsymmetricLaplace(ONE, ONE, slots, direction)
@@ -145,7 +143,7 @@ def test_on_a_grid_a_real_value_costs_at_most_epsilon(direction: Moving, sign: i
     assert max(losses) == q**-per_change
 
 
-def test_on_a_grid_the_law_is_the_exponential_cut_to_the_grid() -> None:
+def test_grid_law_is_the_exponential() -> None:
     """P[noise ≥ m·slots] is the same for both: e^(-ε·m·slots/Δ). Seeded; 6.5 standard errors: 10^-10 a point."""
     slots, runs = Fraction(1, 4), 20_000
     rule, noise = AsymmetricLaplace(ONE, Fraction(2), slots), OneSidedNoise(SeededEntropy(31))
@@ -155,7 +153,7 @@ def test_on_a_grid_the_law_is_the_exponential_cut_to_the_grid() -> None:
         assert abs((drawn >= m / 4).mean() - chance) < 6.5 * math.sqrt(chance * (1 - chance) / runs)
 
 
-def test_two_sided_noise_on_a_grid_rounds_to_the_nearest() -> None:
+def test_two_sided_grid_rounds_to_nearest() -> None:
     """And moves by the difference of two draws."""
     rule = AsymmetricLaplace(ONE, ONE, Fraction(1, 2), "not monotone")
     assert rule.release(Fraction(7, 10), Fixed([3, 1], ONE / 2)) == Fraction(1, 2) + 1
@@ -165,9 +163,7 @@ def test_two_sided_noise_on_a_grid_rounds_to_the_nearest() -> None:
 
 @pytest.mark.parametrize(("direction", "counts"), [("decreasing", range(7)), ("increasing", range(3, 12))])
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_a_decision_is_never_wrong_and_meets_theorem_9_at_every_step(
-    direction: Monotone, counts: range, q: Fraction
-) -> None:
+def test_decision_is_true_and_meets_theorem_9(direction: Monotone, counts: range, q: Fraction) -> None:
     """P[certain] = 1 - q^k for k P-neighbours to the other answer, and each step costs e^ε exactly: the most there is.
 
     Any mechanism has P[don't know | k] ≥ q · P[don't know | k - 1] and P[don't know | 0] = 1, so at most 1 - q^k.
@@ -186,7 +182,7 @@ def test_a_decision_is_never_wrong_and_meets_theorem_9_at_every_step(
     assert all(by_steps[k] == q * by_steps[k - 1] for k in by_steps if k)
 
 
-def test_the_samplers_decision_has_its_chance() -> None:
+def test_sampled_decision_has_its_chance() -> None:
     """100,000 decisions at 3 below T, ε = 1/3: 1 - 1/e; seeded, 6.5 standard errors: 10^-10 for a random seed."""
     rule, noise = OneSidedDecision(Fraction(1, 3), 5), OneSidedNoise(SeededEntropy(32))
     certain = rule.decide(np.full(100_000, 2), noise).mean()
@@ -200,7 +196,7 @@ def as_fraction(value: object) -> Fraction:
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, 0.5, float("inf"), float("nan"), "1/2 "])
-def test_an_epsilon_that_is_none_is_refused_everywhere(epsilon: object) -> None:
+def test_invalid_epsilon_is_refused(epsilon: object) -> None:
     """Zero, negative, a float, infinite."""
     wrong = as_fraction(epsilon)
     with pytest.raises(EpsilonError):
@@ -211,7 +207,7 @@ def test_an_epsilon_that_is_none_is_refused_everywhere(epsilon: object) -> None:
         OneSidedDecision(wrong, 5)
 
 
-def test_counts_that_are_none_are_refused_without_being_said() -> None:
+def test_invalid_counts_are_refused() -> None:
     """Floats, negative ones, none at all, a table of them."""
     rule, noise = AsymmetricGeometric(ONE), OneSidedNoise(SeededEntropy(1))
     with pytest.raises(ExactnessError, match="of type float64: expected integers"):
@@ -230,7 +226,7 @@ def test_counts_that_are_none_are_refused_without_being_said() -> None:
     assert rule.release([2**53], noise).size == 1
 
 
-def test_other_parameters_that_are_none_are_refused() -> None:
+def test_invalid_parameters_are_refused() -> None:
     """Each names what is expected."""
     with pytest.raises(PrivacyError, match="sensitivity is 0"):
         AsymmetricGeometric(ONE, 0)

@@ -89,7 +89,7 @@ def worst(selection: Selection, q: Fraction, memberships: int) -> Fraction | flo
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("memberships", [None, 1, 2, 3])
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_selection_and_values_cost_exactly_epsilon_together(k: int, memberships: int | None, q: Fraction) -> None:
+def test_worst_loss_is_exactly_epsilon(k: int, memberships: int | None, q: Fraction) -> None:
     """Noise at ε/min(k, m), q = e^(-ε/min(k, m)): the worst ratio is q^-min(k, m) = e^ε."""
     rule, most = NoisyMaxRule(ONE, k, memberships), ITEMS if memberships is None else memberships
     assert rule.noise_epsilon == ONE / min(k, most)
@@ -97,7 +97,7 @@ def test_selection_and_values_cost_exactly_epsilon_together(k: int, memberships:
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_the_enumeration_misses_nothing_but_high_outcomes(k: int) -> None:
+def test_enumeration_omits_only_high_outcomes(k: int) -> None:
     """Chances of the outcomes below MOST add up to P[all noisy counts below MOST]."""
     q, counts = Fraction(1, 2), (2, 0, 1)
     total = sum(laws_of(real(NoisyMaxRule(ONE, k)), q)(counts).values())
@@ -109,11 +109,11 @@ class TestMutants:
 
     q = Fraction(1, 2)
 
-    def test_a_person_in_more_counts_than_stated_pays_for_each(self) -> None:
+    def test_more_memberships_than_stated(self) -> None:
         """Noise at ε for one membership, but a person in three: 2ε for k = 2."""
         assert worst(real(NoisyMaxRule(ONE, 2, 1)), self.q, ITEMS) == self.q**-2
 
-    def test_skipping_items_that_nobody_has_leaks_without_bound(self) -> None:
+    def test_skipping_empty_items(self) -> None:
         """An item that is named at all then proves a person."""
 
         def skipping(counts: Counts, draws: Sequence[int]) -> Outcome:
@@ -122,7 +122,7 @@ class TestMutants:
 
         assert worst(skipping, self.q, 1) == math.inf
 
-    def test_ties_in_the_order_of_the_true_counts_cost_more(self) -> None:
+    def test_ties_by_true_counts(self) -> None:
         """The order of a tie is then an answer of its own."""
 
         def by_count(counts: Counts, draws: Sequence[int]) -> Outcome:
@@ -131,7 +131,7 @@ class TestMutants:
 
         assert worst(by_count, self.q, 1) > self.q**-1
 
-    def test_noise_downwards_leaks_without_bound(self) -> None:
+    def test_noise_downwards(self) -> None:
         """Where counts fall, an outcome at the true count is ruled out."""
 
         def downwards(counts: Counts, draws: Sequence[int]) -> Outcome:
@@ -140,7 +140,7 @@ class TestMutants:
 
         assert worst(downwards, self.q, 1) == math.inf
 
-    def test_for_increasing_counts_the_highest_are_not_free_to_choose(self) -> None:
+    def test_highest_of_increasing_counts(self) -> None:
         """Towards D' losers rise and overtake: for k = 1 and three counts that rise, more than ε with noise downwards.
 
         The lowest k are: that is Algorithm 1 with everything mirrored.
@@ -161,20 +161,20 @@ class TestMutants:
         return law
 
 
-def test_ties_go_by_the_public_order() -> None:
+def test_ties_keep_public_order() -> None:
     """Equal noisy counts: the earlier item first, and the later one left out."""
     assert real(NoisyMaxRule(ONE, 2))((1, 1, 0), (0, 0, 1)) == ((0, 1), (1, 1))
     assert real(NoisyMaxRule(ONE, 3))((0, 2, 1), (0, 0, 1)) == ((1, 2), (2, 2), (0, 0))
 
 
-def test_ties_among_many_are_in_the_public_order_too() -> None:
+def test_many_ties_keep_public_order() -> None:
     """Sorting that is not stable shows it only beyond a handful of items."""
     counts = tuple(place % 3 for place in range(3_000))
     chosen = real(NoisyMaxRule(ONE, 1_500))(counts, [0] * 3_000)
     assert [place for place, _ in chosen] == [*range(2, 3_000, 3), *range(1, 1_500, 3)]
 
 
-def test_hot_spots_are_algorithm_1_where_nobody_is_in_two_counts() -> None:
+def test_hot_spots_are_algorithm_1() -> None:
     """The service's k hot spots at ε, and `select` with one membership: the same from the same noise."""
     counts = np.array([3, 0, 5, 5, 1], dtype=np.int64)
     for seed in range(20):
@@ -183,7 +183,7 @@ def test_hot_spots_are_algorithm_1_where_nobody_is_in_two_counts() -> None:
         assert (rows.tolist(), noisy.tolist()) == (same.tolist(), as_noisy.tolist())
 
 
-def test_the_sampled_answer_follows_the_law() -> None:
+def test_sampled_answers_follow_the_law() -> None:
     """40,000 answers for counts 2, 0, 1, k = 2, ε = 2 ln 2 nearly: χ² over the outcomes that are expected 20 times.
 
     Seeded. The statistic of n cells exceeds n + 6·√(2n) + 18 with a chance below 10^-7 (Laurent and Massart, with
@@ -207,7 +207,7 @@ def test_the_sampled_answer_follows_the_law() -> None:
     assert statistic < n + 2 * math.sqrt(16 * n) + 32
 
 
-def test_a_million_items_are_selected_at_once() -> None:
+def test_million_items_are_selected() -> None:
     """The true highest are found where noise is small, in order."""
     counts = np.zeros(1_000_000, dtype=np.int64)
     counts[[7, 999_999, 500]] = [900, 800, 700]
@@ -216,7 +216,7 @@ def test_a_million_items_are_selected_at_once() -> None:
     assert all(noisy >= [900, 800, 700])
 
 
-def test_bad_input_is_refused_by_name() -> None:
+def test_invalid_input_is_refused() -> None:
     """ε, k and memberships that are none; k beyond the items; counts that are none."""
     noise = OneSidedNoise(SeededEntropy(1))
     for epsilon in (0, -1, 0.5, float("inf")):

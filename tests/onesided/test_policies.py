@@ -36,7 +36,7 @@ def universe(people: int) -> list[Dataset]:
     return list(product(TWO_PLACES.records(), repeat=people))
 
 
-def test_p_neighbours_of_records_are_those_of_the_papers_example_3() -> None:
+def test_neighbours_match_example_3() -> None:
     """Alice, who was at both places, must look like three others; Bob like Tom; Tom like nobody."""
     assert set(TWO_PLACES.record_neighbours(ALICE)) == {BOB, EMA, TOM}
     assert set(TWO_PLACES.record_neighbours(BOB)) == {TOM}
@@ -44,12 +44,12 @@ def test_p_neighbours_of_records_are_those_of_the_papers_example_3() -> None:
 
 
 @pytest.mark.parametrize(("record", "other"), list(product(product((0, 1), repeat=2), repeat=2)))
-def test_listing_and_asking_agree(record: Row, other: Row) -> None:
+def test_listed_neighbours_are_neighbours(record: Row, other: Row) -> None:
     """`record_neighbours` lists what `is_record_neighbour` affirms."""
     assert (other in set(TWO_PLACES.record_neighbours(record))) == TWO_PLACES.is_record_neighbour(record, other)
 
 
-def test_neighbouring_datasets_differ_in_one_record_and_one_way() -> None:
+def test_dataset_neighbours_differ_in_one_record() -> None:
     """Taking Alice's visits away is a P-neighbour; giving Tom some, or changing two people, is not."""
     dataset = (BOB, TOM, ALICE)
     assert TWO_PLACES.is_neighbour(dataset, (BOB, TOM, EMA))
@@ -59,13 +59,13 @@ def test_neighbouring_datasets_differ_in_one_record_and_one_way() -> None:
     assert len(set(TWO_PLACES.neighbours(dataset))) == 1 + 0 + 3
 
 
-def test_neighbours_of_all_small_datasets_are_those_that_are_affirmed() -> None:
+def test_all_small_dataset_neighbours_agree() -> None:
     """All 256 pairs of datasets of two people."""
     for dataset, other in product(universe(2), repeat=2):
         assert (other in set(TWO_PLACES.neighbours(dataset))) == TWO_PLACES.is_neighbour(dataset, other)
 
 
-def test_differential_privacy_is_the_symmetric_policy() -> None:
+def test_differential_privacy_is_symmetric() -> None:
     """Any other record is a neighbour, both ways ([ADP], Theorem 5(1))."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
     assert Policy.symmetric((0, 1)).is_symmetric
@@ -76,7 +76,7 @@ def test_differential_privacy_is_the_symmetric_policy() -> None:
     assert not TWO_PLACES.covers(symmetric)
 
 
-def test_one_sided_differential_privacy_is_a_policy_on_whole_records() -> None:
+def test_one_sided_privacy_on_whole_records() -> None:
     """A sensitive record must look like every other record, also sensitive ones; another record like none."""
     whole = Policy.of_sensitive(("home", "work", "hospital", "prison"), ("hospital", "prison"))
     assert whole.neighbours("hospital") == {"home", "work", "prison"}
@@ -85,7 +85,7 @@ def test_one_sided_differential_privacy_is_a_policy_on_whole_records() -> None:
     assert not whole.is_sensitive("work")
 
 
-def test_the_policy_graph_and_its_minimum_step() -> None:
+def test_policy_graph_and_minimum_step() -> None:
     """
     Edges go one way: two steps from a to c, and no way back.
 
@@ -102,7 +102,7 @@ def test_the_policy_graph_and_its_minimum_step() -> None:
     assert records.minimum_step((("c", "a"),), (("a", "a"),)) is None
 
 
-def test_a_policy_covers_itself_and_what_has_fewer_pairs() -> None:
+def test_policy_covers_fewer_pairs() -> None:
     """Attribute by attribute; more pairs in one do not make up for fewer in another."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
     mixed = RecordPolicy((VISITED, Policy.symmetric((0, 1))))
@@ -113,25 +113,25 @@ def test_a_policy_covers_itself_and_what_has_fewer_pairs() -> None:
     assert not TWO_PLACES.covers(mixed)
 
 
-def test_a_query_answers_with_as_many_numbers_for_every_dataset() -> None:
+def test_queries_have_a_fixed_length() -> None:
     """Else some of its changes would be left out of the sensitivity."""
     with pytest.raises(ValueError, match="shorter"):
         sum_sensitivity(TWO_PLACES, lambda record: [1] * (1 + record.count(1)))
 
 
-def test_steps_from_k_visitors_to_none_are_k() -> None:
+def test_removing_k_visitors_takes_k_steps() -> None:
     """One person's visits go at once, however many they are; each person is a step."""
     assert TWO_PLACES.minimum_step((ALICE, BOB, TOM), (TOM, TOM, TOM)) == 2
 
 
-def test_counts_of_visitors_are_decreasing() -> None:
+def test_visitor_counts_are_decreasing() -> None:
     """[ADP], Example 5: each of the counts falls by at most 1, together by as many as there are places."""
     expected = Sensitivity("decreasing", largest=1, total=2, changed=2)
     assert sensitivity(TWO_PLACES, visitors, universe(2)) == expected
     assert sum_sensitivity(TWO_PLACES, lambda record: [int(value == 1) for value in record]) == expected
 
 
-def test_counts_of_absence_are_increasing_and_sums_of_both_are_not_monotone() -> None:
+def test_absence_counts_are_increasing() -> None:
     """The direction is that of all components."""
     absent = sum_sensitivity(TWO_PLACES, lambda record: [int(value == 0) for value in record])
     both = sum_sensitivity(TWO_PLACES, lambda record: [int(record[0] == 1), int(record[1] == 0)])
@@ -140,7 +140,7 @@ def test_counts_of_absence_are_increasing_and_sums_of_both_are_not_monotone() ->
     assert sum_sensitivity(TWO_PLACES, lambda _: [1]) == Sensitivity("constant", 0, 0, 0)
 
 
-def test_under_a_symmetric_policy_no_query_but_a_constant_one_is_monotone() -> None:
+def test_symmetric_policy_has_no_monotone_query() -> None:
     """[ADP], Theorem 4, for every query of two values on two people at one place."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 1)
     datasets: list[Dataset] = list(product(symmetric.records(), repeat=2))
@@ -150,7 +150,7 @@ def test_under_a_symmetric_policy_no_query_but_a_constant_one_is_monotone() -> N
         assert found.direction == ("constant" if len(set(values)) == 1 else "not monotone")
 
 
-def test_one_place_at_a_time_makes_one_count_change() -> None:
+def test_one_place_at_a_time() -> None:
     """One attribute "where at τ": a person counts at one place, so one count changes; but here one may also move."""
     places = ("none", "a", "b")
     absent_only = RecordPolicy((Policy(frozenset(places), frozenset({("a", "none"), ("b", "none")})),))
@@ -163,7 +163,7 @@ def test_one_place_at_a_time_makes_one_count_change() -> None:
     assert sum_sensitivity(moved, counted).direction == "not monotone"
 
 
-def test_policies_and_records_that_make_no_sense_are_refused() -> None:
+def test_invalid_policies_are_refused() -> None:
     """Each with what to do."""
     with pytest.raises(PolicyError, match="no values"):
         Policy(frozenset(), frozenset())

@@ -81,7 +81,7 @@ def worst_of(answering: Answering, draws: Draws, memberships: int, worst_ratio: 
 @pytest.mark.parametrize("memberships", [None, 1, 2])
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_all_answers_cost_exactly_epsilon_together(
+def test_worst_loss_is_exactly_epsilon(
     answers: int,
     memberships: int | None,
     direction: Monotone,
@@ -99,14 +99,14 @@ def test_all_answers_cost_exactly_epsilon_together(
     assert worst == q ** -min(answers, changing)
 
 
-def test_only_charged_answers_count_towards_memberships(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+def test_only_charged_answers_count(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
     """A person in all four counts costs no more where at most one of them is charged: c = 1."""
     q = Fraction(1, 2)
     assert worst_of(real(SparseVectorRule(ONE, 1)), one_sided(q, 8), QUERIES, worst_ratio) == q**-1
 
 
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])
-def test_free_answers_are_certainly_true(direction: Monotone) -> None:
+def test_free_answers_are_true(direction: Monotone) -> None:
     """For every count and draw: free means below the threshold, or at least it."""
     rule = SparseVectorRule(ONE, 1, None, direction)
     for count, drawn in product(range(6), range(6)):
@@ -125,16 +125,12 @@ class TestMutants:
     q = Fraction(1, 2)
 
     @pytest.mark.parametrize("answers", [1, 2])
-    def test_ending_when_more_than_c_are_above_costs_one_answer_more(
-        self, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
+    def test_ending_after_c_plus_1_answers(self, answers: int, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """The loop of Algorithm 2 as printed gives c + 1 noisy counts at ε/c each."""
         literal = real(SparseVectorRule(ONE, answers + 1))
         assert worst_of(literal, one_sided(self.q, 8), QUERIES, worst_ratio) == self.q ** -(answers + 1)
 
-    def test_free_below_for_an_increasing_query_costs_every_answer(
-        self, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
+    def test_free_below_for_increasing_query(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """Taken literally, "below-the-threshold answers in the same way" for increasing queries: four are not free."""
 
         def literal(charged: int, count: int, drawn: int) -> tuple[Hashable, int]:
@@ -143,7 +139,7 @@ class TestMutants:
         worst = worst_of(literal, one_sided(self.q, 8), QUERIES, worst_ratio, sign=-1)
         assert worst > self.q ** -(QUERIES - 1)
 
-    def test_noise_drawn_once_for_all_queries_leaks_without_bound(self) -> None:
+    def test_noise_drawn_once(self) -> None:
         """Two counts under one draw: their difference is public."""
 
         def law(counts: tuple[int, int]) -> dict[tuple[int, ...], Fraction]:
@@ -151,7 +147,7 @@ class TestMutants:
 
         assert not set(law((2, 2))) & set(law((2, 1)))
 
-    def test_a_second_branch_behind_an_early_below_costs_half_an_answer_more(self) -> None:
+    def test_second_draw_after_early_below(self) -> None:
         """The authors' program: a cheap draw at ε/2c decides "below", "far above" (published), or a second draw.
 
         Second draws come only if the first was above the threshold, so one answer depends on both: 3/2·ε/c, booked as
@@ -176,7 +172,7 @@ class TestMutants:
         assert ratios[False] <= r**-2
 
 
-def test_algorithm_4_is_the_instance_with_one_charged_answer_a_location(one_sided: OneSided) -> None:
+def test_algorithm_4_is_an_instance(one_sided: OneSided) -> None:
     """One tick, three locations: for the same noise the same locations answer, with the same noisy counts."""
     rule = SparseVectorRule(ONE, answers=3, memberships=1)
     assert rule.noise_epsilon == AtTimesRule(ONE, THRESHOLD).epsilon
@@ -207,7 +203,7 @@ def test_algorithm_4_is_the_instance_with_one_charged_answer_a_location(one_side
 
 
 @pytest.mark.parametrize("answers", [1, 2, 3])
-def test_algorithm_3_is_the_instance_with_k_charged_answers_a_window(answers: int) -> None:
+def test_algorithm_3_is_an_instance(answers: int) -> None:
     """Within W + F ticks: the same answers from the same noise, and a pause where the other ends."""
     over_time = OverTimeRule(ONE, answers, THRESHOLD, window=4, max_lead=0)
     rule = SparseVectorRule(ONE, answers)
@@ -246,7 +242,7 @@ def test_sampled_answers_follow_the_law() -> None:
     assert statistic < 47
 
 
-def test_the_last_charged_answer_ends_the_answers() -> None:
+def test_last_charged_answer_ends_the_sequence() -> None:
     """A certain stream: three far above, c = 2; what comes after is not answered, and asking on is an error."""
     rule, noise = SparseVectorRule(ONE, 2), OneSidedNoise(SeededEntropy(62))
     answers = answer_all(rule, [90, 90, 90], [5, 5, 5], noise)
@@ -256,7 +252,7 @@ def test_the_last_charged_answer_ends_the_answers() -> None:
     assert (caught.value.requested, caught.value.remaining) == (Fraction(1, 2), Fraction(0))
 
 
-def test_bad_input_is_refused_by_name() -> None:
+def test_invalid_input_is_refused() -> None:
     """ε, c and memberships that are none; counts and thresholds that do not fit."""
     rule, noise = SparseVectorRule(ONE, 1), OneSidedNoise(SeededEntropy(1))
     for epsilon in (0, -1, 0.5, float("inf")):

@@ -9,7 +9,7 @@ from monitor.onesided.policies import VISITED, Policy, RecordPolicy, Sensitivity
 from monitor.onesided.suitability import Mechanism, applicable, require
 
 
-def test_counts_of_visitors_allow_all_that_adds_noise() -> None:
+def test_visitor_counts_allow_upward_noise() -> None:
     """Under "having been there is sensitive" counts never rise."""
     query = sum_sensitivity(RecordPolicy.uniform(VISITED, 2), lambda record: [int(value == 1) for value in record])
     assert applicable(query) == (
@@ -23,7 +23,7 @@ def test_counts_of_visitors_allow_all_that_adds_noise() -> None:
         require(mechanism, query)
 
 
-def test_under_differential_privacy_two_sided_noise_alone_is_left_and_theorem_4_says_why() -> None:
+def test_symmetric_policy_allows_two_sided_noise() -> None:
     """The same counts, under the symmetric policy."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 1)
     query = sum_sensitivity(symmetric, lambda record: [int(value == 1) for value in record])
@@ -32,7 +32,7 @@ def test_under_differential_privacy_two_sided_noise_alone_is_left_and_theorem_4_
         require(Mechanism.NOISY_MAX, query)
 
 
-def test_noise_to_the_wrong_side_is_refused() -> None:
+def test_wrong_direction_is_refused() -> None:
     """An increasing query under upward noise would rule outcomes out."""
     rising = Sensitivity("increasing", 1, 1, 1)
     assert Mechanism.DOWNWARDS in applicable(rising)
@@ -41,7 +41,7 @@ def test_noise_to_the_wrong_side_is_refused() -> None:
         require(Mechanism.UPWARDS, rising)
 
 
-def test_where_the_noise_is_not_scaled_a_component_may_change_by_one() -> None:
+def test_large_changes_are_refused() -> None:
     """Visits, of which a person has three, in the place of people."""
     visits = Sensitivity("decreasing", 3, 3, 1)
     require(Mechanism.UPWARDS, visits)
@@ -49,6 +49,6 @@ def test_where_the_noise_is_not_scaled_a_component_may_change_by_one() -> None:
         require(Mechanism.SPARSE_VECTOR, visits)
 
 
-def test_a_constant_query_allows_everything() -> None:
+def test_constant_query_allows_everything() -> None:
     """It says nothing of anyone."""
     assert applicable(Sensitivity("constant", 0, 0, 0)) == tuple(Mechanism)

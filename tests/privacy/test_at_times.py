@@ -14,7 +14,7 @@ from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 RULE = AtTimesRule(Fraction(1), threshold=3)
 
 
-def test_answers_are_certain_upper_bounds_in_registry_order() -> None:
+def test_answers_are_upper_bounds() -> None:
     """No noisy count is below its count or the threshold, and every location at the threshold is answered."""
     counts = np.arange(10_000, dtype=np.int64) % 7
     marked = np.arange(10_000) % 5 == 0
@@ -25,26 +25,26 @@ def test_answers_are_certain_upper_bounds_in_registry_order() -> None:
     assert set(np.flatnonzero((counts >= RULE.threshold) & ~marked)) <= set(rows)
 
 
-def test_no_location_is_no_answer() -> None:
+def test_no_locations_no_answers() -> None:
     """An empty shard, and one that is marked whole."""
     for marked in (np.zeros(0, dtype=np.bool_), np.ones(4, dtype=np.bool_)):
         rows, noisy = step(RULE, marked, np.full(marked.size, 9, dtype=np.int64), OneSidedNoise(SeededEntropy(1)))
         assert rows.size == noisy.size == 0
 
 
-def test_arrays_that_do_not_match_are_refused() -> None:
+def test_different_shapes_are_refused() -> None:
     """Marks of another registry."""
     with pytest.raises(PrivacyError, match=r"shape \(3,\) and counts \(4,\)"):
         step(RULE, np.zeros(3, dtype=np.bool_), np.zeros(4, dtype=np.int64), OneSidedNoise(SeededEntropy(1)))
 
 
-def test_a_negative_count_is_refused_also_where_it_is_marked() -> None:
+def test_negative_counts_are_refused() -> None:
     """It would be an undercount elsewhere."""
     with pytest.raises(PrivacyError, match="negative"):
         step(RULE, np.ones(1, dtype=np.bool_), np.array([-1]), OneSidedNoise(SeededEntropy(1)))
 
 
-def test_a_rule_that_makes_no_sense_is_refused() -> None:
+def test_invalid_rules_are_refused() -> None:
     """No threshold, no ε."""
     with pytest.raises(PrivacyError, match="threshold is 0"):
         AtTimesRule(Fraction(1), 0)

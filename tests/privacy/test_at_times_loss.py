@@ -144,7 +144,7 @@ def worst_of(mechanism: Mechanism, start: Hashable, worst_ratio: WorstRatio) -> 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_a_designated_time_costs_exactly_epsilon_at_worst(
+def test_worst_loss_is_exactly_epsilon(
     threshold: int, q: Fraction, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """
@@ -157,14 +157,14 @@ def test_a_designated_time_costs_exactly_epsilon_at_worst(
     assert worst_of(mechanism_of(threshold, q, q, one_sided), (False,) * PLACES, worst_ratio) == 1 / q
 
 
-def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
+def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
     """Over all thresholds."""
     print(f"Algorithm 4: {enumerated()} streams at each of the thresholds {THRESHOLDS}")
     assert enumerated() * len(THRESHOLDS) == stated_streams("Algorithm 4, one visit")
 
 
 @pytest.mark.parametrize(("threshold", "count"), list(product((1, 2, 3), (0, 1, 2))))
-def test_the_law_is_that_of_count_plus_noise(threshold: int, count: int, one_sided: OneSided) -> None:
+def test_law_is_count_plus_noise(threshold: int, count: int, one_sided: OneSided) -> None:
     """P[z] = (1 - q) q^(z - f) for each z ≥ max(f, T), and "safe" has the chance 1 - q^(T - f), or 0 for f ≥ T."""
     q, cap = Fraction(1, 3), max(threshold, PEOPLE) + 1
     law = mechanism_of(threshold, q, q, one_sided)((False, True, True), 0, (count, 0, 0))
@@ -177,13 +177,13 @@ def test_the_law_is_that_of_count_plus_noise(threshold: int, count: int, one_sid
     assert {said: chance for said, (chance, _) in law.items() if chance} == expected
 
 
-def test_noise_of_half_the_size_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+def test_halved_noise_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
     """Draws at 2ε under answers that are booked at ε cost 2ε."""
     q = Fraction(1, 2)
     assert worst_of(mechanism_of(2, q, q**2, one_sided), (False,) * PLACES, worst_ratio) == q**-2
 
 
-def test_answering_a_location_again_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+def test_second_answer_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
     """Without marks each tick's noisy answer charges anew."""
     q = Fraction(1, 2)
     real = mechanism_of(2, q, q, one_sided)
@@ -196,7 +196,7 @@ def test_answering_a_location_again_is_caught(worst_ratio: WorstRatio, one_sided
 
 
 @pytest.mark.parametrize("skipped", ["empty", "unchanged"])
-def test_skipping_locations_is_caught(skipped: str, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+def test_skipped_locations_are_caught(skipped: str, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
     """If locations without people, or without news, draw no noise, then any noisy answer proves a visit."""
     q = Fraction(1, 2)
     real = mechanism_of(2, q, q, one_sided)
@@ -217,7 +217,7 @@ def test_skipping_locations_is_caught(skipped: str, worst_ratio: WorstRatio, one
     assert worst_of(skipping, start, worst_ratio) == math.inf
 
 
-def test_a_marked_location_is_never_answered_again() -> None:
+def test_marked_locations_are_not_answered_again() -> None:
     """Even with as many people as may be: its budget for that time is spent."""
     marked, counts = np.array([True, False, True, False]), np.array([9, 0, 0, 5])
     always = Scripted(Fraction(1, 2), ((7, Fraction(1)),), ())

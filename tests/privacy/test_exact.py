@@ -45,7 +45,7 @@ def cases() -> list[tuple[Fraction, int]]:
 
 
 @pytest.mark.parametrize(("x", "bits"), cases())
-def test_thresholds_are_the_floors_of_an_independent_computation(x: Fraction, bits: int) -> None:
+def test_floors_match_independent_computation(x: Fraction, bits: int) -> None:
     """Both e^-x and y/(1 + y) = 1/(1 + e^x)."""
     low, high = exp_bounds(x, bits)
     assert floor_exp(x, bits) == both(2**bits / high, 2**bits / low)
@@ -53,7 +53,7 @@ def test_thresholds_are_the_floors_of_an_independent_computation(x: Fraction, bi
 
 
 @pytest.mark.parametrize("x", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(44)])
-def test_thresholds_are_the_floors_of_high_precision_decimals(x: Fraction) -> None:
+def test_floors_match_precise_decimals(x: Fraction) -> None:
     """At 200 digits, as far as 256 bits are asked."""
     context = Context(prec=200)
     y = context.exp(context.divide(Decimal(-x.numerator), Decimal(x.denominator)))
@@ -71,7 +71,7 @@ def test_more_bits_only_append() -> None:
 
 
 @pytest.mark.parametrize("digits", [*range(20, 31), 60, 150])
-def test_precision_is_raised_until_the_floor_is_certain(digits: int) -> None:
+def test_precision_rises_until_floor_is_certain(digits: int) -> None:
     """2^16 · c lies above or below an integer by about one in 10^digits, around the first precision and beyond it."""
     context, near = Context(prec=400), Fraction(1, 10**digits)
     for n in range(1, 2**15, 331):
@@ -82,14 +82,14 @@ def test_precision_is_raised_until_the_floor_is_certain(digits: int) -> None:
         assert (floor_odds(for_odds - near, 16), floor_odds(for_odds + near, 16)) == (n, n - 1)
 
 
-def test_a_value_beside_1_or_one_half_stays_below_it() -> None:
+def test_values_near_one_and_half_stay_below() -> None:
     """At x = 10^-300 all bits of e^-x are 1, and all but the first of y/(1 + y)."""
     tiny = Fraction(1, 10**300)
     assert floor_exp(tiny, 64) == 2**64 - 1
     assert floor_odds(tiny, 64) == 2**63 - 1
 
 
-def test_the_ends_are_exact() -> None:
+def test_zero_and_large_x_are_exact() -> None:
     """At x = 0 the values are 1 and 1/2; far out they round down to 0, at once."""
     assert floor_exp(Fraction(0), 64) == 2**64
     assert floor_odds(Fraction(0), 64) == 2**63
@@ -99,7 +99,7 @@ def test_the_ends_are_exact() -> None:
 
 
 @pytest.mark.parametrize("floor", [floor_exp, floor_odds])
-def test_what_has_no_threshold_is_refused(floor: object) -> None:
+def test_invalid_arguments_are_refused(floor: object) -> None:
     """A negative x or no bits at all."""
     assert callable(floor)
     for x, bits in ((Fraction(-1), 64), (Fraction(1), 0)):

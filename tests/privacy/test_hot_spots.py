@@ -86,59 +86,59 @@ def worst_ratio(stays: Sequence[Stay], top: int, q: Fraction, law_q: Fraction) -
 
 @pytest.mark.parametrize("top", TOPS)
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_one_person_at_one_place_loses_exactly_epsilon_however_many_are_named(q: Fraction, top: int) -> None:
+def test_worst_loss_is_exactly_epsilon(q: Fraction, top: int) -> None:
     """They are drawn at one tick alone, so a stream is what has been reported by then."""
     assert worst_ratio(ONE_PLACE, top, q, q) == 1 / q
 
 
-def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
+def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
     print(f"hot spots: {len(pairs(ONE_PLACE))} pairs of D and D' for each k of {TOPS}")
     assert len(pairs(ONE_PLACE)) * len(TOPS) == stated_streams("Hot spots, one visit")
 
 
-def test_who_is_reported_at_two_places_pays_at_both() -> None:
+def test_two_places_cost_twice_epsilon() -> None:
     q = Fraction(1, 2)
     stays = [(), (0,), (1,), (0, 1)]
     assert worst_ratio(stays, PLACES, q, q) == 1 / q**2
 
 
-def test_halved_noise_is_caught_by_the_enumeration() -> None:
+def test_halved_noise_is_caught() -> None:
     q = Fraction(1, 2)
     assert worst_ratio(ONE_PLACE, 2, q, q**2) == 1 / q**2
 
 
-def test_the_highest_noisy_counts_are_named_highest_first_ties_in_registry_order() -> None:
+def test_highest_noisy_counts_come_first() -> None:
     # counts  1  4  0  2
     # noise   3  0  4  0   noisy  4  4  4  2
     assert named((1, 4, 0, 2), 3, (3, 0, 4, 0)) == ((0, 4), (1, 4), (2, 4))
 
 
-def test_ties_among_many_are_in_registry_order_too() -> None:
+def test_many_ties_keep_registry_order() -> None:
     """Sorting that is not stable shows it only beyond a handful of locations (docs/rules.md, rule 11)."""
     counts = [row % 3 for row in range(3_000)]
     assert [row for row, _ in named(counts, 1_500, [0] * 3_000)] == [*range(2, 3_000, 3), *range(1, 1_500, 3)]
 
 
-def test_every_location_draws_noise_also_where_nobody_was() -> None:
+def test_empty_locations_draw_noise() -> None:
     assert named((0, 0), 1, (0, 2)) == ((1, 2),)
 
 
-def test_with_fewer_locations_than_asked_for_all_are_named() -> None:
+def test_fewer_locations_than_top() -> None:
     assert named((1, 2), 5, (0, 0)) == ((1, 2), (0, 1))
 
 
-def test_a_named_count_is_never_below_the_true_one() -> None:
+def test_noisy_counts_are_upper_bounds() -> None:
     counts = np.arange(1_000, dtype=np.int64) % 7
     rows, noisy = step(Fraction(1, 3), 100, counts, OneSidedNoise(SeededEntropy(5)))
     assert (noisy >= counts[rows]).all()
 
 
 @pytest.mark.parametrize(("top", "counts", "why"), [(0, [1], "top is 0"), (2, [1, -7], "A count is negative")])
-def test_what_it_is_not_defined_for_is_refused_without_saying_a_count(top: int, counts: list[int], why: str) -> None:
+def test_invalid_arguments_are_refused(top: int, counts: list[int], why: str) -> None:
     with pytest.raises(PrivacyError, match=f"^{why}[^7]*$"):
         step(ONE, top, np.array(counts, np.int64), OneSidedNoise(SeededEntropy(1)))
 
 
-def test_an_epsilon_that_is_none_is_refused() -> None:
+def test_invalid_epsilon_is_refused() -> None:
     with pytest.raises(EpsilonError):
         step(Fraction(0), 1, np.array([1], np.int64), OneSidedNoise(SeededEntropy(1)))

@@ -92,7 +92,7 @@ def most_counts(before: OverTimeRule, after: OverTimeRule) -> int:
 
 
 @pytest.mark.parametrize(("before", "after", "answers"), CHANGES)
-def test_a_visit_costs_its_locations_epsilon_across_the_change_of_builds(
+def test_visit_costs_epsilon_across_the_upgrade(
     before: tuple[int, int], after: tuple[int, int], answers: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """
@@ -109,7 +109,7 @@ def test_a_visit_costs_its_locations_epsilon_across_the_change_of_builds(
 
 
 @pytest.mark.parametrize(("before", "after", "answers"), CHANGES)
-def test_one_tick_short_costs_one_answer_more_wherever_the_reach_has_grown(
+def test_pause_one_tick_short_is_caught(
     before: tuple[int, int], after: tuple[int, int], answers: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """Marks that are taken for the present build's run for W + F ticks: 2ε where W + F is longer than it was."""
@@ -118,7 +118,7 @@ def test_one_tick_short_costs_one_answer_more_wherever_the_reach_has_grown(
     assert worst_of(old, new, worst_ratio, one_sided, told=False) == Q ** -min(spent, most_counts(old, new))
 
 
-def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
+def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
     """Over all changes of W and F, and k."""
     number = sum(
         math.prod(map(len, choices))

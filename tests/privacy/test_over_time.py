@@ -38,7 +38,7 @@ def statuses(rule: OverTimeRule, ticks: range, count: int | None, lost_tick: int
     return said
 
 
-def test_a_noisy_answer_pauses_for_w_plus_f_minus_one_ticks() -> None:
+def test_noisy_answer_pauses_w_plus_f_minus_1() -> None:
     """
     W = 3, F = 2.
 
@@ -48,7 +48,7 @@ def test_a_noisy_answer_pauses_for_w_plus_f_minus_one_ticks() -> None:
     assert statuses(RULE, range(6), count=5) == "zppppz"
 
 
-def test_two_answers_a_window_each_cost_half() -> None:
+def test_two_answers_per_window_cost_half() -> None:
     """
     W + F = 5 consecutive ticks hold two answers.
 
@@ -64,7 +64,7 @@ def test_safe_is_free() -> None:
     assert statuses(RULE, range(9), count=4) == "sssssssss"
 
 
-def test_the_threshold_itself_is_noisy() -> None:
+def test_count_at_threshold_is_noisy() -> None:
     """A noisy count z < T is safe, z = T is not; noise counts as people do."""
     assert step(RULE, (), 7, 2, 2).status == "safe"
     answer = step(RULE, (), 7, 2, 3)
@@ -72,7 +72,7 @@ def test_the_threshold_itself_is_noisy() -> None:
     assert answer.marks == (Mark(tick=7, noisy_count=5, epsilon=ONE, until=11),)
 
 
-def test_an_incomplete_input_is_unknown_and_costs_nothing() -> None:
+def test_incomplete_input_is_unknown_and_free() -> None:
     """Not even with noise that would have reached the threshold."""
     answer = step(RULE, (), 7, None, 99)
     assert (answer.status, answer.noisy_count, answer.marks) == ("unknown", None, ())
@@ -85,7 +85,7 @@ def test_paused_beats_unknown() -> None:
     assert (answer.status, answer.resumes_at, answer.marks) == ("paused", 7, marks)
 
 
-def test_a_pause_ends_when_enough_marks_have_ended() -> None:
+def test_pause_ends_with_enough_marks() -> None:
     """
     With k = 2 and both running it waits for the first to end.
 
@@ -106,7 +106,7 @@ def test_marks_ahead_of_the_clock_run() -> None:
     assert (answer.status, answer.resumes_at) == ("paused", 45)
 
 
-def test_a_longer_window_lengthens_running_marks_and_a_shorter_one_changes_nothing() -> None:
+def test_longer_window_lengthens_marks() -> None:
     """A mark runs until max(until, tick + W + F - 1) with the present W and F."""
     long = OverTimeRule(ONE, 1, 5, window=9, max_lead=0)
     short = OverTimeRule(ONE, 1, 5, window=1, max_lead=0)
@@ -119,7 +119,7 @@ def test_a_longer_window_lengthens_running_marks_and_a_shorter_one_changes_nothi
     assert step(short, marks, 7, 0, 0).status == "safe"
 
 
-def test_a_mark_of_the_build_that_counted_after_its_tick_runs_one_tick_longer_under_a_changed_rule() -> None:
+def test_earlier_build_marks_run_longer() -> None:
     """Its count may hold a visit of slot tick + 1; what it says itself is no shorter, and the flag is kept."""
     later = OverTimeRule(ONE, 1, 5, window=9, max_lead=0)
     earlier = Mark(2, 6, ONE, 6, counted_after=True)
@@ -133,7 +133,7 @@ def test_a_mark_of_the_build_that_counted_after_its_tick_runs_one_tick_longer_un
     assert extend_marks(OverTimeRule(ONE, 1, 5, window=1, max_lead=0), (earlier,)) == (earlier,)
 
 
-def test_a_smaller_epsilon_waits_until_earlier_marks_leave_room() -> None:
+def test_smaller_epsilon_waits_for_marks() -> None:
     """Σ running + next ≤ ε_l with the present ε_l: 1/2 runs, so an ε_l of 1/2 leaves none; 1 leaves one of 1/2."""
     marks = (Mark(2, 6, Fraction(1, 2), 6),)
     assert step(OverTimeRule(Fraction(1, 2), 1, 5, 3, 1), marks, 4, 9, 0).status == "paused"
@@ -141,7 +141,7 @@ def test_a_smaller_epsilon_waits_until_earlier_marks_leave_room() -> None:
     assert step(OverTimeRule(ONE, 1, 5, 3, 1), marks, 4, 9, 0).status == "paused"
 
 
-def test_a_lost_ledger_counts_as_spent_for_w_plus_f_ticks() -> None:
+def test_lost_ledger_pauses_w_plus_f_ticks() -> None:
     """
     Lost at tick 2: nothing is answered before tick 2 + W + F = 7, whatever was published.
 
@@ -155,13 +155,13 @@ def test_a_lost_ledger_counts_as_spent_for_w_plus_f_ticks() -> None:
     assert may_answer(RULE, (), 7, lost_tick=2)
 
 
-def test_the_next_tick_is_when_an_idle_location_answers_again() -> None:
+def test_idle_location_answers_next_tick() -> None:
     """Nothing runs, so nothing is waited for."""
     assert next_answer_tick(RULE, (), 3) == 4
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_the_next_tick_is_the_first_later_one_that_may_answer(seed: int) -> None:
+def test_next_answer_tick_is_the_first(seed: int) -> None:
     """Of marks of any ε and length, as a change leaves them; also with a lost ledger."""
     numbers = random.Random(seed)
     rule = OverTimeRule(ONE, numbers.randint(1, 4), 5, numbers.randint(1, 9), numbers.randint(0, 2))
@@ -175,7 +175,7 @@ def test_the_next_tick_is_the_first_later_one_that_may_answer(seed: int) -> None
     assert found == next(tick for tick in range(10, 60) if may_answer(rule, marks, tick, lost_tick))
 
 
-def test_a_location_with_thousands_of_marks_is_decided_in_a_moment() -> None:
+def test_thousands_of_marks_are_fast() -> None:
     """All of k = 10,000 answers were given: 2,000 took 7.6 s a tick."""
     k = 10_000
     rule = OverTimeRule(ONE, k, 5, 20_160, 0)
@@ -186,7 +186,7 @@ def test_a_location_with_thousands_of_marks_is_decided_in_a_moment() -> None:
     assert time.process_time() - began < 2
 
 
-def test_the_p_value_is_the_chance_of_an_answer_this_high_below_the_threshold() -> None:
+def test_p_value_is_the_tail_chance() -> None:
     """At T - 1 people G must reach z - T + 1."""
     assert p_value(ONE, threshold=5, noisy_count=5) == pytest.approx(math.exp(-1))
     assert p_value(Fraction(1, 2), threshold=5, noisy_count=14) == pytest.approx(math.exp(-5))
@@ -201,21 +201,21 @@ def test_the_p_value_is_the_chance_of_an_answer_this_high_below_the_threshold() 
         ((1, 1, 5, 3, -1), "accept_ahead"),
     ],
 )
-def test_a_rule_that_makes_no_sense_is_refused(values: tuple[int, int, int, int, int], key: str) -> None:
+def test_invalid_rules_are_refused(values: tuple[int, int, int, int, int], key: str) -> None:
     """The key, its value, and what was expected."""
     with pytest.raises(PrivacyError, match=f"{key} is .*expected at least"):
         OverTimeRule(Fraction(values[0]), *values[1:])
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(-1), Fraction(1, 10**12)])
-def test_an_epsilon_that_noise_cannot_be_drawn_at_is_refused(epsilon: Fraction) -> None:
+def test_undrawable_epsilon_is_refused(epsilon: Fraction) -> None:
     """It is the ε of one answer that counts: 10^-12 shared by two answers is too small."""
     with pytest.raises(EpsilonError, match=r"ε of one answer is .*at least 1/1000000000000"):
         OverTimeRule(epsilon, answers=2, threshold=5, window=3, max_lead=0)
 
 
 @pytest.mark.parametrize(("count", "noise"), [(-1, 0), (3, -1)])
-def test_negative_counts_and_two_sided_noise_are_refused_without_saying_the_count(count: int, noise: int) -> None:
+def test_negative_count_or_noise_is_refused(count: int, noise: int) -> None:
     """Either would make "safe" a lie."""
     with pytest.raises(PrivacyError, match="negative") as raised:
         step(RULE, (), 0, count, noise)

@@ -99,7 +99,7 @@ def coming(rule: OverTimeRule, slots: int) -> range:
 
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("q", QS)
-def test_one_visit_costs_exactly_its_locations_epsilon_at_worst(
+def test_worst_loss_of_a_visit_is_epsilon(
     q: Fraction, window: int, max_lead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """Over all streams of six ticks the worst ratio is e^(ε_l): k answers of ε_l/k (fewer where W + F ticks are)."""
@@ -114,7 +114,7 @@ def enumerated(choices: Iterable[Sequence[Pairs]]) -> int:
     return sum(math.prod(map(len, pairs)) for pairs in choices)
 
 
-def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
+def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
     """Over all W, F, k and T."""
     rules = [rule_of(*shape) for shape in SHAPES]
     one = enumerated(streams(counted, TICKS) for rule in rules for counted in visit_ranges(rule.mark_lifetime, TICKS))
@@ -128,7 +128,7 @@ def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Cal
 
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("slots", H_SLOTS)
-def test_a_person_who_keeps_coming_pays_exactly_what_the_formula_says(
+def test_repeated_visits_pay_the_formula(
     slots: int, window: int, max_lead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """
@@ -152,9 +152,7 @@ def test_a_person_who_keeps_coming_pays_exactly_what_the_formula_says(
 
 
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
-def test_what_is_decided_does_not_depend_on_earlier_noisy_counts(
-    window: int, max_lead: int, answers: int, threshold: int
-) -> None:
+def test_decisions_ignore_earlier_noisy_counts(window: int, max_lead: int, answers: int, threshold: int) -> None:
     """Marks that differ in their noisy counts alone give the same status, count and end of the pause."""
     rule = rule_of(window, max_lead, answers, threshold)
     for tick, count, draw in product(range(TICKS), (None, 0, 1, 2), range(3)):
@@ -173,9 +171,7 @@ def false_safe(mechanism: Mechanism, threshold: int) -> Fraction:
 
 
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
-def test_safe_is_never_said_of_a_location_at_the_threshold(
-    window: int, max_lead: int, answers: int, threshold: int, one_sided: OneSided
-) -> None:
+def test_safe_is_always_true(window: int, max_lead: int, answers: int, threshold: int, one_sided: OneSided) -> None:
     """One-sided noise never lowers a count."""
     cap = cap_of(threshold)
     rule = rule_of(window, max_lead, answers, threshold)
@@ -195,7 +191,7 @@ class TestMutants:
         )
 
     @pytest.mark.parametrize(("window", "max_lead", "answers"), [shape for shape in TIGHT if shape[0] > 1])
-    def test_a_pause_one_tick_short_costs_one_answer_more(
+    def test_pause_one_tick_short(
         self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
     ) -> None:
         """
@@ -210,7 +206,7 @@ class TestMutants:
         assert self.worst(short, true_reach, worst_ratio) == self.q ** -(answers + 1)
 
     @pytest.mark.parametrize(("window", "max_lead", "answers"), TIGHT)
-    def test_one_answer_too_many_a_window(
+    def test_one_answer_too_many(
         self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
     ) -> None:
         """The sum of running marks may exceed ε_l by one answer: k + 1 answers at ε_l/k each."""
@@ -221,7 +217,7 @@ class TestMutants:
         assert worst == self.q ** -(answers + 1)
 
     @pytest.mark.parametrize(("window", "max_lead", "answers"), [(1, 0, 1), *TIGHT])
-    def test_noise_of_half_the_size(
+    def test_halved_noise(
         self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
     ) -> None:
         """Draws at 2ε under answers that are booked at ε."""
@@ -230,7 +226,7 @@ class TestMutants:
         assert worst == self.q ** (-2 * answers)
 
     @pytest.mark.parametrize("threshold", [1, 2])
-    def test_two_sided_noise_says_safe_where_it_is_not(self, threshold: int, one_sided: OneSided) -> None:
+    def test_two_sided_noise(self, threshold: int, one_sided: OneSided) -> None:
         """Towards P-neighbours two-sided noise costs no more; what it breaks is the truth of "safe"."""
         cap = cap_of(threshold)
         tails = [(draw, chance / (1 + self.q)) for draw, chance in one_sided(self.q, cap)]
@@ -238,9 +234,7 @@ class TestMutants:
         assert sum(chance for _, chance in both) == 1
         assert false_safe(mechanism_of(rule_of(2, 0, 1, threshold), both, cap), threshold) > 0
 
-    def test_skipping_unchanged_locations_reveals_that_something_changed(
-        self, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
+    def test_skipping_unchanged_locations(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """A location whose count is as before repeats "safe" without a draw: a noisy answer proves a visit."""
         real = mechanism_of(rule_of(2, 0, 1, 2), one_sided(self.q, 3), 3)
         safe = ("safe", None, None, ())
@@ -254,7 +248,7 @@ class TestMutants:
 
         assert self.worst(skipping, 3, worst_ratio) == math.inf
 
-    def test_marks_on_visits_leak_without_bound(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    def test_marks_on_visits(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """
         T = 2, W = 3, two people with a visit each. The pause lasts while a marked visit is in the window.
 
@@ -321,9 +315,7 @@ class TestChangedRules:
             outcomes.append(((given[0], seen(answer, 3)), chance, kept((*marks, *new))))
         return collected(outcomes)
 
-    def test_no_answer_exceeds_epsilon_and_a_visit_pays_the_largest_one_at_most(
-        self, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
+    def test_visit_pays_the_largest_epsilon(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """
         A visit stamped in slot 0: a rule has it in the counts of its W + F ticks from there.
 
@@ -336,12 +328,10 @@ class TestChangedRules:
             worst = worst_ratio(lambda marks, tick, given: self.law(marks, tick, given, one_sided), (), choices)
             assert worst == 2 ** int(max(rule.epsilon for rule in self.rules) / self.unit)
 
-    def test_as_many_streams_are_enumerated_as_the_theory_states(self, stated_streams: Callable[[str], int]) -> None:
+    def test_stream_count_matches_theory_page(self, stated_streams: Callable[[str], int]) -> None:
         assert enumerated(map(self.choices, (0, 1))) == stated_streams("Algorithm 3, one visit and changes of rules")
 
-    def test_dropping_what_ran_out_before_a_longer_window_is_caught(
-        self, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
+    def test_dropping_ended_marks_is_caught(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """
         A mark that ended under W + F = 2 runs again under W + F = 4; a ledger read back too short forgets it.
 

@@ -21,19 +21,19 @@ from monitor.privacy.payments import (
 ONE = Fraction(1)
 
 
-def test_two_weeks_of_presence_cost_twice_the_locations_epsilon() -> None:
+def test_two_weeks_of_presence_cost_twice() -> None:
     """W = 336, F = 1, H = 337 (two weeks, not aligned): N = 673 ticks, and W + F = 337 of them hold one answer."""
     assert over_time_payment(ONE, answers=1, window=336, max_lead=1, slots=337) == 2
 
 
-def test_a_single_visit_pays_the_locations_epsilon() -> None:
+def test_single_visit_pays_epsilon() -> None:
     """H = 1: N = W + F, so k answers of ε_l/k."""
     for window, max_lead, answers in product((3, 14), (0, 2), (1, 2, 3)):
         assert over_time_payment(Fraction(1, 3), answers, window, max_lead, slots=1) == Fraction(1, 3)
 
 
 @pytest.mark.parametrize(("window", "max_lead", "answers"), list(product((1, 2, 3), (0, 1), (1, 2, 3))))
-def test_the_formula_is_the_greedy_schedule(window: int, max_lead: int, answers: int) -> None:
+def test_formula_is_the_greedy_schedule(window: int, max_lead: int, answers: int) -> None:
     """Answering whenever W + F ticks hold fewer than k answers gives as many, for k ≤ W + F, as counted one by one."""
     mark_lifetime = OverTimeRule(ONE, answers, 1, window, max_lead).mark_lifetime
     for slots in range(1, 12) if answers <= mark_lifetime else ():
@@ -44,19 +44,19 @@ def test_the_formula_is_the_greedy_schedule(window: int, max_lead: int, answers:
         assert most_answers(answers, window, max_lead, slots) == len(given)
 
 
-def test_each_designated_time_costs_its_epsilon() -> None:
+def test_designated_times_cost_epsilon_each() -> None:
     """15 evenings at ε = 1/2."""
     assert at_times_payment(Fraction(1, 2), 15) == Fraction(15, 2)
 
 
-def test_a_period_that_fits_returns_its_sum() -> None:
+def test_fitting_period_returns_its_sum() -> None:
     """Composition is plain addition (docs/rules.md, rule 12)."""
     charges = [over_time_charge("stations", ONE, 1, 336, 1, 337), at_times_charge("evening", Fraction(1, 2), 15)]
     assert check_period(Fraction(19, 2), charges) == Fraction(19, 2)
     assert check_period(ONE, []) == 0
 
 
-def test_a_period_that_is_overspent_is_refused_with_the_sum_written_out() -> None:
+def test_overspent_period_is_refused() -> None:
     """Stated, requested, difference, every term, and what to do."""
     charges = [over_time_charge("stations", ONE, 2, 336, 1, 337), at_times_charge("evening", Fraction(1, 2), 15)]
     with pytest.raises(OverspentError) as raised:
@@ -75,7 +75,7 @@ def test_a_period_that_is_overspent_is_refused_with_the_sum_written_out() -> Non
 
 
 @pytest.mark.parametrize("wrong", [(0, 3, 0, 1), (1, 0, 0, 1), (1, 3, -1, 1), (1, 3, 0, 0)])
-def test_what_the_algorithm_is_not_defined_for_is_refused(wrong: tuple[int, int, int, int]) -> None:
+def test_invalid_arguments_are_refused(wrong: tuple[int, int, int, int]) -> None:
     """No answers, no window, a negative F, no slot."""
     with pytest.raises(PrivacyError, match="expected at least"):
         most_answers(*wrong)

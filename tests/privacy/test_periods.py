@@ -80,7 +80,7 @@ def place(rules: Sequence[OverTimeRule], marks: tuple[Mark, ...], max_lead: int)
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_across_a_change_it_is_at_least_what_any_schedule_pays(seed: int) -> None:
+def test_bound_covers_every_schedule(seed: int) -> None:
     """And no more than that where the shares of before are whole answers of now."""
     numbers = random.Random(seed)
     max_lead = numbers.randint(0, 1)
@@ -95,7 +95,7 @@ def test_across_a_change_it_is_at_least_what_any_schedule_pays(seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_configuration_that_did_not_change_never_pays_more_than_its_worst_case(seed: int) -> None:
+def test_unchanged_configuration_keeps_its_worst_case(seed: int) -> None:
     """Else it could not start again."""
     numbers = random.Random(seed)
     places, worst = [], Fraction(0)
@@ -108,7 +108,7 @@ def test_a_configuration_that_did_not_change_never_pays_more_than_its_worst_case
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_marks_of_the_earlier_build_never_exceed_the_worst_case_of_an_unchanged_configuration(seed: int) -> None:
+def test_earlier_build_marks_keep_the_worst_case(seed: int) -> None:
     """They ran a tick longer, and counted visits of a slot more: a new build can start over them."""
     numbers = random.Random(seed)
     rule, slots = a_rule(numbers, numbers.randint(0, 3)), numbers.randint(1, 14)
@@ -124,7 +124,7 @@ def test_marks_of_the_earlier_build_never_exceed_the_worst_case_of_an_unchanged_
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_two_rules_that_take_turns_pay_no_more_than_the_larger_of_both(seed: int) -> None:
+def test_alternating_rules_pay_the_larger(seed: int) -> None:
     """In any order, tick by tick, over what the earlier one answered."""
     numbers = random.Random(seed)
     old, new, slots = a_rule(numbers), a_rule(numbers), numbers.randint(1, 2)
@@ -133,7 +133,7 @@ def test_two_rules_that_take_turns_pay_no_more_than_the_larger_of_both(seed: int
     assert most_paid([place([old, new], marks, 0)], slots, oldest) >= most_of_all([old, new], old, marks, slots, oldest)
 
 
-def test_two_places_and_a_third_one_make_four_thirds() -> None:
+def test_two_places_and_a_third() -> None:
     """
     At half ε each two places were answered; with a third one each may be answered at a third.
 
@@ -147,7 +147,7 @@ def test_two_places_and_a_third_one_make_four_thirds() -> None:
     assert most_paid(places, 1, NOW - 3) == Fraction(4, 3)
 
 
-def test_what_has_run_out_counts_while_a_period_holds_it() -> None:
+def test_ended_answers_count_within_the_period() -> None:
     """
     A place with a day's window at ε = 1; after two weeks another one instead, at ε = 7 and with a window of 14 days.
 
@@ -176,7 +176,7 @@ def test_many_digits_are_added_exactly() -> None:
     assert most_paid(places, 1, NOW - 3) == share + Fraction(1, 7)
 
 
-def test_thousands_of_places_with_answers_are_added_in_a_moment() -> None:
+def test_thousands_of_places_are_fast() -> None:
     """Slots of a minute, windows of 14 days, a period as long, each place with other answers."""
     bound = Bound(Fraction(1, 1000), Fraction(1, 1000), 20_160, 1, 20_161)
     places = []

@@ -43,9 +43,7 @@ def own(law: dict[Hashable, Any], cell: Any) -> dict[Hashable, Fraction]:
 
 
 @pytest.mark.parametrize(("answers", "threshold"), [(1, 2), pytest.param(2, 3, marks=pytest.mark.soak)])
-def test_a_ticks_joint_law_is_the_product_of_its_cells_laws(
-    answers: int, threshold: int, make_town: Callable[..., Any]
-) -> None:
+def test_joint_law_is_the_product_of_cells(answers: int, threshold: int, make_town: Callable[..., Any]) -> None:
     """Whatever the others' counts and marks: a cell's answer depends on its own, and the draws are independent."""
     town = make_town(2, 0, answers, threshold, times=(TIME,))
     alone: dict[Any, dict[Hashable, Fraction]] = {}

@@ -84,7 +84,7 @@ def changing_towns(make_town: Callable[..., Any]) -> list[Any]:
     ]
 
 
-def test_one_visit_pays_the_largest_epsilon_at_most_whatever_changes(
+def test_one_visit_pays_the_largest_epsilon(
     make_town: Callable[..., Any],
     visit: Callable[..., Any],
     cell_of: Callable[..., Any],
@@ -116,7 +116,7 @@ def test_one_visit_pays_the_largest_epsilon_at_most_whatever_changes(
     assert reached == {most: Q ** -int(most / UNIT) for most in reached}
 
 
-def test_a_third_location_makes_marks_that_run_exceed_their_shares_by_what_the_check_adds(
+def test_added_location_exceeds_shares_as_checked(
     make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
 ) -> None:
     """ε/2 was answered at two places; with a third one each may answer at ε/3: 4/3·ε for who was at all of them."""
@@ -136,7 +136,7 @@ def test_a_third_location_makes_marks_that_run_exceed_their_shares_by_what_the_c
     assert worst_of_all == Q ** -int(Fraction(4, 3) / UNIT)
 
 
-def test_two_configurations_that_take_turns_pay_the_larger_of_both_at_each_place(
+def test_alternating_configurations_pay_the_larger(
     make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
 ) -> None:
     """
@@ -164,7 +164,7 @@ def test_two_configurations_that_take_turns_pay_the_larger_of_both_at_each_place
     assert total == Q ** -int(Fraction(4, 3) / UNIT)
 
 
-def test_a_location_that_is_watched_again_still_holds_what_it_answered_before(
+def test_rewatched_location_keeps_its_marks(
     make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
 ) -> None:
     """
@@ -259,7 +259,7 @@ def losses_of(stages: Stages, cell: Any, changes: Sequence[tuple[Any, Any]]) -> 
             assert ratio == 2 ** (ratio.numerator.bit_length() - 1)
 
 
-def test_two_visits_across_a_change_pay_what_both_rules_allow_in_sum(
+def test_two_visits_across_a_change(
     make_town: Callable[..., Any],
     visit: Callable[..., Any],
     cell_of: Callable[..., Any],
@@ -292,7 +292,7 @@ def test_two_visits_across_a_change_pay_what_both_rules_allow_in_sum(
     assert {pair for pair, met in reached.items() if not met} == {(0, 1), (0, 3), (1, 0), (3, 0)}
 
 
-def test_two_visits_at_a_location_that_is_watched_again_pay_what_its_rule_allows(
+def test_two_visits_at_a_rewatched_location(
     make_town: Callable[..., Any],
     visit: Callable[..., Any],
     cell_of: Callable[..., Any],
@@ -328,7 +328,7 @@ class NoNoise:
         return np.equal(gaps, 0)
 
 
-def test_answers_that_expired_count_as_spent(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
+def test_expired_answers_count_as_spent(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
     """
     A ledger whose records below tick 4's have expired, under a longer window: W + F = 9.
 

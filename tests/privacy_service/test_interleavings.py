@@ -117,9 +117,7 @@ EVERY_LOG = [
 
 
 @pytest.mark.parametrize(("log", "window", "max_lead"), EVERY_LOG)
-def test_every_poll_boundary_and_every_moment_of_reading_gives_the_same_counts(
-    log: str, window: int, max_lead: int, stated: Stated
-) -> None:
+def test_every_interleaving_gives_the_same_counts(log: str, window: int, max_lead: int, stated: Stated) -> None:
     """One reader, one owner: any number of records a poll, writes at once or late, looks before and after any of them.
 
     slot 0        |as_of  slot 1                           |as_of  slot 2
@@ -158,7 +156,7 @@ def test_no_fault_changes_a_count(what: str, stated: Stated) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize(("what", "log"), [*product({**FAULTS, **WORSE}, SHORT)])
-def test_no_fault_changes_a_count_with_and_without_anyone(what: str, log: str) -> None:
+def test_no_fault_changes_neighbouring_counts(what: str, log: str) -> None:
     """The same and worse, with and without each person's records."""
     plan = Plan((SHORT[log],), FEWER, 2, 1, **{**FAULTS, **WORSE}[what])
     totals = seen(what, with_neighbours(plan) if what in FAULTS else [explore(plan)])
@@ -166,9 +164,7 @@ def test_no_fault_changes_a_count_with_and_without_anyone(what: str, log: str) -
 
 
 @pytest.mark.parametrize("readers", [((0, 1),), ((0,), (1,))], ids=["one reader", "two readers"])
-def test_two_partitions_that_are_read_at_any_speed_give_the_same_counts(
-    readers: tuple[tuple[int, ...], ...], stated: Stated
-) -> None:
+def test_two_partitions_at_any_speed(readers: tuple[tuple[int, ...], ...], stated: Stated) -> None:
     """One may be a slot ahead of the other: what it tells of the next slot waits."""
     log = SHORT["late"]
     plan = Plan((log[:1], log[1:]), FEWER, 2, 1, readers=readers)
@@ -176,7 +172,7 @@ def test_two_partitions_that_are_read_at_any_speed_give_the_same_counts(
     assert seen(said, with_neighbours(plan)) == stated(f"Two partitions, {said}")
 
 
-def test_a_late_report_that_slides_into_the_poll_is_not_counted() -> None:
+def test_late_report_is_not_counted() -> None:
     """
     Four people were at the inn, which has T = 5. The target was at the mill; Bob's report at the inn is late.
 
@@ -228,7 +224,7 @@ def walk(plan: Plan, choose: random.Random, stores: Any) -> World:
 
 
 @pytest.mark.parametrize("name", REDIS_PLANS)
-def test_a_sample_of_orders_gives_the_same_counts_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
+def test_sampled_orders_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
     """Sixty orders of forty steps each, drawn with a fixed seed, on Valkey."""
     choose = random.Random(name)
     readings = later = 0
@@ -244,7 +240,7 @@ def test_a_sample_of_orders_gives_the_same_counts_on_a_real_store(valkey: Embedd
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("name", REDIS_PLANS)
-def test_a_large_sample_of_orders_gives_the_same_counts_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
+def test_many_sampled_orders_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
     """Others in every run: the seed is printed."""
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
@@ -253,7 +249,7 @@ def test_a_large_sample_of_orders_gives_the_same_counts_on_a_real_store(valkey: 
     assert sum(one.readings for one in found) > 200
 
 
-def test_a_plan_with_a_count_that_is_not_the_logs_is_found_out() -> None:
+def test_wrong_expected_count_is_detected() -> None:
     """The comparison is one: where the definitions are given a log of one record less, a reading differs from them."""
     plan = Plan((SHORT["late"],), FEWER, 2, 1)
     world = World(plan)

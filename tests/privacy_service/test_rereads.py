@@ -51,9 +51,7 @@ def reader_of(parameters: Parameters, log: Log, now: int) -> Any:
 
 
 @pytest.mark.parametrize(("window", "max_lead"), list(product((1, 2, 3), (0, 1, 2))))
-def test_facts_that_are_read_again_hold_every_visit_from_since_on(
-    window: int, max_lead: int, make_town: Callable[..., Any]
-) -> None:
+def test_reread_facts_are_complete(window: int, max_lead: int, make_town: Callable[..., Any]) -> None:
     """
     After a flush: a visit of slot s may have been reported in slot s - F, so reading begins F slots before `since`.
 
@@ -70,9 +68,7 @@ def test_facts_that_are_read_again_hold_every_visit_from_since_on(
 
 
 @pytest.mark.parametrize(("window", "max_lead"), list(product((1, 2, 3, 12), (0, 1, 2))))
-def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
-    window: int, max_lead: int, make_town: Callable[..., Any]
-) -> None:
+def test_longer_window_excludes_expired_facts(window: int, max_lead: int, make_town: Callable[..., Any]) -> None:
     """
     The window was lengthened, and with it the topic's retention: what had expired before is gone all the same.
 
@@ -111,7 +107,7 @@ def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
         ({0: 5, 1: 7}, 1, False),  # read after the release: what is said then would tell of the load
     ],
 )
-def test_a_reading_is_complete_if_it_holds_all_before_the_barrier_and_was_made_in_time(
+def test_reading_is_complete_and_timely(
     progress: dict[int, int], late: int, complete: bool, make_town: Callable[..., Any]
 ) -> None:
     """The barrier is at offsets 5 and 7; the release 30 s after the slot's end."""
@@ -128,9 +124,7 @@ def test_a_reading_is_complete_if_it_holds_all_before_the_barrier_and_was_made_i
 
 
 @pytest.mark.parametrize("store", ["before as_of", "within the tolerance", "in the slot", "after the slot"])
-def test_a_tick_is_counted_while_the_store_is_in_the_slot_after_it_and_no_sooner(
-    store: str, make_town: Callable[..., Any]
-) -> None:
+def test_tick_is_counted_in_the_next_slot(store: str, make_town: Callable[..., Any]) -> None:
     """By the store's clock: what any broker stamps before as_of has been stamped a tolerance later."""
     parameters = make_town(2, 0, 1, 1).parameters
     as_of = parameters.grid.as_of(3)
@@ -147,9 +141,7 @@ def test_a_tick_is_counted_while_the_store_is_in_the_slot_after_it_and_no_sooner
 
 
 @pytest.mark.parametrize("tick", [0, 1, 2, 3])
-def test_the_next_slot_is_opened_by_its_owner_but_not_where_hot_spots_are_due(
-    tick: int, make_town: Callable[..., Any]
-) -> None:
+def test_owner_opens_the_next_slot(tick: int, make_town: Callable[..., Any]) -> None:
     """τ = 01:30 with a horizon of an hour: the tick of 02:00 is the last that asks, and it asks about all shards."""
     town = make_town(1, 0, 1, 1, times=(90,), horizon=1)
     clock = SteppedClock(town.parameters.grid.as_of(tick))

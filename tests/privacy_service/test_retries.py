@@ -44,9 +44,7 @@ def statuses(records: Any) -> list[str]:
     return [json.loads(record.value)["status"] for record in records]
 
 
-def test_an_unchanged_count_is_answered_by_its_own_draw(
-    make_town: Callable[..., Any], cell_of: Callable[..., Any]
-) -> None:
+def test_unchanged_count_gets_a_fresh_draw(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
     """Tick 0 draws 0: safe; at tick 1 the same people are there, and the draw is high: a noisy count (docs/rules.md, rule 3)."""
     town = make_town(2, 0, 1, 2, times=())
     decider, state = Decider(town.parameters, [0], Given([0, 5])), LedgerState()
@@ -55,7 +53,7 @@ def test_an_unchanged_count_is_answered_by_its_own_draw(
     assert statuses(decider.decide(1, evidence[1], state).records) == ["noisy_count", "noisy_count"]
 
 
-def test_noise_of_the_service_never_lowers_a_count(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
+def test_noise_never_lowers_a_count(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
     """Three hundred locations' first answers with as many people as the threshold: none is safe, none too low."""
     town = make_town(2, 0, 1, 3, times=())
     noise = OneSidedNoise(SeededEntropy(5))
@@ -67,7 +65,7 @@ def test_noise_of_the_service_never_lowers_a_count(make_town: Callable[..., Any]
         assert all(value["count_at_most"] >= count for value, count in zip(values, (3, 4), strict=True))
 
 
-def test_an_owner_never_decides_what_the_ledger_holds(make_town: Callable[..., Any]) -> None:
+def test_decided_ticks_are_not_decided_again(make_town: Callable[..., Any]) -> None:
     """The tick of the last record is decided, whoever appended it: a retry would be a second draw (docs/rules.md, rule 4)."""
     town = make_town(2, 0, 1, 2, times=())
     records = Decider(town.parameters, [0], Given([0])).decide(2, town._evidence(2, {}), LedgerState()).records
@@ -105,7 +103,7 @@ class Unread:
         return {0: 0}
 
 
-def test_a_tick_whose_append_fails_is_not_decided_again(make_town: Callable[..., Any]) -> None:
+def test_failed_append_is_not_decided_again(make_town: Callable[..., Any]) -> None:
     """
     Its answers may be in the ledger: the owner is let go, and the next one finds out by reading (docs/rules.md, rule 4).
 

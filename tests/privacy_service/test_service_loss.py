@@ -142,7 +142,7 @@ SWEPT = [pytest.param(1, 0, marks=pytest.mark.soak), *GROUNDS[1:]]
 
 
 @pytest.mark.parametrize(("window", "max_lead"), SWEPT)
-def test_every_tick_reads_what_a_recount_finds(
+def test_every_tick_matches_a_recount(
     window: int,
     max_lead: int,
     make_town: Callable[..., Any],
@@ -158,9 +158,7 @@ def test_every_tick_reads_what_a_recount_finds(
     assert any(not adds for adds in found.adds)
 
 
-def test_a_record_twice_or_visits_apart_change_nothing(
-    make_town: Callable[..., Any], visit: Callable[..., Any]
-) -> None:
+def test_duplicates_and_splits_change_nothing(make_town: Callable[..., Any], visit: Callable[..., Any]) -> None:
     """Each set as one record, as a record for each visit, as the same record twice, and written twice by a zombie."""
     town = make_town(2, 1, 1, 1)
     pairs = [*product(at_place(visit, "ann", "inn", SHORT), at_place(visit, "ann", "nowhere", SHORT[:2]))]
@@ -171,7 +169,7 @@ def test_a_record_twice_or_visits_apart_change_nothing(
         assert read(town, [*grouped(visits), *grouped(visits)]) == expected
 
 
-def test_readings_of_two_people_are_sums_whoever_shares_a_record(
+def test_counts_of_two_people_are_sums(
     make_town: Callable[..., Any], visit: Callable[..., Any], stated_streams: Callable[[str], int]
 ) -> None:
     """So taking one person's visits away changes nobody else's, and no count rises (docs/rules.md, rule 7)."""
@@ -255,7 +253,7 @@ def span(town: Any, cell: Any, gone: Sequence[Any]) -> int:
 
 @pytest.mark.parametrize(("answers", "threshold"), [(1, 1), (1, 2), (2, 2), (1, 3), (2, 1)])
 @pytest.mark.parametrize(("window", "max_lead"), SWEPT)
-def test_the_worst_loss_is_exactly_what_is_stated(
+def test_worst_loss_is_as_stated(
     window: int,
     max_lead: int,
     answers: int,
@@ -287,7 +285,7 @@ def test_the_worst_loss_is_exactly_what_is_stated(
     assert max(losses.whole) > 2 * min(answers, town.mark_lifetime)
 
 
-def test_hot_spots_cost_epsilon_for_each_place_that_one_was_at(
+def test_hot_spots_cost_epsilon_per_place(
     make_town: Callable[..., Any], visit: Callable[..., Any], stated_streams: Callable[[str], int]
 ) -> None:
     """
@@ -344,7 +342,7 @@ def ranked_law(town: Any, time: int, counts: Counts) -> dict[Any, Fraction]:
 
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize(("window", "max_lead"), GROUNDS)
-def test_who_keeps_coming_pays_what_the_formula_says(
+def test_repeated_visits_pay_the_formula(
     window: int,
     max_lead: int,
     answers: int,
@@ -372,7 +370,7 @@ def test_who_keeps_coming_pays_what_the_formula_says(
 
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize(("window", "max_lead"), [(1, 0), (2, 1)])
-def test_one_visit_pays_what_is_stated(
+def test_one_visit_pays_as_stated(
     window: int,
     max_lead: int,
     answers: int,
@@ -402,7 +400,7 @@ def test_one_visit_pays_what_is_stated(
     assert max(reached) == min(answers, town.mark_lifetime) + len(town.times)
 
 
-def test_two_places_at_once_pay_at_both(
+def test_two_places_at_once_pay_twice(
     make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
 ) -> None:
     """Both visits count (no undercount), and the loss is the sum: 2·ε_l, and 2·ε for each designated time."""

@@ -90,7 +90,7 @@ def shown(case: Case, published: Published, neighbour: Published) -> Loss:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_published_tells_a_person_by_no_more_than_stated(name: str) -> None:
+def test_measured_loss_is_within_epsilon(name: str) -> None:
     """One visit costs ε at most, those of H slots what `most_answers` says; fails by chance once in 10^6 runs."""
     case = CASES[name]
     rule = case.rule
@@ -102,7 +102,7 @@ def test_what_is_published_tells_a_person_by_no_more_than_stated(name: str) -> N
     assert stated - 0.25 < highest.at_least <= stated < highest.at_most < stated + 0.25
 
 
-def test_a_designated_time_tells_a_person_by_no_more_than_epsilon() -> None:
+def test_designated_time_loss_is_within_epsilon() -> None:
     """Person b is in the counts of every tick, or (told late) of the last alone; fails by chance once in 10^6 runs."""
     published, neighbour = both(ONE_VISIT, SAMPLES)
     late = publish(Shape(ONE_VISIT.rule, ONE_VISIT.ticks), (*ALWAYS, Stay("b", 1, 3)), SAMPLES, watched=False)
@@ -119,13 +119,13 @@ def test_halved_noise_is_caught() -> None:
     assert worst(losses(published.noon, neighbour.noon, 10, LEVEL)).at_least > 1.2
 
 
-def test_a_pause_of_one_tick_too_few_is_caught() -> None:
+def test_pause_one_tick_short_is_caught() -> None:
     """The one visit is in two noisy answers: 2·ε."""
     case = ONE_VISIT._replace(rule=ShortPause(EPSILON, 1, 2, 3, 0))
     assert shown(case, *both(case, FEWER)).at_least > 1.2
 
 
-def test_the_other_direction_is_not_protected() -> None:
+def test_reverse_direction_is_not_protected() -> None:
     """Policy: not having been there is no secret. "safe" of D' is impossible under D, so its loss has no bound."""
     published, neighbour = both(ONE_VISIT, SAMPLES)
     highest = shown(ONE_VISIT, neighbour, published)

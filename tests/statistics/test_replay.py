@@ -216,14 +216,14 @@ def _noon(people: int, seen: tuple[Seen, ...]) -> tuple[dict[Hashable, float], C
     return wanted, Counter(None if at is None else (at[0], min(at[1], top)) for at in answers)
 
 
-def test_the_running_service_tells_a_person_by_no_more_than_epsilon(replayed: Replay) -> None:
+def test_measured_loss_of_replay_is_within_epsilon(replayed: Replay) -> None:
     """From the output topics of D and D' alone; fails by chance once in 10^6 runs."""
     highest = loss(replayed(with_b=True), replayed(with_b=False))
     print(f"stated 1, {highest}")
     assert 0.6 < highest.at_least <= 1 < highest.at_most < 1.4
 
 
-def test_published_answers_follow_the_law_of_the_mechanism(replayed: Replay) -> None:
+def test_answers_follow_the_law(replayed: Replay) -> None:
     """
     Each location's first evaluations are independent draws of one law, as many of each as there are at least.
 
@@ -236,7 +236,7 @@ def test_published_answers_follow_the_law_of_the_mechanism(replayed: Replay) -> 
     assert misfits(*both) == []
 
 
-def test_halved_noise_of_the_running_service_is_caught(replayed: Replay) -> None:
+def test_halved_noise_of_replay_is_caught(replayed: Replay) -> None:
     """By the loss that is shown, and by the law."""
     found, neighbour = replayed(with_b=True, halved=True), replayed(with_b=False, halved=True)
     highest = loss(found, neighbour)
