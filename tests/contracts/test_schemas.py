@@ -1,4 +1,4 @@
-"""The committed schemas are those that the models make."""
+"""The committed schemas equal the generated ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_committed_schema_is_current(name: str) -> None:
-    """To make it again: location-monitor schema NAME > docs/schemas/NAME.json."""
+    """To regenerate: location-monitor schema NAME > docs/schemas/NAME.json."""
     assert (FOLDER / f"{name}.json").read_text() == json.dumps(MAKERS[name](), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -45,9 +45,9 @@ def _references(part: Any) -> Iterator[str]:
 @pytest.mark.parametrize("name", MAKERS)
 def test_references_resolve(name: str) -> None:
     document = MAKERS[name]()
-    found = set(_references(document))
-    assert found
-    for reference in found:
+    references = set(_references(document))
+    assert references
+    for reference in references:
         part: Any = document
         for key in reference.removeprefix("#/").split("/"):
             part = part[key]

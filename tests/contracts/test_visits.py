@@ -1,4 +1,4 @@
-"""A visit is valid by itself, and the published schema takes every valid one."""
+"""Each visit is validated independently, and the published schema accepts every valid visit."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_first_checked_fault_is_reported(visit: dict[str, Any], reason: Reason) 
 
 
 def test_lone_surrogates_are_refused() -> None:
-    """JSON's parser refuses them; nothing else may bring them in."""
+    """An id with a lone surrogate is refused, also if it does not come from the JSON parser."""
     assert not is_identifier("\ud800")
     assert isinstance(read_visit({**GOOD, "person_id": "\ud800"}), Fault)
 

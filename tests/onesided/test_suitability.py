@@ -1,4 +1,4 @@
-"""Which mechanism a policy and a query allow, and what the error says of the others."""
+"""The mechanisms that a policy and a query allow, and the reasons for refusing the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.onesided.suitability import Mechanism, applicable, require
 
 
 def test_visitor_counts_allow_upward_noise() -> None:
-    """Under "having been there is sensitive" counts never rise."""
+    """Under the policy "a visit is sensitive" counts never rise, so all mechanisms with upward noise are valid."""
     query = sum_sensitivity(RecordPolicy.uniform(VISITED, 2), lambda record: [int(value == 1) for value in record])
     assert applicable(query) == (
         Mechanism.UPWARDS,
@@ -24,7 +24,7 @@ def test_visitor_counts_allow_upward_noise() -> None:
 
 
 def test_symmetric_policy_allows_two_sided_noise() -> None:
-    """The same counts, under the symmetric policy."""
+    """Under the symmetric policy only two-sided noise is valid, and the error names Theorem 4."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 1)
     query = sum_sensitivity(symmetric, lambda record: [int(value == 1) for value in record])
     assert applicable(query) == (Mechanism.TWO_SIDED,)
@@ -33,7 +33,7 @@ def test_symmetric_policy_allows_two_sided_noise() -> None:
 
 
 def test_wrong_direction_is_refused() -> None:
-    """An increasing query under upward noise would rule outcomes out."""
+    """Upward noise for an increasing query is refused, because it would make outcomes impossible."""
     rising = Sensitivity("increasing", 1, 1, 1)
     assert Mechanism.DOWNWARDS in applicable(rising)
     assert Mechanism.SPARSE_VECTOR_ABOVE in applicable(rising)
@@ -42,7 +42,7 @@ def test_wrong_direction_is_refused() -> None:
 
 
 def test_large_changes_are_refused() -> None:
-    """Visits, of which a person has three, in the place of people."""
+    """Where noise is not scaled to the sensitivity, a component that changes by 3 is refused."""
     visits = Sensitivity("decreasing", 3, 3, 1)
     require(Mechanism.UPWARDS, visits)
     with pytest.raises(UnsuitableError, match="changes by up to 3: expected at most 1; count people once"):
@@ -50,5 +50,5 @@ def test_large_changes_are_refused() -> None:
 
 
 def test_constant_query_allows_everything() -> None:
-    """It says nothing of anyone."""
+    """A constant query depends on nobody, so every mechanism is valid."""
     assert applicable(Sensitivity("constant", 0, 0, 0)) == tuple(Mechanism)

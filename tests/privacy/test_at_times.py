@@ -1,4 +1,4 @@
-"""What Algorithm 4 refuses, and that it is at home with the real noise."""
+"""Algorithm 4: its answers with real noise, and the arguments that it refuses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RULE = AtTimesRule(Fraction(1), threshold=3)
 
 
 def test_answers_are_upper_bounds() -> None:
-    """No noisy count is below its count or the threshold, and every location at the threshold is answered."""
+    """No noisy count is below its count or the threshold, and every location at the threshold has one."""
     counts = np.arange(10_000, dtype=np.int64) % 7
     marked = np.arange(10_000) % 5 == 0
     rows, noisy = step(RULE, marked, counts, OneSidedNoise(SeededEntropy(1)))
@@ -26,26 +26,26 @@ def test_answers_are_upper_bounds() -> None:
 
 
 def test_no_locations_no_answers() -> None:
-    """An empty shard, and one that is marked whole."""
+    """A shard without locations, and a shard whose locations are all marked, have no answers."""
     for marked in (np.zeros(0, dtype=np.bool_), np.ones(4, dtype=np.bool_)):
         rows, noisy = step(RULE, marked, np.full(marked.size, 9, dtype=np.int64), OneSidedNoise(SeededEntropy(1)))
         assert rows.size == noisy.size == 0
 
 
 def test_different_shapes_are_refused() -> None:
-    """Marks of another registry."""
+    """The marks of another registry are refused."""
     with pytest.raises(PrivacyError, match=r"shape \(3,\) and counts \(4,\)"):
         step(RULE, np.zeros(3, dtype=np.bool_), np.zeros(4, dtype=np.int64), OneSidedNoise(SeededEntropy(1)))
 
 
 def test_negative_counts_are_refused() -> None:
-    """It would be an undercount elsewhere."""
+    """A negative count is refused, also at a marked location."""
     with pytest.raises(PrivacyError, match="negative"):
         step(RULE, np.ones(1, dtype=np.bool_), np.array([-1]), OneSidedNoise(SeededEntropy(1)))
 
 
 def test_invalid_rules_are_refused() -> None:
-    """No threshold, no ε."""
+    """A threshold below 1 and an ε that noise cannot be drawn at are refused."""
     with pytest.raises(PrivacyError, match="threshold is 0"):
         AtTimesRule(Fraction(1), 0)
     with pytest.raises(EpsilonError):
