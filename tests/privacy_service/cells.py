@@ -23,10 +23,10 @@ Counts = tuple[int, ...]
 
 
 class Visit(NamedTuple):
-    """One reported visit; times in minutes, slots of 60.
+    """One reported visit, with times in minutes and slots of 60 minutes.
 
-    `moment` is when it is reported: 2c in the first seconds of slot c, so that it is processed before tick c - 1 is
-    read; 2c + 1 later in slot c. Tick c is the first that counts it, whichever it is.
+    `moment` is the time of the report. 2c is in the first seconds of slot c, so the report is processed before tick
+    c - 1 is read; 2c + 1 is later in slot c. In both cases tick c is the first that counts it.
     """
 
     person: str
@@ -47,7 +47,7 @@ class Visit(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What has a budget: a location's window (`time` None), or a location at a designated time (its minute)."""
+    """A unit with a budget: the window of a location (`time` None), or a location at a designated time (its minute)."""
 
     row: int
     time: int | None = None
@@ -57,22 +57,22 @@ HOT: Final = Cell(-1)
 """The draws of hot spots, which are one answer about all locations."""
 
 RANKED: Final = PEOPLE + 1
-"""The highest noisy count of hot spots that is looked at; for those beyond, [ADP]'s memoryless law gives the same."""
+"""The highest noisy count of hot spots that is enumerated; the law is memoryless, so higher ones have equal ratios."""
 
 State = tuple[Mark, ...] | tuple[int, int] | None
-"""What the ledger holds of a cell: its marks, or (tick, noisy count) of a designated time."""
+"""The state of a cell in the ledger: its marks, or (tick, noisy count) of a designated time."""
 
 
 @cache
 def _encode_visit(visit: Visit) -> str:
-    told = {
+    fields = {
         "person_id": visit.person,
         "location_id": visit.place,
         "arrived_at": format_instant(ORIGIN + visit.arrived * MINUTE),
     }
     if visit.left is not None:
-        told["left_at"] = format_instant(ORIGIN + visit.left * MINUTE)
-    return json.dumps(told)
+        fields["left_at"] = format_instant(ORIGIN + visit.left * MINUTE)
+    return json.dumps(fields)
 
 
 def encode_record(visits: Sequence[Visit]) -> bytes:

@@ -12,17 +12,17 @@ from tests.privacy_service.town import Town
 
 @pytest.fixture(scope="session")
 def make_town() -> Callable[..., Town]:
-    """Makes towns: `make_town(window=2, ahead=1, answers=1, threshold=2)`."""
+    """The constructor of towns: `make_town(window=2, max_lead=1, answers=1, threshold=2)`."""
     return Town
 
 
 @pytest.fixture(scope="session")
 def visit() -> Callable[..., Visit]:
-    """Makes visits: `visit("ann", "inn", 70, 110, 3)`, in minutes and half slots."""
+    """The constructor of visits: `visit("ann", "inn", 70, 110, 3)`, in minutes and half slots."""
     return Visit
 
 
 @pytest.fixture(scope="session")
 def cell_of() -> Callable[..., Cell]:
-    """Makes cells: `cell_of(0)` the inn's window, `cell_of(0, 90)` the inn at 01:30."""
+    """The constructor of cells: `cell_of(0)` is the inn's window, `cell_of(0, 90)` the inn at 01:30."""
     return Cell

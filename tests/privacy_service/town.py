@@ -1,13 +1,15 @@
-"""The whole service in memory, its noise enumerated: records → reader → windows → decisions → ledger.
+"""The whole service in memory with enumerated noise: records → reader → windows → decisions → ledger.
 
-Everything between what is reported and what is published is the service's own code; noise alone is given. What a
-tick counts follows from the records without chance, so a stream is told by its readings (`Town.read`); what a tick
-publishes, given a reading and the ledger, is a law of exact fractions (`Town.law`). A *cell* is what has a budget: a
-location of an `over_time` monitor, or a location at a designated time. Cells draw apart (`test_cells.py` walks all of
-them jointly), so a stream's worst ratio Pr[D]/Pr[D'] is the product of its cells' worst ratios (`Town.worst`).
+Everything between the reports and the published records is the service's own code; only the noise is given. Counts
+follow from the records without chance, so the readings (`Town.read`) represent a stream. Given a reading and the
+ledger, the records that a tick publishes have a law of exact fractions (`Town.law`). A *cell* has a budget: it is a
+location of an `over_time` monitor, or a location at a designated time. Cells draw independently (`test_cells.py`
+enumerates them jointly), so the worst ratio Pr[D]/Pr[D'] of a stream is the product of the worst ratios of its cells
+(`Town.worst`).
 
-Decisions never see q = e^-ε, only draws, so at a rational q the enumeration is exact: n answers' ε is a ratio of q^-n.
-Noisy counts from max(T, people) on are one outcome: beyond it the ratio is the same for each, the law being memoryless.
+Decisions depend on draws only, never on q = e^-ε. So the enumeration at a rational q is exact, and the ε of n answers
+is a ratio of q^-n. Noisy counts from max(T, people) on are one outcome, because the law is memoryless and they have the
+same ratio.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ HASHER: Final = PersonHasher(b"0123456789abcdef")
 
 @dataclass
 class _Letters:
-    """Dead letters, kept."""
+    """A dead-letter topic that keeps all dead letters."""
 
     letters: list[DeadLetter] = field(default_factory=list)
 
@@ -69,10 +71,10 @@ class _Letters:
 
 @dataclass(frozen=True)
 class Town:
-    """A scheme of three locations, two of them watched, and two designated times, with all that is asked of it.
+    """A town of three locations, two of them watched, with two designated times.
 
-    `epsilon` is a watched location's ε_l; `unit` is the ε that a ratio of 1/Q stands for (default: that of an answer).
-    `remembers`: what a tick leaves behind is all that the ledger tells, not only what runs under the present rule.
+    `epsilon` is the ε_l of a watched location. `unit` is the ε of a ratio of 1/Q (default: the ε of an answer).
+    `remembers`: a tick keeps all marks of the ledger, not only the marks that run under the present rule.
     """
 
     window: int
@@ -91,7 +93,7 @@ class Town:
 
     @property
     def answer_epsilon(self) -> Fraction:
-        """What one noisy answer of a watched location costs."""
+        """The ε of one noisy answer of a watched location."""
         return self.epsilon / self.answers
 
     @property
@@ -106,7 +108,7 @@ class Town:
 
     @cached_property
     def ticks(self) -> range:
-        """All ticks that any visit of the first slots can count at."""
+        """All ticks that may count a visit of the first slots."""
         return range(-1, max(self.until, self.slots - 1 + self.window))
 
     @property
@@ -121,7 +123,7 @@ class Town:
 
     @cached_property
     def parameters(self) -> Parameters:
-        """The service's own description of it; one shard."""
+        """The parameters of the service, with one shard."""
         rule = OverTimeRule(self.epsilon, self.answers, self.threshold, self.window, self.max_lead)
         instants = tuple(ORIGIN + time * MINUTE for time in self.times)
         noon = AtTimes("noon", Schedule(instants), AT_EPSILON, self.threshold, self.horizon * HOUR)
@@ -140,7 +142,7 @@ class Town:
         )
 
     def live(self, tick: int) -> list[int]:
-        """The designated times that a tick evaluates."""
+        """Return the designated times that a tick evaluates."""
         return [time for time in self.times if time < 60 * (tick + 1) <= time + 60 * self.horizon]
 
     @cached_property
@@ -149,10 +151,10 @@ class Town:
         return {tick: decider.questions(tick)[0] for tick in self.ticks}
 
     def read(self, records: Sequence[Sequence[Visit]], *, twice: bool = False) -> tuple[dict[Cell, Counts], int]:
-        """By cell what each tick reads, and how many dead letters there were; `twice`: every batch is written twice.
+        """Return the counts of each tick by cell, and the number of dead letters; `twice`: write every batch twice.
 
-        The records of one moment are read together, in the order of the moments. The reader's clock stands far off;
-        the store's is in the first seconds of the slot after the tick that is read.
+        The records of one moment are read together, in the order of the moments. The reader's clock is far ahead; the
+        clock of the store is in the first seconds of the slot after the tick.
         """
         clock = SteppedClock(self.parameters.grid.as_of(self.ticks.start))
         windows, letters = MemoryWindows(self.parameters, clock), _Letters()
@@ -177,8 +179,8 @@ class Town:
             )
             counts.append(self._counted(tick, question, reading))
             windows.open([0], tick + 1)
-        found = {cell: tuple(at.get(cell, 0) for at in counts) for cell in self.cells}
-        return found, len(letters.letters)
+        by_cell = {cell: tuple(at.get(cell, 0) for at in counts) for cell in self.cells}
+        return by_cell, len(letters.letters)
 
     def _ingest(self, reader: Reader, records: Sequence[Sequence[Visit]], offset: int, *, twice: bool) -> None:
         end = offset + len(records)
@@ -198,9 +200,9 @@ class Town:
     def law(
         self, tick: int, counts: Mapping[Cell, int | None], states: Mapping[Cell, State], *cells: Cell
     ) -> dict[Hashable, tuple[Fraction, Any]]:
-        """What the tick publishes: outcome → (chance, the state after it), by these cells' draws (none named: all).
+        """Return the law of a tick: outcome → (chance, the state after it), by the draws of these cells (default: all).
 
-        A count of None is that of an unfinished reading; cells not named have 0 and no marks.
+        A count of None is an incomplete reading. Cells that are not given have count 0 and no marks.
         """
         scripts: list[tuple[int, ...]] = [()]
         law: dict[Hashable, tuple[Fraction, Any]] = {}
@@ -209,7 +211,7 @@ class Town:
             outcome, after = self._decide(tick, counts, states, walk)
             scripts += walk.alternatives
             before, known = law.get(outcome, (Fraction(0), after))
-            assert known == after, "what is decided later follows from what was published alone"
+            assert known == after, "the state must follow from the published records alone"
             law[outcome] = (before + walk.chance, known)
         assert sum(chance for chance, _ in law.values()) == 1
         return law
@@ -224,20 +226,20 @@ class Town:
         for record in decision.records:
             taken_over.fold(record, self.parameters.grid)
             remembered.fold(record, self.parameters.grid)
-        after, folded = self._told(state), self._told(taken_over)
-        assert all(folded[cell] == after[cell] for cell in self.at(tick)), "a new owner knows what this one does"
-        said = [part for record in decision.records for part in self._seen(record)]
-        self._check_truth(counts, said)
-        return tuple(said), self._told(remembered) if self.remembers else after
+        after, folded = self._states_of(state), self._states_of(taken_over)
+        assert all(folded[cell] == after[cell] for cell in self.at(tick)), "a new owner must know the same state"
+        parts = [part for record in decision.records for part in self._public_parts(record)]
+        self._check_truth(counts, parts)
+        return tuple(parts), self._states_of(remembered) if self.remembers else after
 
     def final(self, time: int) -> int:
-        """The last tick that evaluates a designated time: hot spots are drawn at it, and at no other."""
+        """Return the last tick that evaluates a designated time, which draws its hot spots."""
         return max(tick for tick in self.ticks if time in self.live(tick))
 
     def ranked_law(self, time: int, counts: tuple[int, ...] | None) -> dict[Hashable, Fraction]:
-        """What is published of the hot spots of a time where so many people are at each location (None: unfinished).
+        """Return the law of the hot spots of a time with these counts by location (None: an incomplete reading).
 
-        The outcomes whose noisy counts are RANKED at most, which no draw beyond RANKED makes; each with its chance.
+        It has the outcomes whose noisy counts are at most RANKED; no draw beyond RANKED results in them.
         """
         tick = self.final(time)
         cells = {Cell(row, time): None if counts is None else counts[row] for row in range(len(PLACES))}
@@ -256,7 +258,7 @@ class Town:
         return law
 
     def at(self, tick: int) -> list[Cell]:
-        """The cells that a tick says something about."""
+        """Return the cells that a tick answers."""
         live = self.live(tick)
         return [cell for cell in self.cells if cell.time is None or cell.time in live]
 
@@ -270,17 +272,17 @@ class Town:
                 noisy[PLACES[cell.row]] = cast("tuple[int, int]", state)
         return ledger
 
-    def _told(self, ledger: LedgerState) -> dict[Cell, State]:
-        """What a ledger's state holds of each cell; of noisy counts only that they are there: nothing asks for more."""
-        told: dict[Cell, State] = {}
+    def _states_of(self, ledger: LedgerState) -> dict[Cell, State]:
+        """Return the state of each cell in a ledger; noisy counts are capped, because nothing depends on them."""
+        states: dict[Cell, State] = {}
         for cell in self.cells:
             if cell.time is None:
                 marks = ledger.marks_of("stations", PLACES[cell.row])
-                told[cell] = tuple(Mark(mark.tick, self.cap, mark.epsilon, mark.until) for mark in marks)
+                states[cell] = tuple(Mark(mark.tick, self.cap, mark.epsilon, mark.until) for mark in marks)
             else:
                 noisy = ledger.noisy.get(("noon", ORIGIN + cell.time * MINUTE), {})
-                told[cell] = (noisy[PLACES[cell.row]][0], self.cap) if PLACES[cell.row] in noisy else None
-        return told
+                states[cell] = (noisy[PLACES[cell.row]][0], self.cap) if PLACES[cell.row] in noisy else None
+        return states
 
     def _evidence(self, tick: int, counts: Mapping[Cell, int | None]) -> Evidence:
         question = self._questions[tick]
@@ -292,8 +294,8 @@ class Town:
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, windows, present)
         return Evidence({0: reading}, {0: None not in counts.values()})
 
-    def _seen(self, record: LedgerRecord) -> list[tuple[Hashable, Any]]:
-        """All that the public sees of a record, as (cell, what is said of it); of no cell: what is said of none."""
+    def _public_parts(self, record: LedgerRecord) -> list[tuple[Hashable, Any]]:
+        """Return the public parts of a record as (cell, part); the cell is None for parts that belong to no cell."""
         value = json.loads(record.value)
         envelope = (record.key, record.headers, record.timestamp_ms)
         if value["kind"] == "over_time":
@@ -305,30 +307,30 @@ class Town:
             return [(cell, (envelope, self._capped(value)))]
         time = (parse_instant(value["time"]) - ORIGIN) // MINUTE
         noisy = value.pop("noisy_counts")
-        said = [(Cell(row, time), self._capped(noisy.get(place))) for row, place in enumerate(PLACES)]
-        return [(None, (envelope, self._capped(value))), *said]
+        parts = [(Cell(row, time), self._capped(noisy.get(place))) for row, place in enumerate(PLACES)]
+        return [(None, (envelope, self._capped(value))), *parts]
 
     def _capped(self, value: Any) -> Any:
         if isinstance(value, dict):
             return tuple(
-                (key, min(got, self.cap) if key in {"noisy_count", "count_at_most"} else self._capped(got))
-                for key, got in value.items()
+                (key, min(number, self.cap) if key in {"noisy_count", "count_at_most"} else self._capped(number))
+                for key, number in value.items()
             )
         return tuple(map(self._capped, value)) if isinstance(value, list) else value
 
-    def _check_truth(self, counts: Mapping[Cell, int | None], said: Sequence[tuple[Hashable, Any]]) -> None:
-        """No "safe" of a location with as many people as the threshold, or more, and none on unfinished input."""
+    def _check_truth(self, counts: Mapping[Cell, int | None], parts: Sequence[tuple[Hashable, Any]]) -> None:
+        """Check that no location with at least `threshold` people, and none with incomplete input, is "safe"."""
         complete = None not in counts.values()
-        for cell, told in said:
+        for cell, part in parts:
             if not isinstance(cell, Cell):
-                assert complete == (dict(told[1])["status"] == "complete")
+                assert complete == (dict(part[1])["status"] == "complete")
                 continue
-            safe = dict(told[1])["status"] == "safe" if cell.time is None else complete and told is None
+            safe = dict(part[1])["status"] == "safe" if cell.time is None else complete and part is None
             count = counts.get(cell, 0)
             assert not safe or (count is not None and count < self.threshold)
 
     def worst(self, cell: Cell, counts: Counts, neighbours: Counts) -> Ratio:
-        """The worst Pr[D]/Pr[D'] of one cell over all outcomes, each tick unfinished or not as an adversary has it."""
+        """Return the worst ratio of one cell over all outcomes; the adversary chooses which ticks are incomplete."""
         return _worst(self, cell, self.ticks.start, tuple(zip(counts, neighbours, strict=True)), self._start(cell))
 
     def _start(self, cell: Cell) -> State:
@@ -345,18 +347,18 @@ def _cell_law(
 
 @cache
 def _worst(town: Town, cell: Cell, tick: int, pairs: tuple[tuple[int, int], ...], state: State) -> Ratio:
-    if all(one == other for one, other in pairs):
+    if all(count == neighbour for count, neighbour in pairs):
         return Fraction(1)
     rest = pairs[1:]
     ratios: list[Ratio] = []
     for count, neighbour in (pairs[0], (None, None)):
-        other = _cell_law(town, cell, tick, neighbour, state)
+        neighbour_law = _cell_law(town, cell, tick, neighbour, state)
         for outcome, (chance, after) in _cell_law(town, cell, tick, count, state).items():
             if chance == 0:
                 continue
-            chance_neighbour, after_neighbour = other.get(outcome, (Fraction(0), after))
+            chance_neighbour, after_neighbour = neighbour_law.get(outcome, (Fraction(0), after))
             if chance_neighbour == 0:
                 return math.inf
-            assert after == after_neighbour, "what is decided later follows from what was published alone"
+            assert after == after_neighbour, "the state must follow from the published records alone"
             ratios.append(chance / chance_neighbour * _worst(town, cell, tick + 1, rest, after))
     return max(ratios)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Walk:
-    """Noise that follows a script of choices and notes what else it might have drawn: a tree is walked by replaying.
+    """Noise that follows a script of choices and records the other possible draws, so that replays walk a tree.
 
-    `explored`: the cells whose draws are walked (None: all); the others' draw is the first choice, for nothing.
+    `explored` is the set of cells whose draws are enumerated (None: all). Other cells have the first choice, chance 1.
     """
 
     town: Town
@@ -34,7 +34,7 @@ class Walk:
     chance: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
-        self._asked = [
+        self._unmarked = [
             [cell for cell in self.town.cells if cell.time == time and self.states.get(cell) is None]
             for time in self.town.live(self.tick)
         ]
@@ -47,13 +47,13 @@ class Walk:
         depth = len(self.taken)
         chosen = self.script[depth] if depth < len(self.script) else 0
         if depth >= len(self.script):
-            self.alternatives += [(*self.taken, other) for other in range(1, len(options))]
+            self.alternatives += [(*self.taken, choice) for choice in range(1, len(options))]
         self.taken.append(chosen)
         self.chance *= options[chosen][1]
         return options[chosen][0]
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        """Draws 0 to a cap that stands for all beyond it: for every watched location, those just reached, or all."""
+        """Return draws from 0 to a cap that represents all larger ones, at watched, at reached, or at all places."""
         if not self._windows_drawn:
             self._windows_drawn = True
             cells, unit, cap = self.town.windows, self.town.unit or self.town.answer_epsilon, self.town.cap
@@ -68,14 +68,14 @@ class Walk:
         return np.array([self._choose(cell, options) for cell in cells], np.int64)
 
     def _ranked(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        """Hot spots' draws, at all locations: 0 to RANKED, and none beyond."""
+        """Return the draws of hot spots, at all locations, from 0 to RANKED."""
         q = _power(epsilon, AT_EPSILON)
         options = [(draw, (1 - q) * q**draw) for draw in range(RANKED + 1)]
         return np.array([self._choose(HOT, options) for _ in range(size)], np.int64)
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether a draw reaches each gap, for the cells of a designated time that are not marked."""
-        cells, q = self._asked.pop(0), _power(epsilon, AT_EPSILON)
+        """Return whether a draw reaches each gap, for the unmarked cells of a designated time."""
+        cells, q = self._unmarked.pop(0), _power(epsilon, AT_EPSILON)
         chosen = []
         for cell, gap in zip(cells, gaps.tolist(), strict=True):
             options = [(0, 1 - q**gap), (1, q**gap)]
@@ -85,7 +85,7 @@ class Walk:
 
 
 def _power(drawn: Fraction, unit: Fraction) -> Fraction:
-    """e^-ε of what is drawn, where that of a unit is Q."""
+    """Return e^-ε of the drawn ε, if e^-ε of the unit is Q."""
     ratio = drawn / unit
-    assert ratio.denominator == 1, "noise is drawn at an ε that nobody booked"
+    assert ratio.denominator == 1, "noise is drawn at an ε that is not charged"
     return Q ** int(ratio)
