@@ -1,4 +1,4 @@
-"""The bounds that the other tests here rest on, against sums of exact fractions."""
+"""The bounds of the statistical tests, compared with sums of exact fractions."""
 
 from __future__ import annotations
 
