@@ -24,7 +24,7 @@ class DeadLetterHeaders(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     reason: Reason
-    error: str = Field(description="The key and what was expected; never the value.")
+    error: str = Field(description="The key and the expected value; never the actual value.")
     topic: str = Field(description="The topic of the refused record.")
     partition: str = Field(pattern=r"^\d+$", description="The partition of the refused record.")
     offset: str = Field(pattern=r"^\d+$", description="The offset of the refused record.")

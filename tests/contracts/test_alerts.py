@@ -135,6 +135,7 @@ def test_records_fit_model_schema_and_headers(record: OutputRecord, model: type[
 
 
 def test_bytes_of_a_safe_answer() -> None:
+    """A safe answer has exactly these bytes, key and headers."""
     record = over_time(SAFE)
     assert record.key.decode() == "stations/a/駅"
     assert dict(record.headers)["ce_id"].decode() == "stations/a/駅/100"

@@ -28,6 +28,7 @@ def test_committed_schema_is_current(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["visits", "alerts"])
 def test_it_is_a_json_schema(name: str) -> None:
+    """Each schema is valid JSON Schema 2020-12."""
     Draft202012Validator.check_schema(MAKERS[name]())
 
 
@@ -44,6 +45,7 @@ def _references(part: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_references_resolve(name: str) -> None:
+    """Each reference in the AsyncAPI document has a target."""
     document = MAKERS[name]()
     references = set(_references(document))
     assert references
@@ -54,6 +56,7 @@ def test_references_resolve(name: str) -> None:
 
 
 def test_asyncapi_has_three_channels() -> None:
+    """The AsyncAPI document has a channel for visits, alerts and dead letters."""
     document = asyncapi()
     assert document["asyncapi"].startswith("3.")
     assert {name: operation["action"] for name, operation in document["operations"].items()} == {

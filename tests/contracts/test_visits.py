@@ -20,6 +20,7 @@ SCHEMA = Draft202012Validator(visits_schema())
     [{}, {"left_at": "2026-11-20T17:15:00.25+09:00"}, {"person_id": "a" * 256}, {"location_id": "a/b c"}, {"app": [1]}],
 )
 def test_valid_visits_fit_the_schema(change: dict[str, Any]) -> None:
+    """A valid visit fits the schema, alone and in a batch."""
     visit = {**GOOD, **change}
     read = read_visit(visit)
     assert isinstance(read, Visit)
@@ -33,6 +34,7 @@ def test_valid_visits_fit_the_schema(change: dict[str, Any]) -> None:
     [{"person_id": ""}, {"person_id": 1}, {"location_id": "\u0085"}, {"person_id": "a" * 257}, {"arrived_at": 0}],
 )
 def test_schema_refuses_invalid_visits(change: dict[str, Any]) -> None:
+    """The schema refuses every invalid visit that JSON Schema can describe."""
     visit = {**GOOD, **change}
     assert isinstance(read_visit(visit), Fault)
     assert not SCHEMA.is_valid(visit)
@@ -40,6 +42,7 @@ def test_schema_refuses_invalid_visits(change: dict[str, Any]) -> None:
 
 
 def test_reasons_are_a_closed_ordered_list() -> None:
+    """The reasons are a closed list, in the order of the checks."""
     assert [reason.value for reason in Reason] == [
         "not_json",
         "not_a_visit",
@@ -63,6 +66,7 @@ def test_reasons_are_a_closed_ordered_list() -> None:
     ],
 )
 def test_first_checked_fault_is_reported(visit: dict[str, Any], reason: Reason) -> None:
+    """Of several faults, the one that is checked first is reported."""
     read = read_visit(visit)
     assert isinstance(read, Fault)
     assert read.reason == reason
@@ -75,6 +79,7 @@ def test_lone_surrogates_are_refused() -> None:
 
 
 def test_json_error_gives_position_only() -> None:
+    """The error of invalid JSON has its position and none of its content."""
     fault = open_record(b'{"secret": secret}')
     assert isinstance(fault, Fault)
     assert "line 1 column 12" in fault.error

@@ -65,6 +65,7 @@ def test_other_values_are_refused(value: Any) -> None:
     ],
 )
 def test_error_shows_the_value_cut(value: Any, shown: str) -> None:
+    """The error shows the value, and cuts a long one."""
     with pytest.raises(EpsilonError) as raised:
         parse_epsilon(value)
     assert str(raised.value).startswith(shown)

@@ -111,9 +111,13 @@ def test_halved_noise_is_caught() -> None:
 
 
 def test_highest_noisy_counts_come_first() -> None:
-    # counts  1  4  0  2
-    # noise   3  0  4  0   noisy  4  4  4  2
-    """The highest noisy counts are named, highest first, with ties in registry order."""
+    """
+    The highest noisy counts are named, highest first, with ties in registry order.
+
+        counts  1  4  0  2
+        noise   3  0  4  0
+        noisy   4  4  4  2
+    """
     assert draw_hot_spots((1, 4, 0, 2), 3, (3, 0, 4, 0)) == ((0, 4), (1, 4), (2, 4))
 
 

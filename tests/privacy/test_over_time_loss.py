@@ -47,7 +47,7 @@ def collect(outcomes: Iterable[tuple[Hashable, Fraction, Any]]) -> Law:
     law: dict[Hashable, tuple[Fraction, Any]] = {}
     for outcome, chance, after in outcomes:
         before, known = law.get(outcome, (Fraction(0), after))
-        assert known == after, "what is decided later depends on what was published alone"
+        assert known == after, "the state must follow from the published answers alone"
         law[outcome] = (before + chance, after)
     return law
 
@@ -334,6 +334,7 @@ class TestChangedRules:
             assert worst == 2 ** int(max(rule.epsilon for rule in self.rules) / self.unit)
 
     def test_stream_count_matches_theory_page(self, stated_streams: Callable[[str], int]) -> None:
+        """The number of streams with changed rules is the one in docs/theory.md."""
         assert count_streams(map(self.choices, (0, 1))) == stated_streams("Algorithm 3, one visit and changes of rules")
 
     def test_dropping_ended_marks_is_caught(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:

@@ -130,8 +130,8 @@ def test_added_location_exceeds_shares_as_checked(
             ratio *= loss(((-1, two), (change, three)), cell_of(row), report, 0)
         worst_of_all = max(worst_of_all, ratio)
     (rule,) = {rule for monitor in three.parameters.over_time for rule in monitor.rules}
-    held = (PaidAnswer.of(Mark(0, 1, Fraction(1, 2), 1), 0, rule.mark_lifetime),)
-    places = [Place(paid, Bound.of(rule), 1) for paid in (held, held, ())]
+    answered = (PaidAnswer.of(Mark(0, 1, Fraction(1, 2), 1), 0, rule.mark_lifetime),)
+    places = [Place(paid, Bound.of(rule), 1) for paid in (answered, answered, ())]
     assert bound_of(places, 1, 0) == Fraction(4, 3)
     assert worst_of_all == Q ** -int(Fraction(4, 3) / UNIT)
 
@@ -198,8 +198,8 @@ def readings(town: Any, visits: tuple[Any, ...]) -> dict[Any, tuple[int, ...]]:
 def spent(stages: Stages, answered: Sequence[int], tick: int) -> Fraction:
     """Return the ε of earlier answers whose marks run at a tick, under their own rule or a longer one of the tick."""
     mark_lifetime = town_at(stages, tick).mark_lifetime
-    held = [at for at in answered if at + max(town_at(stages, at).mark_lifetime, mark_lifetime) > tick]
-    return sum((town_at(stages, at).answer_epsilon for at in held), Fraction(0))
+    running = [at for at in answered if at + max(town_at(stages, at).mark_lifetime, mark_lifetime) > tick]
+    return sum((town_at(stages, at).answer_epsilon for at in running), Fraction(0))
 
 
 def most_paid(stages: Stages, counted: tuple[int, ...]) -> Fraction:

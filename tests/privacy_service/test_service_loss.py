@@ -184,7 +184,7 @@ def test_worst_loss_is_as_stated(
     """
     For every D and D', each cell and each whole stream stays within its bound, and some reach it.
 
-        W = 2, F = 0, k = 1: two visits that span H = 4 slots are in the counts of N = 5 ticks, which hold three answers
+        W = 2, F = 0, k = 1: two visits that span H = 4 slots are in the counts of N = 5 ticks, which have three answers
 
             tick      0  1  2  3  4
             counted   #  #  #  #  #
