@@ -42,13 +42,13 @@ class PaidAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The most that may be answered at a place: `each` per tick, `epsilon` in any `mark_lifetime` consecutive ticks.
+    """The most that may be answered at a place: `answer_epsilon` per tick, `epsilon` in any `mark_lifetime` ticks.
 
     `window` (W) and `max_lead` (F) are in slots: a visit is in the counts of W + F ticks.
     """
 
     epsilon: Fraction
-    each: Fraction
+    answer_epsilon: Fraction
     window: int
     max_lead: int
     mark_lifetime: int
@@ -62,7 +62,7 @@ class Bound:
         """Return the bound of two rules that alternate in any order: the larger of both, and the shorter pause."""
         return Bound(
             max(self.epsilon, other.epsilon),
-            max(self.each, other.each),
+            max(self.answer_epsilon, other.answer_epsilon),
             max(self.window, other.window),
             max(self.max_lead, other.max_lead),
             min(self.mark_lifetime, other.mark_lifetime),
@@ -71,7 +71,7 @@ class Bound:
     def most_in_ticks(self, ticks: int) -> Fraction:
         """Return the most ε of answers at `ticks` consecutive ticks, if nothing runs before them."""
         whole, rest = divmod(max(0, ticks), self.mark_lifetime)
-        return whole * self.epsilon + min(self.epsilon, rest * self.each)
+        return whole * self.epsilon + min(self.epsilon, rest * self.answer_epsilon)
 
     def most_in_slots(self, slots: int) -> Fraction:
         """Return the most that visits in `slots` consecutive slots pay, if nothing runs before."""
@@ -101,14 +101,14 @@ class Place:
         bound, lasts = self.bound, sorted(paid.last for paid in self.paid)
         return all(
             (paid.epsilon, paid.last - paid.first + 1, paid.until - paid.last + bound.max_lead + 1)
-            == (bound.each, bound.window + bound.max_lead, bound.mark_lifetime)
+            == (bound.answer_epsilon, bound.window + bound.max_lead, bound.mark_lifetime)
             for paid in self.paid
         ) and all(
             later - earlier >= bound.mark_lifetime
-            for earlier, later in zip(lasts, lasts[int(bound.epsilon / bound.each) :], strict=False)
+            for earlier, later in zip(lasts, lasts[int(bound.epsilon / bound.answer_epsilon) :], strict=False)
         )
 
-    def running(self) -> tuple[tuple[int, Fraction], ...]:
+    def running_ends(self) -> tuple[tuple[int, Fraction], ...]:
         """Return (last running tick, ε) of the answers that still run, sorted, with the ε of equal ticks added up."""
         ends: dict[int, Fraction] = {}
         for paid in self.paid:
@@ -127,7 +127,7 @@ def most_paid(places: Sequence[Place], slots: int, oldest: int) -> Fraction:
     Only periods with a visit of slot `oldest` or later count, because no future answer charges an earlier visit. The
     maximum is at a period that begins at the last slot of a past answer, or at a period without past answers.
     """
-    bounds = Counter((bound, place.begins, place.running()) for place in places for bound in place.bounds)
+    bounds = Counter((bound, place.begins, place.running_ends()) for place in places for bound in place.bounds)
     beyond = sum((times * bound.most_in_slots(slots) for (bound, _, _), times in bounds.items()), Fraction(0))
     begins = sorted({paid.last for place in places for paid in place.paid if paid.last + slots > oldest})
     if not begins:
@@ -135,8 +135,8 @@ def most_paid(places: Sequence[Place], slots: int, oldest: int) -> Fraction:
     unit, starts = _unit(places), np.array(begins, np.int64)
     kind = np.dtype(np.int64) if _fits_int64(places, slots, unit) else np.dtype(object)
     total = _paid_before((paid for place in places for paid in place.paid), starts, slots, unit, kind)
-    for (bound, first, running), times in bounds.items():
-        total = total + times * _GreedyAnswers(bound, first, running, unit, kind).most(starts, slots)
+    for (bound, first, running_ends), times in bounds.items():
+        total = total + times * _GreedyAnswers(bound, first, running_ends, unit, kind).most(starts, slots)
     return max(beyond, Fraction(int(total.max()), unit))
 
 
@@ -144,7 +144,7 @@ def _unit(places: Sequence[Place]) -> int:
     """Return the least common denominator of every ε."""
     known = {paid.epsilon.denominator for place in places for paid in place.paid}
     bounds = {bound for place in places for bound in place.bounds}
-    return lcm(*known, *(n for bound in bounds for n in (bound.epsilon.denominator, bound.each.denominator)))
+    return lcm(*known, *(n for bound in bounds for n in (bound.epsilon.denominator, bound.answer_epsilon.denominator)))
 
 
 def _fits_int64(places: Sequence[Place], slots: int, unit: int) -> bool:
@@ -197,25 +197,25 @@ class _GreedyAnswers:
     """
 
     def __init__(
-        self, bound: Bound, begins: int, running: Sequence[tuple[int, Fraction]], unit: int, kind: np.dtype[Any]
+        self, bound: Bound, begins: int, running_ends: Sequence[tuple[int, Fraction]], unit: int, kind: np.dtype[Any]
     ) -> None:
         self._bound, self._begins, self._unit, self._kind = bound, begins, unit, kind
-        last = max((until for until, _ in running), default=begins - 1)
+        last = max((until for until, _ in running_ends), default=begins - 1)
         # One mark lifetime after the last past answer ends, the answers repeat with the period of a mark lifetime.
         self._known = max(begins, last + 1) + 2 * bound.mark_lifetime
-        self._sums = self._simulate([(until, int(epsilon * unit)) for until, epsilon in running])
+        self._sums = self._simulate([(until, int(epsilon * unit)) for until, epsilon in running_ends])
 
-    def _simulate(self, running: list[tuple[int, int]]) -> _Sums:
+    def _simulate(self, running_ends: list[tuple[int, int]]) -> _Sums:
         """Return the cumulated answers before `_known`."""
-        epsilon, each = int(self._bound.epsilon * self._unit), int(self._bound.each * self._unit)
-        waiting = sorted(running)
+        epsilon, answer_epsilon = int(self._bound.epsilon * self._unit), int(self._bound.answer_epsilon * self._unit)
+        waiting = sorted(running_ends)
         spent, ended, tick = sum(amount for _, amount in waiting), 0, self._begins
         at, amounts = [], []
         while tick < self._known:
             while ended < len(waiting) and waiting[ended][0] < tick:
                 spent -= waiting[ended][1]
                 ended += 1
-            amount = min(each, epsilon - spent)
+            amount = min(answer_epsilon, epsilon - spent)
             if amount > 0:
                 at.append(tick)
                 amounts.append(amount)
@@ -233,8 +233,8 @@ class _GreedyAnswers:
         within = self._up_to(last)
         ticks = np.maximum(last - np.maximum(starts - bound.max_lead, self._begins) + 1, 0)
         whole, rest = np.divmod(ticks, bound.mark_lifetime)
-        epsilon, each = int(bound.epsilon * self._unit), int(bound.each * self._unit)
-        fresh = whole.astype(self._kind) * epsilon + np.minimum(rest.astype(self._kind) * each, epsilon)
+        epsilon, answer_epsilon = int(bound.epsilon * self._unit), int(bound.answer_epsilon * self._unit)
+        fresh = whole.astype(self._kind) * epsilon + np.minimum(rest.astype(self._kind) * answer_epsilon, epsilon)
         most: NDArray[Any] = np.minimum(within, fresh)
         return most
 

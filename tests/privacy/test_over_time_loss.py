@@ -53,7 +53,7 @@ def collect(outcomes: Iterable[tuple[Hashable, Fraction, Any]]) -> Law:
 
 
 def without_counts(marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
-    """Return a state without the noisy counts, which nothing later depends on (asserted by `collected` and below)."""
+    """Return a state without the noisy counts; `collect` and a test below assert that nothing depends on them."""
     return tuple(replace(mark, noisy_count=0) for mark in marks)
 
 
