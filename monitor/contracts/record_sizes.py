@@ -17,10 +17,10 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.public.parameters import Parameters
 
 LARGEST_OF_ONE_PLACE: Final = 1_000_000
-"""The most bytes of a place's record. It is written at every tick, and brokers accept this size by default."""
+"""The maximum bytes of a place's record. It is written at every tick, and brokers accept this size by default."""
 
 LARGEST_SNAPSHOT: Final = 32 * 1024 * 1024
-"""The most bytes of a snapshot or of a hot-spots record: half of the largest request."""
+"""The maximum bytes of a snapshot or of a hot-spots record: half of the largest request."""
 
 SNAPSHOT_OVERHEAD: Final = 1_024
 _PLACE_OVERHEAD: Final = 4_096  # its id occurs up to four times, with escaped quotes
@@ -31,12 +31,12 @@ _MARK: Final = len('{"tick":,"noisy_count":,"epsilon":"","until":},') + 2 * _TIC
 
 
 def mark_bytes(epsilon: Fraction) -> int:
-    """Return the most bytes that one running mark of this ε takes in a record."""
+    """Return the maximum bytes of one running mark of this ε in a record."""
     return _MARK + len(format_epsilon(epsilon))
 
 
 def place_bytes(rule: OverTimeRule, running: Iterable[Fraction] = ()) -> int:
-    """Return the most bytes of a place's record.
+    """Return the maximum bytes of a place's record.
 
     Args:
         rule: the present rule. Under it as many answers run as fit into ε_l and into the window.
@@ -60,13 +60,13 @@ def max_answers_per_record(rule: OverTimeRule) -> int:
 
 
 def snapshot_bytes(parameters: Parameters) -> list[int]:
-    """Return for each shard the most bytes of a snapshot, in which all places are noisy."""
+    """Return for each shard the maximum bytes of a snapshot, in which all places are noisy."""
     sizes = _location_bytes(parameters)
     return [SNAPSHOT_OVERHEAD + sum(sizes[row] for row in rows) for rows in parameters.registry.by_shard]
 
 
 def hot_spots_bytes(parameters: Parameters, top: int) -> int:
-    """Return the most bytes of a hot-spots record that names `top` places."""
+    """Return the maximum bytes of a hot-spots record that names `top` places."""
     return SNAPSHOT_OVERHEAD + sum(sorted(_location_bytes(parameters), reverse=True)[:top])
 
 
@@ -76,7 +76,7 @@ def shards_that_fit(parameters: Parameters, limit: int) -> int:
 
 
 def largest_record(parameters: Parameters) -> int:
-    """Return the most bytes of any record of this configuration."""
+    """Return the maximum bytes of any record of this configuration."""
     places = (place_bytes(rule) for monitor in parameters.over_time for rule in set(monitor.rules))
     hot_spots = (hot_spots_bytes(parameters, monitor.top) for monitor in parameters.hot_spots)
     return max(*(snapshot_bytes(parameters) if parameters.at_times else ()), *places, *hot_spots, SNAPSHOT_OVERHEAD)

@@ -1,7 +1,7 @@
-"""Policies: which values are sensitive, and which datasets must be indistinguishable (Takagi et al. [ADP], section 3).
+"""Policies: which values are sensitive, and which datasets they protect (Takagi et al. [ADP], section 3).
 
-A policy is a set of ordered pairs (a, b) of values: a person with the sensitive value a must be indistinguishable from
-one with b. The pairs are the edges of the policy graph. Symmetric pairs give differential privacy ([ADP], Theorem 5).
+A policy is a set of ordered pairs (a, b) of values: a person with the sensitive value a must look like a person with
+the value b. The pairs are the edges of the policy graph. Symmetric pairs give differential privacy ([ADP], Theorem 5).
 Pairs in one direction give asymmetric differential privacy. Pairs from some whole records to all others give one-sided
 differential privacy ([OSDP], Definition 3.2). docs/references.md defines [ADP] and [OSDP].
 
@@ -33,7 +33,7 @@ Direction = Literal["decreasing", "increasing", "constant", "not monotone"]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The policy of one attribute: its possible values, and the pairs (sensitive value, indistinguishable value)."""
+    """The policy of one attribute: its possible values, and the pairs (sensitive value, value that it must look like)."""
 
     values: frozenset[Value]
     pairs: frozenset[tuple[Value, Value]]

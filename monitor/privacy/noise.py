@@ -3,9 +3,9 @@
 The method is inversion by table. Let u be a uniform real in [0, 1), of which only the first bits are drawn. G is the
 number of k ≥ 1 with u < e^(-εk). The first bits of u, as an integer, are compared with floor(2^bits · e^(-εk)), which
 `monitor.privacy.exact` computes exactly. An integer less than the floor means that u is below, and a greater one that u
-is above. For a tie, more bits of both are computed until they differ. So the law is exact for any number of first bits.
-Sixteen bits decide nearly all draws with one look-up. The few others get 64 bits, and further ties 64 more each time.
-The bits of u are fair and independent, so drawing them only on demand does not change the law.
+is above. After a tie, more bits of both are computed until they differ. So the law is exact for any number of first
+bits. Sixteen bits decide nearly all draws with one look-up. The few others get 64 bits, and further ties 64 more each
+time. The bits of u are fair and independent, so drawing them only on demand does not change the law.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COARSE: Final = Fraction(1, 32)
 """The smallest ε drawn from one table (K ≤ 1408). For a smaller ε the low binary digits are drawn separately."""
 
 _MOST_RESTARTS: Final = 64
-"""Real entropy reaches this limit with a chance of e^(-44·64) < 10^-1200 per draw; a repeating source reaches it."""
+"""Only a broken source restarts so often: with real entropy the chance is e^(-44·64) < 10^-1200 per draw."""
 
 _DENSE_GAPS: Final = 4096
 

@@ -1,4 +1,4 @@
-"""The most that one person pays: charges, and their sum (docs/rules.md, section 6 and rule 12)."""
+"""The maximum payment of one person: charges, and their sum (docs/rules.md, section 6 and rule 12)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.privacy.epsilon import format_epsilon
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The most that one person pays to one source (a monitor, running marks) in the period, and the reason in words."""
+    """The maximum payment of one person to one source (a monitor, running marks) in the period, with its reason."""
 
     source: str
     amount: Fraction
@@ -20,7 +20,7 @@ class Charge:
 
 
 def most_answers(answers: int, window: int, max_lead: int, slots: int) -> int:
-    """Return the most noisy answers that charge a person who visits one location in H = `slots` consecutive slots.
+    """Return the maximum number of noisy answers that charge visits to one location in H = `slots` consecutive slots.
 
     The visits are in the counts of N = H + W + F - 1 consecutive ticks. Any W + F consecutive ticks have at most k
     answers, so N ticks have at most k·floor(N/(W + F)) + min(k, N mod (W + F)).
@@ -39,17 +39,17 @@ def most_answers(answers: int, window: int, max_lead: int, slots: int) -> int:
 
 
 def over_time_payment(epsilon: Fraction, answers: int, window: int, max_lead: int, slots: int) -> Fraction:
-    """Return the most that a person pays for visits in `slots` consecutive slots: ε/k for each of `most_answers`.
+    """Return the maximum payment for visits in `slots` consecutive slots: ε/k for each of `most_answers`.
 
     With ε_l this is the payment to one location. With the monitor's ε, of which the ε_l are shares, it is the payment
-    to all its locations. `window`, `max_lead` and `slots` are in slots. A period as long as n slots that is not aligned
-    to them touches n + 1.
+    to all its locations. `window`, `max_lead` and `slots` are in slots. A period of n slot lengths that is not aligned
+    touches n + 1 slots.
     """
     return epsilon / answers * most_answers(answers, window, max_lead, slots)
 
 
 def at_times_payment(epsilon: Fraction, times: int) -> Fraction:
-    """Return the most that a person pays who is at a place at each of `times` designated times: ε per time."""
+    """Return the maximum payment for visits at `times` designated times: ε per time."""
     return epsilon * times
 
 

@@ -1,4 +1,4 @@
-"""The most that one person pays in a period with answers of an earlier configuration (docs/rules.md, section 6).
+"""The maximum payment of one person in a period across a change of configuration (docs/rules.md, section 6).
 
 The functions are pure. Past answers are known. Future answers are bounded by what the rules allow from a tick on, given
 the running marks. Without a change of the configuration, the bound is never above the configuration's own worst case.
@@ -25,7 +25,7 @@ _Ticks = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PaidAnswer:
-    """A past noisy answer: its ε, the first and last slot of the visits it may count, and its last running tick."""
+    """A past noisy answer: its ε, the first and last slot of the visits it may count, and the last tick of its mark."""
 
     epsilon: Fraction
     first: int
@@ -42,7 +42,7 @@ class PaidAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The most that may be answered at a place: `answer_epsilon` per tick, `epsilon` in any `mark_lifetime` ticks.
+    """The maximum ε of answers at a place: `answer_epsilon` per tick, `epsilon` in any `mark_lifetime` ticks.
 
     `window` (W) and `max_lead` (F) are in slots: a visit is in the counts of W + F ticks.
     """
@@ -69,12 +69,12 @@ class Bound:
         )
 
     def most_in_ticks(self, ticks: int) -> Fraction:
-        """Return the most ε of answers at `ticks` consecutive ticks, if nothing runs before them."""
+        """Return the maximum ε of answers at `ticks` consecutive ticks, if no mark runs before them."""
         whole, rest = divmod(max(0, ticks), self.mark_lifetime)
         return whole * self.epsilon + min(self.epsilon, rest * self.answer_epsilon)
 
     def most_in_slots(self, slots: int) -> Fraction:
-        """Return the most that visits in `slots` consecutive slots pay, if nothing runs before."""
+        """Return the maximum payment for visits in `slots` consecutive slots, if no mark runs before them."""
         return self.most_in_ticks(slots + self.window + self.max_lead - 1)
 
 
@@ -109,7 +109,7 @@ class Place:
         )
 
     def running_ends(self) -> tuple[tuple[int, Fraction], ...]:
-        """Return (last running tick, ε) of the answers that still run, sorted, with the ε of equal ticks added up."""
+        """Return (last tick, ε) of the marks that still run, sorted, with the ε of equal last ticks added up."""
         ends: dict[int, Fraction] = {}
         for paid in self.paid:
             if paid.until >= self.begins:
@@ -122,7 +122,7 @@ class Place:
 
 
 def most_paid(places: Sequence[Place], slots: int, oldest: int) -> Fraction:
-    """Return the most that one person pays for visits in any `slots` consecutive slots.
+    """Return the maximum payment of one person for visits in any `slots` consecutive slots.
 
     Only periods with a visit of slot `oldest` or later count, because no future answer charges an earlier visit. The
     maximum is at a period that begins at the last slot of a past answer, or at a period without past answers.
@@ -161,7 +161,7 @@ def _fits_int64(places: Sequence[Place], slots: int, unit: int) -> bool:
 def _paid_before(
     paid: Iterable[PaidAnswer], starts: _Ticks, slots: int, unit: int, kind: np.dtype[Any]
 ) -> NDArray[Any]:
-    """Return what past answers charge to visits in each period that begins at `starts`."""
+    """Return the charge of past answers to visits in each period that begins at `starts`."""
     answers = list(paid)
     amounts = [int(answer.epsilon * unit) for answer in answers]
     # An answer counts unless its last slot is before the period or its first slot is after the period.
@@ -227,7 +227,7 @@ class _GreedyAnswers:
         return _cumulate(at, amounts, self._kind)
 
     def most(self, starts: _Ticks, slots: int) -> NDArray[Any]:
-        """Return the most ε of answers that count visits of each period that begins at `starts`."""
+        """Return the maximum ε of answers that count visits of each period that begins at `starts`."""
         bound = self._bound
         last = starts + slots + bound.window - 2
         within = self._up_to(last)

@@ -1,4 +1,4 @@
-"""The most that one person pays, and the check of the period."""
+"""The maximum payment of one person, and the check of the period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The most that one person pays in a period across a change, compared with every schedule that the rules allow."""
+"""The maximum payment in a period across a change, compared with every schedule that the rules allow."""
 
 from __future__ import annotations
 
