@@ -33,7 +33,7 @@ Direction = Literal["decreasing", "increasing", "constant", "not monotone"]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The policy of one attribute: its possible values, and the pairs (sensitive value, value that it must look like)."""
+    """The policy of one attribute: its possible values, and the pairs (sensitive value, value to look like)."""
 
     values: frozenset[Value]
     pairs: frozenset[tuple[Value, Value]]
