@@ -38,7 +38,6 @@ from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
-from monitor.windows.memory import MemoryWindows
 from tests.privacy_service.cells import (
     AT_EPSILON,
     HOT,
@@ -55,6 +54,7 @@ from tests.privacy_service.cells import (
     stamp_ms,
 )
 from tests.privacy_service.walk import Walk
+from tests.windows.memory import MemoryWindows
 
 HASHER: Final = PersonHasher(b"0123456789abcdef")
 
