@@ -60,7 +60,7 @@ def test_who_is_watched_by_hot_spots_alone_is_applied_until_their_horizon_is_ove
 
 def test_a_noisy_count_below_the_count_is_found(tiny: Tiny) -> None:
     tiny.ask_for_the_busiest({"shop": 1})
-    assert found(tiny, "noisy_count") == [f"{BUSIEST}, tick 4: shop: there were more people than said"]
+    assert found(tiny, "noisy_count") == [f"{BUSIEST}, tick 4: shop: there were more people than the noisy count"]
 
 
 def test_who_is_reported_after_the_last_tick_is_not_counted(tiny: Tiny) -> None:
@@ -78,7 +78,7 @@ def test_a_place_that_had_to_be_named_is_found(tiny: Tiny, count: int, true: boo
     if true:
         assert tiny.audit().ok
     else:
-        text = "park is not named, and there were more people than the last number allows"
+        text = "park is not named, and there were more people than the last noisy count allows"
         assert found(tiny, "noisy_count") == [f"{BUSIEST}, tick 4: {text}"]
 
 

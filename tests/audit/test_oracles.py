@@ -56,7 +56,7 @@ def test_other_bytes_of_one_ce_id_are_found_even_in_a_header(tiny: Tiny) -> None
 def test_a_safe_that_is_false_by_one_is_found(tiny: Tiny) -> None:
     # people at the park: 1 2 2 1; with a third at tick 0 they are T at once
     tiny.lines.append("p5,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,")
-    assert found(tiny, "safe") == ["walk/park, tick 0: said safe, and there were 2 people or more"]
+    assert found(tiny, "safe") == ['walk/park, tick 0: "safe" is false, there were 2 people or more']
 
 
 def test_a_person_counts_once_however_often_reported(tiny: Tiny) -> None:
@@ -68,7 +68,7 @@ def test_a_false_safe_of_a_snapshot_is_found(tiny: Tiny) -> None:
     tiny[f"{NIGHT}/3"]["noisy_counts"] = {}
     tiny[f"{NIGHT}/4"]["noisy_counts"] = {}
     assert found(tiny, "safe") == [
-        f"{NIGHT}, tick {tick}: shop is said to be safe, and there were 2 people or more" for tick in (3, 4)
+        f'{NIGHT}, tick {tick}: "safe" is false for shop, there were 2 people or more' for tick in (3, 4)
     ]
 
 
@@ -89,12 +89,12 @@ def test_a_noisy_count_may_equal_the_count_and_not_be_below(tiny: Tiny, people: 
     if true:
         assert tiny.audit().ok
     else:
-        assert found(tiny, "noisy_count") == ["walk/park, tick 1: there were more people than said"]
+        assert found(tiny, "noisy_count") == ["walk/park, tick 1: there were more people than the noisy count"]
 
 
 def test_a_noisy_count_of_a_snapshot_below_the_count_is_found(tiny: Tiny) -> None:
     tiny.lines.append("p5,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,2026-01-01T03:59:59Z")
-    assert found(tiny, "noisy_count") == [f"{NIGHT}, tick 3, shop: there were more people than said"]
+    assert found(tiny, "noisy_count") == [f"{NIGHT}, tick 3, shop: there were more people than the noisy count"]
 
 
 def test_leaving_at_the_designated_time_is_not_being_there(tiny: Tiny) -> None:
@@ -155,7 +155,7 @@ def test_a_second_answer_in_the_pause_is_found_as_more_than_the_location_has(tin
         tiny.walk(tick, "paused", [second], resumes_at="2026-01-01T09:00:00Z")
     assert found(tiny, "budget") == [
         "walk/park, tick 4: not paused, and the next answer is not affordable: 1 of 1 is spent",
-        "walk/park, tick 4: ε of the answers that run is 2, more than the location's 1",
+        "walk/park, tick 4: the ε of the answers that run is 2, more than the location's 1",
     ]
 
 
@@ -293,7 +293,7 @@ def test_headers_are_checked(tiny: Tiny, header: str) -> None:
 
 def test_what_lacks_a_field_is_told_as_such(tiny: Tiny) -> None:
     del tiny["walk/park/3"]["resumes_at"]
-    assert found(tiny, "form") == ["walk/park/3 (line 5): not as the interface says: KeyError('resumes_at')"]
+    assert found(tiny, "form") == ["walk/park/3 (line 5): not in the form of the interface: KeyError('resumes_at')"]
 
 
 def test_monitors_and_places_that_nobody_asked_for_are_found(tiny: Tiny) -> None:
@@ -312,13 +312,13 @@ def test_monitors_and_places_that_nobody_asked_for_are_found(tiny: Tiny) -> None
 
 def test_records_for_the_service_itself_are_passed_over(tiny: Tiny) -> None:
     headers = {"ce_type": "org.location-monitor.owner", "ce_id": "owner/0/now"}
-    tiny.records.insert(0, {"key": "owner", "headers": headers, "value": {}, "partition": 0, "offset": 0})
+    tiny.records.insert(0, {"key": "owner", "headers": headers, "value": {"counting": 2}, "partition": 0, "offset": 0})
     assert tiny.audit().ok
 
 
 def test_more_than_stated_is_found_to_be_paid(tiny: Tiny) -> None:
     tiny.config = tiny.config.replace('epsilon: "2", period', 'epsilon: "1/2", period')
-    assert found(tiny, "paid") == ["one person paid ε = 1 within a period, more than the 1/2 that is stated"]
+    assert found(tiny, "paid") == ["one person paid ε = 1 within a period, more than the stated 1/2"]
 
 
 def test_a_person_pays_for_each_answer_that_their_visits_are_in(tiny: Tiny) -> None:
@@ -363,7 +363,9 @@ def test_a_count_holds_and_charges_exactly_who_was_reported_before_its_as_of(
     report = tiny.audit(every_tick=every_tick)
     assert report.paid == (Fraction(3, 2) if counted else 1)
     assert report.ok is not counted
-    assert report.violations["noisy_count"] == ["walk/park, tick 1: there were more people than said"] * counted
+    assert (
+        report.violations["noisy_count"] == ["walk/park, tick 1: there were more people than the noisy count"] * counted
+    )
 
 
 @pytest.mark.parametrize("every_tick", [True, False])

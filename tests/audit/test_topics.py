@@ -22,8 +22,9 @@ from monitor.cli import main
 from monitor.ingest.decode import decode_records
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import AuditError
-from monitor.tools.audit.topics import Topic, opened, read_output
+from monitor.tools.audit.topics import Topic, decode, read_output
 from monitor.tools.embedded import EmbeddedKafka
+from tests.audit.conftest import as_of
 from tests.fuzz.records import Maker, make_seeds
 from tests.ingest import crafted
 
@@ -109,7 +110,7 @@ def test_a_safe_that_is_false_by_one_exits_1_and_says_where(live: Live) -> None:
     live.produce()
     code, text = live.audit()
     assert code == 1
-    assert "walk/park, tick 6: said safe, and there were 2 people or more" in text
+    assert 'walk/park, tick 6: "safe" is false, there were 2 people or more' in text
 
 
 def test_what_kafka_python_cannot_read_of_the_input_is_read_or_passed(live: Live) -> None:
@@ -125,7 +126,7 @@ def test_what_kafka_python_cannot_read_of_the_input_is_read_or_passed(live: Live
         crafted.produce(live.kafka, live.visits, crafted.batch(body, count, codec, stamp))
     code, text = live.audit()
     assert code == 1
-    assert "walk/park, tick 6: said safe, and there were 2 people or more" in text
+    assert 'walk/park, tick 6: "safe" is false, there were 2 people or more' in text
 
 
 def test_bytes_that_differ_are_found_where_json_is_the_same(live: Live) -> None:
@@ -164,7 +165,7 @@ def test_an_input_that_expired_accuses_nobody_and_is_told(live: Live) -> None:
 def test_a_pause_after_a_lost_ledger_is_as_it_must_be(live: Live) -> None:
     """All counts as spent at 00:30, in slot 0: paused until W + F = 4 ticks after it."""
     headers = {"ce_id": "owner/0/1", "ce_type": "org.location-monitor.owner", "ce_time": "2026-01-01T00:30:00Z"}
-    lost = {"key": "owner/0", "headers": headers, "value": {"lost_at": "2026-01-01T00:30:00Z"}}
+    lost = {"key": "owner/0", "headers": headers, "value": {"lost_at": "2026-01-01T00:30:00Z", "counting": 2}}
     live.tiny.remove("walk/park/0", "walk/park/1")
     for tick in range(2, 4):
         live.tiny.walk(tick, "paused", [], resumes_at="2026-01-01T05:00:00Z")
@@ -175,6 +176,22 @@ def test_a_pause_after_a_lost_ledger_is_as_it_must_be(live: Live) -> None:
     assert code == 0, text
     live.tiny.walk(4, "paused", [], resumes_at="2026-01-01T06:00:00Z")
     assert not live.tiny.audit(every_tick=False).ok
+
+
+def test_answers_of_an_earlier_build_are_checked_by_its_rule(live: Live) -> None:
+    """The ledger was upgraded at tick 4: until then marks ran W + F + 1 ticks, and owner records had no `counting`."""
+    mark = {"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 5}
+    live.tiny["walk/park/1"]["answers"] = [mark]
+    for tick in (2, 3, 4, 5):
+        live.tiny.walk(tick, "paused", [mark], resumes_at="2026-01-01T07:00:00Z")
+    for place, tick, value in ((0, 0, {}), (7, 4, {"counting": 2})):
+        headers = {"ce_type": "org.location-monitor.owner", "ce_id": f"owner/0/{tick}", "ce_time": as_of(tick)}
+        live.tiny.records.insert(place, {"key": "owner/0", "headers": headers, "value": value})
+    live.produce()
+    code, text = live.audit()
+    assert code == 0, text
+    del live.tiny.records[0]
+    assert not live.tiny.audit().ok
 
 
 def test_files_come_both_or_not_at_all(tiny: Tiny) -> None:
@@ -205,7 +222,7 @@ def test_input_records_are_opened_as_the_service_opens_them(tiny: Tiny) -> None:
         theirs[record].append(visit)
     refused = np.bincount([refusal.record for refusal in columns.refused], minlength=len(values))
     for place, value in enumerate(values):
-        ours = list(opened(value, 7, terms))
+        ours = list(decode(value, 7, terms))
         visits = [(one.person, one.location, one.arrived, one.left) for one in ours if not isinstance(one, int)]
         assert visits == theirs[place], value
         assert len(ours) - len(visits) == refused[place], value

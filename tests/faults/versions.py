@@ -195,7 +195,7 @@ def counts_of_before(told: Iterable[Told]) -> Iterator[str]:
         for location, count in one.value.get("noisy_counts", {}).items():
             if count["tick"] != one.tick:
                 where = f"{one.value['monitor']}/{one.value['time']}/{one.value['shard']}, tick {one.tick}, {location}"
-                yield f"{where}: there were more people than said"
+                yield f"{where}: there were more people than the noisy count"
 
 
 @dataclass(frozen=True)

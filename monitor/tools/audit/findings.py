@@ -37,8 +37,8 @@ class Findings:
     listed: dict[str, list[str]] = field(default_factory=lambda: {oracle: [] for oracle in ORACLES})
     totals: Counter[str] = field(default_factory=Counter)
 
-    def say(self, oracle: str, text: str) -> None:
-        """Note a violation."""
+    def add(self, oracle: str, text: str) -> None:
+        """Add a violation."""
         self.totals[oracle] += 1
         if len(self.listed[oracle]) < LISTED:
             self.listed[oracle].append(text)
