@@ -201,3 +201,12 @@ class Tiny:
 def tiny(tmp_path: Path) -> Tiny:
     """A run without fault."""
     return Tiny(tmp_path)
+
+
+def find(tiny: Tiny, oracle: str, *, every_tick: bool = True) -> list[str]:
+    """Return the violations of one oracle, and require that there are no others."""
+    report = tiny.audit(every_tick=every_tick)
+    assert set(report.totals) == {oracle}, report.violations
+    violations: list[str] = report.violations[oracle]
+    assert report.totals[oracle] == len(violations)
+    return violations

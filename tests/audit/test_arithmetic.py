@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,8 +16,7 @@ from monitor.tools.audit.over_time import Answer
 from monitor.tools.audit.payments import Charge, NoisyAnswers, most_in_a_period, most_paid
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.visits import AcceptedVisit, Visits
-
-Tiny = Any  # the fixture of conftest.py
+from tests.audit.conftest import Tiny
 
 RANGES = st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9), st.integers(1, 6)), max_size=12)
 EPSILONS = st.fractions(min_value=Fraction(1, 9), max_value=9, max_denominator=9)
@@ -27,6 +25,7 @@ HOUR = 3_600_000_000
 
 @given(RANGES)
 def test_each_person_counts_once_per_tick(ranges: list[tuple[int, int, int]]) -> None:
+    """The count of a tick is the number of distinct people with a visit in it."""
     people: dict[int, list[tuple[int, int]]] = {}
     for person, first, length in ranges:
         people.setdefault(person, []).append((first, first + length))
@@ -60,7 +59,8 @@ def test_most_paid_is_that_of_the_worst_period(answers: list[tuple[Fraction, lis
         assert most_in_a_period(charges) == expected
 
 
-def test_costs_of_any_size_are_added_exactly() -> None:
+def test_costs_add_exactly() -> None:
+    """No rounding occurs, whatever the sizes of the costs."""
     tiny, huge = Fraction(1, 10**30 + 1), Fraction(10**30)
     assert most_in_a_period([Charge("tiny", tiny, 0, 1), Charge("huge", huge, 0, 1)]) == tiny + huge
 

@@ -16,8 +16,7 @@ from monitor.tools.audit.audit import _Auditor
 from monitor.tools.audit.records import drop_repeats, read_file
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.visits import read_visits
-
-Tiny = Any  # the fixture of conftest.py
+from tests.audit.conftest import Tiny
 
 EARLIER: dict[str, Any] = {"service": "tiny"}
 PRESENT: dict[str, Any] = {"service": "tiny", "counting": 2}

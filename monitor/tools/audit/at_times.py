@@ -12,7 +12,7 @@ from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, TICKS, Findi
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
 from monitor.tools.audit.sequence import Sequence
 from monitor.tools.audit.terms import AtTimesTerms, AuditTerms
-from monitor.tools.audit.text import instant, utc
+from monitor.tools.audit.text import format_utc, parse_instant
 
 
 class TimedAnswer(NamedTuple):
@@ -84,7 +84,7 @@ class AtTimesCheck:
         value = record.value
         shard, tick = value["shard"], value["tick"]
         where = f"{self._monitor.name}/{value['time']}/{shard}, tick {tick}"
-        snapshot = _Snapshot(record, instant(value["time"]), shard, tick, value["status"], where)
+        snapshot = _Snapshot(record, parse_instant(value["time"]), shard, tick, value["status"], where)
         if snapshot.time not in self._times_asked(tick):
             self._findings.add(TICKS, f"{where}: the time is not designated, or not asked about at this tick")
             return
@@ -102,7 +102,7 @@ class AtTimesCheck:
         for time in self._monitor.between(grid.as_of(first) - self._monitor.horizon, grid.as_of(last)):
             began, ended = self._monitor.ticks(time, grid)
             for shard in range(self._terms.shards):
-                name = f"{self._monitor.name}/{utc(time)}/{shard}"
+                name = f"{self._monitor.name}/{format_utc(time)}/{shard}"
                 subject = (self._monitor.name, time, shard)
                 self._sequence.expect(subject, name, max(first, began), min(last, ended))
 
@@ -115,7 +115,7 @@ class AtTimesCheck:
 
     def _check_form(self, snapshot: _Snapshot) -> None:
         terms, monitor = self._terms, self._monitor
-        key = f"{monitor.name}/{utc(snapshot.time)}/{snapshot.shard}"
+        key = f"{monitor.name}/{format_utc(snapshot.time)}/{snapshot.shard}"
         check_envelope(snapshot.record, terms, key, snapshot.tick, self._findings)
         facts = {
             "kind": "at_times",

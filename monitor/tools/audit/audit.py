@@ -18,7 +18,7 @@ from monitor.tools.audit.payments import NoisyAnswers, most_paid
 from monitor.tools.audit.records import PublishedRecord, ReadRecord, drop_repeats, read_file
 from monitor.tools.audit.sequence import Sequence
 from monitor.tools.audit.terms import AuditTerms, read_terms
-from monitor.tools.audit.text import instant
+from monitor.tools.audit.text import parse_instant
 from monitor.tools.audit.topics import Kept, OpenConsumer, Topic, read_input, read_output
 from monitor.tools.audit.visits import Visits, read_visits
 
@@ -99,7 +99,7 @@ class _Auditor:
         lost_at, counting = record.value.get("lost_at"), record.value.get("counting")
         if isinstance(lost_at, str):
             for check in self.over_time.values():
-                check.lost_tick = self.terms.grid.slot_of(instant(lost_at))
+                check.lost_tick = self.terms.grid.slot_of(parse_instant(lost_at))
         if record.kind == "owner":
             self._late_slots[record.partition] = 0 if isinstance(counting, int) and counting >= _COUNTING else 1
 

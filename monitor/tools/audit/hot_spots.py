@@ -12,7 +12,7 @@ from monitor.tools.audit.counts import Presence
 from monitor.tools.audit.findings import FORM, NOISY, TICKS, Findings
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
 from monitor.tools.audit.terms import AuditTerms, HotSpotsTerms
-from monitor.tools.audit.text import instant, utc
+from monitor.tools.audit.text import format_utc, parse_instant
 
 
 class Drawing(NamedTuple):
@@ -63,7 +63,7 @@ class HotSpotsCheck:
         value = record.value
         named = [(spot["location_id"], spot["noisy_count"]) for spot in value["hot_spots"]]
         where = f"{self._monitor.name}/{value['time']}, tick {value['tick']}"
-        spots = _HotSpots(instant(value["time"]), value["tick"], named, where)
+        spots = _HotSpots(parse_instant(value["time"]), value["tick"], named, where)
         if not self._is_due(spots):
             self._findings.add(TICKS, f"{where}: the time is not designated, or this is not the last tick about it")
             return
@@ -90,7 +90,7 @@ class HotSpotsCheck:
         for time in self._monitor.between(grid.as_of(first) - horizon, grid.as_of(last + 1) - horizon):
             if time not in self._answered:
                 tick = self._monitor.ticks(time, grid)[1]
-                self._findings.add(TICKS, f"{self._monitor.name}/{utc(time)}: tick {tick} is missing")
+                self._findings.add(TICKS, f"{self._monitor.name}/{format_utc(time)}: tick {tick} is missing")
 
     def _is_due(self, spots: _HotSpots) -> bool:
         designated = bool(self._monitor.between(spots.time, spots.time + 1))
@@ -98,7 +98,7 @@ class HotSpotsCheck:
 
     def _check_form(self, record: PublishedRecord, spots: _HotSpots) -> None:
         terms, monitor = self._terms, self._monitor
-        check_envelope(record, terms, f"{monitor.name}/{utc(spots.time)}", spots.tick, self._findings)
+        check_envelope(record, terms, f"{monitor.name}/{format_utc(spots.time)}", spots.tick, self._findings)
         facts = {
             "kind": "hot_spots",
             "final": True,

@@ -14,7 +14,7 @@ from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, Findings
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
 from monitor.tools.audit.sequence import Sequence
 from monitor.tools.audit.terms import AuditTerms, OverTimeTerms
-from monitor.tools.audit.text import epsilon, is_utc
+from monitor.tools.audit.text import is_utc, parse_epsilon
 
 P_VALUE_RELATIVE: Final = 1e-9
 
@@ -217,5 +217,6 @@ def _next_answer(running: list[Mark], free_at: Fraction, tick: int) -> int:
 
 def _read_marks(answers: Any) -> list[Mark]:
     return [
-        Mark(answer["tick"], answer["noisy_count"], epsilon(answer["epsilon"]), answer["until"]) for answer in answers
+        Mark(answer["tick"], answer["noisy_count"], parse_epsilon(answer["epsilon"]), answer["until"])
+        for answer in answers
     ]

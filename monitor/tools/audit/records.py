@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from monitor.tools.audit.findings import BYTES, FORM, Findings
 from monitor.tools.audit.terms import AuditTerms
-from monitor.tools.audit.text import AuditError, is_utc, utc
+from monitor.tools.audit.text import AuditError, format_utc, is_utc
 
 
 class ReadRecord(NamedTuple):
@@ -105,7 +105,7 @@ def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: i
     if not is_utc(record.value.get("as_of"), as_of):
         wrong.append("as_of")
     for name in wrong:
-        findings.add(FORM, f"{record.ce_id} ({record.place}): {name} is not that of tick {tick}, {utc(as_of)}")
+        findings.add(FORM, f"{record.ce_id} ({record.place}): {name} is not that of tick {tick}, {format_utc(as_of)}")
 
 
 def check_facts(record: PublishedRecord, expected: dict[str, object], findings: Findings) -> None:

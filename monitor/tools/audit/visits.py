@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 from monitor.tools.audit.terms import AuditTerms
-from monitor.tools.audit.text import AuditError, instant, is_id
+from monitor.tools.audit.text import AuditError, is_id, parse_instant
 
 _FIELD_BYTES: Final = 2**30
 
@@ -85,7 +85,7 @@ def _read_lines(rows: Iterator[list[str]], terms: AuditTerms) -> Iterator[Line |
 
 
 def _parse_fields(fields: dict[str, str], terms: AuditTerms) -> Line:
-    reported = instant(fields["reported_at"]) if fields.get("reported_at") else None
+    reported = parse_instant(fields["reported_at"]) if fields.get("reported_at") else None
     left = fields.get("left_at") or None
     return parse_line(fields["person_id"], fields["location_id"], fields["arrived_at"], left, reported, terms)
 
@@ -98,8 +98,8 @@ def parse_line(  # the fields of a visit
     Raises:
         ValueError: the visit is invalid.
     """
-    arrived_at = instant(arrived)
-    left_at = arrived_at + terms.default_stay if left is None else instant(left)
+    arrived_at = parse_instant(arrived)
+    left_at = arrived_at + terms.default_stay if left is None else parse_instant(left)
     if left_at < arrived_at or not (is_id(person) and is_id(location)):
         raise ValueError("expected valid ids, and left_at at or after arrived_at")
     return Line(person, location, arrived_at, left_at, left_at if reported is None else reported)
