@@ -234,9 +234,9 @@ def test_a_default_stay_that_puts_one_person_at_many_places_at_once_is_warned_of
     report = check(config, registry(config))
     (warning,) = report.warnings
     assert warning == (
-        "visits: A visit without left_at lasts for visits.default_stay (1h): who checks in elsewhere every 10m without "
-        "saying when they left is at 6 places at a designated time, and pays there 6 times. In the period that may be "
-        "117/2, not 59/4 (evening, busiest). Have left_at reported, or set default_stay to 20m or less."
+        "visits: A visit without left_at lasts for visits.default_stay (1h): a person who checks in elsewhere "
+        "every 10m and never reports a departure is at 6 places at a designated time, and pays 6 times. In the period "
+        "this may cost 117/2, not 59/4 (evening, busiest). Report left_at, or set default_stay to 20m or less."
     )
     assert warning in " ".join(text_of(report).split())
     tree = json.loads(report.to_json())
@@ -257,7 +257,7 @@ def test_a_short_default_stay_is_told_of_without_a_warning(stay: str, places: in
     assert report.warnings == ()
     assert report.overlap is not None
     assert report.overlap.places == places
-    told = "do not overlap" if places == 1 else "is at 2 places at a designated time, and pays there 2 times"
+    told = "do not overlap" if places == 1 else "is at 2 places at a designated time, and pays 2 times"
     assert told in " ".join(text_of(report).split())
 
 
@@ -312,11 +312,10 @@ def test_hot_spots_have_no_false_alarms_and_say_what_is_certain_and_how_noisy_th
     assert busiest.ranking.mean_noise == pytest.approx(sum(n * (1 - q) * q**n for n in range(1_000)))
     assert 1 - (1 - q**busiest.ranking.below) ** 200 < 0.05 <= 1 - (1 - q ** (busiest.ranking.below - 1)) ** 200
     text = " ".join(text_of(report).split())
-    assert "at 1/3 each: 5. That is for the counts of all locations together" in text
+    assert "at 1/3 each: 5. This pays for the counts of all locations together" in text
     assert (
-        "busiest: 5 of 200 locations are named, each with a number of people that it certainly did not exceed; none is "
-        "called safe. Noise adds 2.5 people to a count on average, and fewer than 25 to each of all with a chance of "
-        "95.0 %."
+        "busiest: 5 of 200 locations are named, each with an upper bound of its number of people; none is called "
+        "safe. Noise adds 2.5 people to a count on average, and fewer than 25 to every count with a chance of 95.0 %."
     ) in text
     ranking = json.loads(report.to_json())["monitors"][3]["ranking"]
     assert (ranking["top"], ranking["below"]) == (5, 25)

@@ -10,7 +10,7 @@ from itertools import combinations
 from monitor.errors import ContradictionError
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_duration
-from monitor.tools.check.report import percent
+from monitor.tools.check.report import format_percent
 from monitor.tools.planner.designs import Design
 from monitor.tools.planner.outcomes import Plan
 from monitor.tools.planner.solve import allowed, bounds, highest_threshold, plans, solve
@@ -75,7 +75,7 @@ def reason(designs: Sequence[Design], asked: Targets) -> str:
         best = max(_alarm(design, asked) for design in designs)
         return (
             f"{people} people are {threshold - people} below T = {threshold}: an update of theirs is an alarm with "
-            f"e^(-ε(T - f)), {percent(best)} at most."
+            f"e^(-ε(T - f)), {format_percent(best)} at most."
         )
     return "ε of an answer is so small that its noise cannot be drawn."
 
@@ -120,7 +120,7 @@ def _floor(design: Design, asked: Targets) -> str:
     )
     return (
         f"ε of an answer is at most {_short(epsilon)}, and {top}. [ADP] Theorem 9: any one-sided mechanism then calls "
-        f"an empty location unsafe with at least e^(-ε·T) = {percent(plan.false_alarm(0))} per update (an update each "
+        f"an empty location unsafe with at least e^(-ε·T) = {format_percent(plan.false_alarm(0))} per update (an update each "
         f"{format_duration(design.slot)}): {plan.false_alarms(every):.3g} times in {format_duration(every)}, not once."
     )
 

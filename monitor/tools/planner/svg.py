@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
-from monitor.tools.check.report import percent
+from monitor.tools.check.report import format_percent
 from monitor.tools.planner.curves import Curves
 
 _WIDTH, _BLOCK = 960, 400
@@ -50,17 +50,21 @@ def _false_alarms(curves: Curves) -> Iterator[str]:
     ticks = [(1 - decade / decades, f"1e-{decade}" if decade else "1") for decade in range(0, decades + 1, step)]
     yield from _axes(_LEFT, curves, ticks)
     heights = [1 + math.log10(max(chance, _LEAST)) / decades for chance in curves.alarm]
-    yield _path(_LEFT, heights, "false-alarm", f"alarm: {percent(curves.alarm[0])} of the updates of an empty location")
+    yield _path(
+        _LEFT, heights, "false-alarm", f"alarm: {format_percent(curves.alarm[0])} of the updates of an empty location"
+    )
     if curves.limit is not None:
         height = 1 + math.log10(max(curves.limit, _LEAST)) / decades
-        yield _path(_LEFT, [height] * len(heights), "limit", f"asked for: {percent(curves.limit)} per update")
+        yield _path(_LEFT, [height] * len(heights), "limit", f"asked for: {format_percent(curves.limit)} per update")
 
 
 def _misses(curves: Curves) -> Iterator[str]:
     yield _text(_RIGHT, 48, "No alarm at an update that answers (blue); share of time silent (grey)")
     yield from _axes(_RIGHT, curves, [(share / 4, f"{25 * share} %") for share in range(5)])
     if curves.mark_lifetime:
-        yield _path(_RIGHT, curves.silent, "silent", f"silent {percent(curves.silent[0])} of the time when empty")
+        yield _path(
+            _RIGHT, curves.silent, "silent", f"silent {format_percent(curves.silent[0])} of the time when empty"
+        )
     yield _path(_RIGHT, curves.miss, "miss", "no alarm; none from T on")
 
 
