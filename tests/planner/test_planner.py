@@ -20,17 +20,17 @@ from monitor.config import load_config
 from monitor.errors import EXIT_DONE, EXIT_USAGE, ContradictionError, UsageError
 from monitor.public.instants import DAY, HOUR, YEAR
 from monitor.tools.planner.command import find
-from monitor.tools.planner.conflict import colliding, nearest
-from monitor.tools.planner.curves import curves
+from monitor.tools.planner.conflict import find_colliding, find_nearest
+from monitor.tools.planner.curves import compute_curves
 from monitor.tools.planner.designs import OverTime
-from monitor.tools.planner.nearby import PRESENT, choices
+from monitor.tools.planner.nearby import PRESENT, list_choices
 from monitor.tools.planner.outcomes import Plan
-from monitor.tools.planner.request import Words, designs_of, targets_of
+from monitor.tools.planner.request import Options, read_designs, read_targets
 from monitor.tools.planner.silence import silent_share
-from monitor.tools.planner.solve import GRID, plans, ranked, solve
-from monitor.tools.planner.svg import svg
+from monitor.tools.planner.solve import GRID, find_plans, rank, solve
+from monitor.tools.planner.svg import draw_svg
 from monitor.tools.planner.targets import Alarm, FalseAlarms, FixedEpsilon, FixedThreshold, Pays, Targets
-from monitor.tools.planner.terminal import picture
+from monitor.tools.planner.terminal import draw_text
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -57,9 +57,9 @@ def paid(plan: Plan, slots: int) -> Fraction:
     return len(answered) * plan.epsilon * plan.design.largest
 
 
-def words(line: str) -> Words:
+def options(line: str) -> Options:
     parts = line.split()
-    return Words(
+    return Options(
         {name.removeprefix("--").replace("-", "_"): value for name, value in zip(parts[::2], parts[1::2], strict=True)}
     )
 
@@ -70,11 +70,11 @@ def run(line: str) -> Result:
 
 @pytest.fixture
 def every_design() -> tuple[Any, ...]:
-    return designs_of(words(""))
+    return read_designs(options(""))
 
 
 def test_a_found_plan_meets_all_targets(every_design: tuple[Any, ...]) -> None:
-    found = plans(every_design, ASKED)
+    found = find_plans(every_design, ASKED)
     assert found
     for plan in found:
         updates = Decimal(YEAR // plan.design.slot)
@@ -121,9 +121,9 @@ def test_epsilon_is_exact_and_written_as_a_rational_string() -> None:
 
 def test_locations_share_epsilon() -> None:
     one, four = (
-        find(words(f"--false-alarm-every 1y --pays-at-most 2 --slot 1h --window 14d --answers 1 --locations {count}"))[
-            1
-        ][0]
+        find(
+            options(f"--false-alarm-every 1y --pays-at-most 2 --slot 1h --window 14d --answers 1 --locations {count}")
+        )[1][0]
         for count in (1, 4)
     )
     assert one.plan.epsilon == four.plan.epsilon == 1
@@ -133,7 +133,7 @@ def test_locations_share_epsilon() -> None:
 
 def test_designated_times_pay_the_whole_epsilon_each() -> None:
     line = "--kind at_times --false-alarm-every 1y --pays-at-most 15 --slot 1h --timezone Europe/Berlin --horizon 1d"
-    plan = find(words(line))[1][0].plan
+    plan = find(options(line))[1][0].plan
     assert plan.epsilon == 1  # where clocks change, 14 days hold 15 evenings
     alarm = 1 - (1 - power(plan.epsilon, plan.threshold)) ** 24
     below = 1 - (1 - power(plan.epsilon, plan.threshold - 1)) ** 24
@@ -161,7 +161,7 @@ def test_the_two_that_collide_are_named_without_those_that_do_not(every_design: 
         epsilon=FixedEpsilon(Fraction(3)),
         pays=Pays(Fraction(2), 14 * DAY),
     )
-    assert colliding(every_design, targets) == ("epsilon", "pays")
+    assert find_colliding(every_design, targets) == ("epsilon", "pays")
 
 
 @pytest.mark.parametrize(
@@ -174,8 +174,8 @@ def test_the_two_that_collide_are_named_without_those_that_do_not(every_design: 
     ],
 )
 def test_the_nearest_can_be_met_and_nothing_nearer(every_design: tuple[Any, ...], targets: Targets) -> None:
-    names = colliding(every_design, targets)
-    found = list(nearest(every_design, targets, names))
+    names = find_colliding(every_design, targets)
+    found = list(find_nearest(every_design, targets, names))
     assert found
     kinds = {
         FalseAlarms: "false_alarms",
@@ -187,21 +187,21 @@ def test_the_nearest_can_be_met_and_nothing_nearer(every_design: tuple[Any, ...]
     for near in found:
         changed = targets.without(kinds[type(near)])
         given = {name: getattr(changed, name) for name in changed.given}
-        assert plans(every_design, Targets(**{**given, kinds[type(near)]: near}))
+        assert find_plans(every_design, Targets(**{**given, kinds[type(near)]: near}))
         if isinstance(near, Alarm):
             nearer = Alarm(near.people - 1, near.chance)
-            assert not plans(every_design, Targets(**{**given, "alarm": nearer}))
+            assert not find_plans(every_design, Targets(**{**given, "alarm": nearer}))
         if isinstance(near, FalseAlarms):
-            assert not plans(every_design, Targets(**{**given, "false_alarms": FalseAlarms(near.every + DAY)}))
+            assert not find_plans(every_design, Targets(**{**given, "false_alarms": FalseAlarms(near.every + DAY)}))
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("--false-alarm-every 1y", "Nothing bounds ε"),
-        ("--pays-at-most 2", "Nothing says what T must do"),
-        ("--alarm-at 20 --epsilon 1", "make one target"),
-        ("--in 14d --threshold 3 --epsilon 1", "--in says in which period"),
+        ("--pays-at-most 2", "Nothing bounds T"),
+        ("--alarm-at 20 --epsilon 1", "are one target"),
+        ("--in 14d --threshold 3 --epsilon 1", "--in is the period of"),
         ("--alarm-at 20 --with 1.5 --epsilon 1", "a chance above 0"),
         ("--alarm-at 0 --with 0.5 --epsilon 1", "a whole number from 1"),
         ("--threshold 3 --epsilon 0", "above 0"),
@@ -222,7 +222,7 @@ def test_bad_words_are_refused_with_what_to_do(line: str, message: str) -> None:
 
 def test_a_contradiction_is_a_usage_error() -> None:
     with pytest.raises(ContradictionError, match="collide") as caught:
-        find(words("--epsilon 3 --pays-at-most 2 --threshold 8"))
+        find(options("--epsilon 3 --pays-at-most 2 --threshold 8"))
     assert isinstance(caught.value, UsageError)
     assert caught.value.names == ("epsilon", "pays")
 
@@ -231,8 +231,8 @@ def test_plans_that_another_of_the_window_beats_are_left_out(every_design: tuple
     def score(plan: Plan) -> tuple[Fraction, ...]:
         return plan.payment(14 * DAY), Fraction(plan.design.slot), Fraction(plan.silence), Fraction(plan.threshold)
 
-    found = plans(every_design, ASKED)
-    kept = ranked(found, 14 * DAY)
+    found = find_plans(every_design, ASKED)
+    kept = rank(found, 14 * DAY)
     assert [score(plan)[0] for plan in kept] == sorted(score(plan)[0] for plan in kept)
     for plan, other in product(kept, found):
         mine, theirs = score(plan), score(other)
@@ -242,7 +242,7 @@ def test_plans_that_another_of_the_window_beats_are_left_out(every_design: tuple
 
 def test_the_curves_are_the_law_by_count() -> None:
     plan = Plan(OverTime(HOUR, 336, 1, 1, Fraction(1, 5), Fraction(2, 5)), Fraction(5), 10)
-    drawn = curves(plan, ASKED, "a plan")
+    drawn = compute_curves(plan, ASKED, "a plan")
     assert len(drawn.alarm) > 20
     for people, (alarm, miss) in enumerate(zip(drawn.alarm, drawn.miss, strict=True)):
         assert alarm == pytest.approx(math.exp(-1 * max(10 - people, 0)), rel=1e-12)
@@ -290,27 +290,27 @@ def test_the_picture_is_well_formed_and_holds_the_curves(tmp_path: Path) -> None
     assert set(paths) == {"false-alarm", "limit", "miss", "silent"}
     points = [point.split() for point in paths["miss"].removeprefix("M ").split(" L ")]
     heights = [float(y) for _, y in points]
-    plan = find(words(asked))[1][0].plan
+    plan = find(options(asked))[1][0].plan
     assert heights == pytest.approx([300 - 240 * (1 - plan.alarm(people)) for people in range(len(points))], abs=0.01)
 
 
 def test_what_is_drawn_is_escaped() -> None:
-    drawn = curves(Plan(FORTNIGHT, Fraction(1), 10), Targets(), "<a & b>")
-    assert "&lt;a &amp; b&gt;" in svg([drawn])
-    assert ET.fromstring(svg([drawn, drawn])) is not None  # noqa: S314 - our own text
+    drawn = compute_curves(Plan(FORTNIGHT, Fraction(1), 10), Targets(), "<a & b>")
+    assert "&lt;a &amp; b&gt;" in draw_svg([drawn])
+    assert ET.fromstring(draw_svg([drawn, drawn])) is not None  # noqa: S314 - our own text
 
 
 @pytest.mark.parametrize("threshold", [1, 2, 10, 59, 400])
 def test_the_picture_in_characters_fits_the_terminal(threshold: int) -> None:
-    drawn = curves(Plan(FORTNIGHT, Fraction(1), threshold), ASKED, "a plan")
-    lines = [line for line in picture(drawn).splitlines() if "|" in line]
+    drawn = compute_curves(Plan(FORTNIGHT, Fraction(1), threshold), ASKED, "a plan")
+    lines = [line for line in draw_text(drawn).splitlines() if "|" in line]
     assert len(lines) >= 10
     assert all(len(line) <= 72 for line in lines)
 
 
 def test_beside_a_configuration_the_present_choice_comes_first_with_what_check_says() -> None:
     config = load_config(EXAMPLES / "city.yaml", {})
-    found = choices(config, Targets(FalseAlarms(YEAR)))
+    found = list_choices(config, Targets(FalseAlarms(YEAR)))
     assert list(found) == ["hubs", "clinics", "evening"]
     for listed in found.values():
         assert listed[0].change == PRESENT
@@ -321,7 +321,7 @@ def test_beside_a_configuration_the_present_choice_comes_first_with_what_check_s
 
 def test_neighbours_of_a_configuration_are_marked_by_what_they_miss() -> None:
     config = load_config(EXAMPLES / "city.yaml", {})
-    found = {choice.change: choice.outcome for choice in choices(config, Targets(FalseAlarms(YEAR)))["hubs"]}
+    found = {choice.change: choice.outcome for choice in list_choices(config, Targets(FalseAlarms(YEAR)))["hubs"]}
     assert found["T = 46"].unmet == ()  # the smallest that meets the target at the smallest share, 1/5
     assert found["T = 46"].false_alarms_a_year == pytest.approx(8760 * math.exp(-46 / 5))
     assert found["ε = 4"].pays == Fraction(75, 4)
@@ -341,10 +341,10 @@ def test_every_example_can_be_planned(name: str, extra: str, tmp_path: Path) -> 
 def test_what_the_configuration_says_is_not_taken_from_options() -> None:
     result = run(f"--config {EXAMPLES / 'city.yaml'} --epsilon 1")
     assert result.exit_code == EXIT_USAGE
-    assert "--epsilon: the configuration says it" in result.output
+    assert "--epsilon: the configuration decides it" in result.output
 
 
 def test_targets_are_read_as_written() -> None:
-    read: Callable[[str], Targets] = lambda line: targets_of(words(line))  # noqa: E731 - a name for one call
+    read: Callable[[str], Targets] = lambda line: read_targets(options(line))  # noqa: E731 - a name for one call
     assert read("--false-alarm-every 1y --alarm-at 20 --with 95% --pays-at-most 2 --in 14d") == ASKED
     assert read("--alarm-at 20 --with .95").alarm == ASKED.alarm

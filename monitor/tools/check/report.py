@@ -198,10 +198,11 @@ def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge)
         else "Its one location has the whole ε of the monitor."
     )
     return (
-        f"A period of {spell_duration(config.privacy.period)} that is not aligned touches H = {slots - 1} + 1 = {slots} slots. With "
-        f"W = {window}, F = {max_lead}, k = {k}, visits in these slots are in the counts of "
+        f"A period of {spell_duration(config.privacy.period)} that is not aligned touches H = {slots - 1} + 1 = "
+        f"{slots} slots. With W = {window}, F = {max_lead}, k = {k}, visits in these slots are in the counts of "
         f"N = H + W + F - 1 = {ticks} ticks. These ticks have at most "
-        f"k·⌊N/(W + F)⌋ + min(k, N mod (W + F)) = {k}·{full} + {min(k, rest)} noisy answers, at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
+        f"k·⌊N/(W + F)⌋ + min(k, N mod (W + F)) = {k}·{full} + {min(k, rest)} noisy answers, "
+        f"at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
     )
 
 

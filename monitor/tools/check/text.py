@@ -55,9 +55,8 @@ def _render_payments(report: CheckReport, say: _Printer) -> None:
     total, stated = format_epsilon(report.total), format_epsilon(report.stated)
     say.heading("What one person pays")
     say(f"At most {total} within any {spell_duration(report.period)}; privacy.epsilon states {stated}.")
-    say(
-        f"Everything published is at most {_format_factor(report.total)} times as likely as without some of the person's visits."
-    )
+    factor = _format_factor(report.total)
+    say(f"Everything published is at most {factor} times as likely as without some of the person's visits.")
     say(ASSUMPTION)
     if report.overlap is not None:
         say(report.overlap.sentence())

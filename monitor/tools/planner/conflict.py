@@ -1,4 +1,4 @@
-"""Which targets collide, why, and the nearest that can be met."""
+"""The targets that collide, why, and the nearest that can be met."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 from monitor.tools.check.report import format_percent
 from monitor.tools.planner.designs import Design
 from monitor.tools.planner.outcomes import Plan
-from monitor.tools.planner.solve import allowed, bounds, highest_threshold, plans, solve
+from monitor.tools.planner.solve import allowed_chance, bound_epsilon, find_plans, highest_threshold, solve
 from monitor.tools.planner.targets import Alarm, FalseAlarms, FixedEpsilon, FixedThreshold, Pays, Targets
 
 _MOST_PEOPLE = 10**6
 
 
-def contradiction(designs: Sequence[Design], targets: Targets) -> ContradictionError:
-    """The error for targets that no design meets: those that collide, why, and the nearest that can be met."""
-    names = colliding(designs, targets)
+def explain_contradiction(designs: Sequence[Design], targets: Targets) -> ContradictionError:
+    """Return the error for targets that no design meets: which collide, why, and the nearest that can be met."""
+    names = find_colliding(designs, targets)
     asked = targets.only(names)
     first, *rest = (str(getattr(asked, name)) for name in names)
-    given = f", given {' and '.join(rest[1:])}" if rest[1:] else ""
-    head = f"{first} and {rest[0]} collide{given}" if rest else f"{first} cannot be met"
+    others = f", given {' and '.join(rest[1:])}" if rest[1:] else ""
+    head = f"{first} and {rest[0]} collide{others}" if rest else f"{first} cannot be met"
     lines = [
         f"{head}, at every window, rate and number of answers that may be chosen.",
-        f"  Why: {reason(designs, asked)}",
+        f"  Why: {explain(designs, asked)}",
     ]
-    for others, condition in ((targets, "all else as asked"), (asked, "these targets alone; others collide too")):
-        found = [str(near) for near in nearest(designs, others, names)]
-        if found:
-            lines.append(f"  The nearest that can be met: {'; or '.join(found)} ({condition}).")
+    for kept, condition in ((targets, "all else as asked"), (asked, "these targets alone; others collide too")):
+        near = [str(target) for target in find_nearest(designs, kept, names)]
+        if near:
+            lines.append(f"  The nearest that can be met: {'; or '.join(near)} ({condition}).")
             break
     return ContradictionError("\n".join(lines), names)
 
 
-def colliding(designs: Sequence[Design], targets: Targets) -> tuple[str, ...]:
-    """The fewest of the targets that no design meets together."""
+def find_colliding(designs: Sequence[Design], targets: Targets) -> tuple[str, ...]:
+    """Return the names of the fewest targets that no design meets together."""
     given = targets.given
     sets = (names for size in range(1, len(given) + 1) for names in combinations(given, size))
     return next((names for names in sets if not _feasible(designs, targets.only(names))), given)
 
 
-def nearest(
+def find_nearest(
     designs: Sequence[Design], targets: Targets, names: Sequence[str]
 ) -> Iterator[FalseAlarms | Alarm | Pays | FixedThreshold | FixedEpsilon]:
-    """For each target that collides: the nearest to it that can be met with all others as they are, if there is one."""
+    """Yield the nearest value of each target that collides that can be met, if any, with all others unchanged."""
     searches = {
         "false_alarms": _nearest_false_alarms,
         "alarm": _nearest_alarm,
@@ -57,13 +57,13 @@ def nearest(
         "pays": _nearest_pays,
     }
     for name in names:
-        near = searches[name](designs, targets)
-        if near is not None:
-            yield near
+        target = searches[name](designs, targets)
+        if target is not None:
+            yield target
 
 
-def reason(designs: Sequence[Design], asked: Targets) -> str:
-    """Why targets collide, shown at the design that comes nearest to meeting them."""
+def explain(designs: Sequence[Design], asked: Targets) -> str:
+    """Explain why targets collide, by the design that comes nearest to meeting them."""
     if asked.false_alarms is not None and (asked.alarm or asked.threshold):
         return _floor(max(designs, key=lambda design: -_floor_rate(design, asked)), asked)
     if asked.pays is not None and asked.epsilon is not None:
@@ -81,8 +81,8 @@ def reason(designs: Sequence[Design], asked: Targets) -> str:
 
 
 def _most_epsilon(design: Design, asked: Targets) -> Fraction | None:
-    """The largest ε of an answer that the targets allow; None where nothing bounds it."""
-    epsilon = asked.epsilon.epsilon if asked.epsilon else bounds(design, asked).high
+    """Return the largest ε of an answer that the targets allow; None if nothing bounds it."""
+    epsilon = asked.epsilon.epsilon if asked.epsilon else bound_epsilon(design, asked).high
     return None if epsilon is None else epsilon * design.smallest
 
 
@@ -93,7 +93,7 @@ def _alarm(design: Design, asked: Targets) -> float:
 
 
 def _floor_plan(design: Design, asked: Targets) -> Plan | None:
-    """The plan with the fewest false alarms that all other targets allow; None where they allow none at all."""
+    """Return the plan with the fewest false alarms that all other targets allow; None if they allow no plan."""
     high = _most_epsilon(design, asked)
     if not high:
         return None
@@ -111,7 +111,7 @@ def _floor_rate(design: Design, asked: Targets) -> float:
 def _floor(design: Design, asked: Targets) -> str:
     plan = _floor_plan(design, asked)
     if plan is None or asked.false_alarms is None:
-        return "the alarm asked for is certain only from T on, and T is above the number of people."
+        return "the alarm asked for is certain only from T people on, and T is above the number of people."
     every, epsilon = asked.false_alarms.every, plan.smallest_answer
     top = (
         f"{asked.alarm.people} people raise an alarm so often only if T ≤ {plan.threshold}"
@@ -119,9 +119,10 @@ def _floor(design: Design, asked: Targets) -> str:
         else f"T is {plan.threshold}"
     )
     return (
-        f"ε of an answer is at most {_short(epsilon)}, and {top}. [ADP] Theorem 9: any one-sided mechanism then calls "
-        f"an empty location unsafe with at least e^(-ε·T) = {format_percent(plan.false_alarm(0))} per update (an update each "
-        f"{format_duration(design.slot)}): {plan.false_alarms(every):.3g} times in {format_duration(every)}, not once."
+        f"ε of an answer is at most {_short(epsilon)}, and {top}. By Takagi et al. [ADP], Theorem 9 "
+        f"(docs/references.md), any one-sided mechanism then calls an empty location unsafe with at least "
+        f"e^(-ε·T) = {format_percent(plan.false_alarm(0))} per update (one update per {format_duration(design.slot)}): "
+        f"{plan.false_alarms(every):.3g} times in {format_duration(every)}, not once."
     )
 
 
@@ -141,21 +142,21 @@ def _nearest_false_alarms(designs: Sequence[Design], targets: Targets) -> FalseA
     shortest = _vacuous(designs, every)
     unit = next((unit for unit in (DAY, HOUR, MINUTE, SECOND) if every >= 100 * unit), SECOND)
 
-    def met(count: int) -> bool:
+    def is_met(count: int) -> bool:
         changed = replace(targets, false_alarms=FalseAlarms(count * unit))
-        return _feasible([design for design in designs if allowed(design, changed) < 1], changed)
+        return _feasible([design for design in designs if allowed_chance(design, changed) < 1], changed)
 
-    count = _last(lambda count: count * unit <= shortest or met(count), every // unit)
+    count = _last(lambda count: count * unit <= shortest or is_met(count), every // unit)
     return FalseAlarms(count * unit) if count * unit > shortest else None
 
 
 def _vacuous(designs: Sequence[Design], every: int) -> int:
-    """The longest duration, `every` at most, in which one false alarm bounds no design: one at each update."""
+    """Return the longest duration up to `every` in which one false alarm is no bound: there is one at each update."""
 
-    def vacuous(seconds: int) -> bool:
+    def is_vacuous(seconds: int) -> bool:
         return all(design.occasions(seconds * SECOND) <= 1 for design in designs)
 
-    return _last(vacuous, every // SECOND) * SECOND
+    return _last(is_vacuous, every // SECOND) * SECOND
 
 
 def _nearest_alarm(designs: Sequence[Design], targets: Targets) -> Alarm | None:
@@ -163,22 +164,22 @@ def _nearest_alarm(designs: Sequence[Design], targets: Targets) -> Alarm | None:
         return None
     people, chance = targets.alarm.people, targets.alarm.chance
 
-    def missed(count: int) -> bool:
+    def is_missed(count: int) -> bool:
         return not _feasible(designs, replace(targets, alarm=Alarm(people + count, chance)))
 
     beyond = 1
-    while missed(beyond):
+    while is_missed(beyond):
         beyond *= 2
         if beyond > _MOST_PEOPLE:
             return None
-    return Alarm(people + _last(missed, beyond) + 1, chance)
+    return Alarm(people + _last(is_missed, beyond) + 1, chance)
 
 
 def _nearest_pays(designs: Sequence[Design], targets: Targets) -> Pays | None:
     if targets.pays is None:
         return None
     period = targets.pays.period
-    amounts = [plan.payment(period) for plan in plans(designs, targets.without("pays"))]
+    amounts = [plan.payment(period) for plan in find_plans(designs, targets.without("pays"))]
     return Pays(min(amounts), period) if amounts else None
 
 
@@ -186,22 +187,22 @@ def _nearest_threshold(designs: Sequence[Design], targets: Targets) -> FixedThre
     if targets.threshold is None:
         return None
     asked = targets.threshold.threshold
-    found = [plan.threshold for plan in plans(designs, targets.without("threshold"))]
-    return FixedThreshold(min(found, key=lambda threshold: abs(threshold - asked))) if found else None
+    thresholds = [plan.threshold for plan in find_plans(designs, targets.without("threshold"))]
+    return FixedThreshold(min(thresholds, key=lambda threshold: abs(threshold - asked))) if thresholds else None
 
 
 def _nearest_epsilon(designs: Sequence[Design], targets: Targets) -> FixedEpsilon | None:
     if targets.epsilon is None:
         return None
     asked = targets.epsilon.epsilon
-    found = [plan.epsilon for plan in plans(designs, targets.without("epsilon"))]
-    return FixedEpsilon(min(found, key=lambda epsilon: abs(epsilon - asked))) if found else None
+    epsilons = [plan.epsilon for plan in find_plans(designs, targets.without("epsilon"))]
+    return FixedEpsilon(min(epsilons, key=lambda epsilon: abs(epsilon - asked))) if epsilons else None
 
 
-def _last(holds: Callable[[int], bool], end: int) -> int:
-    """The largest count in [0, end] at which what held at 0 still holds, by bisection; 0 is taken for granted."""
+def _last(is_met: Callable[[int], bool], end: int) -> int:
+    """Return the largest count in [0, end] for which a condition is true that is true at 0, by bisection."""
     low, high = 0, end + 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        low, high = (middle, high) if is_met(middle) else (low, middle)
     return low

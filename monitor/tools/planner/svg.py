@@ -1,4 +1,4 @@
-"""The picture as an SVG file, written by hand: two panels and a time line for each plan, one below the other."""
+"""The picture as an SVG file: two panels and a time line for each plan, one below the other."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ path, line { fill: none; stroke-width: 2 }
 """
 
 
-def svg(blocks: Sequence[Curves]) -> str:
-    """An SVG document that shows each plan's curves by count and its silence after alarms."""
+def draw_svg(blocks: Sequence[Curves]) -> str:
+    """Draw each plan's curves by count, and its silence after alarms, as an SVG document."""
     height = _BLOCK * len(blocks)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}">',
@@ -55,7 +55,7 @@ def _false_alarms(curves: Curves) -> Iterator[str]:
     )
     if curves.limit is not None:
         height = 1 + math.log10(max(curves.limit, _LEAST)) / decades
-        yield _path(_LEFT, [height] * len(heights), "limit", f"asked for: {format_percent(curves.limit)} per update")
+        yield _path(_LEFT, [height] * len(heights), "limit", f"target: {format_percent(curves.limit)} per update")
 
 
 def _misses(curves: Curves) -> Iterator[str]:

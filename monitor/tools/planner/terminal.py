@@ -1,4 +1,4 @@
-"""The picture in plain characters, for any terminal."""
+"""The picture in characters, for any terminal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _ROWS = 10
 _MARGIN = 9
 
 
-def picture(curves: Curves) -> str:
-    """Two panels by count, and what happens after alarms; lines of at most 72 characters, words aside."""
+def draw_text(curves: Curves) -> str:
+    """Draw two panels by count, of at most 72 characters per line, and describe what happens after alarms."""
     return "\n".join((curves.title, *_false_alarms(curves), "", *_misses(curves), "", *_timeline(curves)))
 
 
 def _false_alarms(curves: Curves) -> Iterator[str]:
-    yield "chance of an alarm per update, by people there: * false, = certain (from T on), - asked for"
+    yield "chance of an alarm per update, by people there: * false, = certain (from T on), - target"
     floor = min(*curves.alarm, curves.limit or 1.0)
     decades = max(1, math.ceil(-math.log10(max(floor, 1e-12))))
     each = max(1, round(_ROWS / decades))
@@ -48,7 +48,7 @@ def _timeline(curves: Curves) -> Iterator[str]:
 
 
 class _Panel:
-    """A grid of characters over counts 0 … n - 1; what is marked later covers what was before."""
+    """A grid of characters over counts 0 … n - 1. A later mark covers an earlier one."""
 
     def __init__(self, counts: int, rows: int, height: Callable[[float], float]) -> None:
         self._counts = counts
@@ -82,4 +82,4 @@ class _Panel:
         width = len(self._cells[0])
         yield f"{'':>{_MARGIN}} +{'-' * width}"
         column = self._column(threshold)
-        yield f"{'people':>{_MARGIN}}  0{'T = ' + str(threshold):>{column + 4 if column > 4 else 9}}"  # noqa: PLR2004 - room for the 0
+        yield f"{'people':>{_MARGIN}}  0{'T = ' + str(threshold):>{column + 4 if column > 4 else 9}}"  # noqa: PLR2004  # room for the 0
