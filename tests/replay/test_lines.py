@@ -102,8 +102,8 @@ def test_visits_outside_the_registry_span_nothing_and_a_far_departure_is_cut_at_
     [
         (("person_id,arrived_at", "a,b"), "the header lacks location_id"),
         (("",), "the header lacks person_id, location_id, arrived_at"),
-        ((HEADER, "no visit"), "none of its 1 lines is a visit"),
-        ((HEADER,), "none of its 0 lines is a visit"),
+        ((HEADER, "no visit"), "none of its 1 lines is a valid visit"),
+        ((HEADER,), "none of its 0 lines is a valid visit"),
     ],
 )
 def test_what_holds_no_visit_is_refused_with_what_was_expected(

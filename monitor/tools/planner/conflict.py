@@ -1,4 +1,4 @@
-"""The targets that collide, why, and the nearest that can be met."""
+"""The targets that collide, why (Takagi et al. [ADP], docs/references.md), and the nearest that can be met."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def _floor(design: Design, asked: Targets) -> str:
         else f"T is {plan.threshold}"
     )
     return (
-        f"ε of an answer is at most {_short(epsilon)}, and {top}. By Takagi et al. [ADP], Theorem 9 "
-        f"(docs/references.md), any one-sided mechanism then calls an empty location unsafe with at least "
+        f"ε of an answer is at most {_short(epsilon)}, and {top}. By Takagi et al. [ADP], Theorem 9, "
+        f"any one-sided mechanism then calls an empty location unsafe with at least "
         f"e^(-ε·T) = {format_percent(plan.false_alarm(0))} per update (one update per {format_duration(design.slot)}): "
         f"{plan.false_alarms(every):.3g} times in {format_duration(every)}, not once."
     )

@@ -1,4 +1,4 @@
-"""Plans and choices as text, tables and JSON."""
+"""Plans and choices as text, tables and JSON. The text cites Takagi et al. [ADP] (docs/references.md)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from monitor.tools.planner.targets import Targets
 
 FLOOR = (
     "No one-sided mechanism of the same ε does better: the chance of a false alarm at count f is at least "
-    "e^(-ε(T - f)) per update (Takagi et al. [ADP], Theorem 9; docs/references.md). From T people on, every update "
-    "that answers is an alarm."
+    "e^(-ε(T - f)) per update (Takagi et al. [ADP], Theorem 9). From T people on, every update that answers "
+    "is an alarm."
 )
 MOST_SHOWN = 12
 
