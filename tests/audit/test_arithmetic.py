@@ -140,7 +140,7 @@ def test_charges_follow_from_the_counts(
 def tiny_terms(tiny: Tiny, hours: int) -> AuditTerms:
     """The terms of the tiny run with hot spots, and a period of some hours."""
     if not (tiny.folder / "config.yaml").exists():
-        tiny.ask_for_the_busiest()
+        tiny.watch_busiest()
         tiny.write()
     path: Path = tiny.folder / "config.yaml"
     return replace(read_terms(path), period=hours * HOUR)

@@ -111,7 +111,7 @@ def test_an_earlier_answer_charges_the_next_slot_too(
     """A visit that is reported in the slot after the tick's may be in an earlier build's count, and pays for it."""
     run_longer(tiny)
     take_over(tiny, value)
-    tiny.ask_for_the_busiest({"shop": 3})
+    tiny.watch_busiest({"shop": 3})
     tiny.config = tiny.config.replace('epsilon: "1/3"', 'epsilon: "5"')
     at = "2026-01-01T02:20:00Z,2026-01-01T02:40:00Z"
     tiny.lines = [*tiny.lines[:3], f"p5,shop,{at},2026-01-01T{reported}Z"]

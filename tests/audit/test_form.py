@@ -1,4 +1,4 @@
-"""Ticks, bytes, headers and fields: each way of breaking them is found; the run is drawn in conftest.py."""
+"""The oracles of bytes, ticks, form and fates: each way of breaking them is found. conftest.py draws the run."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_wrong_final_is_found(tiny: Tiny, tick: int) -> None:
 
 def record_name(tiny: Tiny, tick: int) -> str:
     """Return the name of a record of `night` in violations."""
-    lines = [one["headers"]["ce_id"] for one in tiny.records]
+    lines = [record["headers"]["ce_id"] for record in tiny.records]
     return f"{NIGHT}/{tick} (line {lines.index(f'{NIGHT}/{tick}') + 1})"
 
 
 def test_snapshot_beyond_horizon_is_found(tiny: Tiny) -> None:
     """A snapshot after the horizon of its time is a violation."""
     # 02:30 + 3 h = 05:30 lies before the as_of of tick 5
-    late = copy.deepcopy(next(one for one in tiny.records if one["headers"]["ce_id"] == f"{NIGHT}/4"))
+    late = copy.deepcopy(next(record for record in tiny.records if record["headers"]["ce_id"] == f"{NIGHT}/4"))
     late["headers"].update(ce_id=f"{NIGHT}/5", ce_time="2026-01-01T06:00:00Z")
     late["value"].update(tick=5, as_of="2026-01-01T06:00:00Z", final=False)
     tiny.records.append(late)
@@ -148,8 +148,8 @@ def test_different_fates_are_found(tiny: Tiny) -> None:
 
 def test_twenty_violations_are_listed(tiny: Tiny) -> None:
     """The first twenty violations are listed, and all are counted."""
-    for one in tiny.records:
-        one["headers"].update({"ce_source": "big", "ce_specversion": "2.0", "content-type": "text/plain"})
+    for record in tiny.records:
+        record["headers"].update({"ce_source": "big", "ce_specversion": "2.0", "content-type": "text/plain"})
     report = tiny.audit()
     assert len(report.violations["form"]) == 20
     assert report.totals["form"] == 3 * 10

@@ -1,6 +1,6 @@
-"""Hot spots are judged: once, at the last tick, certain bounds, in order, and paid by everyone who was there.
+"""The checks of hot spots: one drawing at the last tick, upper bounds, order, and payments.
 
-At 02:30 p3 and p4 are at the shop, and nobody is at the park; the run is drawn in conftest.py.
+At 02:30 p3 and p4 are at the shop, and nobody is at the park. conftest.py draws the run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ AT = "2026-01-01T02:20:00Z,2026-01-01T02:40:00Z"
 
 
 def without_night(tiny: Tiny) -> None:
-    """Watch nothing but the park over time."""
+    """Remove all monitors but `walk`."""
     tiny.config = tiny.config.partition("  - name: night")[0]
-    tiny.records = [one for one in tiny.records if one["value"]["monitor"] == "walk"]
+    tiny.records = [record for record in tiny.records if record["value"]["monitor"] == "walk"]
 
 
 def test_faultless_hot_spots_pass(tiny: Tiny) -> None:
     """A correct drawing passes every check."""
-    tiny.ask_for_the_busiest({"shop": 3})
+    tiny.watch_busiest({"shop": 3})
     report = tiny.audit(fates={"applied": 4, "not_watched": 0, "expired": 0, "dead_letter": 0})
     assert report.ok, report.violations
     assert report.answers["busiest", "complete"] == 1
@@ -34,7 +34,7 @@ def test_faultless_hot_spots_pass(tiny: Tiny) -> None:
 @pytest.mark.parametrize("named", [{"shop": 2, "park": 0}, {"shop": 3, "park": 2}, {"park": 2, "shop": 2}])
 def test_top_may_exceed_locations(tiny: Tiny, named: dict[str, int]) -> None:
     """All locations are named if `top` is more than there are."""
-    tiny.ask_for_the_busiest(named, top=9)
+    tiny.watch_busiest(named, top=9)
     assert tiny.audit().ok
 
 
@@ -43,7 +43,7 @@ def test_hot_spots_alone_decide_fates(tiny: Tiny) -> None:
     #       τ                    τ + 3 h
     #       02:30 ────────────── 05:30      reported in slot 4: tick 4 asks, as of 05:00; in slot 5: none does
     without_night(tiny)
-    tiny.ask_for_the_busiest({"shop": 3})
+    tiny.watch_busiest({"shop": 3})
     tiny.lines += [f"p5,shop,{AT},2026-01-01T04:59:59Z", f"p6,shop,{AT},2026-01-01T05:00:00Z"]
     tiny.lines += ["p7,shop,2026-01-01T01:20:00Z,2026-01-01T01:40:00Z,"]
     report = tiny.audit()
@@ -54,13 +54,13 @@ def test_hot_spots_alone_decide_fates(tiny: Tiny) -> None:
 
 def test_noisy_count_below_count_is_found(tiny: Tiny) -> None:
     """A noisy count is an upper bound of the count."""
-    tiny.ask_for_the_busiest({"shop": 1})
+    tiny.watch_busiest({"shop": 1})
     assert find(tiny, "noisy_count") == [f"{BUSIEST}, tick 4: shop: there were more people than the noisy count"]
 
 
 def test_late_report_is_not_counted(tiny: Tiny) -> None:
     """A visit that is reported after the last tick is in no count."""
-    tiny.ask_for_the_busiest({"shop": 2})
+    tiny.watch_busiest({"shop": 2})
     tiny.lines.append(f"p5,shop,{AT},2026-01-01T05:00:00Z")
     assert tiny.audit().ok
 
@@ -70,7 +70,7 @@ def test_unnamed_location_is_found(tiny: Tiny, count: int, true: bool) -> None:
     """A location whose count is above the last noisy count must be named."""
     # two people at each place; the park is first in the registry, so it wins where noisy counts are equal
     without_night(tiny)
-    tiny.ask_for_the_busiest({"shop": count})
+    tiny.watch_busiest({"shop": count})
     tiny.lines += [f"q{n},park,{AT}," for n in range(2)]
     if true:
         assert tiny.audit().ok
@@ -92,20 +92,20 @@ def test_unnamed_location_is_found(tiny: Tiny, count: int, true: bool) -> None:
 )
 def test_wrong_names_are_found(tiny: Tiny, named: dict[str, int], top: int, text: str) -> None:
     """The number, the order and the locations that are named are checked."""
-    tiny.ask_for_the_busiest(named, top=top)
+    tiny.watch_busiest(named, top=top)
     assert find(tiny, "form") == [f"{BUSIEST}, tick 4: {text}"]
 
 
 def test_repeated_location_is_found(tiny: Tiny) -> None:
     """A location is named once."""
-    tiny.ask_for_the_busiest({"shop": 3}, top=2)
+    tiny.watch_busiest({"shop": 3}, top=2)
     tiny[f"{BUSIEST}/4"]["hot_spots"] *= 2
     assert find(tiny, "form") == [f"{BUSIEST}, tick 4: shop is named 2 times"]
 
 
 def test_unknown_costs_nothing(tiny: Tiny) -> None:
     """An unknown answer without names passes, and nobody pays for it."""
-    tiny.ask_for_the_busiest({}, status="unknown")
+    tiny.watch_busiest({}, status="unknown")
     report = tiny.audit()
     assert report.ok, report.violations
     assert report.paid == 1
@@ -114,13 +114,13 @@ def test_unknown_costs_nothing(tiny: Tiny) -> None:
 
 def test_unknown_with_names_is_found(tiny: Tiny) -> None:
     """An unknown answer must not name a location."""
-    tiny.ask_for_the_busiest({"shop": 3}, status="unknown")
+    tiny.watch_busiest({"shop": 3}, status="unknown")
     assert find(tiny, "form") == [f"{BUSIEST}, tick 4: unknown, and locations are named"]
 
 
 def test_missing_drawing_is_found(tiny: Tiny) -> None:
     """A missing drawing is a violation, except for a service that ran by the clock."""
-    tiny.ask_for_the_busiest()
+    tiny.watch_busiest()
     assert find(tiny, "ticks") == [f"{BUSIEST}: tick 4 is missing"]
     assert tiny.audit(every_tick=False).ok
 
@@ -129,14 +129,14 @@ def test_missing_drawing_is_found(tiny: Tiny) -> None:
 def test_drawing_at_another_tick_is_found(tiny: Tiny, tick: int) -> None:
     """Hot spots are drawn only at the last tick that asks about the time."""
     # 02:30 + 3 h = 05:30: the last as_of before is 05:00, of tick 4
-    tiny.ask_for_the_busiest({"shop": 3}, tick=tick)
+    tiny.watch_busiest({"shop": 3}, tick=tick)
     text = f"{BUSIEST}, tick {tick}: the time is not designated, or this is not the last tick about it"
     assert find(tiny, "ticks", every_tick=False) == [text]
 
 
 def test_undesignated_time_is_found(tiny: Tiny) -> None:
     """A drawing about a time that is not designated is a violation."""
-    tiny.ask_for_the_busiest({"shop": 3})
+    tiny.watch_busiest({"shop": 3})
     tiny[f"{BUSIEST}/4"]["time"] = "2026-01-01T02:31:00Z"
     (text,) = find(tiny, "ticks", every_tick=False)
     assert text.startswith("busiest/2026-01-01T02:31:00Z, tick 4: the time is not designated")
@@ -144,13 +144,13 @@ def test_undesignated_time_is_found(tiny: Tiny) -> None:
 
 def test_second_drawing_is_found(tiny: Tiny) -> None:
     """A second drawing is found, also under another ce_id."""
-    tiny.ask_for_the_busiest({"shop": 3})
+    tiny.watch_busiest({"shop": 3})
     again = copy.deepcopy(tiny.records[-1])
     again["headers"]["ce_id"] += "/again"
     tiny.records.append(again)
     report = tiny.audit()
     assert report.violations["ticks"] == [f"{BUSIEST}, tick 4: the time is answered a second time"]
-    assert report.totals == {"ticks": 1, "form": 1}  # the other ce_id is found as well
+    assert report.totals == {"ticks": 1, "form": 1}  # the other ce_id is a violation of the form
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_second_drawing_is_found(tiny: Tiny) -> None:
 )
 def test_public_facts_are_checked(tiny: Tiny, name: str, value: object) -> None:
     """Each field that follows from the configuration and the tick is checked."""
-    tiny.ask_for_the_busiest({"shop": 3})
+    tiny.watch_busiest({"shop": 3})
     tiny[f"{BUSIEST}/4"][name] = value
     (text,) = find(tiny, "form")
     assert name in text or repr(value) in text
@@ -176,7 +176,7 @@ def test_public_facts_are_checked(tiny: Tiny, name: str, value: object) -> None:
 def test_unnamed_people_pay_too(tiny: Tiny) -> None:
     """A drawing charges everyone who was anywhere, also at locations that are not named."""
     # p5 is at the park at 02:30, while it is silent; the shop is named, for which nobody was there
-    tiny.ask_for_the_busiest({"shop": 3})
+    tiny.watch_busiest({"shop": 3})
     tiny.config = tiny.config.replace('epsilon: "1/3"', 'epsilon: "5"')
     tiny.lines = [*tiny.lines[:3], f"p5,park,{AT},"]
     assert tiny.audit().paid == 5
@@ -184,7 +184,7 @@ def test_unnamed_people_pay_too(tiny: Tiny) -> None:
 
 def test_two_places_at_once_cost_twice(tiny: Tiny) -> None:
     """A person reported at two places at once pays at both."""
-    tiny.ask_for_the_busiest({"shop": 3})
+    tiny.watch_busiest({"shop": 3})
     tiny.config = tiny.config.replace('epsilon: "1/3"', 'epsilon: "5"')
     tiny.lines.append(f"p3,park,{AT},")
     assert tiny.audit().paid == 5 + 5 + Fraction(1, 2)  # p3, for the shop at `night` too
@@ -197,7 +197,7 @@ def test_drawing_charges_reports_before_as_of(tiny: Tiny, reported: str, paid: i
 
     The last tick about 02:30 closes at 05:00. The same is true of a service that ran by the clock.
     """
-    tiny.ask_for_the_busiest({"shop": 3})
+    tiny.watch_busiest({"shop": 3})
     tiny.config = tiny.config.replace('epsilon: "1/3"', 'epsilon: "5"')
     tiny.lines = [*tiny.lines[:3], f"p5,shop,{AT},2026-01-01T{reported}Z"]
     assert tiny.audit(every_tick=every_tick).paid == paid

@@ -1,4 +1,4 @@
-"""Each oracle passes a run without fault, and finds each way of breaking it; the run is drawn in conftest.py."""
+"""The oracles of counts, pauses and payments: each way of breaking them is found. conftest.py draws the run."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_count_below_threshold_is_found(tiny: Tiny) -> None:
 
 def test_short_pause_is_found(tiny: Tiny) -> None:
     """A pause that ends one tick early is found in the marks, the status and resumes_at."""
-    # said until 3 where W + F - 1 = 3 ticks must follow tick 1, and answered at tick 4
+    # the mark runs until 3, although W + F - 1 = 3 ticks must follow tick 1, and tick 4 is answered
     for tick in (1, 2, 3):
         tiny[f"walk/park/{tick}"]["answers"] = [{**MARK, "until": 3}]
         if tick > 1:

@@ -1,4 +1,4 @@
-"""Which visits count, and what became of each: windows and fates counted by hand (docs/interface.md, section 1)."""
+"""Accepted visits, windows and fates, counted by hand (docs/interface.md, section 1)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.audit.conftest import Tiny
 HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
 
 
-def people(tiny: Tiny, *lines: str) -> list[int]:
-    """The people at the park at the ticks 0 to 7."""
+def count_at_park(tiny: Tiny, *lines: str) -> list[int]:
+    """Return the number of people at the park at the ticks 0 to 7."""
     tiny.lines = [HEADER, *lines]
     visits, config, _alerts = tiny.write()
     terms = read_terms(config)
@@ -30,39 +30,39 @@ def test_visit_counts_from_its_report_on(tiny: Tiny) -> None:
     # slot 0 1 2 3        in the windows of the ticks 0, 1 and 2; reported in slot 1, so from tick 1 on
     #      ─ r
     line = "p1,park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z,2026-01-01T01:59:59.999999Z"
-    assert people(tiny, line) == [0, 1, 1, 0, 0, 0, 0, 0]
+    assert count_at_park(tiny, line) == [0, 1, 1, 0, 0, 0, 0, 0]
 
 
 def test_leaving_at_the_end_of_a_slot(tiny: Tiny) -> None:
     """A visit that ends at the end of a slot does not touch the next slot."""
     line = "p1,park,2026-01-01T00:10:00Z,2026-01-01T01:00:00Z,2026-01-01T00:30:00Z"
-    assert people(tiny, line) == [1, 1, 1, 0, 0, 0, 0, 0]
+    assert count_at_park(tiny, line) == [1, 1, 1, 0, 0, 0, 0, 0]
 
 
 def test_planned_departure_is_cut(tiny: Tiny) -> None:
     """A planned departure is cut at the end of slot c + F."""
     # reported in slot 0 with F = 1: cut at the end of slot 1, in the windows of the ticks up to 3
     line = "p1,park,2026-01-01T00:10:00Z,2026-02-01T00:00:00Z,2026-01-01T00:30:00Z"
-    assert people(tiny, line) == [1, 1, 1, 1, 0, 0, 0, 0]
+    assert count_at_park(tiny, line) == [1, 1, 1, 1, 0, 0, 0, 0]
 
 
 def test_default_stay(tiny: Tiny) -> None:
     """A visit without departure lasts for the default stay, and is reported at its end."""
-    assert people(tiny, "p1,park,2026-01-01T00:50:00Z,,") == [0, 1, 1, 1, 0, 0, 0, 0]
+    assert count_at_park(tiny, "p1,park,2026-01-01T00:50:00Z,,") == [0, 1, 1, 1, 0, 0, 0, 0]
 
 
 def test_far_arrival_is_refused(tiny: Tiny) -> None:
     """An arrival after slot c + F is refused."""
     ahead = "p1,park,2026-01-01T02:00:00Z,2026-01-01T02:10:00Z,2026-01-01T00:59:59Z"
     allowed = "p1,park,2026-01-01T01:59:59Z,2026-01-01T02:00:00Z,2026-01-01T00:59:59Z"
-    assert people(tiny, ahead, "p9,shop,2026-01-01T00:00:00Z,,") == [0] * 8
-    assert people(tiny, allowed) == [1, 1, 1, 1, 0, 0, 0, 0]
+    assert count_at_park(tiny, ahead, "p9,shop,2026-01-01T00:00:00Z,,") == [0] * 8
+    assert count_at_park(tiny, allowed) == [1, 1, 1, 1, 0, 0, 0, 0]
 
 
 def test_overlapping_windows_count_once(tiny: Tiny) -> None:
     """A person with several visits in a window counts once."""
     lines = [f"p1,park,2026-01-01T0{hour}:10:00Z,2026-01-01T0{hour}:50:00Z," for hour in (0, 1, 4)]
-    assert people(tiny, *lines) == [1, 1, 1, 1, 1, 1, 1, 0]
+    assert count_at_park(tiny, *lines) == [1, 1, 1, 1, 1, 1, 1, 0]
 
 
 FATES = {
@@ -126,7 +126,7 @@ def test_shards_follow_the_formula(tiny: Tiny) -> None:
 
 
 def expected_shard(location: str) -> int:
-    """The first 8 bytes of SHA-256, big-endian, mod 1000, byte by byte."""
+    """Compute the first 8 bytes of SHA-256, big-endian, mod 1000, byte by byte."""
     shard = 0
     for byte in hashlib.sha256(location.encode()).digest()[:8]:
         shard = (shard * 256 + byte) % 1000
@@ -164,7 +164,7 @@ def test_wrong_file_is_named(tiny: Tiny, file: int, text: str) -> None:
 
 def test_only_refused_visits(tiny: Tiny) -> None:
     """Nothing is counted or paid if every visit is refused."""
-    assert people(tiny, "p1,nowhere,2026-01-01T00:10:00Z,,") == [0] * 8
+    assert count_at_park(tiny, "p1,nowhere,2026-01-01T00:10:00Z,,") == [0] * 8
     report = tiny.audit()
     assert report.fates == {"applied": 0, "not_watched": 0, "expired": 0, "dead_letter": 1}
     assert report.paid == 0
