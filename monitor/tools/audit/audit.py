@@ -24,7 +24,7 @@ from monitor.tools.audit.visits import Visits, read_visits
 
 _KINDS: Final = {"over_time", "at_times", "hot_spots"}
 _COUNTING: Final = 2
-"""What the owner records of builds say whose counts contain no visit that is reported after as_of."""
+"""`counting` in the owner records of builds whose counts contain no visit that is reported after as_of."""
 
 _Check = OverTimeCheck | AtTimesCheck | HotSpotsCheck
 
@@ -154,8 +154,8 @@ def audit_topics(
 ) -> tuple[AuditReport, Kept, Kept]:
     """Recount a run by the clock from its topics. Return the report, and what the input and the output still contain.
 
-    Expired input lowers the counts that the answers are compared with, so it causes no false finding. What expired
-    output said is taken from the first records that are left.
+    Expired input lowers the counts that the answers are compared with, so it causes no false finding. Earlier marks
+    and noisy counts, if their records have expired, are taken from the first remaining records.
 
     Args:
         config: the configuration. Values from the environment must be written in it.

@@ -34,12 +34,13 @@ def count_people(visits: Visits, terms: AuditTerms, monitor: OverTimeTerms) -> d
 
     A visit that is reported in slot c and whose last slot is s is in the counts of the ticks c … s + W - 1.
     """
-    held: dict[int, dict[int, list[Ticks]]] = {terms.rows[name]: {} for name in monitor.shares if name in terms.rows}
+    ticks_of: dict[int, dict[int, list[Ticks]]] = {
+        terms.rows[name]: {} for name in monitor.shares if name in terms.rows
+    }
     for visit in visits.accepted:
-        if visit.row in held and visit.current < visit.last + monitor.window:
-            ticks = visit.current, visit.last + monitor.window
-            held[visit.row].setdefault(visit.person, []).append(ticks)
-    return {terms.locations[row]: add_up(people.values()) for row, people in held.items()}
+        if visit.row in ticks_of and visit.current < visit.last + monitor.window:
+            ticks_of[visit.row].setdefault(visit.person, []).append((visit.current, visit.last + monitor.window))
+    return {terms.locations[row]: add_up(people.values()) for row, people in ticks_of.items()}
 
 
 def add_up(people: Iterable[Sequence[Ticks]]) -> Steps:

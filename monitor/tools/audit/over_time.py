@@ -181,7 +181,7 @@ class OverTimeCheck:
     def _mark_lifetime(self, record: _LocationRecord, published: list[Mark]) -> int:
         """Return for how many ticks the record's build runs its marks: W + F, or one more by an earlier build.
 
-        If the owner record that would say so has expired, the record's own mark does.
+        If its owner record has expired, the length of the record's own mark decides.
         """
         lifetime, late = self._monitor.mark_lifetime, record.record.late_slots
         if late is None:

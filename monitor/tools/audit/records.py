@@ -15,7 +15,7 @@ from monitor.tools.audit.text import AuditError, format_utc, is_utc
 
 
 class ReadRecord(NamedTuple):
-    """A record as read: its place, its parts, and all its bytes. `partition` is None where a file does not have it."""
+    """A record as read: its place, its parts, and all its bytes. `partition` is None if the file has none."""
 
     place: str
     partition: int | None
@@ -30,8 +30,8 @@ class PublishedRecord:
     """One record of the output topic.
 
     `place`: where it was read. `kind`: the last part of its ce_type. `late_slots`: how many slots after that of its
-    tick a visit may be reported to be in its count. It is 1 for an answer of an earlier build, and None if nothing
-    says which build gave the answer.
+    tick a visit may be reported and still be counted. It is 1 for an answer of an earlier build, and None if the build
+    is unknown.
     """
 
     place: str

@@ -106,7 +106,7 @@ def parse_line(  # the fields of a visit
 
 
 def accept_visits(lines: Iterable[Line | int | None], terms: AuditTerms) -> Visits:
-    """Accept or refuse each visit. An invalid one is given by its time of report, or by None: as the next visit's.
+    """Accept or refuse each visit. An invalid one is its time of report, or None for that of the next valid visit.
 
     Raises:
         ValueError: there is no valid visit.

@@ -25,8 +25,8 @@ TOLERATED: Final = 2
 class Overlap:
     """The effect of a default stay (microseconds) on a person who checks in elsewhere every ten minutes.
 
-    The person is at `places` places at once, and pays so many times the `charges` of each monitor of designated times.
-    `total` is the most that a person pays who is at one place at a time.
+    The person is at `places` places at once, and pays `places` times the `charges` of each monitor of designated times.
+    `total` is the most that a person at one place at a time pays.
     """
 
     stay: int

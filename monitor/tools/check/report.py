@@ -208,8 +208,8 @@ def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge)
 
 def _explain_times(config: Config, monitor: TimedMonitor, charge: Charge) -> str:
     text = (
-        f"Any {spell_duration(config.privacy.period)} hold at most {charge.amount / monitor.epsilon} designated times, "
-        f"also when clocks change, at {monitor.epsilon} each: {charge.amount}."
+        f"Any {spell_duration(config.privacy.period)} contain at most {charge.amount / monitor.epsilon} designated "
+        f"times, also when clocks change, at {monitor.epsilon} each: {charge.amount}."
     )
     if isinstance(monitor, HotSpotsMonitor):
         text += " This pays for the counts of all locations together, and everyone who was anywhere pays it."

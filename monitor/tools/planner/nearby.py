@@ -50,12 +50,12 @@ def list_choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ..
     }
 
 
-def plan_of(config: Config, monitor: Planned) -> Plan:
+def make_plan(config: Config, monitor: Planned) -> Plan:
     """Return the plan of a configured monitor."""
-    return Plan(_design(config, monitor), monitor.epsilon, monitor.threshold)
+    return Plan(_make_design(config, monitor), monitor.epsilon, monitor.threshold)
 
 
-def _design(config: Config, monitor: Planned) -> Design:
+def _make_design(config: Config, monitor: Planned) -> Design:
     slot = config.clock.slot
     if isinstance(monitor, AtTimesMonitor):
         return AtTimes(slot, -(-monitor.reporting_horizon // slot), monitor)
@@ -66,7 +66,7 @@ def _design(config: Config, monitor: Planned) -> Design:
 
 def _evaluate(config: Config, monitor: Planned, targets: Targets) -> PlanOutcome:
     pays = sum((charge.amount for charge in charges(config)), Fraction(0))
-    return evaluate(plan_of(config, monitor), targets, pays)
+    return evaluate(make_plan(config, monitor), targets, pays)
 
 
 def _list_neighbours(
@@ -94,7 +94,7 @@ def _list_changes(
     thresholds = {monitor.threshold - step, monitor.threshold + step}
     asked = targets.only(("false_alarms", "alarm"))
     if asked.decides_threshold:
-        thresholds.add(choose_threshold(plan_of(config, monitor).design, asked, monitor.epsilon))
+        thresholds.add(choose_threshold(make_plan(config, monitor).design, asked, monitor.epsilon))
     for value in sorted(thresholds - {monitor.threshold}):
         if value >= 1:
             yield f"T = {value}", {"threshold": value}

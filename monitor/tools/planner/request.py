@@ -152,39 +152,40 @@ def read_designs(options: Options) -> tuple[Design, ...]:
         raise UsageError(
             f"{', '.join(foreign)}: only a monitor of kind {kind} has it; leave it out, or set --kind {kind}."
         )
-    designs = tuple(_at_times(options) if at_times else _over_time(options))
+    designs = tuple(_list_at_times(options) if at_times else _list_over_time(options))
     if not designs:
+        tried = ", ".join(format_duration(slot) for slot in _list_slots(options))
         raise UsageError(
-            "No slot fits: --window must be a whole number of slots of at least one, and --accept-ahead a whole "
-            f"number of slots. Slots tried: {', '.join(format_duration(slot) for slot in _grid(options))}; set --slot."
+            "No slot fits: --window must be at least one slot and a whole number of slots, and --accept-ahead a whole "
+            f"number of slots. Slots tried: {tried}; set --slot."
         )
     return designs
 
 
-def _grid(options: Options) -> tuple[int, ...]:
+def _list_slots(options: Options) -> tuple[int, ...]:
     slot = options.duration("slot")
     return SLOTS if slot is None else (slot,)
 
 
-def _over_time(options: Options) -> Iterator[Design]:
+def _list_over_time(options: Options) -> Iterator[Design]:
     window, answers = options.duration("window"), options.number("answers")
     max_lead, share = options.duration("accept_ahead", 0) or 0, Fraction(1, options.number("locations") or 1)
     for length in WINDOWS if window is None else (window,):
-        for slot in _grid(options):
+        for slot in _list_slots(options):
             if length >= slot and length % slot == 0 and max_lead % slot == 0:
                 for k in ANSWERS if answers is None else (answers,):
                     yield OverTime(slot, length // slot, max_lead // slot, k, share, share)
 
 
-def _at_times(options: Options) -> Iterator[Design]:
+def _list_at_times(options: Options) -> Iterator[Design]:
     horizon = options.duration("horizon") or HORIZON
-    times = _times(options)
-    for slot in _grid(options):
+    times = _make_times(options)
+    for slot in _list_slots(options):
         if horizon >= slot:
             yield AtTimes(slot, -(-horizon // slot), times)
 
 
-def _times(options: Options) -> AtTimesMonitor:
+def _make_times(options: Options) -> AtTimesMonitor:
     monitor = {
         "name": "plan",
         "kind": "at_times",
@@ -200,6 +201,6 @@ def _times(options: Options) -> AtTimesMonitor:
         raise UsageError("; ".join(str(problem) for problem in problems_of(error, "-", AtTimesMonitor))) from None
 
 
-def _require_both(options: Options, one: str, other: str) -> None:
-    if bool(options.text(one)) != bool(options.text(other)):
-        raise UsageError(f"{format_option(one)} and {format_option(other)} are one target: give both, or neither.")
+def _require_both(options: Options, first: str, second: str) -> None:
+    if bool(options.text(first)) != bool(options.text(second)):
+        raise UsageError(f"{format_option(first)} and {format_option(second)} are one target: give both, or neither.")

@@ -41,7 +41,7 @@ def solve(design: Design, targets: Targets) -> Plan | None:
     T is the smallest that false alarms allow; without such a target, the largest at which the alarm is met. ε is the
     least on its grid if there is a target for false alarms and a bound on T; else the largest that payments allow.
     """
-    for epsilon in _candidates(design, targets):
+    for epsilon in _list_candidates(design, targets):
         if epsilon * design.smallest < SMALLEST:
             continue
         plan = Plan(design, epsilon, choose_threshold(design, targets, epsilon))
@@ -79,7 +79,7 @@ def highest_threshold(design: Design, targets: Targets, epsilon: Fraction) -> in
     if targets.alarm is None:
         return None
     asked, largest = targets.alarm, epsilon * design.largest
-    beyond = math.floor(_log(float(asked.chance)) / float(largest))
+    beyond = math.floor(_minus_log(float(asked.chance)) / float(largest))
     return asked.people + next(
         j
         for j in range(beyond + 1, -1, -1)
@@ -93,25 +93,25 @@ def bound_epsilon(design: Design, targets: Targets) -> Bounds:
     alarm, fixed = targets.alarm, targets.threshold
     if targets.false_alarms is not None and (alarm is not None or fixed is not None):
         chance = allowed_chance(design, targets)
-        a = _log(-math.expm1(math.log1p(-chance) / design.updates)) if chance < 1 else 0.0
-        b = _log(float(alarm.chance)) if alarm and not fixed else 0.0
+        a = _minus_log(-math.expm1(math.log1p(-chance) / design.updates)) if chance < 1 else 0.0
+        b = _minus_log(float(alarm.chance)) if alarm and not fixed else 0.0
         certain = fixed.threshold if fixed else alarm.people if alarm else 1
         low, enough = (max(bound, 0.0) / (certain * float(design.smallest)) for bound in (a - b, a))
-    return Bounds(low, enough, _high(design, targets))
+    return Bounds(low, enough, _upper_bound(design, targets))
 
 
-def _high(design: Design, targets: Targets) -> Fraction | None:
+def _upper_bound(design: Design, targets: Targets) -> Fraction | None:
     limits = []
     if targets.pays is not None:
         limits.append(targets.pays.epsilon / design.payment(Fraction(1), targets.pays.period))
     if targets.alarm is not None and targets.threshold is not None:
         beyond = targets.threshold.threshold - targets.alarm.people
         if beyond > 0:
-            limits.append(Fraction(_log(float(targets.alarm.chance)) / beyond) / design.largest)
+            limits.append(Fraction(_minus_log(float(targets.alarm.chance)) / beyond) / design.largest)
     return min(limits, default=None)
 
 
-def _candidates(design: Design, targets: Targets) -> Iterator[Fraction]:
+def _list_candidates(design: Design, targets: Targets) -> Iterator[Fraction]:
     if targets.epsilon is not None:
         yield targets.epsilon.epsilon
         return
@@ -119,7 +119,7 @@ def _candidates(design: Design, targets: Targets) -> Iterator[Fraction]:
     if limits.high is not None and limits.high <= 0:
         return
     if not limits.enough:
-        yield _most(limits.high) if limits.high is not None else min(1 / design.smallest, LARGEST)
+        yield _round_down(limits.high) if limits.high is not None else min(1 / design.smallest, LARGEST)
         return
     end = limits.enough if limits.high is None else min(limits.enough, float(limits.high))
     step = grid_step(Fraction(end))
@@ -129,7 +129,7 @@ def _candidates(design: Design, targets: Targets) -> Iterator[Fraction]:
     yield from (number * step for number in range(max(math.floor(limits.low / step), 1), last + 1))
 
 
-def _most(high: Fraction) -> Fraction:
+def _round_down(high: Fraction) -> Fraction:
     """Return the largest ε of the grid that is at most `high`."""
     step = grid_step(high)
     return high // step * step
@@ -143,7 +143,7 @@ def grid_step(high: Fraction) -> Fraction:
     return step
 
 
-def _log(chance: float) -> float:
+def _minus_log(chance: float) -> float:
     return -math.log(chance)
 
 
