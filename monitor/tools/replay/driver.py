@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +27,6 @@ from monitor.tools.replay.lines import Extent, Line, read_lines
 from monitor.tools.replay.sorting import SortedLines
 from monitor.windows.facts import Windows
 
-log = logging.getLogger(__name__)
 
 START_SECONDS: Final = 60.0
 TICK_SECONDS: Final = 120.0
