@@ -27,7 +27,6 @@ from monitor.tools.replay.lines import Extent, Line, read_lines
 from monitor.tools.replay.sorting import SortedLines
 from monitor.windows.facts import Windows
 
-
 START_SECONDS: Final = 60.0
 TICK_SECONDS: Final = 120.0
 
