@@ -30,10 +30,10 @@ from monitor.run import run as run_service
 from monitor.run import stopped_by_signals
 from monitor.service import Settings, kafka_connections, settings_of
 from monitor.tools import audit as recount
-from monitor.tools.check.checked import examined, problems_in
+from monitor.tools.check.loading import collect_problems, examine
 from monitor.tools.check.text import render
 from monitor.tools.demo import demo_command
-from monitor.tools.planner.command import Shown, plan_command
+from monitor.tools.planner.command import PlanOutput, plan_command
 from monitor.tools.replay.command import replay_command
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -77,7 +77,7 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
         OverspentError: the period's sum is all that is wrong.
     """
     read = read_config(config_file, os.environ)
-    checked = examined(read, tuple(_of_secrets(read, wants_key=key is None)))
+    checked = examine(read, tuple(_of_secrets(read, wants_key=key is None)))
     secret = person_key(checked.config) if key is None else key
     return settings_of(checked.config, checked.locations, secret)
 
@@ -87,13 +87,13 @@ def _of_secrets(read: Read, *, wants_key: bool) -> Iterator[Problem]:
     if read.problems:
         return
     visits, kafka, redis = (read.sections.get(name) for name in ("visits", "kafka", "redis"))
-    yield from problems_in(lambda: require_files_of(kafka, redis))
+    yield from collect_problems(lambda: require_files_of(kafka, redis))
     if wants_key and visits is not None:
-        yield from problems_in(lambda: key_of(visits))
+        yield from collect_problems(lambda: key_of(visits))
     if kafka is not None:
-        yield from problems_in(lambda: kafka_password_of(kafka))
+        yield from collect_problems(lambda: kafka_password_of(kafka))
     if redis is not None:
-        yield from problems_in(lambda: redis_password_of(redis))
+        yield from collect_problems(lambda: redis_password_of(redis))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -122,7 +122,7 @@ def run(config_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click pass
 def check(config_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click passes options by name
     """Validate a configuration, and say in plain words what it means."""
     read = read_config(config_file, os.environ)
-    report = examined(read, tuple(_of_readable_key(read))).report
+    report = examine(read, tuple(_of_readable_key(read))).report
     if as_json:
         click.echo(report.to_json())
     else:
@@ -133,7 +133,7 @@ def _of_readable_key(read: Read) -> Iterator[Problem]:
     """What is wrong with the secret of person ids, where it can be read: a check may be made where it is not."""
     visits = read.sections.get("visits")
     if visits is not None and visits.person_key_file is not None and os.access(visits.person_key_file, os.R_OK):
-        yield from problems_in(lambda: key_of(visits))
+        yield from collect_problems(lambda: key_of(visits))
 
 
 @main.command()
@@ -299,7 +299,7 @@ def plan(config_file: Path | None, as_json: bool, picture: Path | None, **given:
     plan_command(
         {name: value for name, value in given.items() if value not in (None, ())},
         config,
-        Shown(Console(), as_json, picture),
+        PlanOutput(Console(), as_json, picture),
     )
 
 

@@ -208,7 +208,7 @@ def test_keys_of_the_service_are_refused(make_site: Callable[[], Site], valkey: 
     [
         (visits(), ("--until", "noon"), "--until noon"),
         (visits(), ("--alerts", "/nowhere/out.jsonl"), "--alerts /nowhere/out.jsonl cannot be written"),
-        (["no visit"], (), "none of its 1 lines is a visit"),
+        (["no visit"], (), "none of its 1 lines is a valid visit"),
     ],
 )
 def test_what_cannot_be_done_ends_with_2_and_says_why(

@@ -1,0 +1,98 @@
+"""Load a configuration and its registry, or list every problem of both, including the sum of the period."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from monitor.config import Config, Location, Read, load_registry, read_config
+from monitor.config.charges import overspending, overspending_problem
+from monitor.config.registry import unknown_locations
+from monitor.errors import ConfigError, OverspentError, Problem
+from monitor.tools.check.report import CheckReport, check
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedConfig:
+    """A configuration that `check` accepts. Given the secrets, `topics --create` and `run` accept it on new servers."""
+
+    config: Config
+    locations: tuple[Location, ...]
+    report: CheckReport
+
+
+def load_checked(path: Path, environ: Mapping[str, str]) -> CheckedConfig:
+    """Read a configuration and its registry, and check them.
+
+    Raises:
+        ConfigError: there are problems; it lists all of both files, and the sum of the period if that is one.
+        OverspentError: the sum of the period is the only problem.
+    """
+    return examine(read_config(path, environ))
+
+
+def examine(read: Read, further: Sequence[Problem] = ()) -> CheckedConfig:
+    """Check a configuration that was read. `further` problems, which the caller found, are listed too.
+
+    Raises:
+        ConfigError, OverspentError: as `load_checked`.
+    """
+    registry, registry_problems = _load_registry(read)
+    problems = [*read.problems, *registry_problems, *further]
+    if read.problems or registry is None:
+        problems += _check_valid_parts(read, registry)
+        raise ConfigError(str(read.path), tuple(problems))
+    config = read.whole()
+    try:
+        report = check(config, registry)
+    except ConfigError as error:
+        problems += error.problems
+    except OverspentError as error:
+        if not problems:
+            raise
+        problems.append(overspending_problem(config, error))
+    if problems:
+        raise ConfigError(str(read.path), tuple(problems))
+    return CheckedConfig(config, registry, report)
+
+
+def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
+    """Return the problems that a call raises as a ConfigError; none if it succeeds."""
+    try:
+        work()
+    except ConfigError as error:
+        return error.problems
+    return ()
+
+
+def _load_registry(read: Read) -> tuple[tuple[Location, ...] | None, list[Problem]]:
+    """Load the registry. Return None and its problems, under the name of the file, if it is invalid."""
+    if "locations" not in read.sections:
+        return None, []
+    file = read.sections["locations"].file
+    try:
+        return load_registry(file), []
+    except ConfigError as error:
+        return None, [
+            problem if problem.key == "locations.file" else replace(problem, key=f"{file.name}: {problem.key}")
+            for problem in error.problems
+        ]
+
+
+def _check_valid_parts(read: Read, locations: Sequence[Location] | None) -> Iterator[Problem]:
+    """Yield the problems between those sections and monitors that are valid on their own."""
+    if locations is not None:
+        yield from unknown_locations(read.monitors, locations)
+    invalid = [problem.key for problem in read.problems]
+    parts = {name: read.sections[name] for name in ("clock", "visits", "privacy") if name in read.sections}
+    if len(parts) < 3 or any(key.partition(".")[0] in parts for key in invalid):  # noqa: PLR2004  # all of them
+        return
+    valid = [monitor for index, monitor in read.monitors.items() if not _is_among(f"monitors.{index}", invalid)]
+    config = Config.model_construct(**parts, monitors=tuple(valid))
+    if (error := overspending(config)) is not None:
+        yield overspending_problem(config, error)
+
+
+def _is_among(key: str, invalid: Sequence[str]) -> bool:
+    return any(problem == key or problem.startswith(f"{key}.") for problem in invalid)
