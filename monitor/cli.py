@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 
 from monitor import __version__
-from monitor.brokers.topics import checked, needs, risks
+from monitor.brokers.topics import check_topics, list_risks, list_topic_needs
 from monitor.client import watch_command
 from monitor.config import Config, Read, load_config, person_key, read_config
 from monitor.config.secret_values import kafka_password_of, key_of, redis_password_of, require_files_of
@@ -149,12 +149,12 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
     if (first_start or ledger_lost) and not create:
         raise UsageError("--first-start and --ledger-lost go with --create")
     settings = load_settings(config_file, bytes(16))
-    wanted = needs(settings.parameters, settings.config.kafka, simulated=False)
+    wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
     if not create:
-        there = checked(settings.kafka, wanted)
+        there = check_topics(settings.kafka, wanted)
         for name, found in there.items():
             click.echo(f"{name}: {found.partitions} partitions, settings as needed")
-        for warning in risks(wanted, there):
+        for warning in list_risks(wanted, there):
             click.echo(f"warning: {warning}", err=True)
         return
     beginning = Beginning.FIRST_START if first_start else Beginning.LEDGER_LOST if ledger_lost else Beginning.UNSAID
@@ -253,7 +253,7 @@ def _audit_topics(config_file: Path) -> recount.AuditReport:
     def open_input(**settings: str) -> object:
         return read_leniently(kafka.consumer(**settings), FetchState(tries=1))
 
-    with kafka.reached():
+    with kafka.translate_errors():
         topics = config.kafka.topics
         report, source, output = recount.audit_topics(
             config_file, kafka.consumer, topics.visits, topics.alerts, open_input

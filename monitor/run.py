@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Final
 
 from monitor.brokers.topic_watch import TopicWatch
-from monitor.brokers.topics import TopicNeeds, needs
+from monitor.brokers.topics import TopicNeeds, list_topic_needs
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.operate.health import Endpoint, Health
 from monitor.operate.metrics import Metrics
@@ -48,7 +48,7 @@ def prepare(settings: Settings, clock: Clock) -> Preflight:
 
 def wanted_topics(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
     """What the topics must be like."""
-    return needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
+    return list_topic_needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
 
 
 def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:

@@ -39,7 +39,7 @@ class Subscriber:
         self._tick_ms = tick_ms
         self._consumer: Any = connections.consumer()
         try:
-            with connections.reached():
+            with connections.translate_errors():
                 self._places = self._partitions(topic)
                 self._consumer.assign(self._places)
                 self._latest = self._latest_timestamps()
@@ -81,7 +81,7 @@ class Subscriber:
         Returns:
             Whether a further call could still go back: not everything that the topic holds is ahead by now.
         """
-        with self._connections.reached():
+        with self._connections.translate_errors():
             wanted = {place: max(0, latest - self._back * self._tick_ms) for place, latest in self._latest.items()}
             offsets = self._consumer.offsets_for_times(wanted) if wanted else {}
             for place in self._places:
@@ -97,7 +97,7 @@ class Subscriber:
         What is written between two ticks has a later timestamp than the tick before, so an end that is sought one tick
         further on cuts nothing off; those of the next tick may come along.
         """
-        with self._connections.reached():
+        with self._connections.translate_errors():
             first = self._consumer.offsets_for_times(dict.fromkeys(self._places, timestamp_ms))
             after = self._consumer.offsets_for_times(dict.fromkeys(self._places, timestamp_ms + self._tick_ms + 1))
             ends = self._consumer.end_offsets(self._places)
@@ -114,7 +114,7 @@ class Subscriber:
 
     def present(self) -> Iterator[Published]:
         """All records from here to what is the end now."""
-        with self._connections.reached():
+        with self._connections.translate_errors():
             ends = self._consumer.end_offsets(self._places)
         yield from self._until(ends)
 
@@ -123,12 +123,12 @@ class Subscriber:
             yield from self.poll()
 
     def _position(self, place: TopicPartition) -> int:
-        with self._connections.reached():
+        with self._connections.translate_errors():
             return int(self._consumer.position(place))
 
     def poll(self) -> list[Published]:
         """The records that have come, after a quarter of a second at the latest."""
-        with self._connections.reached():
+        with self._connections.translate_errors():
             polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=_MOST_RECORDS)
         return [Published(tuple(one.headers or ()), one.value) for records in polled.values() for one in records]
 

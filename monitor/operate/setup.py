@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import known_groups
-from monitor.brokers.topics import TopicNeeds, checked, create, existing
+from monitor.brokers.groups import list_groups
+from monitor.brokers.topics import TopicNeeds, check_existing_topics, check_topics, create_topics
 from monitor.contracts.alerts import ledger_record
 from monitor.errors import FailedError, LedgerError
 from monitor.failpoints import failpoint
@@ -71,15 +71,15 @@ def set_up(
         TopicError: a topic that was there has the wrong settings; nothing was made.
         UnreachableError: the brokers can't be used.
     """
-    ran = known_groups(connections, parameters.name)
+    ran = list_groups(connections, parameters.name)
     ledger = wanted[1].topic
     # Before anything is made: what can't be begun should leave nothing behind.
-    before = existing(connections, wanted)
+    before = check_existing_topics(connections, wanted)
     known = surveyed(connections, parameters, ledger, before[ledger].partitions) if ledger in before else None
     require_shards(parameters, _queues(known, ledger) if known else wanted[1].partitions)
-    topics = create(connections, wanted, replication_factor)
+    topics = create_topics(connections, wanted, replication_factor)
     failpoint("setup.topics_made")
-    found = checked(connections, wanted)
+    found = check_topics(connections, wanted)
     there = known or surveyed(connections, parameters, ledger, found[ledger].partitions)
     ledger_partitions = _queues(there, ledger)
     require_shards(parameters, ledger_partitions)

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import describe, needs
+from monitor.brokers.topics import describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import at_times_record, hot_spots_record, ledger_record
 from monitor.contracts.record_sizes import place_bytes
@@ -41,7 +41,7 @@ def looked(connections: KafkaConnections, kafka_settings: KafkaSettings) -> Call
     """Looks at the servers as `run` does."""
 
     def look_as(parameters: Parameters) -> Preflight:
-        wanted = needs(parameters, kafka_settings, simulated=False)
+        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
         return look(connections, parameters, wanted, kafka_settings.topics.alerts)
 
     return look_as
@@ -57,7 +57,7 @@ def published(
         create()
         ledger = kafka_settings.topics.alerts
         with closing(connections.admin()) as admin:
-            found = describe(admin, [ledger, kafka_settings.topics.visits])
+            found = describe_topics(admin, [ledger, kafka_settings.topics.visits])
         input_id = found[kafka_settings.topics.visits].topic_id if kafka_settings.topics.visits in found else "input"
         place = LedgerPlace(ledger, found[ledger].topic_id, input_id, "fingerprint", parameters.grid.start(tick))
         clock = SteppedClock(parameters.grid.start(tick))
@@ -237,7 +237,7 @@ class TestLook:
     ) -> None:
         """All of them lie in it."""
         single = {"num_partitions": 1, "replication_factor": 1}
-        needed = needs(parameters, kafka_settings, simulated=False)[1].settings
+        needed = list_topic_needs(parameters, kafka_settings, simulated=False)[1].settings
         configs = {setting.key: setting.create for setting in needed}
         admin.create_topics({kafka_settings.topics.alerts: {**single, "configs": configs}}, wait_for_metadata=True)
         published(10, ledger_partitions=1)

@@ -11,7 +11,7 @@ import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import describe, needs
+from monitor.brokers.topics import describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.operate.preflight import survey
@@ -130,7 +130,7 @@ def test_the_first_record_says_which_input_there_was(
     """An input that is made anew before there is any owner is noticed: its facts are whole only from then on."""
     create()
     ledger, visits = kafka_settings.topics.alerts, kafka_settings.topics.visits
-    found = describe(admin, [ledger, visits])
+    found = describe_topics(admin, [ledger, visits])
     said = survey(connections, parameters, ledger, 0).terms
     assert said is not None
     assert said.input_topic_id == found[visits].topic_id
@@ -211,7 +211,7 @@ def test_a_number_of_shards_that_does_not_go_with_the_partitions_makes_nothing(
     """It could never be changed without moving places away from what they have spent; no topic is left half begun."""
     with pytest.raises(LedgerError, match=r"service\.shards is 3.*expected a multiple of 2, such as 2 or 4"):
         create(parameters=replace(parameters, registry=Registry(parameters.registry.ids, 3)))
-    assert describe(admin, [name for _, name in kafka_settings.topics]) == {}
+    assert describe_topics(admin, [name for _, name in kafka_settings.topics]) == {}
 
 
 def test_the_shards_go_with_the_partitions_that_are_there_not_with_those_that_would_be_made(
@@ -219,13 +219,13 @@ def test_the_shards_go_with_the_partitions_that_are_there_not_with_those_that_wo
 ) -> None:
     """The output topic was made by hand with three partitions: two shards don't go with them, three do."""
     ledger = kafka_settings.topics.alerts
-    _, alerts, _ = needs(parameters, kafka_settings, simulated=False)
+    _, alerts, _ = list_topic_needs(parameters, kafka_settings, simulated=False)
     configs = {setting.key: setting.create for setting in alerts.settings}
     made = {"num_partitions": 3, "replication_factor": 1, "configs": configs}
     admin.create_topics({ledger: made}, wait_for_metadata=True)
     with pytest.raises(LedgerError, match=r"service\.shards is 2.*expected a multiple of 3, such as 3"):
         create()
-    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}
+    assert set(describe_topics(admin, [name for _, name in kafka_settings.topics])) == {ledger}
     assert create(parameters=replace(parameters, registry=Registry(parameters.registry.ids, 3))).partitions == (0, 1, 2)
 
 
@@ -295,4 +295,4 @@ def test_a_topic_with_wrong_settings_is_not_begun(
     with pytest.raises(TopicError, match=r"cleanup\.policy is compact: expected delete"):
         create()
     assert terms(connections, parameters, ledger) is None
-    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}
+    assert set(describe_topics(admin, [name for _, name in kafka_settings.topics])) == {ledger}
