@@ -21,7 +21,7 @@ from monitor.config import Config, Read, load_config, person_key, read_config
 from monitor.config.secret_values import kafka_password_of, key_of, redis_password_of, require_files_of
 from monitor.contracts import schemas
 from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageError
-from monitor.ingest.fetching import FetchState, read_leniently
+from monitor.ingest.fetcher import FetchState, read_leniently
 from monitor.operate.logs import set_up_logging
 from monitor.operate.setup import Beginning, loss_dated, redis_time, set_up
 from monitor.public.clock import SystemClock

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from monitor.contracts.visits import Fault, Reason
+from monitor.ingest.broker_timestamps import LOG_APPEND_TIME
 from monitor.ingest.decompress import NAMES, CodecError, pieces
-from monitor.ingest.stamps import LOG_APPEND_TIME
 
 DEFAULT_MESSAGE_BYTES: Final = 1_048_588
 """What `max.message.bytes` is where nobody has set it."""

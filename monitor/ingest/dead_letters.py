@@ -11,7 +11,7 @@ from kafka.errors import KafkaError
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.dead_letters import Origin, dead_letter
 from monitor.errors import UnreachableError
-from monitor.ingest.ports import DeadLetter
+from monitor.ingest.interfaces import DeadLetter
 
 FLUSH_SECONDS: Final = 30.0
 BATCH_BYTES: Final = 256 * 1024

@@ -22,7 +22,7 @@ from monitor.contracts.visits import REQUIRED, Fault, Reason, Visit, open_record
 from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import SINGLE, Columns, Refusal, Value, refuse, unreadable
 from monitor.ingest.identifiers import valid_identifiers
-from monitor.ingest.timestamps import parse_instants
+from monitor.ingest.parse_times import parse_instants
 
 __all__ = ["LONGEST_STAY", "Columns", "Decoded", "Refusal", "decode", "decode_records"]
 

@@ -1,6 +1,6 @@
 """Kafka → windows: read, decode, accept or refuse, write; by one thread, with one write on its way.
 
-Where to go on is decided by the windows' own progress (`monitor.ingest.beginnings`).
+Where to go on is decided by the windows' own progress (`monitor.ingest.start_offsets`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 from monitor.errors import UnreachableError, WindowsError
 from monitor.failpoints import failpoint
 from monitor.ingest.accept import DEAD_LETTER, Accepted, Persons, accept
-from monitor.ingest.beginnings import Beginnings
 from monitor.ingest.columns import by_reason
 from monitor.ingest.decode import Columns, decode_records
-from monitor.ingest.ports import DeadLetter, DeadLetters, IngestObserver
+from monitor.ingest.interfaces import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
+from monitor.ingest.start_offsets import StartOffsets
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
 from monitor.signals import Signal
@@ -68,7 +68,7 @@ class Reader:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
         self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
         self._committed = self._looked = time.monotonic()
-        self._beginnings = Beginnings(parameters, source, windows, dead_letters, observer, clock)
+        self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer, clock)
         self._several_places = SeveralPlaces()
         self.progressed = Signal()
 
@@ -106,9 +106,9 @@ class Reader:
         if self._source.unread:
             self._finish()  # what lies before them counts as read only once it is written
         progress = self._windows.progress()
-        self._beginnings.ask_again()
+        self._start_offsets.ask_again()
         for partition in sorted(self._source.waiting):
-            self._source.resume(partition, self._beginnings.of(partition, progress))
+            self._source.resume(partition, self._start_offsets.of(partition, progress))
             failpoint("reader.assigned")
 
     def _prepare(self, fetched: Sequence[Fetched]) -> _Batch:
@@ -129,7 +129,7 @@ class Reader:
         letters = [
             letter
             for letter in batch.letters
-            if letter.offset >= self._beginnings.letters_from.get(letter.partition, 0)
+            if letter.offset >= self._start_offsets.letters_from.get(letter.partition, 0)
         ]
         if letters:
             self._dead_letters.put(letters)
@@ -170,11 +170,11 @@ class Reader:
         written, reading = self._written(), dict(self._source.reading)
         progress = self._windows.progress()
         self._looked = time.monotonic()
-        for partition in self._beginnings.lost:
+        for partition in self._start_offsets.lost:
             # From before the log lost records: a store that failed over may have forgotten that it was told of them.
             # (Where nothing was lost, another member's last batch may lie ahead of a reader that has just taken over.)
             if partition in reading and _highest(progress, partition) > reading[partition]:
-                self._beginnings.tell_again(partition, min(written[partition], _lowest(progress, partition)))
+                self._start_offsets.tell_again(partition, min(written[partition], _lowest(progress, partition)))
         behind = [partition for partition in written if _lowest(progress, partition) < written[partition]]
         if behind:
             self._observer.recovery("windows_behind")

@@ -18,8 +18,8 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import CommittedOffsets, read_committed_offsets
 from monitor.errors import UnreachableError
 from monitor.ingest.batches import Bounds, FetchedRecord, Unreadable
-from monitor.ingest.fetching import FetchState, read_leniently
-from monitor.ingest.stamps import first_run
+from monitor.ingest.broker_timestamps import first_run
+from monitor.ingest.fetcher import FetchState, read_leniently
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024

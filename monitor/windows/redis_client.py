@@ -30,7 +30,7 @@ from redis.exceptions import ConnectionError as LostError
 from redis.exceptions import TimeoutError as SlowError
 from redis.retry import Retry
 
-from monitor.brokers.tls import tls_reason
+from monitor.brokers.tls import explain_tls_error
 from monitor.errors import FailedError, UnreachableError, WindowsError
 from monitor.public.instants import SECOND
 
@@ -179,7 +179,7 @@ def failure(error: Exception, place: str) -> FailedError:
     if isinstance(error, SlowError):
         return UnreachableError(f"{place} did not answer within {_ANSWER_SECONDS:g} s")
     if isinstance(error, LostError | OSError):
-        reason = tls_reason(str(error), "redis") or "the connection was refused or lost"
+        reason = explain_tls_error(str(error), "redis") or "the connection was refused or lost"
         return UnreachableError(f"{place} cannot be reached: {reason}")
     if isinstance(error, ResponseError):
         return WindowsError(f"{place} refused a command ({code or type(error).__name__}): see that its user may use it")

@@ -33,7 +33,7 @@ Command = tuple[Any, ...]
 
 _LEAST_EXPIRY: Final = 3_600
 _PORTION: Final = 10_000  # facts that wait together: what is merged at a time is bounded by them
-_SHARED: Final = "slots"
+_SHARED: Final = "common"
 _BY_ITSELF: Final = ("read", "forget", "rights")  # scripts that need nothing of what the others share
 
 

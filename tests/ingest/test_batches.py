@@ -24,7 +24,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.ingest.batches import LOG_END, Bounds, FetchedRecord, Unreadable, read_batch
 from monitor.ingest.decompress import NAMES
-from monitor.ingest.fetching import POLL_BYTES, TRIES, FetchState, _Records
+from monitor.ingest.fetcher import POLL_BYTES, TRIES, FetchState, _Records
 from monitor.ingest.source import Fetched, InputLog
 from monitor.tools.embedded import EmbeddedKafka
 from tests.ingest import crafted

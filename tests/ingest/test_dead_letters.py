@@ -14,7 +14,7 @@ from monitor.contracts.visits import Fault, Reason
 from monitor.errors import UnreachableError
 from monitor.ingest.columns import Refusal
 from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetterTopic
-from monitor.ingest.ports import DeadLetter
+from monitor.ingest.interfaces import DeadLetter
 from monitor.tools.embedded import EmbeddedKafka
 
 LIMIT = 65_536

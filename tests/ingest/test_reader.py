@@ -25,7 +25,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.ingest import reader as reader_module
 from monitor.ingest.dead_letters import DeadLetterTopic
-from monitor.ingest.ports import DeadLetter, DeadLetters
+from monitor.ingest.interfaces import DeadLetter, DeadLetters
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
 from monitor.public.instants import HOUR, MINUTE, format_instant

@@ -185,7 +185,7 @@ class TestChecked:
         lines = str(raised.value).splitlines()
         for line, (key, name) in zip(lines, kafka_settings.topics, strict=True):
             assert line == (
-                f"kafka.topics.{key} is {name!r}: there is no such topic; make it with "
+                f"kafka.topics.{key} is {name!r}: there is no such topic; create it with "
                 "`location-monitor topics --create`"
             )
 
@@ -280,7 +280,7 @@ def test_a_topic_without_an_id_is_refused(topic_id: object) -> None:
         def describe_configs(self, resources: list[Any], **_: str) -> dict[str, Any]:
             return {"topic": {resource.name: {"retention.ms": {"value": "-1"}} for resource in resources}}
 
-    with pytest.raises(TopicError, match=r"topic visits: the brokers tell no id of it.*expected Kafka 3 or later"):
+    with pytest.raises(TopicError, match=r"topic visits: Kafka returned no topic ID.*expected Kafka 3 or later"):
         describe_topics(Old(), ["visits"])
 
 
@@ -290,10 +290,10 @@ class TestRisks:
     @pytest.mark.parametrize(
         ("replicas", "in_sync", "told"),
         [
-            (1, "1", "partitions have one copy.*kafka.replication_factor 3"),
-            (1, "2", "partitions have one copy"),
-            (2, "1", "min.insync.replicas is 1 with 2 copies"),
-            (3, "1", "min.insync.replicas is 1 with 3 copies.*`kafka-configs.sh --alter --topic {} --add-config"),
+            (1, "1", "partitions have one replica.*kafka.replication_factor 3"),
+            (1, "2", "partitions have one replica"),
+            (2, "1", "min.insync.replicas is 1 with 2 replicas"),
+            (3, "1", "min.insync.replicas is 1 with 3 replicas.*`kafka-configs.sh --alter --topic {} --add-config"),
             (2, "2", None),
             (3, "2", None),
         ],

@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.ingest.ports import DeadLetter
+from monitor.ingest.interfaces import DeadLetter
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.privacy.over_time import Mark, OverTimeRule

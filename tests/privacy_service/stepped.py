@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from monitor.ingest.ports import DeadLetter
+from monitor.ingest.interfaces import DeadLetter
 from monitor.ingest.reader import _Batch
 from monitor.ingest.source import Fetched
 from monitor.public.clock import SteppedClock
@@ -84,7 +84,7 @@ class HandLog:
         """Nothing has expired."""
         return 0, self.end(partition)
 
-    def committed(self) -> dict[int, Any]:
+    def read_committed_offsets(self) -> dict[int, Any]:
         """Nothing was committed to Kafka."""
         return {}
 

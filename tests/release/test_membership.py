@@ -46,7 +46,9 @@ class Member:
 
 def test_a_member_of_the_release_group_that_dies_is_told_of() -> None:
     """Nobody would be told of changes any more: whoever asks what is owned is woken, and ends the service."""
-    connections = type("Connections", (), {"member": lambda *_: Member(), "reached": lambda _: nullcontext()})()
+    connections = type(
+        "Connections", (), {"member": lambda *_: Member(), "translate_errors": lambda _: nullcontext()}
+    )()
     wake = threading.Event()
     member = Membership(cast("Any", connections), "alerts", "town-release", wake)
     try:

@@ -16,7 +16,7 @@ from monitor.brokers.groups import CommittedOffsets
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import by_reason, unreadable
-from monitor.ingest.ports import DeadLetter, DeadLetters, IngestObserver
+from monitor.ingest.interfaces import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.source import InputLog
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
@@ -25,7 +25,7 @@ from monitor.windows.facts import COMPLETE_FROM_START, Windows
 log = logging.getLogger(__name__)
 
 
-class Beginnings:
+class StartOffsets:
     """Decides where partitions begin, and tells the windows. Used by the reader's thread.
 
     `lost`: by partition that lost records, as this reader saw, the slot from which its facts are whole. `letters_from`:

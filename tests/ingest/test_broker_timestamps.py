@@ -11,8 +11,8 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.ingest.broker_timestamps import first_run
 from monitor.ingest.source import InputLog
-from monitor.ingest.stamps import first_run
 from monitor.tools.embedded import EmbeddedKafka
 
 TYPE = "message.timestamp.type"

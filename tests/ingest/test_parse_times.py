@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import TimeError
-from monitor.ingest.timestamps import _known_tail, parse_instants
+from monitor.ingest.parse_times import _known_tail, parse_instants
 from monitor.public.instants import format_instant, parse_instant
 
 FORMS = [
