@@ -28,7 +28,7 @@ from monitor.public.parameters import Parameters, Registry
 from monitor.public.schedule import Schedule
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import HASH_BYTES
-from monitor.windows.packing import by_shard_and_stamp, grouped, pack_present, pack_seen
+from monitor.windows.packing import group_by_shard, pack_present, pack_seen, split_by_shard
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -211,8 +211,8 @@ def _facts(
     shard = parameters.registry.shard
     last, stay, people = seen
     row, stamp = stays.row[stay], stays.current[stay]
-    packed_seen = by_shard_and_stamp(shard[row], stamp, row, pack_seen(stamp, row, last, people))
+    packed_seen = split_by_shard(shard[row], stamp, row, pack_seen(stamp, row, last, people))
     instant, stay, people = present
     row, stamp = stays.row[stay], stays.current[stay]
-    packed_present = by_shard_and_stamp(shard[row], stamp, instant, pack_present(instant, row, people))
-    return grouped(packed_seen, packed_present)
+    packed_present = split_by_shard(shard[row], stamp, instant, pack_present(instant, row, people))
+    return group_by_shard(packed_seen, packed_present)

@@ -12,7 +12,14 @@ from monitor.errors import FailedError, UnreachableError, WindowsError
 from monitor.public.clock import SystemClock
 from monitor.public.instants import SECOND
 from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.redis_client import RedisAddress, error_code, failure, redis_client, server_time, where
+from monitor.windows.redis_client import (
+    RedisAddress,
+    describe_client,
+    error_code,
+    redis_client,
+    server_time,
+    translate_error,
+)
 
 COMMAND = "Command # 3 (ZADD {tokyo:f:2}:w:17 GT 5 secret) of pipeline caused error: "
 TELLS: list[tuple[Exception, type[FailedError], str]] = [
@@ -48,7 +55,7 @@ TELLS: list[tuple[Exception, type[FailedError], str]] = [
 def test_a_failure_is_told_in_plain_words_without_what_was_sent(
     error: Exception, kind: type[FailedError], told: str
 ) -> None:
-    found = failure(error, "Redis at host:6379")
+    found = translate_error(error, "Redis at host:6379")
     assert type(found) is kind
     assert str(found).startswith("Redis at host:6379")
     assert told in str(found)
@@ -63,14 +70,14 @@ def test_a_wrong_type_is_known_by_its_code_inside_and_outside_a_pipeline() -> No
 
 def test_the_place_is_told_without_credentials() -> None:
     client = redis_client(RedisAddress("redis://someone:secret@10.0.0.7:7000/2"))
-    assert where(client) == "Redis at 10.0.0.7:7000"
-    assert where(redis_client(RedisAddress("unix:///run/redis.sock"))) == "Redis at /run/redis.sock"
+    assert describe_client(client) == "Redis at 10.0.0.7:7000"
+    assert describe_client(redis_client(RedisAddress("unix:///run/redis.sock"))) == "Redis at /run/redis.sock"
 
 
 def test_a_cluster_is_told_by_its_nodes(valkey_cluster: EmbeddedValkey) -> None:
     client = redis_client(RedisAddress(valkey_cluster.url, cluster=True))
     assert isinstance(client, RedisCluster)
-    assert where(client) == f"Redis cluster {valkey_cluster.url.removeprefix('redis://').removesuffix('/0')}"
+    assert describe_client(client) == f"Redis cluster {valkey_cluster.url.removeprefix('redis://').removesuffix('/0')}"
     client.close()
 
 

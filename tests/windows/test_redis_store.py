@@ -113,7 +113,7 @@ def test_the_transaction_itself_keeps_progress_back_though_its_client_dies_at_on
     redis_windows.begin(0, 0, 0)
     raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
     with monkeypatch.context() as patch:
-        patch.setattr(redis_windows, "_accept", die)
+        patch.setattr(redis_windows, "_raise_failure", die)
         with pytest.raises(KeyboardInterrupt):
             redis_windows.write([Span(0, 0, 10)], facts)
     assert redis_windows.progress()[2] == {0: 0}
@@ -148,7 +148,7 @@ def test_a_meta_hash_of_another_type_stops_everything(redis_windows: RedisWindow
         lambda: redis_windows.read({2: Question()}),
         lambda: redis_windows.evict(ALL, 1, [], []),
     ):
-        with pytest.raises(WindowsError, match="holds what is not ours"):
+        with pytest.raises(WindowsError, match="has data of another program"):
             attempt()
     assert raw.get(KEYS.meta(2)) == b"someone else's"
 
@@ -193,7 +193,7 @@ def test_a_trim_that_fails_has_said_what_it_cuts(
     redis_windows.begin(0, 0, 0)
     redis_windows.write([Span(0, 0, 10)], facts)
     raw.set(KEYS.window(2, int(parameters.registry.by_shard[2][-1])), "someone else's")
-    with pytest.raises(WindowsError, match="holds what is not ours"):
+    with pytest.raises(WindowsError, match="has data of another program"):
         redis_windows.evict([2], 6, [], [])
     assert redis_windows.read({2: Question()})[2].evicted_before == 6
 
