@@ -1,4 +1,4 @@
-"""What a reader needs of others: where refused visits go, and who counts."""
+"""Interfaces that the reader uses: the destination of dead letters, and the observer of its figures."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from monitor.ingest.columns import Refusal
 
 
 class DeadLetters(Protocol):
-    """Where refused visits go, each once, before progress passes them."""
+    """The destination of refused visits. Each is written before progress passes it."""
 
     def put(self, letters: Sequence[DeadLetter]) -> None:
-        """Write them all durably. Raises UnreachableError if that can't be done now."""
+        """Write dead letters durably. Raises UnreachableError if that is not possible now."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A refused visit or record, and where it was read."""
+    """A refused visit or record, with its position in the input."""
 
     refusal: Refusal
     partition: int
@@ -26,16 +26,16 @@ class DeadLetter:
 
 
 class IngestObserver(Protocol):
-    """What is counted of the reading."""
+    """A receiver of the reader's figures."""
 
     def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
-        """A batch was written: how many records, visits by fate, what was refused by reason, the time it took."""
+        """Count a written batch: its records, visits by fate, refusals by reason, and the time it took."""
 
     def several_places(self, people: int) -> None:
-        """So many times a person was reported at more than one place at a designated time."""
+        """Count people who were reported at more than one place at a designated time."""
 
     def lag(self, records: Mapping[int, int]) -> None:
-        """How far behind the reading is, by partition, in records."""
+        """Set the lag by partition, in records."""
 
     def recovery(self, cause: str) -> None:
-        """Reading begins anew somewhere, because of `cause`."""
+        """Count a re-read of a partition because of `cause`."""

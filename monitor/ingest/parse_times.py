@@ -1,6 +1,6 @@
-"""Times in bulk: what `parse_instant` reads one by one, for the common forms, by arithmetic on eight bytes at a time.
+"""Parsing of times in bulk: `parse_instant` for the common forms, by arithmetic on eight bytes at a time.
 
-A form that is not understood here is not refused here: the caller reads it by `parse_instant`, which decides.
+Forms that are not understood here may still be valid: the caller reads them with `parse_instant`, which decides.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _HEAD: Final = len("2026-11-20T08:15:00")
 _PACKED: Final = np.dtype([("date", "<u8"), ("time", "<u8"), ("second", "<u4"), ("end", "u1")])
 _NEWLINE: Final = ord("\n")
 _LONGEST_TAIL: Final = len(".123456789012345678+00:00")
-"""What is longer is no time; and what is kept here must be bounded in bytes."""
+"""A longer text is not a time. The limit also bounds the bytes in the cache."""
 
 _DAY_ZERO: Final = "1970-01-02T00:00:00"
 
 
 class _Shape(NamedTuple):
-    """How a few characters must look, for all of them at once; 0 stands for any digit, all else for itself.
+    """A template of a few characters, checked all at once. 0 stands for any digit, other characters for themselves.
 
-    With x = word ^ zero a digit's byte is 0 to 9, any other's 0. Adding six carries a byte above 9 into its high four
-    bits, which `mask` looks at, as it looks at all bits of what is no digit. Bytes don't run over: one that could
-    has high bits already.
+    With x = word ^ zero, the byte of a digit is 0 to 9, and that of another character is 0. Adding six carries a byte
+    above 9 into its high four bits. `mask` selects these bits, and all bits of characters that are not digits. No byte
+    overflows into the next: a byte that could has high bits already.
     """
 
     zero: int
@@ -52,7 +52,7 @@ _SECOND: Final = _shape(":00Z")
 
 @lru_cache(maxsize=1)
 def _months() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """By year · 12 + month - 1: the first day since the epoch, and how many days; none in the year 0."""
+    """Return the first day since the epoch and the number of days, by year · 12 + month - 1; no days in year 0."""
     firsts = np.arange(-1970 * 12, (10_000 - 1970) * 12 + 1).astype("datetime64[M]").astype("datetime64[D]")
     days = firsts.astype(np.int64)
     lengths = np.diff(days)
@@ -61,7 +61,7 @@ def _months() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _numbers(field: NDArray[np.void], shape: _Shape) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """At bits 8·i of each word: the number that characters i and i + 1 write; and whether all look as they must."""
+    """Return words with the number of characters i and i + 1 at bits 8·i, and which words fit the shape."""
     word = field.astype(np.uint64)
     word ^= np.uint64(shape.zero)
     odd = (word + np.uint64(shape.six)) | word
@@ -76,7 +76,7 @@ def _at(pairs: NDArray[np.int64], place: int) -> NDArray[np.int64]:
 
 
 def _fixed(joined: bytes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Read times of 20 characters, each followed by a newline; which of them are times of the form `…Z`."""
+    """Return the instants of texts of 20 characters, each with a newline, and which have the form `…Z`."""
     rows = np.frombuffer(joined, _PACKED)
     date, date_fits = _numbers(rows["date"], _DATE)
     time, time_fits = _numbers(rows["time"], _TIME)
@@ -101,7 +101,7 @@ def _fixed(joined: bytes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 
 def _tail(text: str) -> int | None:
-    """What follows the seconds, a fraction and an offset, as a duration to add; None if it is neither."""
+    """Return the duration of the text after the seconds (a fraction and an offset); None if it is invalid."""
     return None if len(text) > _LONGEST_TAIL else _known_tail(text)
 
 
@@ -114,7 +114,7 @@ def _known_tail(text: str) -> int | None:
 
 
 def _by_tails(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Read times with fractions and offsets: the first 19 characters in bulk, what follows by a table."""
+    """Return the instants of times with fractions and offsets, and which were understood; tails are cached."""
     heads = "".join([f"{text[:_HEAD]:?<19}Z\n" for text in texts])
     instants, fits = _fixed(heads.encode("ascii", "replace"))
     tails = [_tail(text[_HEAD:]) for text in texts]
@@ -124,10 +124,10 @@ def _by_tails(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
 
 
 def parse_instants(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Read times as instants; shape (n,) each: the instants, and which of the texts were understood.
+    """Return the instants of texts, and which texts were understood; shape (n,) each.
 
-    What is understood is exactly what `parse_instant` reads it as; an instant that was not is meaningless. If every
-    joined row fits, the text has no newline but those between, so that each row is one text.
+    An understood text has the instant that `parse_instant` returns. The instants of other texts have no meaning. If
+    every joined row fits, no text contains a newline, so each row is one text.
     """
     if not texts:
         return np.empty(0, np.int64), np.empty(0, np.bool_)

@@ -1,8 +1,8 @@
-"""Where the reading of a partition begins or goes on, and from which slot on its facts are whole then.
+"""The offset at which a reader starts a partition, and the slot from which the facts are complete then.
 
-That is decided by the windows' own progress, not by offsets committed to Kafka: facts and progress are written
-together, so whatever is lost with one is lost with the other, and read again. Without progress, what was committed
-tells what has had its fate already.
+The progress in the windows decides, rather than offsets committed to Kafka. Facts and progress are written together, so
+if facts are lost, their progress is lost too, and they are read again. Without progress, the committed offsets show
+which records were read before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from monitor.brokers.groups import CommittedOffsets
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.batches import Unreadable
-from monitor.ingest.columns import by_reason, unreadable
+from monitor.ingest.columns import count_by_reason, refuse_unreadable
 from monitor.ingest.interfaces import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.source import InputLog
 from monitor.public.clock import Clock
@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 
 
 class StartOffsets:
-    """Decides where partitions begin, and tells the windows. Used by the reader's thread.
+    """Finds the start offsets of partitions, and updates the windows. Used by the reader's thread.
 
-    `lost`: by partition that lost records, as this reader saw, the slot from which its facts are whole. `letters_from`:
-    by partition, the offset below which what was refused was written by earlier groups.
+    `lost`: by partition in which this reader noticed lost records, the slot from which the facts are complete.
+    `dead_letters_from`: by partition, the offset below which earlier groups have written the dead letters.
     """
 
     def __init__(
@@ -49,57 +49,57 @@ class StartOffsets:
         self._clock = clock
         self._commits: Mapping[int, CommittedOffsets] | None = None
         self.lost: dict[int, int] = {}
-        self.letters_from: dict[int, int] = {}
+        self.dead_letters_from: dict[int, int] = {}
 
-    def ask_again(self) -> None:
-        """Forget what the service's groups have committed: it is asked for when it is needed next."""
+    def forget_commits(self) -> None:
+        """Forget the committed offsets of the service's groups. They are read again when they are needed."""
         self._commits = None
 
-    def tell_again(self, partition: int, least: int) -> None:
-        """Tell the store of a loss again, at the least that any shard has: another one may have fallen back as well."""
-        offset = least if least >= 0 else self._source.bounds(partition)[0]
+    def repeat_loss(self, partition: int, lowest: int) -> None:
+        """Record a loss in the windows again, at the lowest progress of all shards (others may have lost some too)."""
+        offset = lowest if lowest >= 0 else self._source.bounds(partition)[0]
         self._windows.restart(partition, offset, self.lost[partition])
         self._observer.recovery("log_lost_records")
 
-    def of(self, partition: int, progress: Sequence[Mapping[int, int]]) -> int:
-        """The offset at which a partition goes on, with what that means for the windows' progress and `since`.
+    def find(self, partition: int, progress: Sequence[Mapping[int, int]]) -> int:
+        """Return the offset at which to read a partition, after setting the windows' progress and `complete_from`.
 
-        `progress`: by shard, that of each partition.
+        `progress`: by shard, the progress of each partition.
 
         Raises:
             UnreachableError: a server cannot be used now.
-            WindowsError: the windows' store holds what is not ours.
+            WindowsError: a key of the windows has foreign data.
         """
         known = [shard.get(partition) for shard in progress]
-        # Bounds are asked for after the progress was read, so that progress made meanwhile can't look lost.
+        # Bounds are read after the progress, so that concurrent progress cannot seem to be beyond the log.
         first, end = self._source.bounds(partition)
         reached = [offset for offset in known if offset is not None]
         truncated, unread = self._source.truncated.pop(partition, None), self._source.unread.pop(partition, None)
         if truncated is not None:
             offset = min(max(truncated, first), end)
-            self._lost(partition, offset)
+            self._restart_after_loss(partition, offset)
             return offset
         if unread is not None and None not in known and unread.first <= min(reached) < unread.end:
-            return self._pass(partition, unread, end)
+            return self._skip_unreadable(partition, unread, end)
         if reached and max(reached) > end:
-            self._lost(partition, end)
+            self._restart_after_loss(partition, end)
             return end
         if reached and min(reached) < first:
-            return self._behind(partition, first, end)
+            return self._restart_behind_log(partition, first, end)
         if len(reached) < len(known):
-            offset, complete_from = self._whole_from(partition, first, end)
-            offset = self._unread_from(partition, offset, first, end)
+            offset, complete_from = self._find_without_progress(partition, first, end)
+            offset = self._skip_nothing_unread(partition, offset, first, end)
             self._windows.begin(partition, offset, complete_from)
             self._observer.recovery("no_progress")
             reached.append(offset)
         return min(reached)
 
-    def _whole_from(self, partition: int, first: int, end: int) -> tuple[int, int]:
-        """Where to begin without progress, and the slot from which the facts are whole then.
+    def _find_without_progress(self, partition: int, first: int, end: int) -> tuple[int, int]:
+        """Return the start offset without progress, and the slot from which the facts are complete then.
 
-        A visit may be reported F slots before its last slot, so reading begins F slots before the first slot that
-        anyone may still ask about. The log's own beginning holds everything; a log that begins later has nothing of
-        before to show that it was kept long enough: under a shorter window it may not have been.
+        A visit may be reported F slots before its last slot, so reading starts F slots before the first slot that can
+        still be counted. A log that starts at offset 0 is complete. Another log does not show whether it was kept long
+        enough, because the retention may have been set for a shorter window.
         """
         if self._clock.simulated:
             return first, COMPLETE_FROM_START
@@ -107,49 +107,51 @@ class StartOffsets:
         complete_from = grid.slot_of(self._now()) - self._parameters.history_slots
         offset = self._source.offset_at(partition, grid.start(complete_from - self._parameters.max_lead))
         offset = end if offset is None else offset
-        # Asked for after the offset, so that what expired meanwhile can't look kept.
+        # Read after the offset, so that records that expire meanwhile do not seem to exist.
         first, end = self._source.bounds(partition)
         if offset > first:
             return offset, complete_from
-        return first, COMPLETE_FROM_START if first == 0 else self._whole_after(partition, first, end, complete_from)
+        return first, COMPLETE_FROM_START if first == 0 else self._find_complete_from(
+            partition, first, end, complete_from
+        )
 
-    def _whole_after(self, partition: int, first: int, end: int, complete_from: int) -> int:
-        """The slot from which facts are whole where records below the log's first one are gone.
+    def _find_complete_from(self, partition: int, first: int, end: int, complete_from: int) -> int:
+        """Return the slot from which facts are complete if records before the log's first one were deleted.
 
-        They were stamped no later than it, but for `tolerance`, so their visits lie at most F slots ahead of its slot.
+        These were stamped at most `tolerance` later than the first one, so their visits end at most F slots later.
         """
         grid, max_lead = self._parameters.grid, self._parameters.max_lead
         now = grid.slot_of(self._now() + self._parameters.tolerance)
         if first == end:
             return now + 1 + max_lead
-        beyond = range(complete_from - max_lead + 1, now + 1)
+        candidates = range(complete_from - max_lead + 1, now + 1)
 
         def stamped_before(at: int) -> bool:
-            # By as much as clocks may differ: another leader before may have stamped later than the first one left.
+            # With the tolerance of clocks: an earlier leader may have stamped deleted records later than the first one.
             return self._source.offset_at(partition, grid.start(at) - self._parameters.tolerance) != first
 
-        passed = bisect_left(beyond, True, key=stamped_before)  # noqa: FBT003  # what is looked for
-        return beyond.start + passed + max_lead
+        index = bisect_left(candidates, True, key=stamped_before)  # noqa: FBT003  # the value to find
+        return candidates.start + index + max_lead
 
-    def _behind(self, partition: int, first: int, end: int) -> int:
-        """Records were deleted before they were read: by age, or by somebody.
+    def _restart_behind_log(self, partition: int, first: int, end: int) -> int:
+        """Restart a partition whose next records were deleted, by retention or by somebody.
 
-        Where the log still holds older ones than anyone may ask about, those that are gone are older still.
+        If the log still has records that are too old to count, the deleted ones are older still, and nothing is lost.
         """
-        offset, complete_from = self._whole_from(partition, first, end)
+        offset, complete_from = self._find_without_progress(partition, first, end)
         if offset == first > 0 and not self._clock.simulated:
-            self._lost(partition, first)
+            self._restart_after_loss(partition, first)
             return first
-        offset = self._unread_from(partition, offset, first, end)
+        offset = self._skip_nothing_unread(partition, offset, first, end)
         self._windows.restart(partition, offset, complete_from)
         self._observer.recovery("behind_the_log")
         return offset
 
-    def _unread_from(self, partition: int, offset: int, first: int, end: int) -> int:
-        """Where to begin so that nothing is passed by: no later than where all that was ever read here ends.
+    def _skip_nothing_unread(self, partition: int, offset: int, first: int, end: int) -> int:
+        """Return a start offset that skips no unread record: at most the highest committed offset.
 
-        What no group of the service has read has no fate yet, however old it is. What all of them have read was
-        refused before: their dead letters are not written again.
+        A record that no group of the service has read must be read, however old it is. Dead letters of records that all
+        groups have read are not written again.
         """
         if self._clock.simulated:
             return offset
@@ -158,43 +160,46 @@ class StartOffsets:
         committed = self._commits.get(partition)
         if committed is None:
             return offset
-        if partition not in self.lost:  # else other records may have the offsets that were committed
-            self.letters_from[partition] = min(committed.lowest, end)
+        if partition not in self.lost:  # otherwise, other records may have the committed offsets
+            self.dead_letters_from[partition] = min(committed.lowest, end)
         return max(first, min(offset, committed.highest))
 
-    def _lost(self, partition: int, offset: int) -> None:
-        """Records are gone unread, and with them visits up to F slots ahead of now; reading goes on at an offset."""
+    def _restart_after_loss(self, partition: int, offset: int) -> None:
+        """Restart at an offset after a loss of unread records, whose visits may end up to F slots from now."""
         now = self._now() + self._parameters.tolerance
         complete_from = self._parameters.grid.slot_of(now) + self._parameters.max_lead + 1
         self._windows.restart(partition, offset, complete_from)
         self.lost[partition] = complete_from
-        self.letters_from.pop(partition, None)
+        self.dead_letters_from.pop(partition, None)
         self._observer.recovery("log_lost_records")
-        log.error("records of input partition %d are gone unread: answers are unknown for a window", partition)
+        log.error(
+            "records of input partition %d were deleted before they were read: answers are unknown for a window",
+            partition,
+        )
 
-    def _pass(self, partition: int, unread: Unreadable, end: int) -> int:
-        """Go on behind records that this client can't read, as lost unread: visits may be among them.
+    def _skip_unreadable(self, partition: int, unread: Unreadable, end: int) -> int:
+        """Restart after records that this client cannot read. They count as lost unread, because they may have visits.
 
-        They lie at most F slots ahead of the slot in which their batch was stamped. Where that is not known, and the
-        batch's own end may be wrong, all was stamped before now that is passed.
+        The visits end at most F slots after the slot in which the batch was stamped. If the timestamp is unknown, the
+        end of the batch may be wrong too, but all skipped records were stamped before now.
         """
         offset = min(unread.end, end)
         now = self._now() + self._parameters.tolerance
         stamp = now if unread.stamp_ms is None else unread.stamp_ms * 1_000
         began = time.perf_counter()
-        letter = DeadLetter(unreadable(0, unread), partition, unread.first)
+        letter = DeadLetter(refuse_unreadable(0, unread), partition, unread.first)
         self._dead_letters.put([letter])
         self._windows.restart(partition, offset, self._parameters.grid.slot_of(stamp) + self._parameters.max_lead + 1)
         self._observer.recovery("log_lost_records")
-        reasons = by_reason([letter.refusal])
+        reasons = count_by_reason([letter.refusal])
         self._observer.batch(0, {DEAD_LETTER: reasons.total()}, reasons, time.perf_counter() - began)
-        told = f"records {unread.first} to {offset - 1} of input partition {partition} cannot be read: {unread.why}"
-        log.error("%s; they count as lost unread: answers are unknown for a window", told)
+        skipped = f"records {unread.first} to {offset - 1} of input partition {partition} cannot be read: {unread.why}"
+        log.error("%s; they count as lost unread: answers are unknown for a window", skipped)
         return offset
 
     def _now(self) -> int:
-        """The present by the store's clock, as answers are held to it.
+        """Return the present instant by the store's clock, which also decides when ticks close.
 
-        By this machine's, if it is slow, records that are gone would seem older than they may be.
+        By a slow clock of this machine, deleted records would seem older than they may be.
         """
         return self._windows.time(range(self._parameters.registry.shards))

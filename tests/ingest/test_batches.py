@@ -250,7 +250,7 @@ def test_one_record_is_bounded_too_and_so_is_how_many_there_are() -> None:
     body = crafted.record(b"small") + crafted.record(bytes(bounds.record_bytes), 1)
     found = read(crafted.batch(zstandard.compress(body), 2, ZSTD))
     assert [record.value for record in found[:-1]] == [b"small"]
-    assert unread(found).why == f"one of its records says that it has more than {bounds.record_bytes} bytes"
+    assert unread(found).why == f"one of its records has a length of more than {bounds.record_bytes} bytes"
     found = read(crafted.batch(b"", bounds.records + 1, ZSTD))
     assert unread(found).why == f"it has more than {bounds.records} records"
     assert unread(found).records == bounds.records + 1

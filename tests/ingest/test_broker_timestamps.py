@@ -11,7 +11,7 @@ import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.ingest.broker_timestamps import first_run
+from monitor.ingest.broker_timestamps import find_unstamped
 from monitor.ingest.source import InputLog
 from monitor.tools.embedded import EmbeddedKafka
 
@@ -36,11 +36,11 @@ class Stamp:
     ("types", "expected"),
     [("", None), ("111", None), ("0", (0, 1)), ("1101", (2, 3)), ("0011", (0, 2)), ("10010", (1, 3))],
 )
-def test_the_first_run_of_records_that_the_broker_did_not_stamp_is_found(
+def test_the_find_unstamped_of_records_that_the_broker_did_not_stamp_is_found(
     types: str, expected: tuple[int, int] | None
 ) -> None:
     """0 is the producer's time, 1 the broker's."""
-    assert first_run([Stamp(int(kind)) for kind in types]) == expected
+    assert find_unstamped([Stamp(int(kind)) for kind in types]) == expected
 
 
 class Topic:

@@ -448,7 +448,7 @@ def test_a_store_that_forgets_a_loss_by_failing_over_is_told_again(
     progress     90           3 … 4   90 (failed over)   4 … 104
     since        ever         47      ever               47
     """
-    monkeypatch.setattr(reader_module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(reader_module, "CHECK_SECONDS", 0.0)
     world.create()
     world.put(persons(3))
     first = world.reader()
@@ -482,7 +482,7 @@ def test_a_loss_told_again_raises_no_shard_that_fell_back_too(
     inn's shard  90           4        1   and not the facts of 1 to 4: to be read again from 1
     others       90           4        90  (failed over)
     """
-    monkeypatch.setattr(reader_module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(reader_module, "CHECK_SECONDS", 0.0)
     world.create()
     world.put(persons(3))
     first = world.reader()
@@ -581,7 +581,7 @@ def test_a_batch_that_was_read_behind_a_hole_is_refused_and_read_again_with_the_
     world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Partition 0's facts roll back while more of both partitions is on its way; nothing but the writes may tell."""
-    monkeypatch.setattr(reader_module, "LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr(reader_module, "CHECK_SECONDS", 3_600.0)
     world.create(2)
     world.put(persons(5, "a"))
     reader = world.reader()

@@ -51,13 +51,13 @@ def test_it_is_ready_once_all_shards_have_reached_where_all_partitions_ended_whe
     readiness = Readiness(connections, name, windows)
     assert "not known yet" in readiness.waiting
     produce(0, 3)
-    assert "3 records at most until it has reached where 2 of 2 partitions ended" in look(readiness)
+    assert "at most 3 records are left, in 2 of 2 partitions" in look(readiness)
     windows.begin(0, 1, 0)
-    assert "2 records at most until it has reached where 2 of 2 partitions ended" in look(readiness)
+    assert "at most 2 records are left, in 2 of 2 partitions" in look(readiness)
     produce(0, 1)
     produce(1, 1)
     windows.restart(0, 3, 0)
-    assert "0 records at most until it has reached where 1 of 2 partitions ended" in look(readiness)
+    assert "at most 0 records are left, in 1 of 2 partitions" in look(readiness)
     windows.begin(1, 0, 0)
     assert look(readiness) == ""
     windows.restart(0, 0, 0)
@@ -81,9 +81,7 @@ def test_one_shard_that_lags_keeps_it_from_being_ready(
     windows = Lagging(parameters, SystemClock())
     for partition, end in ((0, 3), (1, 0)):
         windows.begin(partition, end, 0)
-    assert "3 records at most until it has reached where 1 of 2 partitions ended" in look(
-        Readiness(connections, name, windows)
-    )
+    assert "at most 3 records are left, in 1 of 2 partitions" in look(Readiness(connections, name, windows))
 
 
 def test_what_can_not_be_asked_is_told_as_what_is_waited_for(
@@ -93,7 +91,5 @@ def test_what_can_not_be_asked_is_told_as_what_is_waited_for(
     readiness = Readiness(connections, "no-such-topic", MemoryWindows(parameters, SystemClock()))
     with pytest.raises(UnreachableError, match="no partition of no-such-topic"):
         readiness.look()
-    assert readiness.waiting.startswith(
-        "reading the input: how far it is read is not known now: the brokers tell of no"
-    )
+    assert readiness.waiting.startswith("reading the input: the progress is not known now: Kafka lists no")
     assert not readiness.ready

@@ -55,7 +55,7 @@ def test_batches_are_remembered_and_a_record_read_again_counts_nothing() -> None
 
 def test_the_latest_are_remembered_and_no_more() -> None:
     """Memory is bounded; the oldest are forgotten first."""
-    places = SeveralPlaces(most=100)
+    places = SeveralPlaces(limit=100)
     counted(places, [(f"p-{number}", 1, NOON) for number in range(150)])
     assert len(places._first) == 100
     assert counted(places, [("p-0", 2, NOON)]) == 0

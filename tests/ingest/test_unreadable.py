@@ -106,8 +106,7 @@ def test_what_nobody_can_read_is_one_dead_letter_and_all_else_counts(world: Worl
     (letter,) = world.dead.letters
     assert (letter.offset, letter.refusal.reason, letter.refusal.count) == (3, "unreadable_batch", 2)
     assert letter.refusal.error == (
-        "batch: expected one that can be read: one of its records has another length than it says; "
-        "2 records from offset 3 to 4"
+        "batch: expected a readable batch: one of its records has the wrong length; 2 records from offset 3 to 4"
     )
     assert world.complete_from() == {COMPLETE_FROM_START}
     assert +world.seen.fates == {"applied": 5, "dead_letter": 2}
@@ -200,7 +199,7 @@ def test_a_shard_that_is_behind_reads_what_lies_before_the_lost_batch_first(
     world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shard that forgot six visits would lack them without knowing it, were it set behind the lost batch at once."""
-    monkeypatch.setattr("monitor.ingest.reader.LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr("monitor.ingest.reader.CHECK_SECONDS", 3_600.0)
     world.put(persons(6, "before"), "駅")
     reader = world.reader()
     drain(world, reader)
@@ -235,7 +234,7 @@ def test_two_million_junk_visits_in_half_a_kilobyte_are_a_hundred_dead_letters_a
     last = world.dead.letters[-1].refusal
     assert (last.index, last.count, last.reason) == (SINGLE, JUNK - SINGLE, "others_refused")
     assert last.error == (
-        f"visits: expected none that is refused; beside {SINGLE} others of this record: {JUNK - SINGLE} not_a_visit"
+        f"visits: expected valid visits; refused besides {SINGLE} others of this record: {JUNK - SINGLE} not_a_visit"
     )
 
 

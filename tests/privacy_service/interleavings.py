@@ -114,7 +114,7 @@ class World:
         reader._prepare = prepared  # type: ignore[method-assign]  # the same, once for the same records
         reader._writer.shutdown()
         reader._writer = cast("Any", Held())
-        reader._committed = float("inf")
+        reader._committed_at = float("inf")
         return reader
 
     @property
@@ -201,7 +201,7 @@ class World:
     def _step(self, number: int, numbers: Mapping[int, int], *, looks: bool) -> None:
         """A reader's turn; every half second of real time it looks whether the windows still have what it wrote."""
         reader, log = self._readers[number], self._logs[number]
-        reader._looked = float("-inf") if looks else float("inf")
+        reader._checked_at = float("-inf") if looks else float("inf")
         log.next = numbers
         reader.step(0)
 

@@ -236,7 +236,7 @@ def test_a_wrong_password_is_told_without_the_password(parameters: Parameters) -
         wrong, right = "hunter2", "the-right-one"
         address = RedisAddress(server.url, password=wrong)
         windows = RedisWindows(parameters, "f" * 16, redis_client(address))
-        with pytest.raises(UnreachableError, match="refused these") as refusal:
+        with pytest.raises(UnreachableError, match="refused them") as refusal:
             windows.check()
         windows.close()
         assert wrong not in "".join(traceback.format_exception(refusal.value))
