@@ -101,8 +101,11 @@ def town(make_settings: Callable[[str, str, str], Settings]) -> Settings:
     return make_settings("town", "localhost:9092", "redis://localhost:6379/0")
 
 
-def test_no_record_harms_another_and_every_visit_has_one_fate(town: Settings, seeds: Seeds) -> None:
-    """A hundred and twenty thousand records, the same in every run."""
+def test_random_records(town: Settings, seeds: Seeds) -> None:
+    """No record changes the fate of another, and every visit has one fate.
+
+    The 120,000 records are the same in every run.
+    """
     totals = fuzz(town, Maker(seeds, 1), DEFAULT)
     print(dict(totals))
     assert totals["records"] == DEFAULT
@@ -112,8 +115,11 @@ def test_no_record_harms_another_and_every_visit_has_one_fate(town: Settings, se
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-def test_a_million_records(town: Settings, seeds: Seeds) -> None:
-    """Others in every run: the seed is printed, and FUZZ_SEED repeats it."""
+def test_a_million_random_records(town: Settings, seeds: Seeds) -> None:
+    """A million records have one fate per visit.
+
+    They differ in each run: the seed is printed, and FUZZ_SEED repeats it.
+    """
     seed = int(os.environ.get("FUZZ_SEED", random.SystemRandom().randrange(2**32)))
     print(f"FUZZ_SEED={seed}")
     print(dict(fuzz(town, Maker(seeds, seed), SOAK)))

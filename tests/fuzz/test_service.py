@@ -94,7 +94,7 @@ def people(settings: Settings, accepted: Accepted) -> dict[str, int]:
     return {location: len(persons) for location, persons in found.items()}
 
 
-def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
+def test_service_survives_strange_records(
     make_settings: Callable[[str, str, str], Settings],
     kafka: EmbeddedKafka,
     valkey: EmbeddedValkey,
@@ -102,7 +102,8 @@ def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
     seeds: Seeds,
     tmp_path: Path,
 ) -> None:
-    """Fates add up, each dead letter is in its topic once and where it says, and all planted people are counted.
+    """
+    Fates add up, each dead letter is in its topic once with its position, and all planted people are counted.
 
     What the audit, which shares no code with the service, finds in the topics is the same.
     """
@@ -141,8 +142,8 @@ def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
     assert b'"unknown"' not in b"".join(record.value for record in answers)
 
 
-def test_the_generator_makes_what_it_says(seeds: Seeds) -> None:
-    """Of each twenty records three are good ones, five mixed and ten changed; most of what is changed is no JSON."""
+def test_generator(seeds: Seeds) -> None:
+    """Of 20 generated records 3 are good, 5 mixed and 10 changed; most changed records are not JSON."""
     made = list(Maker(seeds, 3).records(2_000))
     changed = [one for one in made if not one.untouched]
     assert 900 < len(changed) < 1_100

@@ -176,10 +176,10 @@ def fetch(source: InputLog, end: int, eventually: Eventually, deadline_seconds: 
     return found
 
 
-def test_batches_are_read_in_every_form_that_the_broker_and_java_take(
+def test_forms_that_java_accepts(
     connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
 ) -> None:
-    """kafka-python stops for ever at gzip with bytes behind it, and fails at lz4 with a wrong checksum."""
+    """Batches are read in every form that the broker and Java accept; kafka-python alone stops or fails at some."""
     offsets = [
         crafted.produce(connections, name, crafted.batch(data, len(VALUES), codec)) for codec, data in TAKEN.values()
     ]
@@ -189,10 +189,8 @@ def test_batches_are_read_in_every_form_that_the_broker_and_java_take(
     assert dict(zip(TAKEN, [[values[at + n] for n in range(len(VALUES))] for at in offsets], strict=True)) == told
 
 
-def test_offsets_that_a_producer_made_up_pass_no_other_record(
-    connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
-) -> None:
-    """The broker takes a batch of two records numbered 0 and 7, as offsets 0 and 1: six others must not be skipped."""
+def test_invented_offsets(connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually) -> None:
+    """Offsets from a producer are ignored. The broker stores two records numbered 0 and 7 at the offsets 0 and 1."""
     crafted.produce(connections, name, crafted.batch(crafted.record(b"a", 0) + crafted.record(b"b", 7), 2))
     others = [b"%d" % n for n in range(8)]
     crafted.produce(connections, name, crafted.batch(crafted.records(others), len(others)))
@@ -202,10 +200,13 @@ def test_offsets_that_a_producer_made_up_pass_no_other_record(
 
 
 @pytest.mark.parametrize("codec", PACKS)
-def test_a_record_of_another_length_than_it_says_is_passed_with_all_behind_it(
+def test_record_with_wrong_length(
     codec: int, connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
 ) -> None:
-    """The broker doesn't look at the length within compressed batches; Java's consumer reads up to there and stops."""
+    """A record with a wrong length and the rest of its batch are skipped, as by Java's consumer.
+
+    The broker does not check it.
+    """
     pack = PACKS[codec]
     for off in (1, -1, 5):
         wrong = crafted.record(b"a") + crafted.record(b"wrong", 1, off=off) + crafted.record(b"c", 2)
@@ -217,10 +218,10 @@ def test_a_record_of_another_length_than_it_says_is_passed_with_all_behind_it(
     assert told == [(1, 3, 2, False), (4, 6, 2, False), (7, 9, 2, False)]
 
 
-def test_a_large_batch_comes_a_few_megabytes_at_a_time(
+def test_large_batch_in_portions(
     connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
 ) -> None:
-    """Of 40 MB that were sent in a few kilobytes no poll gives more than 4 MiB and a record."""
+    """A poll returns at most 4 MiB and a record, of 40 MB that were compressed to a few kilobytes."""
     values = [b"x" * 1_000_000] * 40
     crafted.produce(connections, name, crafted.batch(zstandard.compress(crafted.records(values)), len(values), ZSTD))
     found = fetch(source, len(values), eventually)
@@ -230,8 +231,8 @@ def test_a_large_batch_comes_a_few_megabytes_at_a_time(
 
 
 @pytest.mark.parametrize("codec", PACKS)
-def test_what_holds_more_than_the_bounds_is_lost_from_there_on(codec: int) -> None:
-    """Whatever the codec, it ends as soon as the bound is passed, and what came before is given."""
+def test_batch_beyond_bounds(codec: int) -> None:
+    """A batch is lost from the record on that exceeds the bounds; earlier records are returned, with every codec."""
     bounds = Bounds()
     value = bytes(1_000_000)
     body = crafted.records([value] * 80)
@@ -244,8 +245,11 @@ def test_what_holds_more_than_the_bounds_is_lost_from_there_on(codec: int) -> No
     assert told.why == f"{NAMES[codec]} decompresses it to more than {bounds.batch_bytes} bytes"
 
 
-def test_one_record_is_bounded_too_and_so_is_how_many_there_are() -> None:
-    """A record is opened as a whole, and each costs something however small it is."""
+def test_record_bounds() -> None:
+    """One record and the number of records are bounded.
+
+    A record is parsed as a whole, and even a small one has a cost.
+    """
     bounds = Bounds()
     body = crafted.record(b"small") + crafted.record(bytes(bounds.record_bytes), 1)
     found = read(crafted.batch(zstandard.compress(body), 2, ZSTD))
@@ -258,8 +262,8 @@ def test_one_record_is_bounded_too_and_so_is_how_many_there_are() -> None:
     assert [len(record.value or b"") for record in plain if isinstance(record.value, bytes)] == [5, bounds.record_bytes]
 
 
-def test_the_bounds_grow_with_what_the_topic_allows() -> None:
-    """Where batches of 10 MB may be sent, a record of 80 MB may be in one."""
+def test_bounds_follow_topic() -> None:
+    """The bounds grow with the topic's limit: if batches of 10 MB are allowed, one may contain a record of 80 MB."""
     assert Bounds(10_000_000).record_bytes == 80_000_000
     assert Bounds(10_000_000).batch_bytes == 640_000_000
     assert Bounds(1_000).batch_bytes == Bounds().batch_bytes == 64 * 1_048_588
@@ -284,8 +288,8 @@ def test_the_bounds_grow_with_what_the_topic_allows() -> None:
         (ZSTD, b""),
     ],
 )
-def test_what_this_client_cannot_decompress_is_lost_and_never_passed_silently(codec: int, data: bytes) -> None:
-    """A broker decompresses a batch before it takes it: so it is this client that can't, and visits may be in it."""
+def test_undecompressible_batch(codec: int, data: bytes) -> None:
+    """A batch that this client cannot decompress counts as lost: the broker could read it, so it may contain visits."""
     told = unread(read(crafted.batch(data, len(VALUES), codec)))
     assert told.lost
     assert told.end == len(VALUES)
@@ -294,8 +298,8 @@ def test_what_this_client_cannot_decompress_is_lost_and_never_passed_silently(co
     assert told.known == crafted.batch(data, len(VALUES), codec)
 
 
-def test_bytes_drawn_at_random_end_no_reading() -> None:
-    """Good batches with bytes changed anywhere behind the header: records, or one that tells of what is not read."""
+def test_random_bytes() -> None:
+    """After random changes behind the header, a batch yields records or one placeholder of the unreadable rest."""
     draw = random.Random(9)
     for codec, data in list(TAKEN.values()) * 60:
         changed = bytearray(data)
@@ -312,8 +316,8 @@ def test_bytes_drawn_at_random_end_no_reading() -> None:
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP])
-def test_batches_of_earlier_formats_are_read_and_bounded_as_well(codec: int) -> None:
-    """Kafka 3 still keeps what was written long ago; all of a compressed batch lies in one record."""
+def test_old_formats(codec: int) -> None:
+    """Batches of earlier formats are read and bounded. Kafka 3 keeps them; a compressed one is in one record."""
     assert [(record.offset, record.timestamp) for record in earlier(codec, 3, 10)] == [(0, 5), (1, 5), (2, 5)]
     bombed = earlier(GZIP, 80, 1_000_000)
     assert len(bombed) == 1
@@ -336,19 +340,22 @@ def earlier(codec: int, count: int, size: int) -> list[FetchedRecord]:
     return found
 
 
-def test_what_has_not_even_the_form_of_batches_is_fetched_again_and_then_lost_to_the_logs_end() -> None:
-    """A length that cannot be leaves no way to tell one batch from the next."""
+def test_data_without_frames() -> None:
+    """Data without frames of batches are fetched again, and then lost up to the log's end.
+
+    No next batch can be found.
+    """
     made = crafted.batch(RECORDS, len(VALUES))
     wrong = made[:8] + struct.pack(">i", 4) + made[12:]
     reading, place = FetchState(tries=2, left=POLL_BYTES), TopicPartition("t", 0)
     fetched = [_Records(reading, 0, place, MemoryRecords(made + wrong)) for _ in range(2)]
     assert [record.value for record in fetched[0].take(10)] == VALUES
-    with pytest.raises(CorruptRecordError, match="offset 4 is damaged"):
+    with pytest.raises(CorruptRecordError, match="offset 4 are damaged"):
         fetched[0].take(10)
     assert fetched[0].record_iterator is None
     told = unread(fetched[1].take(10))
     assert (told.first, told.end, told.stamp_ms, told.lost) == (4, LOG_END, None, True)
-    assert "all from offset 4 on" in told.fault.error
+    assert "all records from offset 4" in told.fault.error
 
 
 class Damage:
@@ -365,10 +372,10 @@ class Damage:
             os.pwrite(file.fileno(), bytes([byte[0] ^ 0xFF]), self._place)
 
 
-def test_damage_that_passes_is_read_again(
+def test_temporary_damage(
     connections: KafkaConnections, kafka: EmbeddedKafka, name: str, source: InputLog, eventually: Eventually
 ) -> None:
-    """A wrong checksum makes kafka-python loop without end, also when the bytes are right again."""
+    """A batch with a temporarily wrong checksum is fetched again. kafka-python alone loops without end."""
     crafted.produce(connections, name, crafted.batch(crafted.records([b"harmed", b"next"]), 2))
     damage = Damage(kafka, name, b"harmed")
     damage.flip()
@@ -388,10 +395,10 @@ def test_damage_that_passes_is_read_again(
     assert [value for some in found for value in some.values] == [b"harmed", b"next"]
 
 
-def test_damage_that_stays_is_lost_unread_after_some_tries(
+def test_permanent_damage(
     connections: KafkaConnections, kafka: EmbeddedKafka, name: str, source: InputLog, eventually: Eventually
 ) -> None:
-    """What was acknowledged and is gone may have held visits; what lies behind it is read once it is passed."""
+    """A damaged batch is lost unread after some tries, because it may contain visits; the records after it are read."""
     crafted.produce(connections, name, crafted.batch(crafted.records([b"harmed", b"next"]), 2))
     crafted.produce(connections, name, crafted.batch(crafted.records([b"good"]), 1))
     Damage(kafka, name, b"harmed").flip()
@@ -420,10 +427,10 @@ def test_damage_that_stays_is_lost_unread_after_some_tries(
 @pytest.mark.parametrize(
     "error", [RuntimeError("loop"), AssertionError(), MemoryError(), KeyError(TopicPartition("t", 0))]
 )
-def test_whatever_polling_raises_a_new_consumer_goes_on(
+def test_unexpected_poll_error(
     error: Exception, connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
 ) -> None:
-    """An error that nobody foresaw would end the reading thread."""
+    """After any error of a poll, a new consumer continues; otherwise it would end the reading thread."""
     old = source._consumer
 
     def fail(**_settings: Any) -> None:
@@ -437,10 +444,10 @@ def test_whatever_polling_raises_a_new_consumer_goes_on(
     assert source._consumer is not old
 
 
-def test_a_consumer_that_keeps_failing_is_replaced(
+def test_failing_consumer_is_replaced(
     connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that is away for one poll is no reason to leave the group; one that never comes back may be."""
+    """A consumer is replaced after several failed polls in a row, but not after one."""
     old = source._consumer
     crafted.produce(connections, name, crafted.batch(crafted.records([b"good"]), 1))
 

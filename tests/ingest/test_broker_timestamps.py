@@ -36,10 +36,8 @@ class Stamp:
     ("types", "expected"),
     [("", None), ("111", None), ("0", (0, 1)), ("1101", (2, 3)), ("0011", (0, 2)), ("10010", (1, 3))],
 )
-def test_the_find_unstamped_of_records_that_the_broker_did_not_stamp_is_found(
-    types: str, expected: tuple[int, int] | None
-) -> None:
-    """0 is the producer's time, 1 the broker's."""
+def test_find_unstamped(types: str, expected: tuple[int, int] | None) -> None:
+    """The first run of records without a broker timestamp is found; 0 is the producer's time, 1 the broker's."""
     assert find_unstamped([Stamp(int(kind)) for kind in types]) == expected
 
 
@@ -105,10 +103,8 @@ def read(
     return found, passed
 
 
-def test_records_that_the_broker_did_not_stamp_are_lost_and_those_around_them_read(
-    connections: KafkaConnections, visits: Topic, eventually: Eventually
-) -> None:
-    """Somebody turned the topic to CreateTime twice; a reader that does not look takes them all."""
+def test_unstamped_records_are_lost(connections: KafkaConnections, visits: Topic, eventually: Eventually) -> None:
+    """Records without a broker timestamp are lost, and the others are read. The topic was set to CreateTime twice."""
     kinds = {b"a": "LogAppendTime", b"b": "CreateTime", b"c": "LogAppendTime", b"d": "CreateTime"}
     for value, kind in kinds.items():
         visits.put(value, kind)

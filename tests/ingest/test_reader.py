@@ -277,7 +277,8 @@ def persons(number: int, prefix: str = "p") -> list[str]:
     return [f"{prefix}-{n}" for n in range(number)]
 
 
-def test_a_log_that_begins_at_zero_is_read_whole_and_facts_are_whole_since_ever(world: World, drain: Drain) -> None:
+def test_whole_log_is_complete(world: World, drain: Drain) -> None:
+    """A log that starts at offset 0 is read as a whole, and its facts are complete."""
     #   slot   40    44 45
     #   inn    aaa      bb      counts from slot 43: b, from slot 40: a and b
     world.create()
@@ -290,9 +291,8 @@ def test_a_log_that_begins_at_zero_is_read_whole_and_facts_are_whole_since_ever(
     assert +world.seen.fates == {"applied": 5}
 
 
-def test_without_progress_it_begins_f_slots_before_the_lookback_and_says_since_when_facts_are_whole(
-    world: World, drain: Drain
-) -> None:
+def test_start_without_progress(world: World, drain: Drain) -> None:
+    """Without progress, reading starts F slots before the first slot from which facts are complete."""
     #   slot   5  6 … 17 | 18   19 …   45
     #   bath   xxxxxxxxx | read since
     world.create()
@@ -306,7 +306,8 @@ def test_without_progress_it_begins_f_slots_before_the_lookback_and_says_since_w
     assert world.windows.progress() == [{0: 10}] * 4
 
 
-def test_without_progress_and_nothing_recent_it_begins_at_the_end(world: World, drain: Drain) -> None:
+def test_start_without_recent_records(world: World, drain: Drain) -> None:
+    """Without progress and without recent records, reading starts at the end."""
     world.create()
     world.put(persons(4), slot=2)
     drain(world, world.reader())
@@ -314,8 +315,11 @@ def test_without_progress_and_nothing_recent_it_begins_at_the_end(world: World, 
     assert world.complete_from() == {SINCE}
 
 
-def test_it_begins_at_the_lowest_progress_of_the_shards_whatever_kafka_was_told(world: World, drain: Drain) -> None:
-    """Shard 2 was rolled back: its facts from offset 3 on are read again, the others' are not harmed."""
+def test_start_at_lowest_progress(world: World, drain: Drain) -> None:
+    """Reading starts at the lowest progress of all shards, whatever offset is committed.
+
+    Shard 2 was rolled back to offset 3.
+    """
     world.create()
     world.put(persons(6), "駅")
     first = world.reader()
@@ -336,9 +340,9 @@ def committed(world: World) -> dict[int, int]:
     return {place.partition: place_offset.offset for place, place_offset in found.items()}
 
 
-def test_records_that_expired_before_they_were_read_are_older_than_any_question(world: World, drain: Drain) -> None:
+def test_expired_records_lose_nothing(world: World, drain: Drain) -> None:
     """
-    The log still holds a record of before all that may be asked about (since - F), so what is gone is older still.
+    If the log still has records that are too old to count, the expired records are older still.
 
         slot      1  2  3  .  .  19 = since  .  .  45 = now
         log      (aaa bbb)cc                       d
@@ -362,10 +366,11 @@ def test_records_that_expired_before_they_were_read_are_older_than_any_question(
 
 
 @pytest.mark.parametrize("fast", [0, HOUR, -HOUR], ids=["right", "an hour fast", "an hour slow"])
-def test_records_that_are_gone_unread_and_may_be_asked_about_make_counts_whole_only_later(
-    world: World, drain: Drain, fast: int
-) -> None:
-    """Somebody deleted recent records: what they said may lie up to F slots ahead of now, by the store's clock.
+def test_deleted_recent_records(world: World, drain: Drain, fast: int) -> None:
+    """
+    Deleted recent records leave facts incomplete.
+
+    Their visits may end up to F slots from now, by the store's clock.
 
     By a reader's own clock that is slow, counts would be claimed whole while they may still lack a visit.
     """
@@ -386,11 +391,9 @@ def test_records_that_are_gone_unread_and_may_be_asked_about_make_counts_whole_o
 
 
 @pytest.mark.parametrize(("before_slot_41", "whole_from"), [(1_001, 41), (1_000, 42), (1, 42), (0, 42)])
-def test_what_is_gone_may_have_been_stamped_later_than_the_first_record_left_by_as_much_as_clocks_differ(
-    world: World, drain: Drain, before_slot_41: int, whole_from: int
-) -> None:
+def test_deleted_records_within_tolerance(world: World, drain: Drain, before_slot_41: int, whole_from: int) -> None:
     """
-    Leaders changed, and the one before had a clock that was ahead by the tolerance of 1 s, or less.
+    A deleted record may have a later timestamp than the first remaining one, by the tolerance of clocks.
 
         slot      40 |41             stamps; x is gone, "first" is left
                   x first
@@ -405,9 +408,8 @@ def test_what_is_gone_may_have_been_stamped_later_than_the_first_record_left_by_
     assert world.complete_from() == {whole_from + world.parameters.max_lead}
 
 
-def test_a_log_whose_start_passes_the_reader_while_it_runs_is_read_on_from_there(
-    world: World, drain: Drain, eventually: Eventually
-) -> None:
+def test_log_start_passes_the_reader(world: World, drain: Drain, eventually: Eventually) -> None:
+    """If the log's start passes the reader while it runs, reading continues from there."""
     world.create()
     world.put(persons(1, "a"))
     reader = world.reader()
@@ -419,10 +421,10 @@ def test_a_log_whose_start_passes_the_reader_while_it_runs_is_read_on_from_there
     assert world.count("inn", NOW_SLOT) >= 102
 
 
-def test_progress_beyond_the_logs_end_means_that_visits_are_lost_so_counts_are_whole_only_later(
-    world: World, drain: Drain, eventually: Eventually
-) -> None:
-    """What was lost may lie up to F slots ahead of now, so facts are whole from slot 45 + F + 1 on."""
+def test_progress_beyond_the_log(world: World, drain: Drain, eventually: Eventually) -> None:
+    """Progress beyond the log's end means lost visits.
+
+    They end by slot 45 + F, so facts are complete from slot 45 + F + 1."""
     world.create()
     world.put(persons(3))
     first = world.reader()
@@ -439,10 +441,11 @@ def test_progress_beyond_the_logs_end_means_that_visits_are_lost_so_counts_are_w
     assert world.windows.progress() == [{0: 4}] * 4
 
 
-def test_a_store_that_forgets_a_loss_by_failing_over_is_told_again(
+def test_failover_forgets_a_loss(
     world: World, drain: Drain, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The replica has progress of before the loss, and `since` too; the log grows past that before anyone looks again.
+    """
+    A loss is recorded again after a failover to a replica that has the state before the loss.
 
     log          |--- 3 ---|  … 4 … 104
     progress     90           3 … 4   90 (failed over)   4 … 104
@@ -473,10 +476,11 @@ def test_a_store_that_forgets_a_loss_by_failing_over_is_told_again(
     assert world.seen.recoveries["log_lost_records"] == 2
 
 
-def test_a_loss_told_again_raises_no_shard_that_fell_back_too(
+def test_repeated_loss_keeps_lower_shard(
     world: World, drain: Drain, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two nodes of a cluster fail over at once: one has progress of before the loss, the other has lost the last batch.
+    """
+    A repeated loss does not raise the progress of a shard that lost its last batch in the same failover.
 
     log          |--- 3 ---|  … 4
     inn's shard  90           4        1   and not the facts of 1 to 4: to be read again from 1
@@ -505,7 +509,7 @@ def test_a_loss_told_again_raises_no_shard_that_fell_back_too(
 
 
 @pytest.mark.parametrize(("kept", "read_from"), [(2, 2), (None, 0)])
-def test_a_log_that_was_cut_below_what_was_read_makes_counts_whole_only_later(
+def test_truncated_log(
     world: World,
     drain: Drain,
     eventually: Eventually,
@@ -513,7 +517,9 @@ def test_a_log_that_was_cut_below_what_was_read_makes_counts_whole_only_later(
     kept: int | None,
     read_from: int,
 ) -> None:
-    """As kafka-python tells it, by leaders' epochs: also where the log has grown beyond the progress again.
+    """A log truncated below the position leaves facts incomplete, even if it has grown again.
+
+    Other partitions have no gap.
 
     Other partitions are read on without a hole.
     """
@@ -543,9 +549,8 @@ def test_a_log_that_was_cut_below_what_was_read_makes_counts_whole_only_later(
     assert world.count("inn", NOW_SLOT) == 13
 
 
-def test_a_partition_that_is_added_is_read_from_its_first_record(
-    world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_added_partition(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An added partition is read from its first record."""
     monkeypatch.setattr("monitor.brokers.connections.METADATA_MAX_AGE_MS", 300)
     world.create()
     world.put(persons(2, "a"))
@@ -564,7 +569,8 @@ def test_a_partition_that_is_added_is_read_from_its_first_record(
     assert world.complete_from() == {COMPLETE_FROM_START}
 
 
-def test_after_a_flush_everything_is_read_again_also_where_nothing_new_comes(world: World, drain: Drain) -> None:
+def test_flush_rereads_everything(world: World, drain: Drain) -> None:
+    """After a flush, everything is read again, even without new records."""
     world.create(2)
     world.put(persons(20, "a"), partition=0)
     world.put(persons(10, "b"), partition=1)
@@ -577,10 +583,11 @@ def test_after_a_flush_everything_is_read_again_also_where_nothing_new_comes(wor
     assert world.windows.progress() == [{0: 20, 1: 10}] * 4
 
 
-def test_a_batch_that_was_read_behind_a_hole_is_refused_and_read_again_with_the_hole(
-    world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Partition 0's facts roll back while more of both partitions is on its way; nothing but the writes may tell."""
+def test_batch_after_a_gap(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch after a gap is refused and read again with the gap.
+
+    Facts roll back while more records are being written.
+    """
     monkeypatch.setattr(reader_module, "CHECK_SECONDS", 3_600.0)
     world.create(2)
     world.put(persons(5, "a"))
@@ -597,7 +604,8 @@ def test_a_batch_that_was_read_behind_a_hole_is_refused_and_read_again_with_the_
     assert world.windows.progress() == [{0: 10, 1: 5}] * 4
 
 
-def test_dead_letters_are_written_before_progress_passes_them(world: World, drain: Drain) -> None:
+def test_dead_letters_precede_progress(world: World, drain: Drain) -> None:
+    """Dead letters are written before progress passes them."""
     world.create()
     world.put_raw(b"not json")
     world.put(persons(1))
@@ -618,9 +626,10 @@ def test_dead_letters_are_written_before_progress_passes_them(world: World, drai
     assert world.windows.progress() == [{0: 2}] * 4
 
 
-def test_offsets_are_committed_to_kafka_for_lag_tools(
+def test_offsets_are_committed(
     world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
+    """Offsets are committed to Kafka for lag tools."""
     monkeypatch.setattr(reader_module, "COMMIT_SECONDS", 0.05)
     world.create()
     world.put(persons(7))
@@ -630,9 +639,10 @@ def test_offsets_are_committed_to_kafka_for_lag_tools(
     assert world.seen.lags == {0: 0}
 
 
-def test_what_is_not_yet_in_the_windows_is_not_committed(
+def test_pending_write_is_not_committed(
     world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
+    """Offsets are not committed before the facts are in the windows."""
     monkeypatch.setattr(reader_module, "COMMIT_SECONDS", 0.0)
     told: list[dict[int, int]] = []
     monkeypatch.setattr(InputLog, "commit", lambda _self, offsets: told.append(dict(offsets)))
@@ -671,8 +681,8 @@ class Reached:
         return all(shard.get(p, -1) >= end for shard in progress for p, end in ends.items())
 
 
-def test_what_nobody_has_read_has_its_fate_however_old_it_is(world: World, drain: Drain) -> None:
-    """Redis is emptied while nobody reads, and what may be asked about begins behind what was read."""
+def test_unread_records_are_read(world: World, drain: Drain) -> None:
+    """Records that no group has read are read, however old: Redis was emptied while no reader ran."""
     #   slot        5   6   7 … 17 | 18 19 …  45
     #   log         x x | x a x    | a             what may be asked about begins at slot 18
     #   committed       ^
@@ -696,8 +706,8 @@ def test_what_nobody_has_read_has_its_fate_however_old_it_is(world: World, drain
 OTHER = "fedcba9876543210"
 
 
-def test_a_new_configuration_writes_no_dead_letter_that_an_earlier_one_has_written(world: World, drain: Drain) -> None:
-    """It reads a window of old records, and counts their fates; what was refused since then is written."""
+def test_new_configuration_repeats_no_dead_letter(world: World, drain: Drain) -> None:
+    """A new configuration reads old records and counts their fates, but writes only dead letters that are missing."""
     world.create()
     world.put_raw(b"not json")
     world.put(persons(2))
@@ -709,10 +719,11 @@ def test_a_new_configuration_writes_no_dead_letter_that_an_earlier_one_has_writt
     assert world.seen.fates["applied"] == 4
 
 
-def test_dead_letters_are_written_from_the_lowest_offset_on_that_any_group_has_committed(
-    world: World, drain: Drain
-) -> None:
-    """A group that is behind has not written its own yet: twice is better than never."""
+def test_dead_letters_from_the_lowest_commit(world: World, drain: Drain) -> None:
+    """Dead letters are written from the lowest committed offset on.
+
+    A group that is behind has not written its own yet.
+    """
     #   first      ├ x ┤ committed: 1
     #   second     ├ x │ x ┤ committed: 2
     #   third      │   ├ x │ x ┤
@@ -727,8 +738,8 @@ def test_dead_letters_are_written_from_the_lowest_offset_on_that_any_group_has_c
     assert letters_at(world) == [0, 1, 1, 2]
 
 
-def test_after_a_flush_dead_letters_are_not_repeated(world: World, drain: Drain) -> None:
-    """What was committed tells of them."""
+def test_flush_repeats_no_dead_letters(world: World, drain: Drain) -> None:
+    """After a flush, dead letters below the committed offset are not written again."""
     world.create()
     world.put_raw(b"not json")
     read_through(world, drain)
@@ -738,10 +749,10 @@ def test_after_a_flush_dead_letters_are_not_repeated(world: World, drain: Drain)
     assert letters_at(world) == [0, 1]
 
 
-def test_dead_letters_of_a_log_that_lost_its_end_are_written_whatever_was_committed(
+def test_truncated_log_repeats_dead_letters(
     world: World, drain: Drain, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other records have the offsets then. The log was cut at 1, and has grown to 4 again before Redis is emptied."""
+    """After a truncation, dead letters are written below the committed offset, because the records there are new."""
     world.create()
     for _ in range(4):
         world.put_raw(b"not json")
@@ -761,8 +772,11 @@ def test_dead_letters_of_a_log_that_lost_its_end_are_written_whatever_was_commit
     assert letters_at(world) == [0, 1, 2, 3, 1, 2, 3, 0, 1, 2, 3]
 
 
-def test_aborted_and_control_records_are_passed(world: World, drain: Drain) -> None:
-    """The log: 3 visits, 2 aborted ones, the abort's marker, 1 visit and the commit's marker. The barrier is 8."""
+def test_aborted_records_are_skipped(world: World, drain: Drain) -> None:
+    """Progress skips aborted and control records.
+
+    3 visits, 2 aborted ones, a marker, 1 visit and a marker end at offset 8.
+    """
     world.create()
     world.put(persons(3, "a"))
     with closing(world.connections.producer(transactional_id=world.topic, retry_backoff_ms=5)) as producer:
@@ -780,10 +794,11 @@ def test_aborted_and_control_records_are_passed(world: World, drain: Drain) -> N
     assert world.count("inn", NOW_SLOT) == 4
 
 
-def test_a_transactions_end_on_a_quiet_partition_is_passed_while_others_are_busy(
-    world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It may wait for what was fetched of the others to be taken, which here is less than a twentieth of it all."""
+def test_transaction_end_on_a_quiet_partition(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction's end on a quiet partition is passed while another partition is busy.
+
+    Less than a twentieth of the busy partition has been fetched by then.
+    """
     monkeypatch.setattr("monitor.ingest.source.PARTITION_FETCH_BYTES", 64 * 1_024)
     monkeypatch.setattr("monitor.ingest.source.RECORDS_PER_POLL", 50)
     world.create(2)
@@ -801,7 +816,8 @@ def test_a_transactions_end_on_a_quiet_partition_is_passed_while_others_are_busy
     drain(world, reader)
 
 
-def test_readers_that_come_and_go_count_every_visit_once(world: World, eventually: Eventually) -> None:
+def test_readers_join_and_leave(world: World, eventually: Eventually) -> None:
+    """Readers that join and leave count every visit once."""
     #   first    ├─ a ─┼─ b ─┤        both read while b comes,
     #   second         ├─ b ─┼─ c ─┤  and each must take over what the other leaves
     world.create(4)
@@ -821,10 +837,8 @@ def produce(world: World, label: str) -> None:
         world.put(persons(50, f"{label}{partition}"), partition=partition)
 
 
-def test_a_store_that_dies_makes_the_reader_pause_and_go_on_when_it_is_back(
-    world: World, eventually: Eventually, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Without persistence the store comes back empty: all is read again."""
+def test_store_restart(world: World, eventually: Eventually, caplog: pytest.LogCaptureFixture) -> None:
+    """The reader pauses while the store is down, and then reads everything again: the store has no persistence."""
     world.create()
     world.put(persons(5, "a"))
     waiting: list[str] = []
@@ -839,9 +853,8 @@ def test_a_store_that_dies_makes_the_reader_pause_and_go_on_when_it_is_back(
     assert not [record for record in caplog.records if "a-0" in record.getMessage() or "b-0" in record.getMessage()]
 
 
-def test_a_reader_that_is_stopped_in_a_backlog_finishes_its_batch_and_the_next_one_goes_on(
-    world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
-) -> None:
+def test_stop_in_a_backlog(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:
+    """A reader that stops in a backlog finishes its batch, and the next reader continues."""
     monkeypatch.setattr("monitor.ingest.source.RECORDS_PER_POLL", 20)
     world.create()
     world.put(persons(600))
@@ -918,10 +931,8 @@ def read_all(world: World, topic: str) -> list[Any]:
     return found
 
 
-def test_every_kind_of_bad_record_is_one_dead_letter_that_says_why_and_where_and_nothing_else_suffers(
-    world: World, drain: Drain, dead_topic: str
-) -> None:
-    """Bad records, each between two good ones; the headers tell reason and place, and hold nothing of the record."""
+def test_bad_records(world: World, drain: Drain, dead_topic: str) -> None:
+    """Each bad record is one dead letter with reason and position, and the good records around it count."""
     world.create()
     for number, (value, _reason) in enumerate(BAD.values()):
         world.put([f"good-{number}"])
@@ -940,7 +951,8 @@ def test_every_kind_of_bad_record_is_one_dead_letter_that_says_why_and_where_and
     assert world.seen.fates["dead_letter"] == len(BAD) == sum(world.seen.reasons.values())
 
 
-def test_a_dead_letter_beyond_the_topics_limit_is_cut_and_says_so(world: World, drain: Drain, dead_topic: str) -> None:
+def test_large_dead_letter_is_truncated(world: World, drain: Drain, dead_topic: str) -> None:
+    """A dead letter beyond the topic's limit is truncated, and has a header for that."""
     world.create()
     whole = b'{"no": "' + b"x" * 1_000_000
     world.put_raw(whole)
@@ -957,7 +969,8 @@ def test_a_dead_letter_beyond_the_topics_limit_is_cut_and_says_so(world: World, 
     assert third.value == b"short"
 
 
-def test_the_bad_visits_of_a_batch_are_dead_letters_alone_and_their_siblings_count(world: World, drain: Drain) -> None:
+def test_bad_visits_of_a_batch(world: World, drain: Drain) -> None:
+    """The bad visits of a batch are dead letters, and the others count."""
     world.create()
     good = [json.loads(world.visit(person)) for person in persons(3)]
     visits = [
@@ -977,7 +990,8 @@ def test_the_bad_visits_of_a_batch_are_dead_letters_alone_and_their_siblings_cou
     assert +world.seen.fates == {"applied": 3, "dead_letter": 4}
 
 
-def test_an_empty_batch_is_read_and_holds_nothing(world: World, drain: Drain) -> None:
+def test_empty_batch(world: World, drain: Drain) -> None:
+    """An empty batch has no effect."""
     world.create()
     world.put_raw(b'{"batch_id": "b", "visits": []}')
     world.put(persons(1))
@@ -986,7 +1000,8 @@ def test_an_empty_batch_is_read_and_holds_nothing(world: World, drain: Drain) ->
     assert +world.seen.fates == {"applied": 1}
 
 
-def test_ten_thousand_visits_of_one_record_all_count(world: World, drain: Drain) -> None:
+def test_record_of_ten_thousand_visits(world: World, drain: Drain) -> None:
+    """All visits of a large record count."""
     world.create()
     arrived = format_instant(world.parameters.grid.start(NOW_SLOT))
     visits = [{"person_id": f"{n}", "location_id": "inn", "arrived_at": arrived} for n in range(10_000)]
@@ -995,7 +1010,8 @@ def test_ten_thousand_visits_of_one_record_all_count(world: World, drain: Drain)
     assert world.count("inn", NOW_SLOT) == 10_000
 
 
-def test_every_visit_has_one_fate_and_fates_add_up(world: World, drain: Drain) -> None:
+def test_fates_add_up(world: World, drain: Drain) -> None:
+    """Every visit has one fate, and fates add up."""
     #   slot       … 41      | 43 …             45 (now)   46   47
     #   inn, W = 3:  expired | applied from slot 43 on     F    refused      42 holds an evening that is asked about
     world.create()
@@ -1012,8 +1028,8 @@ def test_every_visit_has_one_fate_and_fates_add_up(world: World, drain: Drain) -
     assert world.seen.fates.total() == world.seen.records == 8
 
 
-def test_windows_counts_end_at_the_last_slot_that_was_reported(world: World, drain: Drain) -> None:
-    """A person who comes again is counted once, by the last slot, in whatever order the visits arrive."""
+def test_person_counts_by_last_slot(world: World, drain: Drain) -> None:
+    """A returning person counts once, by the last slot, in any order of the visits."""
     world.create(2)
     world.put(["back"], slot=45)
     world.put_raw(world.visit("back", slot=43), 45)

@@ -42,10 +42,13 @@ def look(readiness: Readiness) -> str:
     return readiness.waiting
 
 
-def test_it_is_ready_once_all_shards_have_reached_where_all_partitions_ended_when_it_first_looked(
+def test_ready_at_first_end_offsets(
     connections: KafkaConnections, parameters: Parameters, produced: tuple[str, Callable[[int, int], None]]
 ) -> None:
-    """What comes later does not matter, nor whether progress goes back later."""
+    """Ready when all shards have reached the first end offsets of all partitions.
+
+    Later records or lost progress change nothing.
+    """
     name, produce = produced
     windows = MemoryWindows(parameters, SystemClock())
     readiness = Readiness(connections, name, windows)
@@ -64,10 +67,10 @@ def test_it_is_ready_once_all_shards_have_reached_where_all_partitions_ended_whe
     assert look(readiness) == ""
 
 
-def test_one_shard_that_lags_keeps_it_from_being_ready(
+def test_lagging_shard(
     connections: KafkaConnections, parameters: Parameters, produced: tuple[str, Callable[[int, int], None]]
 ) -> None:
-    """The least progress counts."""
+    """Not ready while one shard lags: the lowest progress decides."""
 
     class Lagging(MemoryWindows):
         """The last shard knows nothing of partition 0."""
@@ -84,10 +87,8 @@ def test_one_shard_that_lags_keeps_it_from_being_ready(
     assert "at most 3 records are left, in 1 of 2 partitions" in look(Readiness(connections, name, windows))
 
 
-def test_what_can_not_be_asked_is_told_as_what_is_waited_for(
-    connections: KafkaConnections, parameters: Parameters
-) -> None:
-    """A topic that is not there is not one that is read to its end."""
+def test_missing_topic_is_reported(connections: KafkaConnections, parameters: Parameters) -> None:
+    """A missing topic is reported as the reason for waiting: it does not count as read."""
     readiness = Readiness(connections, "no-such-topic", MemoryWindows(parameters, SystemClock()))
     with pytest.raises(UnreachableError, match="no partition of no-such-topic"):
         readiness.look()

@@ -78,10 +78,8 @@ def put_batch(world: World, body: bytes, count: int, codec: int, slot: int = NOW
     return crafted.produce(world.connections, world.topic, crafted.batch(body, count, codec, stamp))
 
 
-def test_every_batch_that_java_reads_is_counted_and_the_reading_thread_lives_on(
-    world: World, eventually: Eventually
-) -> None:
-    """Bytes behind gzip's stream stopped the reading for ever."""
+def test_reader_counts_odd_batches(world: World, eventually: Eventually) -> None:
+    """Every batch that Java reads is counted, and the reading thread continues."""
     with world.running():
         for number in range(3):
             body = crafted.records([world.visit(f"zipped-{number}")])
@@ -94,8 +92,11 @@ def test_every_batch_that_java_reads_is_counted_and_the_reading_thread_lives_on(
     assert not world.dead.letters
 
 
-def test_what_nobody_can_read_is_one_dead_letter_and_all_else_counts(world: World, drain: Drain) -> None:
-    """Java's consumer reads the first record, and stops at the second, which has another length than it says."""
+def test_contradicting_batch(world: World, drain: Drain) -> None:
+    """The unreadable rest of a batch is one dead letter, and all else counts.
+
+    Java's consumer stops at the second record too.
+    """
     world.put(persons(2, "before"))
     visits = [world.visit(f"batch-{number}") for number in range(3)]
     body = crafted.record(visits[0]) + crafted.record(visits[1], 1, off=1) + crafted.record(visits[2], 2)
@@ -115,10 +116,11 @@ def test_what_nobody_can_read_is_one_dead_letter_and_all_else_counts(world: Worl
 
 
 @pytest.mark.parametrize("slot", [NOW_SLOT, NOW_SLOT - 3])
-def test_what_only_this_client_cannot_read_is_lost_unread_and_counts_are_whole_only_later(
-    world: World, drain: Drain, slot: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Its visits were stamped in a known slot c, so they lie at most in slot c + F: whole from c + F + 1 on."""
+def test_batch_lost_unread(world: World, drain: Drain, slot: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A batch lost unread leaves counts incomplete.
+
+    Stamped in slot c, its visits end by c + F, so facts are complete from c + F + 1.
+    """
     world.put(persons(2, "before"))
     put_batch(world, BOMB, 80, ZSTD, slot)
     world.put(persons(3, "after"))
@@ -137,10 +139,8 @@ def test_what_only_this_client_cannot_read_is_lost_unread_and_counts_are_whole_o
     assert any(record.levelname == "ERROR" and "lost unread" in record.getMessage() for record in caplog.records)
 
 
-def test_a_batch_damaged_for_good_is_lost_as_of_now_and_what_follows_is_read(
-    world: World, kafka: EmbeddedKafka, drain: Drain
-) -> None:
-    """Its stamp can't be trusted: what it held may lie up to F slots ahead of now."""
+def test_damaged_batch_is_lost(world: World, kafka: EmbeddedKafka, drain: Drain) -> None:
+    """A damaged batch is lost as of now, because its timestamp cannot be trusted; later batches are read."""
     put_batch(world, crafted.records([world.visit("harmed")]), 1, crafted.NONE, 30)
     world.put(persons(3, "after"))
     Damage(kafka, world.topic, b"harmed").flip()
@@ -150,10 +150,8 @@ def test_a_batch_damaged_for_good_is_lost_as_of_now_and_what_follows_is_read(
     assert [(letter.offset, letter.refusal.reason) for letter in world.dead.letters] == [(0, "unreadable_batch")]
 
 
-def test_where_the_end_of_what_is_unread_is_not_known_all_that_the_log_holds_is_lost(
-    world: World, drain: Drain
-) -> None:
-    """All of it was stamped by now, so it lies up to F slots ahead of now; what comes later is read."""
+def test_unknown_end_loses_the_log(world: World, drain: Drain) -> None:
+    """If the end of unreadable data is unknown, the whole log is lost as of now; later records are read."""
     world.put(persons(3, "before"))
     reader = world.reader()
     drain(world, reader)
@@ -168,10 +166,8 @@ def test_where_the_end_of_what_is_unread_is_not_known_all_that_the_log_holds_is_
     assert world.count("inn", 0) == 4
 
 
-def test_what_is_lost_is_told_before_it_is_passed_and_told_again_if_that_failed(
-    world: World, eventually: Eventually, drain: Drain
-) -> None:
-    """No shard passes the batch before its dead letter is durable, and before the shard knows that it lacks facts."""
+def test_loss_is_reported_before_it_is_skipped(world: World, eventually: Eventually, drain: Drain) -> None:
+    """No shard passes a lost batch before its dead letter is durable and its facts are marked incomplete."""
     put_batch(world, BOMB, 80, ZSTD)
     world.put(persons(1, "after"))
     reader = world.reader()
@@ -195,10 +191,11 @@ def test_what_is_lost_is_told_before_it_is_passed_and_told_again_if_that_failed(
     assert world.count("inn", NOW_SLOT) == 1
 
 
-def test_a_shard_that_is_behind_reads_what_lies_before_the_lost_batch_first(
-    world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A shard that forgot six visits would lack them without knowing it, were it set behind the lost batch at once."""
+def test_lagging_shard_reads_before_loss(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard that lost six visits reads them before the lost batch is skipped.
+
+    Otherwise it would lack them unnoticed.
+    """
     monkeypatch.setattr("monitor.ingest.reader.CHECK_SECONDS", 3_600.0)
     world.put(persons(6, "before"), "駅")
     reader = world.reader()
@@ -215,10 +212,11 @@ def test_a_shard_that_is_behind_reads_what_lies_before_the_lost_batch_first(
     assert world.complete_from() == {NOW_SLOT - 8 + world.parameters.max_lead + 1}
 
 
-def test_two_million_junk_visits_in_half_a_kilobyte_are_a_hundred_dead_letters_and_one_that_tells_of_the_rest(
-    world: World, drain: Drain
-) -> None:
-    """The good visit among them counts, and fates add up."""
+def test_two_million_junk_visits(world: World, drain: Drain) -> None:
+    """Two million junk visits are 100 dead letters and one for the rest.
+
+    The good visit among them counts, and fates add up.
+    """
     good = world.visit("good").decode()
     junk = ",".join(["{}"] * (JUNK // 2))
     record = f'{{"visits":[{junk},{good},{junk}]}}'.encode()
@@ -238,8 +236,8 @@ def test_two_million_junk_visits_in_half_a_kilobyte_are_a_hundred_dead_letters_a
     )
 
 
-def test_a_dead_letter_of_several_says_how_many_and_is_cut_at_the_limit(world: World, drain: Drain) -> None:
-    """On the topic itself, by the headers that are published."""
+def test_dead_letter_of_several_visits(world: World, drain: Drain) -> None:
+    """A dead letter of several visits contains their number, and is truncated at the limit."""
     name = f"{world.topic}.dead"
     with closing(world.connections.admin()) as admin:
         made = {"num_partitions": 1, "replication_factor": 1, "configs": {"max.message.bytes": "65536"}}
@@ -259,10 +257,10 @@ def test_a_dead_letter_of_several_says_how_many_and_is_cut_at_the_limit(world: W
     assert (batch["index"], int(batch["offset"]) + int(batch["count"])) == ("-", 81)
 
 
-def test_many_refused_visits_of_one_record_have_one_fate_each_whatever_is_wrong_with_them(
+def test_refused_visits_have_one_fate(
     parameters: Parameters,
 ) -> None:
-    """No visits, wrong ids and times, unknown places: two dead letters tell of what has none of its own."""
+    """Each refused visit has one fate, whatever its fault: two dead letters cover the visits without their own."""
     good = {"person_id": "p", "location_id": "inn", "arrived_at": "2026-11-20T12:00:00Z"}
     kinds = [
         17,

@@ -267,7 +267,7 @@ class TestRoom:
 
 
 class TestEviction:
-    def test_a_server_that_may_evict_is_refused(self, valkey: EmbeddedValkey, parameters: Parameters) -> None:
+    def test_evicting_server_is_refused(self, valkey: EmbeddedValkey, parameters: Parameters) -> None:
         """A fact that is evicted makes a false "safe"."""
         with redis.Redis.from_url(valkey.url) as raw:
             raw.config_set("maxmemory-policy", "allkeys-lru")

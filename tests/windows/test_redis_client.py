@@ -52,9 +52,8 @@ TELLS: list[tuple[Exception, type[FailedError], str]] = [
 
 
 @pytest.mark.parametrize(("error", "kind", "told"), TELLS)
-def test_a_failure_is_told_in_plain_words_without_what_was_sent(
-    error: Exception, kind: type[FailedError], told: str
-) -> None:
+def test_translate_error(error: Exception, kind: type[FailedError], told: str) -> None:
+    """An error is translated without the command that was sent."""
     found = translate_error(error, "Redis at host:6379")
     assert type(found) is kind
     assert str(found).startswith("Redis at host:6379")
@@ -63,31 +62,36 @@ def test_a_failure_is_told_in_plain_words_without_what_was_sent(
         assert hidden not in str(found)
 
 
-def test_a_wrong_type_is_known_by_its_code_inside_and_outside_a_pipeline() -> None:
+def test_wrong_type_code() -> None:
+    """The code WRONGTYPE is found inside and outside a pipeline."""
     assert error_code(exceptions.ResponseError("WRONGTYPE Operation against a key")) == "WRONGTYPE"
     assert error_code(exceptions.ResponseError(f"{COMMAND}WRONGTYPE Operation against a key")) == "WRONGTYPE"
 
 
-def test_the_place_is_told_without_credentials() -> None:
+def test_description_without_credentials() -> None:
+    """The description of a client has no credentials."""
     client = redis_client(RedisAddress("redis://someone:secret@10.0.0.7:7000/2"))
     assert describe_client(client) == "Redis at 10.0.0.7:7000"
     assert describe_client(redis_client(RedisAddress("unix:///run/redis.sock"))) == "Redis at /run/redis.sock"
 
 
-def test_a_cluster_is_told_by_its_nodes(valkey_cluster: EmbeddedValkey) -> None:
+def test_description_of_a_cluster(valkey_cluster: EmbeddedValkey) -> None:
+    """The description of a cluster lists its nodes."""
     client = redis_client(RedisAddress(valkey_cluster.url, cluster=True))
     assert isinstance(client, RedisCluster)
     assert describe_client(client) == f"Redis cluster {valkey_cluster.url.removeprefix('redis://').removesuffix('/0')}"
     client.close()
 
 
-def test_an_encrypted_connection_trusts_the_authority_that_is_named() -> None:
+def test_certificate_authority() -> None:
+    """An encrypted connection trusts the configured authority."""
     options = redis_client(RedisAddress("rediss://host:7000", ca_file="ca.pem")).get_connection_kwargs()
     assert options["ssl_ca_certs"] == "ca.pem"
     assert "ssl_ca_certs" not in redis_client(RedisAddress("redis://host", ca_file="ca.pem")).get_connection_kwargs()
 
 
-def test_nobody_waits_longer_than_is_said() -> None:
+def test_time_limits() -> None:
+    """Connections and responses have time limits."""
     options = redis_client(RedisAddress("redis://host")).get_connection_kwargs()
     assert (options["socket_timeout"], options["socket_connect_timeout"]) == (5.0, 2.0)
     assert options["retry"].get_retries() == 1

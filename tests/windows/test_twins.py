@@ -95,9 +95,10 @@ def known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, 
     }
 
 
-def test_memory_and_valkey_know_the_same(
+def test_memory_equals_valkey(
     parameters: Parameters, clock: SteppedClock, valkey: EmbeddedValkey, open_windows: Callable[..., RedisWindows]
 ) -> None:
+    """Memory and Valkey return the same readings for random operations."""
     stored = open_windows(valkey, clock=clock)
 
     @settings(
