@@ -111,9 +111,9 @@ class StartOffsets:
         first, end = self._source.bounds(partition)
         if offset > first:
             return offset, complete_from
-        return first, COMPLETE_FROM_START if first == 0 else self._find_complete_from(
-            partition, first, end, complete_from
-        )
+        if first == 0:
+            return first, COMPLETE_FROM_START
+        return first, self._find_complete_from(partition, first, end, complete_from)
 
     def _find_complete_from(self, partition: int, first: int, end: int, complete_from: int) -> int:
         """Return the slot from which facts are complete if records before the log's first one were deleted.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -14,15 +13,9 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.ingest.broker_timestamps import find_unstamped
 from monitor.ingest.source import InputLog
 from monitor.tools.embedded import EmbeddedKafka
+from tests.ingest.world import Eventually
 
 TYPE = "message.timestamp.type"
-
-
-class Eventually(Protocol):
-    """The type of the fixture `eventually`."""
-
-    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """The condition's first true value."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import Any, Protocol
 
 import pytest
 
@@ -14,16 +13,10 @@ from monitor.errors import UnreachableError
 from monitor.ingest.columns import Value
 from monitor.ingest.source import Fetched, InputLog
 from monitor.tools.embedded import EmbeddedKafka
+from tests.ingest.world import Eventually
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 """All that Kafka knows."""
-
-
-class Eventually(Protocol):
-    """The type of the fixture `eventually`."""
-
-    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """The condition's first true value."""
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Batches that cannot be read, and records full of junk, on a real Kafka and Valkey: what the reader makes of them.
 
-The world is that of `test_reader.py`: slots of one hour, F = 1, the clock in slot 45.
+See `tests.ingest.world`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any, Protocol
 
 import pytest
 import snappy
@@ -32,18 +31,10 @@ from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, SNAPPY, ZSTD
-from tests.ingest.test_batches import Damage
-from tests.ingest.test_reader import FINGERPRINT, NOW_SLOT, World, persons, read_all
+from tests.ingest.world import FINGERPRINT, NOW_SLOT, Damage, Eventually, World, persons, read_all
 
 JUNK = 2_000_000
 BOMB = zstandard.compress(crafted.records([bytes(1_000_000)] * 80))
-
-
-class Eventually(Protocol):
-    """The type of the fixture `eventually`."""
-
-    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """The condition's first true value."""
 
 
 @pytest.fixture
