@@ -1,4 +1,4 @@
-"""The town that strange records are sent to, and the seeds that they grow from."""
+"""A town that receives strange records, and the seeds of these records."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ MONITORS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="session")
 def seeds() -> Seeds:
-    """A thousand items, envelopes and records."""
+    """A thousand items, envelopes and records each."""
     return make_seeds(1_000)
 
 
 @pytest.fixture
 def make_settings(tmp_path: Path) -> Callable[[str, str, str], Settings]:
-    """Settings under a name: `make_settings(name, kafka, redis_url)`; nothing is connected to."""
+    """Return a function that creates settings without connecting: `make_settings(name, kafka, redis_url)`."""
 
     def made(name: str, kafka: str, redis_url: str) -> Settings:
         tree = {

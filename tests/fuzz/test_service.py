@@ -21,7 +21,7 @@ from monitor.tools.audit import audit_topics
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.windows.facts import Question
-from tests.fuzz.records import SLOT, WATCHED, Made, Maker, Seeds
+from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
 from tests.windows.packed import seen_in
 
 RECORDS = 4_000
@@ -30,8 +30,8 @@ PARTITIONS = 2
 Place = tuple[int, int]
 
 
-def produce(settings: Settings, records: list[Made]) -> dict[Place, Made]:
-    """Send all in a slot's first minute, in turns to each partition; where each one lies."""
+def produce(settings: Settings, records: list[GeneratedRecord]) -> dict[Place, GeneratedRecord]:
+    """Send all records in a slot's first minute, to the partitions in turns; return each record by its position."""
     stamp = settings.parameters.grid.start(SLOT) // 1_000
     topic = settings.config.kafka.topics.visits
     with closing(settings.kafka.producer(linger_ms=5)) as producer:
@@ -45,7 +45,7 @@ def produce(settings: Settings, records: list[Made]) -> dict[Place, Made]:
 
 
 def dead_letters(settings: Settings) -> Counter[tuple[str, ...]]:
-    """(partition, offset, index, reason) of each record of the dead-letter topic."""
+    """Count (partition, offset, index, reason) over the records of the dead-letter topic."""
     found: Counter[tuple[str, ...]] = Counter()
     topic = settings.config.kafka.topics.dead_letters
     with closing(settings.kafka.consumer()) as consumer:
@@ -61,8 +61,8 @@ def dead_letters(settings: Settings) -> Counter[tuple[str, ...]]:
     return found
 
 
-def expected_letters(placed: dict[Place, Made], accepted: Accepted) -> Counter[tuple[str, ...]]:
-    """The same as one pass over the records in memory says, a whole record's index being -."""
+def expected_letters(placed: dict[Place, GeneratedRecord], accepted: Accepted) -> Counter[tuple[str, ...]]:
+    """Return the same counts from the records in memory; the index of a whole record is -."""
     places = list(placed)
     return Counter(
         (
@@ -75,7 +75,7 @@ def expected_letters(placed: dict[Place, Made], accepted: Accepted) -> Counter[t
 
 
 def counts(run: Replay, settings: Settings) -> dict[str, int]:
-    """Distinct people of the window that ends with the slot, at each watched location, as the store counts them."""
+    """Return the distinct people in the window that ends with the slot, by watched location, from the store."""
     registry, first = settings.parameters.registry, SLOT - settings.parameters.widest_window + 1
     found = {}
     for location in WATCHED:
@@ -86,7 +86,7 @@ def counts(run: Replay, settings: Settings) -> dict[str, int]:
 
 
 def people(settings: Settings, accepted: Accepted) -> dict[str, int]:
-    """The same as one pass over the records in memory says."""
+    """Return the same counts from the records in memory."""
     found: dict[str, set[Any]] = {location: set() for location in WATCHED}
     for fact in seen_in(accepted.facts):
         if fact.last > SLOT - 6:
@@ -108,7 +108,7 @@ def test_service_survives_strange_records(
     What the audit, which shares no code with the service, finds in the topics is the same.
     """
     settings = make_settings(topic("fuzz"), kafka.bootstrap_servers, valkey.url)
-    records = list(Maker(seeds, 2).records(RECORDS))
+    records = list(RecordGenerator(seeds, 2).records(RECORDS))
     clock = SteppedClock(settings.parameters.grid.start(SLOT))
     found = prepare_empty(settings, clock)
     placed = produce(settings, records)
@@ -144,10 +144,10 @@ def test_service_survives_strange_records(
 
 def test_generator(seeds: Seeds) -> None:
     """Of 20 generated records 3 are good, 5 mixed and 10 changed; most changed records are not JSON."""
-    made = list(Maker(seeds, 3).records(2_000))
+    made = list(RecordGenerator(seeds, 3).records(2_000))
     changed = [one for one in made if not one.untouched]
     assert 900 < len(changed) < 1_100
     opened = [one for one in changed if one.expected().kept]
     assert len(changed) // 20 < len(opened) < len(changed) // 2
     with pytest.raises(AssertionError):
-        Made(b"{", [{"person_id": "good"}], untouched=True).expected()
+        GeneratedRecord(b"{", [{"person_id": "good"}], untouched=True).expected()

@@ -1,4 +1,4 @@
-"""A small world in which every rule of acceptance has a case."""
+"""A small configuration in which every rule of acceptance has a case, and the fixtures of the reader's tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _rule(window: int) -> OverTimeRule:
 
 @pytest.fixture(scope="session")
 def parameters() -> Parameters:
-    """Slots of one hour from 15:00 UTC; rows 0-2 watched (row 1 by two monitors); three at_times monitors, F = 1."""
+    """Slots of one hour from 15:00 UTC; rows 0-2 watched (row 1 by two monitors); three at_times monitors; F = 1."""
     instant = parse_instant("2026-11-20T12:00:00Z")
     return Parameters(
         name="town",

@@ -22,14 +22,14 @@ HALF = len(RECORDS) // 2
 
 
 def flipped(data: bytes, place: int) -> bytes:
-    """The same with one byte changed."""
+    """Return the same bytes with one byte changed."""
     changed = bytearray(data)
     changed[place] ^= 0xFF
     return bytes(changed)
 
 
 def gzipped(flags: int, extra: bytes = b"") -> bytes:
-    """The records as gzip, with flags in the header and what they announce."""
+    """Return the records as gzip, with flags in the header and the fields that they announce."""
     deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = deflate.compress(RECORDS) + deflate.flush()
     trailer = struct.pack("<II", zlib.crc32(RECORDS), len(RECORDS))
@@ -37,23 +37,23 @@ def gzipped(flags: int, extra: bytes = b"") -> bytes:
 
 
 def xerial(*chunks: bytes, order: str = ">") -> bytes:
-    """The stream of snappy-java; some others write its numbers the other way round."""
+    """Return a stream of snappy-java; some other libraries use another byte order."""
     sized = b"".join(struct.pack(">i", len(chunk)) + chunk for chunk in chunks)
     return b"\x82SNAPPY\x00" + struct.pack(order + "ii", 1, 1) + sized
 
 
 def frame(data: bytes) -> bytes:
-    """lz4 as Kafka takes it."""
+    """Return an lz4 frame as Kafka accepts it."""
     return bytes(lz4.frame.compress(data, block_linked=False))
 
 
 def chunks(data: bytes) -> bytes:
-    """The stream of snappy-java in chunks of a megabyte."""
+    """Return a stream of snappy-java in chunks of a megabyte."""
     return xerial(*[snappy.compress(data[at : at + 1_000_000]) for at in range(0, len(data), 1_000_000)])
 
 
 def wide_zstd() -> bytes:
-    """A zstd frame that asks for the largest window that Java takes: 128 MiB."""
+    """Return a zstd frame with the largest window that Java accepts: 128 MiB."""
     settings = zstandard.ZstdCompressionParameters(window_log=27)
     compress = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     return compress.compress(RECORDS) + compress.flush()
@@ -68,7 +68,7 @@ PACKS: dict[int, Callable[[bytes], bytes]] = {
 ZIPPED = gzip.compress(RECORDS, mtime=0)
 FRAMED = lz4.frame.compress(RECORDS, content_checksum=True, block_linked=False)
 SKIPPED = struct.pack("<II", 0x184D2A50, 5) + b"hello"
-# Each of them is accepted by Apache Kafka 4.3 and read by its console consumer (found by running both).
+# Apache Kafka 4.3 accepts each form, and its console consumer reads it (tested with both).
 ACCEPTED: dict[str, tuple[int, bytes]] = {
     "none": (NONE, RECORDS),
     "gzip": (GZIP, ZIPPED),
@@ -99,13 +99,13 @@ ACCEPTED: dict[str, tuple[int, bytes]] = {
 }
 
 
-def read(made: bytes, bounds: Bounds | None = None, begin: int = 0) -> list[FetchedRecord]:
-    """Read one batch that was not sent."""
-    return list(read_batch(MemoryRecords(made).next_batch(), begin, bounds or Bounds()))
+def read(encoded: bytes, bounds: Bounds | None = None, begin: int = 0) -> list[FetchedRecord]:
+    """Read one batch without Kafka."""
+    return list(read_batch(MemoryRecords(encoded).next_batch(), begin, bounds or Bounds()))
 
 
 def unread(records: list[FetchedRecord]) -> Unreadable:
-    """What the last record says of what could not be read."""
+    """Return the placeholder of the unreadable rest, which is the last record."""
     value = records[-1].value
     assert isinstance(value, Unreadable)
     return value

@@ -1,4 +1,4 @@
-"""Acceptance in bulk is what the interface says of one visit at a time."""
+"""Acceptance in bulk follows the interface, which defines it for one visit at a time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Expected:
 def judge(
     parameters: Parameters, hasher: PersonHasher, visit: Visit, current: int, expected: Expected
 ) -> Reason | None:
-    """The docs/interface.md, section 1, word by word, for one visit."""
+    """Apply docs/interface.md, section 1, word by word to one visit."""
     person, location, arrived, left = visit
     grid, max_lead = parameters.grid, parameters.max_lead
     if location not in parameters.registry.ids:
@@ -178,9 +178,9 @@ def test_visit_counts_while_in_window(parameters: Parameters, hasher: PersonHash
 
 
 def counts_at(parameters: Parameters, tick: int, location: str, left: int, last: int) -> Iterator[bool]:
-    """Whether each monitor's count at a tick holds a visit with this last slot, stamped in the tick's slot or before.
+    """Return whether each monitor counts a visit at a tick, with this last slot, stamped in the tick's slot or before.
 
-    The visit is in its last slot's last microsecond, and so covers the designated times after which it leaves.
+    The visit includes the last microsecond of its last slot, so it covers the designated times before that.
     """
     row, as_of = parameters.registry.ids.index(location), parameters.grid.as_of(tick)
     for over in parameters.over_time:

@@ -53,7 +53,7 @@ BAD: dict[str, tuple[bytes | None, str]] = {
 
 @pytest.fixture
 def dead_topic(world: World) -> str:
-    """The dead-letter topic, whose records are at most 64 KiB."""
+    """A dead-letter topic with records of at most 64 KiB."""
     name = f"{world.topic}.dead"
     with closing(world.connections.admin()) as admin:
         configs = {"max.message.bytes": "65536"}
@@ -144,7 +144,7 @@ def test_record_of_ten_thousand_visits(world: World, drain: Drain) -> None:
 def test_fates_add_up(world: World, drain: Drain) -> None:
     """Every visit has one fate, and fates add up."""
     #   slot       … 41      | 43 …             45 (now)   46   47
-    #   inn, W = 3:  expired | applied from slot 43 on     F    refused      42 holds an evening that is asked about
+    #   inn, W = 3:  expired | applied from slot 43 on     F    refused      42 has an evening that is still counted
     world.create()
     world.put_raw(world.visit("a", "inn", 45))
     world.put_raw(world.visit("b", "inn", 43))

@@ -24,13 +24,13 @@ def test_batch_beyond_bounds(codec: int) -> None:
     bounds = Bounds()
     value = bytes(1_000_000)
     body = crafted.records([value] * 80)
-    found = read(crafted.batch(PACKS[codec](body), 80, codec))
-    given = [record.value for record in found[:-1]]
+    records = read(crafted.batch(PACKS[codec](body), 80, codec))
+    given = [record.value for record in records[:-1]]
     assert given == [value] * len(given)
     assert bounds.batch_bytes - 5_000_000 < len(given) * len(value) <= bounds.batch_bytes
-    told = unread(found)
-    assert (told.first, told.end, told.records, told.lost) == (len(given), 80, 80 - len(given), True)
-    assert told.why == f"{NAMES[codec]} decompresses it to more than {bounds.batch_bytes} bytes"
+    rest = unread(records)
+    assert (rest.first, rest.end, rest.records, rest.lost) == (len(given), 80, 80 - len(given), True)
+    assert rest.why == f"{NAMES[codec]} decompresses it to more than {bounds.batch_bytes} bytes"
 
 
 def test_record_bounds() -> None:
@@ -40,12 +40,12 @@ def test_record_bounds() -> None:
     """
     bounds = Bounds()
     body = crafted.record(b"small") + crafted.record(bytes(bounds.record_bytes), 1)
-    found = read(crafted.batch(zstandard.compress(body), 2, ZSTD))
-    assert [record.value for record in found[:-1]] == [b"small"]
-    assert unread(found).why == f"one of its records has a length of more than {bounds.record_bytes} bytes"
-    found = read(crafted.batch(b"", bounds.records + 1, ZSTD))
-    assert unread(found).why == f"it has more than {bounds.records} records"
-    assert unread(found).records == bounds.records + 1
+    records = read(crafted.batch(zstandard.compress(body), 2, ZSTD))
+    assert [record.value for record in records[:-1]] == [b"small"]
+    assert unread(records).why == f"one of its records has a length of more than {bounds.record_bytes} bytes"
+    records = read(crafted.batch(b"", bounds.records + 1, ZSTD))
+    assert unread(records).why == f"it has more than {bounds.records} records"
+    assert unread(records).records == bounds.records + 1
     plain = read(crafted.batch(body, 2))
     assert [len(record.value or b"") for record in plain if isinstance(record.value, bytes)] == [5, bounds.record_bytes]
 
@@ -78,12 +78,12 @@ def test_bounds_follow_topic() -> None:
 )
 def test_undecompressible_batch(codec: int, data: bytes) -> None:
     """A batch that this client cannot decompress counts as lost: the broker could read it, so it may contain visits."""
-    told = unread(read(crafted.batch(data, len(VALUES), codec)))
-    assert told.lost
-    assert told.end == len(VALUES)
-    assert told.first + told.records == told.end
-    assert told.stamp_ms == 1_000
-    assert told.known == crafted.batch(data, len(VALUES), codec)
+    rest = unread(read(crafted.batch(data, len(VALUES), codec)))
+    assert rest.lost
+    assert rest.end == len(VALUES)
+    assert rest.first + rest.records == rest.end
+    assert rest.stamp_ms == 1_000
+    assert rest.known == crafted.batch(data, len(VALUES), codec)
 
 
 def test_random_bytes() -> None:
@@ -93,14 +93,14 @@ def test_random_bytes() -> None:
         changed = bytearray(data)
         for _ in range(draw.choice([1, 1, 2, 8])):
             changed[draw.randrange(len(changed))] = draw.randrange(256)
-        found = read(crafted.batch(bytes(changed), len(VALUES), codec))
-        offsets = [record.offset for record in found]
-        told = found[-1].value
-        if isinstance(told, Unreadable):
-            assert (told.first, told.end) == (len(found) - 1, len(VALUES))
+        records = read(crafted.batch(bytes(changed), len(VALUES), codec))
+        offsets = [record.offset for record in records]
+        rest = records[-1].value
+        if isinstance(rest, Unreadable):
+            assert (rest.first, rest.end) == (len(records) - 1, len(VALUES))
         else:
-            assert len(found) == len(VALUES)
-        assert offsets == list(range(len(found)))
+            assert len(records) == len(VALUES)
+        assert offsets == list(range(len(records)))
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP])
@@ -113,16 +113,16 @@ def test_old_formats(codec: int) -> None:
 
 
 def earlier(codec: int, count: int, size: int) -> list[FetchedRecord]:
-    """Read so many records of the format before the present one, as a broker keeps them."""
+    """Read `count` records in the previous format, as a broker stores them."""
     builder = MemoryRecordsBuilder(magic=1, compression_type=codec, batch_size=2**40)
     for _ in range(count):
         builder.append(5, None, bytes(size))
     builder.close()
-    made = bytes(builder.buffer())
+    encoded = bytes(builder.buffer())
     if codec:
-        made = struct.pack(">q", count - 1) + made[8:]  # a broker numbers the whole by its last record
-    batches = MemoryRecords(made)
-    found: list[FetchedRecord] = []
+        encoded = struct.pack(">q", count - 1) + encoded[8:]  # a broker gives the batch the offset of its last record
+    batches = MemoryRecords(encoded)
+    records: list[FetchedRecord] = []
     while (batch := batches.next_batch()) is not None:
-        found += read_batch(batch, len(found), Bounds())
-    return found
+        records += read_batch(batch, len(records), Bounds())
+    return records

@@ -1,4 +1,4 @@
-"""Records that the broker did not stamp are noticed one by one, and lost rather than counted or skipped."""
+"""Records without a broker timestamp are detected one by one, and count as lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPE = "message.timestamp.type"
 
 @dataclass(frozen=True)
 class Stamp:
-    """A record's type of timestamp, alone."""
+    """A record that has only a timestamp type."""
 
     timestamp_type: int
 
@@ -30,12 +30,12 @@ class Stamp:
     [("", None), ("111", None), ("0", (0, 1)), ("1101", (2, 3)), ("0011", (0, 2)), ("10010", (1, 3))],
 )
 def test_find_unstamped(types: str, expected: tuple[int, int] | None) -> None:
-    """The first run of records without a broker timestamp is found; 0 is the producer's time, 1 the broker's."""
+    """The first run of records without a broker timestamp is values; 0 is the producer's time, 1 the broker's."""
     assert find_unstamped([Stamp(int(kind)) for kind in types]) == expected
 
 
 class Topic:
-    """A topic whose timestamp type may be changed, with a producer."""
+    """A topic with a changeable timestamp type, and a producer."""
 
     def __init__(self, connections: KafkaConnections, name: str) -> None:
         self.name = name
@@ -44,7 +44,7 @@ class Topic:
         self._admin.create_topics({name: made}, wait_for_metadata=True)
 
     def put(self, value: bytes, kind: str) -> None:
-        """Produce a record under a timestamp type; those before the topic has turned to it hold nothing."""
+        """Produce a record with a timestamp type; until the topic has changed to it, send empty records."""
         self._admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.name, configs={TYPE: kind})])
         for _ in range(200):
             if (self._send(b"") == 1_000) == (kind == "CreateTime"):
@@ -53,7 +53,7 @@ class Topic:
         pytest.fail(f"the topic did not turn to {kind}")
 
     def _send(self, value: bytes) -> int:
-        """The stamp that the record got; the producer's is 1,000."""
+        """Send a record with the timestamp 1,000, and return the timestamp that it got."""
         return int(self._producer.send(self.name, value=value, timestamp_ms=1_000).get(timeout=10).timestamp)
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 
 @pytest.fixture
 def visits(connections: KafkaConnections, topic: Callable[[str], str]) -> Iterator[Topic]:
-    """A topic that its broker stamps."""
+    """A topic with broker timestamps."""
     with closing(Topic(connections, topic("visits"))) as made:
         yield made
 
@@ -76,8 +76,8 @@ def visits(connections: KafkaConnections, topic: Callable[[str], str]) -> Iterat
 def read(
     connections: KafkaConnections, group: str, name: str, eventually: Eventually, *, checked: bool
 ) -> tuple[list[bytes], list[int]]:
-    """All values up to `end`, and where reading went on behind records that the broker did not stamp."""
-    found: list[bytes] = []
+    """Return all values up to `end`, and the offsets after records without a broker timestamp."""
+    values: list[bytes] = []
     passed: list[int] = []
     source = InputLog(connections, name, group, stamped_by_brokers=checked)
 
@@ -86,14 +86,14 @@ def read(
             truncated = source.truncated.pop(partition, None)
             passed.extend([] if truncated is None else [truncated])
             source.resume(partition, truncated or 0)
-        found.extend(value for some in source.poll(100) for value in some.values if isinstance(value, bytes))
-        return found[-1:] == [b"end"]
+        values.extend(value for fetch in source.poll(100) for value in fetch.values if isinstance(value, bytes))
+        return values[-1:] == [b"end"]
 
     try:
         eventually(step, 20)
     finally:
         source.close({})
-    return found, passed
+    return values, passed
 
 
 def test_unstamped_records_are_lost(connections: KafkaConnections, visits: Topic, eventually: Eventually) -> None:
@@ -104,6 +104,6 @@ def test_unstamped_records_are_lost(connections: KafkaConnections, visits: Topic
     visits.put(b"end", "LogAppendTime")
     taken, nothing = read(connections, f"{visits.name}-taken", visits.name, eventually, checked=False)
     assert ([value for value in taken if value], nothing) == ([b"a", b"b", b"c", b"d", b"end"], [])
-    found, passed = read(connections, f"{visits.name}-checked", visits.name, eventually, checked=True)
-    assert [value for value in found if value] == [b"a", b"c", b"end"]
+    values, passed = read(connections, f"{visits.name}-checked", visits.name, eventually, checked=True)
+    assert [value for value in values if value] == [b"a", b"c", b"end"]
     assert len(passed) == 2

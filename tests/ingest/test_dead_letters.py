@@ -1,4 +1,4 @@
-"""The dead-letter topic's writer on a real Kafka: durable, whole, and of use again after a refusal."""
+"""The writer of dead letters on a real Kafka: durable, complete, and usable after a refusal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 
 @pytest.fixture
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
-    """A topic whose records are at most 64 KiB."""
+    """A topic with records of at most 64 KiB."""
     made = topic("dead")
     _create(connections, made, LIMIT)
     return made

@@ -1,4 +1,4 @@
-"""Records are read in bulk as the contract reads them one by one."""
+"""Decoding in bulk equals decoding by the contract, one visit at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def record(*visits: Any, **envelope: Any) -> bytes:
 
 
 def check(values: list[bytes | None]) -> None:
-    """The columns hold what the contract reads in each record, in its order, and refuse what it refuses."""
+    """Check that the columns have the visits and refusals of the contract, in its order."""
     columns = decode_records(values, STAY)
     rows = zip(
         columns.record.tolist(),

@@ -32,7 +32,7 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 
 @pytest.fixture
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
-    """A topic of one partition, whose records may be stamped as they like."""
+    """A topic of one partition that accepts any timestamps."""
     made = topic("batches")
     configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "retention.ms": "-1"}
     with closing(connections.admin()) as admin:
@@ -42,7 +42,7 @@ def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
 
 @pytest.fixture
 def source(connections: KafkaConnections, name: str, eventually: Eventually) -> Iterator[InputLog]:
-    """A member that reads the partition from its beginning."""
+    """A member that reads the partition from its start."""
     made = InputLog(connections, name, name)
     eventually(lambda: (made.poll(250), made.waiting == {0})[1], 20)
     made.resume(0, 0)
@@ -51,7 +51,7 @@ def source(connections: KafkaConnections, name: str, eventually: Eventually) -> 
 
 
 def fetch(source: InputLog, end: int, eventually: Eventually, deadline_seconds: float = 20.0) -> list[Fetched]:
-    """All that is read up to an offset; failures on the way are passed over, as the reader does."""
+    """Return everything read up to an offset; after failures, continue as the reader does."""
     found: list[Fetched] = []
 
     def there() -> bool:

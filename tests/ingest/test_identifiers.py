@@ -1,4 +1,4 @@
-"""Ids in bulk are judged as one by one."""
+"""Checking ids in bulk equals checking them one by one."""
 
 from __future__ import annotations
 

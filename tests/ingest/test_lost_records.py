@@ -99,7 +99,7 @@ def test_repeated_loss_keeps_lower_shard(
     eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 2)[1])
     drain(world, reader)
     assert world.windows.progress() == [{0: 4}] * 4
-    assert world.count("inn", NOW_SLOT) == 3  # those of the records 1, 2 and 3
+    assert world.count("inn", NOW_SLOT) == 3  # of the records 1, 2 and 3
 
 
 @pytest.mark.parametrize(("kept", "read_from"), [(2, 2), (None, 0)])

@@ -1,4 +1,4 @@
-"""Times in bulk are what `parse_instant` says, or are left to it."""
+"""Parsing times in bulk equals `parse_instant`, or leaves times to it."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_invalid_times(text: str) -> None:
     """An invalid time is never understood."""
     with pytest.raises(TimeError):
         parse_instant(text)
-    for beside in ([], [FORMS[0]], [FORMS[6]]):
-        _, fits = parse_instants([text, *beside])
+    for neighbors in ([], [FORMS[0]], [FORMS[6]]):
+        _, fits = parse_instants([text, *neighbors])
         assert not fits[0]
         assert fits[1:].all()
 

@@ -108,17 +108,17 @@ def test_pending_write_is_not_committed(
 ) -> None:
     """Offsets are not committed before the facts are in the windows."""
     monkeypatch.setattr(reader_module, "COMMIT_SECONDS", 0.0)
-    told: list[dict[int, int]] = []
-    monkeypatch.setattr(InputLog, "commit", lambda _self, offsets: told.append(dict(offsets)))
+    commits: list[dict[int, int]] = []
+    monkeypatch.setattr(InputLog, "commit", lambda _self, offsets: commits.append(dict(offsets)))
     world.create()
     reader = world.reader()
     drain(world, reader)
     world.put(persons(4))
     eventually(lambda: reader.step(100))
-    assert told[-1] in ({}, {0: 0})
+    assert commits[-1] in ({}, {0: 0})
     drain(world, reader)
     reader.step(20)
-    assert told[-1] == {0: 4}
+    assert commits[-1] == {0: 4}
 
 
 def test_aborted_records_are_skipped(world: World, drain: Drain) -> None:

@@ -1,4 +1,4 @@
-"""When an instance is ready: on a real Kafka, with progress that the test sets."""
+"""When an instance is ready, on a real Kafka and with progress that the tests set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 
 @pytest.fixture
 def produced(connections: KafkaConnections, topic: Callable[[str], str]) -> tuple[str, Callable[[int, int], None]]:
-    """A topic of two partitions, and what produces so many records to one of them."""
+    """A topic of two partitions, and a function that produces a number of records to one of them."""
     name = topic("visits")
     with closing(connections.admin()) as admin:
         admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
@@ -37,7 +37,7 @@ def produced(connections: KafkaConnections, topic: Callable[[str], str]) -> tupl
 
 
 def look(readiness: Readiness) -> str:
-    """What it waits for, after one more look."""
+    """Look once more, and return the reason for waiting."""
     readiness.look()
     return readiness.waiting
 
@@ -73,7 +73,7 @@ def test_lagging_shard(
     """Not ready while one shard lags: the lowest progress decides."""
 
     class Lagging(MemoryWindows):
-        """The last shard knows nothing of partition 0."""
+        """The last shard has no progress in partition 0."""
 
         def progress(self) -> list[dict[int, int]]:
             *others, last = super().progress()

@@ -11,12 +11,12 @@ from tests.ingest.world import FINGERPRINT, HORIZON_START, NOW_SLOT, Drain, Even
 
 
 def letters_at(world: World) -> list[int]:
-    """The offsets of the dead letters, in order of writing."""
+    """Return the offsets of the dead letters, in the order of writing."""
     return [letter.offset for letter in world.dead.letters]
 
 
 def read_through(world: World, drain: Drain, mark: str = FINGERPRINT) -> None:
-    """A configuration's reader comes, reads everything and leaves."""
+    """Run a reader of a configuration until it has read everything."""
     reader = world.reader(mark=mark)
     drain(Reached(world, reader), reader)
     world.close_reader(reader)
@@ -24,7 +24,7 @@ def read_through(world: World, drain: Drain, mark: str = FINGERPRINT) -> None:
 
 @dataclass
 class Reached:
-    """What `drain` asks whether all is read: by one reader's own facts."""
+    """A world for `drain` in which the facts of one reader decide whether everything is read."""
 
     world: World
     reader: Reader

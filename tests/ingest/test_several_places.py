@@ -1,4 +1,4 @@
-"""Who is reported at more than one place at a designated time is counted once, and nobody else."""
+"""People reported at more than one place at a designated time are counted once, and nobody else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Fact = tuple[str, int, int]
 
 
 def counted(places: SeveralPlaces, facts: Sequence[Fact]) -> int:
-    """What a batch of (person, row, designated time) adds."""
+    """Return the count that a batch of (person, row, designated time) adds."""
     hashes = b"".join(HASHER(person) for person, _, _ in facts)
     return places.count(
         np.array([instant for _, _, instant in facts], np.int64),

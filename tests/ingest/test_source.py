@@ -1,4 +1,4 @@
-"""The input topic as a member of the group sees it, on a real Kafka."""
+"""The input topic as a member of the group reads it, on a real Kafka."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
 
 @pytest.fixture
 def put(connections: KafkaConnections, name: str) -> Iterator[Callable[..., None]]:
-    """Produces a record to a partition with a timestamp in ms."""
+    """Return a function that produces a record to a partition with a timestamp in ms."""
     with closing(connections.producer()) as producer:
         yield lambda value, partition=0, stamp=1_000: producer.send(
             name, value=value, partition=partition, timestamp_ms=stamp
@@ -45,7 +45,7 @@ def put(connections: KafkaConnections, name: str) -> Iterator[Callable[..., None
 
 @pytest.fixture
 def source(connections: KafkaConnections, name: str, eventually: Eventually) -> Iterator[InputLog]:
-    """A member that was assigned both partitions and told nothing yet."""
+    """A member with both partitions assigned, and no start offsets yet."""
     made = InputLog(connections, name, name)
     eventually(lambda: (made.poll(250), made.waiting == {0, 1})[1])
     yield made
@@ -102,7 +102,7 @@ def test_short_polls_rebalance(connections: KafkaConnections, name: str, eventua
 
 
 def is_assigned(source: InputLog, partitions: set[int]) -> bool:
-    """Whether these partitions are, after one more brief poll."""
+    """Poll briefly, and return whether these partitions are assigned."""
     source.poll(1)
     return source.waiting == partitions
 
@@ -114,7 +114,7 @@ def fetched(source: InputLog, eventually: Eventually) -> Fetched:
 
 
 def values_read(source: InputLog, number: int, eventually: Eventually) -> list[Value]:
-    """So many values, over as many polls as it takes."""
+    """Return `number` values, after as many polls as necessary."""
     read: list[Value] = []
 
     def enough() -> bool:

@@ -26,7 +26,7 @@ def test_whole_log_is_complete(world: World, drain: Drain) -> None:
 def test_start_without_progress(world: World, drain: Drain) -> None:
     """Without progress, reading starts F slots before the first slot from which facts are complete."""
     #   slot   5  6 … 17 | 18   19 …   45
-    #   bath   xxxxxxxxx | read since
+    #   bath   xxxxxxxxx | is read
     world.create()
     world.put(persons(4, "old"), "bath", slot=5)
     world.put(persons(3, "early"), "bath", slot=17)
@@ -48,7 +48,7 @@ def test_start_without_recent_records(world: World, drain: Drain) -> None:
 
 
 def test_start_at_lowest_progress(world: World, drain: Drain) -> None:
-    """Reading starts at the lowest progress of all shards, whatever offset is committed.
+    """Reading starts at the lowest progress of all shards, independent of the committed offset.
 
     Shard 2 was rolled back to offset 3.
     """
@@ -86,7 +86,7 @@ def test_expired_records_lose_nothing(world: World, drain: Drain) -> None:
     world.seen.records = 0
     drain(world, world.reader())
     assert world.seen.recoveries["behind_the_log"] == 1
-    assert world.seen.records == 3  # c was never read: nothing counts it, and it has its fate all the same
+    assert world.seen.records == 3  # c was never read: no tick counts it, but it has a fate
     assert world.complete_from() == {HORIZON_START}
     assert world.windows.progress() == [{0: 9}] * 4
 
@@ -123,7 +123,7 @@ def test_deleted_records_within_tolerance(world: World, drain: Drain, before_slo
 
         slot      40 |41             stamps; x is gone, "first" is left
                   x first
-                 first|x             within the tolerance: x may have been stamped in slot 41, and lie F ahead of it
+                 first|x             within the tolerance: x may be of slot 41, with a visit F slots ahead
     """
     world.create()
     stamp = world.parameters.grid.start(41) // 1_000 - before_slot_41

@@ -1,4 +1,4 @@
-"""Batches that cannot be read, and records full of junk, on a real Kafka and Valkey: what the reader makes of them.
+"""The reader and unreadable batches, and records full of junk, on a real Kafka and Valkey.
 
 See `tests.ingest.world`.
 """
@@ -49,7 +49,7 @@ def world(
 
 @pytest.fixture
 def drain(eventually: Eventually) -> Callable[[World, Reader], None]:
-    """Turns a reader, pausing where it does, until everything is read."""
+    """Return a function that runs a reader until everything is read."""
 
     def turn(world: World, reader: Reader) -> bool:
         try:
@@ -64,7 +64,7 @@ Drain = Callable[[World, Reader], None]
 
 
 def put_batch(world: World, body: bytes, count: int, codec: int, slot: int = NOW_SLOT) -> int:
-    """Send a batch stamped in a slot; the offset of its first record."""
+    """Send a batch stamped in a slot, and return the offset of its first record."""
     stamp = world.parameters.grid.start(slot) // 1_000
     return crafted.produce(world.connections, world.topic, crafted.batch(body, count, codec, stamp))
 
@@ -148,7 +148,7 @@ def test_unknown_end_loses_the_log(world: World, drain: Drain) -> None:
     drain(world, reader)
     world.put(persons(2, "unread"), slot=30)
     reader._source.park()
-    reader._source.unread[0] = Unreadable(3, LOG_END, 1, None, "it was made up", b"", lost=True)
+    reader._source.unread[0] = Unreadable(3, LOG_END, 1, None, "invented", b"", lost=True)
     drain(world, reader)
     world.put(persons(1, "after"))
     drain(world, reader)
@@ -240,8 +240,8 @@ def test_dead_letter_of_several_visits(world: World, drain: Drain) -> None:
     letters = [{key: value.decode() for key, value in record.headers} for record in read_all(world, name)]
     for letter in letters:
         DeadLetterHeaders.model_validate(letter)
-    told = Counter(letter["reason"] for letter in letters)
-    assert told["not_a_visit"] == SINGLE
+    counts = Counter(letter["reason"] for letter in letters)
+    assert counts["not_a_visit"] == SINGLE
     (others,) = [letter for letter in letters if letter["reason"] == "others_refused"]
     assert (others["index"], others["count"], others["truncated"]) == (str(SINGLE), str(90_000 - SINGLE), "true")
     (batch,) = [letter for letter in letters if letter["reason"] == "unreadable_batch"]

@@ -137,8 +137,8 @@ class World:
         configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "message.timestamp.after.max.ms": str(2**63 - 1)}
         configs["retention.ms"] = "-1"
         with closing(self.connections.admin()) as admin:
-            made = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
-            admin.create_topics({self.topic: made}, wait_for_metadata=True)
+            settings = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
+            admin.create_topics({self.topic: settings}, wait_for_metadata=True)
 
     def put(self, persons: Iterable[str], location: str = "inn", slot: int = NOW_SLOT, partition: int = 0) -> None:
         """Produce a record per person, with a visit of the slot in which it is stamped."""
@@ -163,16 +163,16 @@ class World:
         source = InputLog(self.connections, self.topic, group, self.topic)
         hasher = PersonHasher(b"0123456789abcdef")
         windows = self.windows if mark == FINGERPRINT else self.windows_of(mark)
-        made = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen, self.clock)
-        self._open.append(made)
-        return made
+        reader = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen, self.clock)
+        self._open.append(reader)
+        return reader
 
     def windows_of(self, mark: str) -> Dated:
         """Return the windows of a fingerprint."""
-        made = Dated(self.parameters, mark, redis_client(RedisAddress(self.store.url)))
-        made.clock = self.clock
-        self._stores.append(made)
-        return made
+        windows = Dated(self.parameters, mark, redis_client(RedisAddress(self.store.url)))
+        windows.clock = self.clock
+        self._stores.append(windows)
+        return windows
 
     def empty_store(self) -> None:
         """Delete all facts and all progress, of every fingerprint."""
@@ -240,8 +240,8 @@ Drain = Callable[..., None]
 
 def committed(world: World) -> dict[int, int]:
     with closing(world.connections.admin()) as admin:
-        found = admin.list_group_offsets({world.topic: None})[world.topic]
-    return {place.partition: place_offset.offset for place, place_offset in found.items()}
+        offsets = admin.list_group_offsets({world.topic: None})[world.topic]
+    return {place.partition: commit.offset for place, commit in offsets.items()}
 
 
 def persons(number: int, prefix: str = "p") -> list[str]:
@@ -254,10 +254,10 @@ def read_all(world: World, topic: str) -> list[Any]:
         consumer.assign([place])
         consumer.seek(place, 0)
         end = consumer.end_offsets([place])[place]
-        found: list[Any] = []
+        records: list[Any] = []
         while consumer.position(place) < end:
-            found += consumer.poll(timeout_ms=500).get(place, [])
-    return found
+            records += consumer.poll(timeout_ms=500).get(place, [])
+    return records
 
 
 class Damage:

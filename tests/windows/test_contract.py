@@ -1,4 +1,4 @@
-"""What every store of windows keeps to: one suite for memory, Valkey, Redis and a cluster."""
+"""The contract of every store of windows: one suite for memory, Valkey, Redis and a cluster."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def row(parameters: Parameters) -> int:
 
 
 def seen(row: int, *visits: tuple[bytes, int], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
-    """Facts: these people were last seen at the row in these slots, as records stamped in a slot say."""
+    """Return the facts of people last seen at the row in these slots, stamped in one slot."""
     return {shard: [pack_shard_facts(stamp, seen={row: visits})]}
 
 
 def present(instant: int, *visits: tuple[int, bytes], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
-    """Facts: these people were at these rows at a designated time."""
+    """Return the facts of people present at these rows at a designated time."""
     return {shard: [pack_shard_facts(stamp, present={instant: visits})]}
 
 
 def count(windows: Windows, row: int, first_slot: int, shard: int = 2) -> int:
-    """Distinct people at the row from a slot on."""
+    """Return the distinct people at the row from a slot on."""
     reading = windows.read({shard: Question(windows=((row, first_slot),))})[shard]
     return reading.counts[row, first_slot]
 
 
 def lowest(windows: Windows) -> dict[int, int]:
-    """By partition, the lowest progress of all shards."""
+    """Return, by partition, the lowest progress of all shards."""
     shards = windows.progress()
     return {partition: min(shard.get(partition, -1) for shard in shards) for partition in shards[0]}
 
@@ -89,7 +89,7 @@ def test_later_visit_stays_in_window(windows: Windows, row: int) -> None:
     windows.write([Span(0, 0, 2)], seen(row, (ANN, 3), (ANN, 9)))
     # slot           2 3 4 5 6 7 8 9
     # Ann              x           x
-    # window at 5   [--------]          she was there, though she came again after it
+    # window at 5   [--------]          she was there, although she came again later
     assert count(windows, row, 2) == 1
 
 
@@ -255,7 +255,7 @@ def test_eviction_is_recorded(windows: Windows, row: int) -> None:
     windows.write([Span(0, 0, 3)], seen(row, (ANN, 3), (BOB, 4), (EVE, 5)))
     windows.evict(EVERY_SHARD, 4, [], [])
     # slot    3 4 5
-    # Ann     x         cut off
+    # Ann     x         evicted
     # Bob       x
     # Eve         x
     assert count(windows, row, 0) == 2

@@ -69,10 +69,10 @@ IDLE: dict[str, Change] = {
 
 def test_fingerprint_format(parameters: Parameters) -> None:
     """The fingerprint has 16 hexadecimal digits, and is reproducible."""
-    found = fingerprint(parameters, KEY_DIGEST, TOPIC)
-    assert len(found) == 16
-    assert int(found, 16) >= 0
-    assert found == fingerprint(replace(parameters), KEY_DIGEST, TOPIC)
+    digits = fingerprint(parameters, KEY_DIGEST, TOPIC)
+    assert len(digits) == 16
+    assert int(digits, 16) >= 0
+    assert digits == fingerprint(replace(parameters), KEY_DIGEST, TOPIC)
 
 
 @pytest.mark.parametrize("change", DECIDING.values(), ids=DECIDING)
@@ -94,18 +94,18 @@ def test_zone_rules_change_fingerprint(parameters: Parameters) -> None:
     Facts of 18:00 lie under 15:00Z by the ones and would be asked for under 16:00Z by the others: none are there, under
     a progress that claims them.
     """
-    found = set()
+    digits = set()
     for rules in ("Cairo", "Johannesburg"):
         with files("tzdata").joinpath("zoneinfo", "Africa", rules).open("rb") as file:
             zone = ZoneInfo.from_file(file, key="Africa/Cairo")
         times = Schedule((), (time(18),), zone)
         changed = replace(parameters, at_times=(replace(parameters.at_times[0], times=times),))
-        found.add(fingerprint(changed, KEY_DIGEST, TOPIC))
-    assert len(found) == 2
+        digits.add(fingerprint(changed, KEY_DIGEST, TOPIC))
+    assert len(digits) == 2
 
 
 def test_key_and_topic_change_fingerprint(parameters: Parameters) -> None:
     """Another hash key or another input topic changes the fingerprint."""
-    found = fingerprint(parameters, KEY_DIGEST, TOPIC)
-    assert fingerprint(parameters, b"x" * 16, TOPIC) != found
-    assert fingerprint(parameters, KEY_DIGEST, "made anew") != found
+    digits = fingerprint(parameters, KEY_DIGEST, TOPIC)
+    assert fingerprint(parameters, b"x" * 16, TOPIC) != digits
+    assert fingerprint(parameters, KEY_DIGEST, "recreated") != digits

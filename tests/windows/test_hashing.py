@@ -1,4 +1,4 @@
-"""Person ids become keyed hashes: always the same ones, whatever the cache remembers."""
+"""Keyed hashes of person ids do not depend on the state of the cache."""
 
 from __future__ import annotations
 

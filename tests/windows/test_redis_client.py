@@ -1,4 +1,4 @@
-"""What a server's failures are told as: what passes, what does not, never a command or a credential."""
+"""Translated errors of a server: transient or permanent, without commands and credentials."""
 
 from __future__ import annotations
 

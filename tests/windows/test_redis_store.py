@@ -1,4 +1,4 @@
-"""What windows in Redis keep to when the server fails, is flushed, is spoilt or is someone else's."""
+"""Windows in Redis after failures, flushes and corruption, and in servers with foreign data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def facts(parameters: Parameters) -> dict[int, list[ShardFacts]]:
 
 @contextmanager
 def setting(client: redis.Redis, name: str, value: str) -> Iterator[None]:
-    """A server's setting, and what it was before again."""
+    """Change a setting of a server, and restore it."""
     before = str(client.config_get(name)[name])
     client.config_set(name, value)
     try:
@@ -92,7 +92,7 @@ def test_foreign_key_drops_progress(
     raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
     with pytest.raises(WindowsError) as refusal:
         redis_windows.write([Span(0, 10, 20)], facts)
-    # The facts that were under the key are gone too: the shard is read anew, also when someone deletes the key.
+    # The facts under the key are missing too, so the shard is read again, even after someone deletes the key.
     assert redis_windows.progress()[2] == {}
     assert KEYS.tag(2) in str(refusal.value)
     assert ":w:" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""Which facts a tick counts: those stamped up to its slot, and no others; the rest waits. On every store of windows."""
+"""A tick counts the facts stamped up to its slot, and later facts wait, in every store of windows."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def row(parameters: Parameters) -> int:
 
 
 def facts(row: int, stamp: int, *people: bytes, last: int | None = None) -> dict[int, list[ShardFacts]]:
-    """These people were at the row in a slot, and in the evening, as records stamped in slot `stamp` say."""
+    """Return facts of people at the row in a slot and in the evening, stamped in slot `stamp`."""
     slot = stamp if last is None else last
     visits, stays = [(who, slot) for who in people], [(row, who) for who in people]
     return {2: [pack_shard_facts(stamp, {row: visits}, {EVENING: stays})]}
 
 
 def ask(windows: Windows, row: int, tick: int) -> Reading:
-    """What tick t reads of the row, from the first slot on, and of the evening."""
+    """Return what tick t reads of the row, from the first slot on, and of the evening."""
     return windows.read({2: Question(((row, COMPLETE_FROM_START),), (EVENING,), tick)})[2]
 
 
 def counted(windows: Windows, row: int, tick: int) -> tuple[int, int]:
-    """The people in the window and in the evening."""
+    """Return the numbers of people in the window and in the evening."""
     reading = ask(windows, row, tick)
     assert reading.settled
     return reading.counts[row, COMPLETE_FROM_START], int(reading.present[EVENING][0])
@@ -47,7 +47,7 @@ def counted(windows: Windows, row: int, tick: int) -> tuple[int, int]:
 
 @pytest.fixture
 def at(parameters: Parameters, clock: SteppedClock) -> Callable[[int], None]:
-    """Moves the clock to a slot: `at(6)`."""
+    """Return a function that moves the clock to a slot: `at(6)`."""
     return lambda slot: clock.move_to(parameters.grid.start(slot))
 
 
@@ -167,7 +167,7 @@ def test_expired_numbers(stored: RedisWindows, raw: redis.Redis, row: int, at: A
     raw.delete(keys.meta(2))
     assert raw.exists(keys.window(2, row), keys.time(2, EVENING)) == 2
     assert raw.exists(keys.waiting(2)) == 1
-    at(6)  # the server that took over is slow
+    at(6)  # the new server has a slow clock
     stored.begin(0, 0, COMPLETE_FROM_START)
     assert not raw.exists(keys.window(2, row), keys.time(2, EVENING), keys.waiting(2))
     stored.write([Span(0, 0, 1)], facts(row, 5, ANN))

@@ -1,4 +1,4 @@
-"""Whatever is done, in whatever order, memory and Valkey know the same (hypothesis, derandomized)."""
+"""Memory and Valkey return the same after any operations in any order (hypothesis, derandomized)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ steps = st.one_of(
 
 
 def facts_of(parameters: Parameters, batch: list[Visit]) -> dict[int, list[ShardFacts]]:
-    """The facts of a batch, by shard."""
+    """Return the facts of a batch, by shard."""
     facts: dict[int, list[ShardFacts]] = {}
     for visit in batch:
         row = int(parameters.registry.by_shard[visit.shard][visit.nth])
@@ -60,7 +60,7 @@ def facts_of(parameters: Parameters, batch: list[Visit]) -> dict[int, list[Shard
 
 
 def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: tuple[object, ...]) -> dict[int, int]:
-    """Do one step; what a write returns, or which shards hold just what a tick counts."""
+    """Do one step; return the result of a write, or which shards are settled."""
     match step:
         case ("clock", int(slot)):
             clock.move_to(parameters.grid.start(slot))
@@ -83,7 +83,7 @@ def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: t
 
 
 def known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, list[list[int]]]]:
-    """All that can be asked, but for the server's time."""
+    """Return all readings, without the server's time."""
     rows = {shard: [int(row) for row in found[:2]] for shard, found in enumerate(parameters.registry.by_shard)}
     asked = {
         shard: Question(tuple((row, first) for row in found for first in range(-4, 10)), TIMES)
