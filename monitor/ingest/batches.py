@@ -50,7 +50,7 @@ class Unreadable:
     """The unreadable part of a batch: `records` records at the offsets [first, end).
 
     `lost`: the records may include visits. `stamp_ms`: the latest broker timestamp of the batch, None if unknown. `why`
-    quotes nothing of the batch. `known`: the fetched bytes of the batch, which are personal data.
+    quotes nothing of the batch. `raw`: the fetched bytes of the batch, which are personal data.
     """
 
     first: int
@@ -58,7 +58,7 @@ class Unreadable:
     records: int
     stamp_ms: int | None
     why: str
-    known: bytes
+    raw: bytes
     lost: bool
 
     @property
@@ -109,17 +109,17 @@ class TooMuchError(Exception):
 def read_batch(batch: Any, begin: int, bounds: Bounds) -> Iterator[FetchedRecord]:
     """Yield the records of a batch with a correct checksum. The unreadable part, if any, comes last.
 
-    Offsets and timestamps are the broker's. Those from producers are ignored.
+    Offsets are the broker's. Offsets that producers set are ignored.
 
     Args:
         batch: a batch of kafka-python, not read yet.
         begin: the first offset that the reader wants; earlier records may be yielded too.
         bounds: the limits of decompression.
     """
-    known = bytes(batch._buffer)  # noqa: SLF001  # kafka-python has no public access to the bytes
+    raw = bytes(batch._buffer)  # noqa: SLF001  # kafka-python has no public access to the bytes
     reached, read = begin, _read_records if batch.magic == FORMAT else _read_old_records
     try:
-        for record in read(batch, known, bounds):
+        for record in read(batch, raw, bounds):
             yield record
             reached = max(begin, record.offset + 1)
     except Exception as error:  # noqa: BLE001  # no error may stop the reader, or skip records silently
@@ -132,8 +132,8 @@ def make_unreadable(batch: Any, begin: int, stamp_ms: int | None, why: str, *, l
     """Return a record that stands for a batch from an offset on."""
     end = max(begin + 1, batch.next_offset if batch.magic == FORMAT else batch.base_offset + 1)
     begin = max(begin, batch.base_offset) if batch.magic == FORMAT else begin
-    known = bytes(batch._buffer)  # noqa: SLF001  # as above
-    value = Unreadable(begin, end, end - begin, stamp_ms, why, known, lost)
+    raw = bytes(batch._buffer)  # noqa: SLF001  # as above
+    value = Unreadable(begin, end, end - begin, stamp_ms, why, raw, lost)
     return FetchedRecord(begin, stamp_ms or 0, value)
 
 
@@ -182,7 +182,7 @@ class _Feed:
         return self._error
 
 
-def _read_old_records(batch: Any, _known: bytes, bounds: Bounds) -> Iterator[FetchedRecord]:
+def _read_old_records(batch: Any, _raw: bytes, bounds: Bounds) -> Iterator[FetchedRecord]:
     """Yield the records of a batch in a format that Kafka no longer writes; timestamps may be missing."""
     codec = batch.compression_type
     if codec:
@@ -195,9 +195,9 @@ def _read_old_records(batch: Any, _known: bytes, bounds: Bounds) -> Iterator[Fet
         yield FetchedRecord(record.offset, stamp, record.value, record.timestamp_type)
 
 
-def _read_records(batch: Any, known: bytes, bounds: Bounds) -> Iterator[FetchedRecord]:
+def _read_records(batch: Any, raw: bytes, bounds: Bounds) -> Iterator[FetchedRecord]:
     """Yield the records while they are decompressed. Bytes after the last record are ignored."""
-    data = known[_HEADER_BYTES:]
+    data = raw[_HEADER_BYTES:]
     codec, count = batch.attributes & _CODEC_MASK, batch.records_count
     if codec and count > bounds.records:
         raise TooMuchError(f"it has more than {bounds.records} records")

@@ -83,7 +83,7 @@ def count_by_reason(refused: Iterable[Refusal]) -> Counter[str]:
 
 def refuse_unreadable(record: int, value: Unreadable) -> Refusal:
     """Return the refusal of the unreadable records of a batch."""
-    return Refusal(record, None, value.fault, value.known, {Reason.UNREADABLE_BATCH: value.records})
+    return Refusal(record, None, value.fault, value.raw, {Reason.UNREADABLE_BATCH: value.records})
 
 
 def refuse(

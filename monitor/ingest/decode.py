@@ -47,11 +47,11 @@ def decode(value: bytes | None) -> Decoded:
         return Decoded([], [(None, opened)])
     decoded = Decoded([], [])
     for index, item in enumerate(opened):
-        read = read_visit(item)
-        if isinstance(read, Fault):
-            decoded.faults.append((index, read))
+        visit = read_visit(item)
+        if isinstance(visit, Fault):
+            decoded.faults.append((index, visit))
         else:
-            decoded.visits.append((index, read))
+            decoded.visits.append((index, visit))
     return decoded
 
 
@@ -90,7 +90,7 @@ class _Gathered:
     more: dict[int, tuple[int, Counter[Reason]]] = field(default_factory=dict)
 
 
-def _bare(record: _Record) -> list[_Visit] | None:
+def _read_bare(record: _Record) -> list[_Visit] | None:
     """Return the visit of a record with the keys of a bare visit; None for other records."""
     person, location, arrived = record.person_id, record.location_id, record.arrived_at
     if isinstance(person, UnsetType) or isinstance(location, UnsetType) or isinstance(arrived, UnsetType):
@@ -109,11 +109,11 @@ def _read_fast(value: Value) -> list[_Visit] | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, TypeError):
         return None
     if record.visits is UNSET:
-        return _bare(record)
+        return _read_bare(record)
     return record.visits
 
 
-def _typed(item: dict[str, Any]) -> _Visit | None:
+def _to_visit(item: dict[str, Any]) -> _Visit | None:
     """Return a visit if the known keys exist with the right types; None otherwise."""
     person, location, arrived = item.get("person_id"), item.get("location_id"), item.get("arrived_at")
     left = item.get("left_at")
@@ -136,7 +136,7 @@ def _read_slowly(record: int, value: Value, gathered: _Gathered) -> list[_Visit]
         _refuse_junk(record, opened, len(opened) - len(likely), gathered)
     visits, indexes = [], []
     for index in likely:
-        visit = _typed(opened[index])
+        visit = _to_visit(opened[index])
         if visit is not None:
             visits.append(visit)
             indexes.append(index)
@@ -148,7 +148,7 @@ def _read_slowly(record: int, value: Value, gathered: _Gathered) -> list[_Visit]
 
 
 def _refuse_junk(record: int, opened: list[Any], count: int, gathered: _Gathered) -> None:
-    """Refuse items with too few keys for a visit. Only as many are read as get a separate dead letter."""
+    """Refuse items with too few keys for a visit. Only items with a separate dead letter are read."""
     indexes = (index for index, item in enumerate(opened) if type(item) is not dict or len(item) < len(REQUIRED))
     for index in islice(indexes, SINGLE):
         fault = read_visit(opened[index])
@@ -170,7 +170,7 @@ def _gather(values: Sequence[Value]) -> _Gathered:
     return gathered
 
 
-def _places(gathered: _Gathered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _locate_visits(gathered: _Gathered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the record of each visit, and the visit's place in it."""
     counts = np.array(gathered.counts, np.int64)
     record = np.repeat(np.arange(counts.size), counts)
@@ -180,7 +180,7 @@ def _places(gathered: _Gathered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return record, index
 
 
-def _departures(
+def _parse_departures(
     texts: list[str | None], arrived: NDArray[np.int64], default_stay: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return when visits ended, and which texts were understood; missing ends follow from the default stay."""
@@ -204,9 +204,9 @@ def decode_records(values: Sequence[Value], default_stay: int) -> Columns:
     persons = [visit.person_id for visit in visits]
     locations = [visit.location_id for visit in visits]
     arrived, fits = parse_instants([visit.arrived_at for visit in visits])
-    left, left_fits = _departures([visit.left_at for visit in visits], arrived, default_stay)
+    left, left_fits = _parse_departures([visit.left_at for visit in visits], arrived, default_stay)
     fits &= left_fits & check_identifiers(persons) & check_identifiers(locations) & (left >= arrived)
-    record, index = _places(gathered)
+    record, index = _locate_visits(gathered)
     columns = Columns(persons, locations, arrived, left, record, index, gathered.refused, values)
     if not fits.all():
         columns = _decide_doubtful(columns, gathered, np.flatnonzero(~fits), default_stay)

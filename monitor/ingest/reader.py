@@ -167,15 +167,15 @@ class Reader:
         """Check now and then that the windows still have everything written. Writes do that too, but may be rare."""
         if time.monotonic() - self._checked_at < CHECK_SECONDS:
             return
-        written, reading = self._written(), dict(self._source.reading)
+        written, reading = self._written_offsets, dict(self._source.reading)
         progress = self._windows.progress()
         self._checked_at = time.monotonic()
         for partition in self._start_offsets.lost:
             # Progress ahead of this reader may be from before the loss: a store that failed over may have lost the
             # record of it. (Without a loss, another member's last batch may be ahead of a reader that took over.)
-            if partition in reading and _highest(progress, partition) > reading[partition]:
-                self._start_offsets.repeat_loss(partition, min(written[partition], _lowest(progress, partition)))
-        behind = [partition for partition in written if _lowest(progress, partition) < written[partition]]
+            if partition in reading and _find_highest(progress, partition) > reading[partition]:
+                self._start_offsets.repeat_loss(partition, min(written[partition], _find_lowest(progress, partition)))
+        behind = [partition for partition in written if _find_lowest(progress, partition) < written[partition]]
         if behind:
             self._observer.recovery("windows_behind")
             self._source.park(behind)
@@ -184,12 +184,13 @@ class Reader:
         if time.monotonic() - self._committed_at < COMMIT_SECONDS:
             return
         self._committed_at = time.monotonic()
-        self._source.commit(self._written())
+        self._source.commit(self._written_offsets)
         failpoint("reader.committed")
         self._observer.lag(self._source.lag())
 
-    def _written(self) -> dict[int, int]:
-        """Return the offsets up to which everything is in the windows, without the pending write."""
+    @property
+    def _written_offsets(self) -> dict[int, int]:
+        """The offsets up to which everything is in the windows, without the pending write."""
         offsets = dict(self._source.reading)
         if self._writing is not None:
             offsets |= {span.partition: span.start for span in self._writing[0].spans if span.partition in offsets}
@@ -203,15 +204,15 @@ class Reader:
             log.warning("the last batch will be read again: %s", error)
             self._source.park()
         self._writer.shutdown()
-        self._source.close(self._written())
+        self._source.close(self._written_offsets)
 
 
-def _lowest(progress: Sequence[Mapping[int, int]], partition: int) -> int:
-    """Return the lowest progress of all shards, -1 if a shard has none."""
+def _find_lowest(progress: Sequence[Mapping[int, int]], partition: int) -> int:
+    """Return the lowest progress of all shards in a partition, -1 if a shard has none."""
     return min(shard.get(partition, -1) for shard in progress)
 
 
-def _highest(progress: Sequence[Mapping[int, int]], partition: int) -> int:
+def _find_highest(progress: Sequence[Mapping[int, int]], partition: int) -> int:
     return max(shard.get(partition, -1) for shard in progress)
 
 

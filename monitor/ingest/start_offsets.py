@@ -88,7 +88,7 @@ class StartOffsets:
             return self._restart_behind_log(partition, first, end)
         if len(reached) < len(known):
             offset, complete_from = self._find_without_progress(partition, first, end)
-            offset = self._skip_nothing_unread(partition, offset, first, end)
+            offset = self._include_unread(partition, offset, first, end)
             self._windows.begin(partition, offset, complete_from)
             self._observer.recovery("no_progress")
             reached.append(offset)
@@ -118,7 +118,7 @@ class StartOffsets:
     def _find_complete_from(self, partition: int, first: int, end: int, complete_from: int) -> int:
         """Return the slot from which facts are complete if records before the log's first one were deleted.
 
-        These were stamped at most `tolerance` later than the first one, so their visits end at most F slots later.
+        They were stamped at most `tolerance` later than the first one, and their visits end at most F slots after that.
         """
         grid, max_lead = self._parameters.grid, self._parameters.max_lead
         now = grid.slot_of(self._now() + self._parameters.tolerance)
@@ -142,12 +142,12 @@ class StartOffsets:
         if offset == first > 0 and not self._clock.simulated:
             self._restart_after_loss(partition, first)
             return first
-        offset = self._skip_nothing_unread(partition, offset, first, end)
+        offset = self._include_unread(partition, offset, first, end)
         self._windows.restart(partition, offset, complete_from)
         self._observer.recovery("behind_the_log")
         return offset
 
-    def _skip_nothing_unread(self, partition: int, offset: int, first: int, end: int) -> int:
+    def _include_unread(self, partition: int, offset: int, first: int, end: int) -> int:
         """Return a start offset that skips no unread record: at most the highest committed offset.
 
         A record that no group of the service has read must be read, however old it is. Dead letters of records that all
@@ -173,7 +173,7 @@ class StartOffsets:
         self.dead_letters_from.pop(partition, None)
         self._observer.recovery("log_lost_records")
         log.error(
-            "records of input partition %d were deleted before they were read: answers are unknown for a window",
+            "records of input partition %d were lost before they were read: answers are unknown for a window",
             partition,
         )
 

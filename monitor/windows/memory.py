@@ -196,7 +196,7 @@ class MemoryWindows:
             return all(shard == _Shard() for shard in self._shards)
 
     def check(self) -> None:
-        """Nothing to see to: this process's memory evicts nothing."""
+        """Do nothing: the memory of the process evicts nothing."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no connections."""

@@ -164,7 +164,7 @@ class RecordGenerator:
         ]
 
     def records(self, count: int) -> Iterator[GeneratedRecord]:
-        """So many more."""
+        """Yield further records."""
         for _ in range(count):
             yield self._draw.choice(self._shapes)()
 
