@@ -125,8 +125,8 @@ class Windows(Protocol):
         A slot that has not begun by the store's clock is not opened.
         """
 
-    def evict(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
-        """Evict facts about slots before `trim_before` and the designated times `drop`, and renew the other expiries.
+    def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
+        """Evict facts about slots before a slot and the designated times `drop`, and renew the other expiries.
 
         `evicted_before` and `times_evicted_until` are raised in the same transaction, so that a count without evicted
         facts shows as incomplete. `keep`: the designated times that are still counted.

@@ -177,15 +177,15 @@ class MemoryWindows:
     def _present(self, number: int, instant: int) -> NDArray[np.int64]:
         return count_members(self._shards[number].present.get(instant, ()), self._rows[number])
 
-    def evict(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
+    def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Evict facts before a slot and designated times. Nothing expires in memory, so `keep` has no effect."""
         del keep
         with self._lock:
             for number in shards:
                 shard = self._shards[number]
                 for row, last in shard.seen.items():
-                    shard.seen[row] = {person: slot for person, slot in last.items() if slot >= trim_before}
-                shard.evicted_before = max(shard.evicted_before, trim_before)
+                    shard.seen[row] = {person: slot for person, slot in last.items() if slot >= before}
+                shard.evicted_before = max(shard.evicted_before, before)
                 for instant in drop:
                     shard.present.pop(instant, None)
                 shard.times_evicted_until = max((shard.times_evicted_until, *drop))

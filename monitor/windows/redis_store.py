@@ -207,9 +207,9 @@ class RedisWindows:
             settled=settled,
         )
 
-    def evict(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
+    def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Evict facts about slots before a slot and designated times, and renew the other expiries."""
-        counted = [len(drop), trim_before, *([max(drop)] if drop else [])]
+        counted = [len(drop), before, *([max(drop)] if drop else [])]
         work: dict[int, Command] = {}
         for shard in shards:
             windows = [self._keys.window(shard, row) for row in self._watched[shard]]

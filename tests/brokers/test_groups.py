@@ -68,8 +68,8 @@ def test_committed_offsets_by_partition(
     """The lowest and highest commit of each partition ignore other services and other topics."""
     name, visits, other = topic("town"), topic("visits"), topic("other")
     with closing(connections.admin()) as admin:
-        made = {one: {"num_partitions": 3, "replication_factor": 1} for one in (visits, other)}
-        admin.create_topics(made, wait_for_metadata=True)
+        settings = {name: {"num_partitions": 3, "replication_factor": 1} for name in (visits, other)}
+        admin.create_topics(settings, wait_for_metadata=True)
     assert list_groups(connections, name) == []
     assert read_committed_offsets(connections, name, visits, "id") == {}
     commit(input_group(name, OLD), visits, 0, 7, "id")

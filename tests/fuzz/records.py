@@ -205,12 +205,12 @@ class RecordGenerator:
 
     def _changed(self) -> GeneratedRecord:
         """Return a changed record: bytes flipped, inserted or removed, or with another record's end."""
-        made = self._good() if self._draw.random() < 0.6 else self._mixed()
-        value = made.value or b""
+        generated = self._good() if self._draw.random() < 0.6 else self._mixed()
+        value = generated.value or b""
         for _ in range(self._draw.choice([1, 1, 1, 2, 6])):
             value = self._change(value)
-        self._before = made.value or b""
-        return GeneratedRecord(value, made.planted, untouched=False)
+        self._before = generated.value or b""
+        return GeneratedRecord(value, generated.planted, untouched=False)
 
     def _change(self, value: bytes) -> bytes:
         draw = self._draw

@@ -31,12 +31,12 @@ def fuzz(town: Settings, maker: RecordGenerator, count: int) -> Counter[str]:
     parameters, totals = town.parameters, Counter[str]()
     records = maker.records(count)
     while batch := list(islice(records, BATCH)):
-        values = [made.value for made in batch]
+        values = [record.value for record in batch]
         columns = decode_records(values, parameters.default_stay)
         accepted = accept(parameters, town.hasher, columns, np.full(len(values), SLOT, np.int64))
         totals["records"] += len(batch)
-        totals["untouched"] += sum(made.untouched for made in batch)
-        expected = [made.expected() for made in batch]
+        totals["untouched"] += sum(record.untouched for record in batch)
+        expected = [record.expected() for record in batch]
         totals += check_fates(expected, values, columns, accepted)
         totals["kept"] += check_kept(town, expected, accepted)
         totals["sampled"] += check_contract(values, columns, parameters.default_stay)

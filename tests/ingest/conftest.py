@@ -66,9 +66,9 @@ def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 def world(
     kafka: EmbeddedKafka, store: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]
 ) -> Iterator[World]:
-    made = World(kafka, store, parameters, topic("visits"))
-    yield made
-    made.close()
+    created = World(kafka, store, parameters, topic("visits"))
+    yield created
+    created.close()
 
 
 @pytest.fixture

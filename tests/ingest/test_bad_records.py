@@ -57,8 +57,8 @@ def dead_topic(world: World) -> str:
     name = f"{world.topic}.dead"
     with closing(world.connections.admin()) as admin:
         configs = {"max.message.bytes": "65536"}
-        made = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
-        admin.create_topics({name: made}, wait_for_metadata=True)
+        settings = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
+        admin.create_topics({name: settings}, wait_for_metadata=True)
     return name
 
 

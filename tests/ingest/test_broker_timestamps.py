@@ -40,8 +40,8 @@ class Topic:
     def __init__(self, connections: KafkaConnections, name: str) -> None:
         self.name = name
         self._admin, self._producer = connections.admin(), connections.producer()
-        made = {"num_partitions": 1, "replication_factor": 1, "configs": {TYPE: "LogAppendTime"}}
-        self._admin.create_topics({name: made}, wait_for_metadata=True)
+        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {TYPE: "LogAppendTime"}}
+        self._admin.create_topics({name: settings}, wait_for_metadata=True)
 
     def put(self, value: bytes, kind: str) -> None:
         """Produce a record with a timestamp type; until the topic has changed to it, send empty records."""
@@ -69,8 +69,8 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 @pytest.fixture
 def visits(connections: KafkaConnections, topic: Callable[[str], str]) -> Iterator[Topic]:
     """A topic with broker timestamps."""
-    with closing(Topic(connections, topic("visits"))) as made:
-        yield made
+    with closing(Topic(connections, topic("visits"))) as created:
+        yield created
 
 
 def read(

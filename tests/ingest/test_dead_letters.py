@@ -32,22 +32,22 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 @pytest.fixture
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     """A topic with records of at most 64 KiB."""
-    made = topic("dead")
-    _create(connections, made, LIMIT)
-    return made
+    topic_name = topic("dead")
+    _create(connections, topic_name, LIMIT)
+    return topic_name
 
 
 def _create(connections: KafkaConnections, name: str, limit: int) -> None:
     with closing(connections.admin()) as admin:
         configs = {"max.message.bytes": str(limit)}
-        made = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
-        admin.create_topics({name: made}, wait_for_metadata=True)
+        settings = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
+        admin.create_topics({name: settings}, wait_for_metadata=True)
 
 
 @pytest.fixture
 def writer(connections: KafkaConnections, name: str) -> Iterator[DeadLetterTopic]:
-    with closing(DeadLetterTopic(connections, name, "visits", LIMIT)) as made:
-        yield made
+    with closing(DeadLetterTopic(connections, name, "visits", LIMIT)) as writer:
+        yield writer
 
 
 def written(connections: KafkaConnections, name: str) -> list[Any]:
@@ -56,10 +56,10 @@ def written(connections: KafkaConnections, name: str) -> list[Any]:
         consumer.assign([place])
         consumer.seek(place, 0)
         end = consumer.end_offsets([place])[place]
-        found: list[Any] = []
+        records: list[Any] = []
         while consumer.position(place) < end:
-            found += consumer.poll(timeout_ms=500).get(place, [])
-    return found
+            records += consumer.poll(timeout_ms=500).get(place, [])
+    return records
 
 
 def test_put_is_durable(connections: KafkaConnections, name: str, writer: DeadLetterTopic) -> None:

@@ -33,21 +33,21 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 @pytest.fixture
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     """A topic of one partition that accepts any timestamps."""
-    made = topic("batches")
+    topic_name = topic("batches")
     configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "retention.ms": "-1"}
     with closing(connections.admin()) as admin:
-        admin.create_topics({made: {"num_partitions": 1, "replication_factor": 1, "configs": configs}})
-    return made
+        admin.create_topics({topic_name: {"num_partitions": 1, "replication_factor": 1, "configs": configs}})
+    return topic_name
 
 
 @pytest.fixture
 def source(connections: KafkaConnections, name: str, eventually: Eventually) -> Iterator[InputLog]:
     """A member that reads the partition from its start."""
-    made = InputLog(connections, name, name)
-    eventually(lambda: (made.poll(250), made.waiting == {0})[1], 20)
-    made.resume(0, 0)
-    yield made
-    made.close({})
+    member = InputLog(connections, name, name)
+    eventually(lambda: (member.poll(250), member.waiting == {0})[1], 20)
+    member.resume(0, 0)
+    yield member
+    member.close({})
 
 
 def fetch(source: InputLog, end: int, eventually: Eventually, deadline_seconds: float = 20.0) -> list[Fetched]:
@@ -75,9 +75,9 @@ def test_forms_that_java_accepts(
         crafted.produce(connections, name, crafted.batch(data, len(VALUES), codec)) for codec, data in ACCEPTED.values()
     ]
     found = fetch(source, len(VALUES) * len(ACCEPTED), eventually)
-    values = {offset: value for some in found for offset, value in zip(some.offsets, some.values, strict=True)}
-    told = dict.fromkeys(ACCEPTED, VALUES)
-    assert dict(zip(ACCEPTED, [[values[at + n] for n in range(len(VALUES))] for at in offsets], strict=True)) == told
+    values = {offset: value for part in found for offset, value in zip(part.offsets, part.values, strict=True)}
+    rest = dict.fromkeys(ACCEPTED, VALUES)
+    assert dict(zip(ACCEPTED, [[values[at + n] for n in range(len(VALUES))] for at in offsets], strict=True)) == rest
 
 
 def test_invented_offsets(connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually) -> None:
@@ -86,8 +86,8 @@ def test_invented_offsets(connections: KafkaConnections, name: str, source: Inpu
     others = [b"%d" % n for n in range(8)]
     crafted.produce(connections, name, crafted.batch(crafted.records(others), len(others)))
     found = fetch(source, 10, eventually)
-    assert [value for some in found for value in some.values] == [b"a", b"b", *others]
-    assert [offset for some in found for offset in some.offsets] == list(range(10))
+    assert [value for part in found for value in part.values] == [b"a", b"b", *others]
+    assert [offset for part in found for offset in part.offsets] == list(range(10))
 
 
 @pytest.mark.parametrize("codec", PACKS)
@@ -103,10 +103,10 @@ def test_record_with_wrong_length(
         wrong = crafted.record(b"a") + crafted.record(b"wrong", 1, off=off) + crafted.record(b"c", 2)
         crafted.produce(connections, name, crafted.batch(pack(wrong), 3, codec))
     found = fetch(source, 9, eventually)
-    values = [value for some in found for value in some.values]
+    values = [value for part in found for value in part.values]
     assert [value for value in values if isinstance(value, bytes)] == [b"a"] * 3
-    told = [(value.first, value.end, value.records, value.lost) for value in values if isinstance(value, Unreadable)]
-    assert told == [(1, 3, 2, False), (4, 6, 2, False), (7, 9, 2, False)]
+    rest = [(value.first, value.end, value.records, value.lost) for value in values if isinstance(value, Unreadable)]
+    assert rest == [(1, 3, 2, False), (4, 6, 2, False), (7, 9, 2, False)]
 
 
 def test_large_batch_in_portions(
@@ -116,7 +116,7 @@ def test_large_batch_in_portions(
     values = [b"x" * 1_000_000] * 40
     crafted.produce(connections, name, crafted.batch(zstandard.compress(crafted.records(values)), len(values), ZSTD))
     found = fetch(source, len(values), eventually)
-    sizes = [sum(len(value) for value in some.values if isinstance(value, bytes)) for some in found]
+    sizes = [sum(len(value) for value in part.values if isinstance(value, bytes)) for part in found]
     assert sum(sizes) == 40_000_000
     assert max(sizes) <= POLL_BYTES + 1_000_000
 
@@ -126,17 +126,17 @@ def test_data_without_frames() -> None:
 
     No next batch can be found.
     """
-    made = crafted.batch(RECORDS, len(VALUES))
-    wrong = made[:8] + struct.pack(">i", 4) + made[12:]
+    good = crafted.batch(RECORDS, len(VALUES))
+    wrong = good[:8] + struct.pack(">i", 4) + good[12:]
     reading, place = FetchState(tries=2, left=POLL_BYTES), TopicPartition("t", 0)
-    fetched = [_Records(reading, 0, place, MemoryRecords(made + wrong)) for _ in range(2)]
+    fetched = [_Records(reading, 0, place, MemoryRecords(good + wrong)) for _ in range(2)]
     assert [record.value for record in fetched[0].take(10)] == VALUES
     with pytest.raises(CorruptRecordError, match="offset 4 are damaged"):
         fetched[0].take(10)
     assert fetched[0].record_iterator is None
-    told = unread(fetched[1].take(10))
-    assert (told.first, told.end, told.stamp_ms, told.lost) == (4, LOG_END, None, True)
-    assert "all records from offset 4" in told.fault.error
+    rest = unread(fetched[1].take(10))
+    assert (rest.first, rest.end, rest.stamp_ms, rest.lost) == (4, LOG_END, None, True)
+    assert "all records from offset 4" in rest.fault.error
 
 
 def test_temporary_damage(
@@ -159,7 +159,7 @@ def test_temporary_damage(
     source.park()
     source.resume(0, 0)
     found = fetch(source, 2, eventually)
-    assert [value for some in found for value in some.values] == [b"harmed", b"next"]
+    assert [value for part in found for value in part.values] == [b"harmed", b"next"]
 
 
 def test_permanent_damage(
@@ -181,12 +181,12 @@ def test_permanent_damage(
             source.resume(0, 0)
         return source.unread.get(0)
 
-    told = eventually(lost)
+    rest = eventually(lost)
     assert len(failures) == TRIES - 1
-    assert (told.first, told.end, told.records, told.stamp_ms, told.lost) == (0, 2, 2, None, True)
-    assert told.why == "its checksum is wrong"
+    assert (rest.first, rest.end, rest.records, rest.stamp_ms, rest.lost) == (0, 2, 2, None, True)
+    assert rest.why == "its checksum is wrong"
     assert source.waiting == {0}
-    source.resume(0, told.end)
+    source.resume(0, rest.end)
     source.unread.clear()
     assert fetch(source, 3, eventually)[-1].values == [b"good"]
 

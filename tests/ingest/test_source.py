@@ -27,11 +27,11 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 @pytest.fixture
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     """A topic of two partitions."""
-    made = topic("visits")
+    topic_name = topic("visits")
     with closing(connections.admin()) as admin:
         configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "retention.ms": "-1"}
-        admin.create_topics({made: {"num_partitions": 2, "replication_factor": 1, "configs": configs}})
-    return made
+        admin.create_topics({topic_name: {"num_partitions": 2, "replication_factor": 1, "configs": configs}})
+    return topic_name
 
 
 @pytest.fixture
@@ -46,10 +46,10 @@ def put(connections: KafkaConnections, name: str) -> Iterator[Callable[..., None
 @pytest.fixture
 def source(connections: KafkaConnections, name: str, eventually: Eventually) -> Iterator[InputLog]:
     """A member with both partitions assigned, and no start offsets yet."""
-    made = InputLog(connections, name, name)
-    eventually(lambda: (made.poll(250), made.waiting == {0, 1})[1])
-    yield made
-    made.close({})
+    member = InputLog(connections, name, name)
+    eventually(lambda: (member.poll(250), member.waiting == {0, 1})[1])
+    yield member
+    member.close({})
 
 
 def test_short_polls_get_partitions(
@@ -62,8 +62,8 @@ def test_short_polls_get_partitions(
     for _ in range(3):
         name = topic("brief")
         with closing(connections.admin()) as admin:
-            made = {"num_partitions": 2, "replication_factor": 1, "configs": {}}
-            admin.create_topics({name: made}, wait_for_metadata=True)
+            settings = {"num_partitions": 2, "replication_factor": 1, "configs": {}}
+            admin.create_topics({name: settings}, wait_for_metadata=True)
         with closing(_Closer(InputLog(connections, name, name))) as member:
             eventually(partial(is_assigned, member.source, {0, 1}), 20)
 
@@ -75,8 +75,8 @@ def test_short_polls_get_added_partitions(
     monkeypatch.setattr("monitor.brokers.connections.METADATA_MAX_AGE_MS", 200)
     name = topic("added")
     with closing(connections.admin()) as admin:
-        made = {"num_partitions": 1, "replication_factor": 1, "configs": {}}
-        admin.create_topics({name: made}, wait_for_metadata=True)
+        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {}}
+        admin.create_topics({name: settings}, wait_for_metadata=True)
         with closing(_Closer(InputLog(connections, name, name))) as member:
             for partitions in (1, 2, 3, 4):
                 if partitions > 1:
@@ -108,8 +108,8 @@ def is_assigned(source: InputLog, partitions: set[int]) -> bool:
 
 
 def fetched(source: InputLog, eventually: Eventually) -> Fetched:
-    found: list[Fetched] = eventually(lambda: source.poll(100))
-    (only,) = found
+    fetched: list[Fetched] = eventually(lambda: source.poll(100))
+    (only,) = fetched
     return only
 
 
@@ -168,8 +168,8 @@ def test_every_codec_of_brokers(
     name = topic("compressed")
     values = [b"small", b"many blocks " * 30_000, b"last"]
     with closing(connections.admin()) as admin:
-        made = {"num_partitions": 1, "replication_factor": 1, "configs": {"compression.type": codec}}
-        admin.create_topics({name: made}, wait_for_metadata=True)
+        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {"compression.type": codec}}
+        admin.create_topics({name: settings}, wait_for_metadata=True)
     with closing(connections.producer()) as producer:
         for value in values:
             producer.send(name, value=value, partition=0).get(timeout=10)

@@ -41,10 +41,10 @@ BOMB = zstandard.compress(crafted.records([bytes(1_000_000)] * 80))
 def world(
     kafka: EmbeddedKafka, valkey: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]
 ) -> Iterator[World]:
-    made = World(kafka, valkey, parameters, topic("unreadable"))
-    made.create()
-    yield made
-    made.close()
+    created = World(kafka, valkey, parameters, topic("unreadable"))
+    created.create()
+    yield created
+    created.close()
 
 
 @pytest.fixture
@@ -231,8 +231,8 @@ def test_dead_letter_of_several_visits(world: World, drain: Drain) -> None:
     """A dead letter of several visits contains their number, and is truncated at the limit."""
     name = f"{world.topic}.dead"
     with closing(world.connections.admin()) as admin:
-        made = {"num_partitions": 1, "replication_factor": 1, "configs": {"max.message.bytes": "65536"}}
-        admin.create_topics({name: made}, wait_for_metadata=True)
+        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {"max.message.bytes": "65536"}}
+        admin.create_topics({name: settings}, wait_for_metadata=True)
     put_batch(world, snappy.compress(crafted.records([json.dumps({"visits": [1] * 90_000}).encode()])), 1, SNAPPY)
     put_batch(world, BOMB, 80, ZSTD)
     with closing(DeadLetterTopic(world.connections, name, world.topic, 65_536)) as writer:

@@ -305,7 +305,7 @@ def test_large_batch(windows: Windows, row: int) -> None:
     """A batch larger than one command is written completely."""
     people = [number.to_bytes(16, "big") for number in range(25_001)]
     facts = pack_shard_facts(
-        OPEN, seen={row: [(who, 5) for who in people]}, present={EVENING: [(row, who) for who in people]}
+        OPEN, seen={row: [(person, 5) for person in people]}, present={EVENING: [(row, person) for person in people]}
     )
     windows.begin(0, 0, 0)
     assert windows.write([Span(0, 0, 50)], {2: [facts]}) == {0: 50}

@@ -22,7 +22,7 @@ from monitor.windows.redis_client import (
 )
 
 COMMAND = "Command # 3 (ZADD {tokyo:f:2}:w:17 GT 5 secret) of pipeline caused error: "
-TELLS: list[tuple[Exception, type[FailedError], str]] = [
+ERRORS: list[tuple[Exception, type[FailedError], str]] = [
     (exceptions.OutOfMemoryError(f"{COMMAND}command not allowed"), UnreachableError, "out of memory"),
     (exceptions.ReadOnlyError(f"{COMMAND}You can't write"), UnreachableError, "replica"),
     (exceptions.ResponseError(f"{COMMAND}MISCONF Redis is"), UnreachableError, "cannot save"),
@@ -51,15 +51,15 @@ TELLS: list[tuple[Exception, type[FailedError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "kind", "told"), TELLS)
-def test_translate_error(error: Exception, kind: type[FailedError], told: str) -> None:
+@pytest.mark.parametrize(("error", "kind", "text"), ERRORS)
+def test_translate_error(error: Exception, kind: type[FailedError], text: str) -> None:
     """An error is translated without the command that was sent."""
-    found = translate_error(error, "Redis at host:6379")
-    assert type(found) is kind
-    assert str(found).startswith("Redis at host:6379")
-    assert told in str(found)
+    translated = translate_error(error, "Redis at host:6379")
+    assert type(translated) is kind
+    assert str(translated).startswith("Redis at host:6379")
+    assert text in str(translated)
     for hidden in ("secret", "ZADD", "tokyo"):
-        assert hidden not in str(found)
+        assert hidden not in str(translated)
 
 
 def test_wrong_type_code() -> None:

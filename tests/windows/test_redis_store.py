@@ -346,8 +346,8 @@ def test_no_person_id_in_the_clear(redis_windows: RedisWindows, raw: redis.Redis
     redis_windows.begin(0, 0, 0)
     for shard, rows in enumerate(parameters.registry.by_shard):
         row = int(rows[0])
-        found = pack_shard_facts(5, seen={row: [(hashed, 5)]}, present={EVENING: [(row, hashed)]})
-        redis_windows.write([Span(0, 0, shard + 1)], {shard: [found]})
+        packed = pack_shard_facts(5, seen={row: [(hashed, 5)]}, present={EVENING: [(row, hashed)]})
+        redis_windows.write([Span(0, 0, shard + 1)], {shard: [packed]})
     stored = b"".join(bytes(key) + bytes(raw.dump(key) or b"") for key in raw.scan_iter())
     assert hashed in stored
     assert planted.encode() not in stored

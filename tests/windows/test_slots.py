@@ -29,7 +29,7 @@ def row(parameters: Parameters) -> int:
 def facts(row: int, stamp: int, *people: bytes, last: int | None = None) -> dict[int, list[ShardFacts]]:
     """Return facts of people at the row in a slot and in the evening, stamped in slot `stamp`."""
     slot = stamp if last is None else last
-    visits, stays = [(who, slot) for who in people], [(row, who) for who in people]
+    visits, stays = [(person, slot) for person in people], [(row, person) for person in people]
     return {2: [pack_shard_facts(stamp, {row: visits}, {EVENING: stays})]}
 
 
@@ -177,7 +177,7 @@ def test_expired_numbers(stored: RedisWindows, raw: redis.Redis, row: int, at: A
 def test_waiting_facts_in_portions(stored: RedisWindows, parameters: Parameters, row: int, at: At) -> None:
     """A tick is not settled while facts of its slot still wait."""
     people = [number.to_bytes(16, "big") for number in range(2 * MERGED + 1)]
-    packed = {2: [pack_shard_facts(6, {row: [(who, 6) for who in people]})]}
+    packed = {2: [pack_shard_facts(6, {row: [(person, 6) for person in people]})]}
     at(6)
     stored.begin(0, 0, COMPLETE_FROM_START)
     stored.write([Span(0, 0, 1)], packed)

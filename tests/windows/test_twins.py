@@ -54,8 +54,8 @@ def facts_of(parameters: Parameters, batch: list[Visit]) -> dict[int, list[Shard
     for visit in batch:
         row = int(parameters.registry.by_shard[visit.shard][visit.nth])
         at = {} if visit.instant is None else {visit.instant: [(row, visit.person)]}
-        found = pack_shard_facts(visit.stamp, seen={row: [(visit.person, visit.slot)]}, present=at)
-        facts.setdefault(visit.shard, []).append(found)
+        packed = pack_shard_facts(visit.stamp, seen={row: [(visit.person, visit.slot)]}, present=at)
+        facts.setdefault(visit.shard, []).append(packed)
     return facts
 
 
@@ -67,12 +67,12 @@ def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: t
         case ("open", list(named), int(slot)):
             windows.open(named, slot)
         case ("settle", list(named), int(tick)):
-            found = windows.read({shard: Question(tick=tick) for shard in named})
-            return {shard: int(reading.settled) for shard, reading in found.items()}
+            readings = windows.read({shard: Question(tick=tick) for shard in named})
+            return {shard: int(reading.settled) for shard, reading in readings.items()}
         case ("write", dict(bounds), list(batch)):
             return windows.write([Span(part, *ends) for part, ends in bounds.items()], facts_of(parameters, batch))
-        case ("evict", list(named), int(slot), list(times_evicted_until)):
-            windows.evict(named, slot, times_evicted_until, [time for time in TIMES if time not in times_evicted_until])
+        case ("evict", list(named), int(slot), list(times)):
+            windows.evict(named, slot, times, [time for time in TIMES if time not in times])
         case ("begin", int(partition), int(offset), int(complete_from)):
             windows.begin(partition, offset, complete_from)
         case ("restart", int(partition), int(offset), int(complete_from)):
@@ -84,10 +84,10 @@ def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: t
 
 def known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, list[list[int]]]]:
     """Return all readings, without the server's time."""
-    rows = {shard: [int(row) for row in found[:2]] for shard, found in enumerate(parameters.registry.by_shard)}
+    rows = {shard: [int(row) for row in of_shard[:2]] for shard, of_shard in enumerate(parameters.registry.by_shard)}
     asked = {
-        shard: Question(tuple((row, first) for row in found for first in range(-4, 10)), TIMES)
-        for shard, found in rows.items()
+        shard: Question(tuple((row, first) for row in of_shard for first in range(-4, 10)), TIMES)
+        for shard, of_shard in rows.items()
     }
     return {
         shard: (replace(reading, time=0, present={}), [reading.present[instant].tolist() for instant in TIMES])
