@@ -37,7 +37,7 @@ def seeds() -> Seeds:
 def make_settings(tmp_path: Path) -> Callable[[str, str, str], Settings]:
     """Return a function that creates settings without connecting: `make_settings(name, kafka, redis_url)`."""
 
-    def made(name: str, kafka: str, redis_url: str) -> Settings:
+    def create_settings(name: str, kafka: str, redis_url: str) -> Settings:
         tree = {
             "service": {"name": name, "shards": 4},
             "clock": {"slot": "1h", "origin": "2026-01-01T00:00:00+00:00", "release_delay": "30s"},
@@ -57,4 +57,4 @@ def make_settings(tmp_path: Path) -> Callable[[str, str, str], Settings]:
         config = load_config(tmp_path / "service.yaml", {})
         return settings_of(config, load_registry(config.locations.file), b"0123456789abcdef0123456789abcdef")
 
-    return made
+    return create_settings

@@ -150,7 +150,7 @@ def one(parameters: Parameters, hasher: PersonHasher, location: str, arrived: in
 def test_visit_f_slots_ahead(parameters: Parameters, hasher: PersonHasher) -> None:
     """A visit may begin up to F slots ahead.
 
-    C |·····now| c+1 |····[···| c+2 [: the last µs of c + F is accepted, the next not.
+    c |·····now| c+1 |····[···| c+2 [: the last µs of c + F is accepted, the next not.
     """
     c = parameters.grid.slot_of(at("12:30:00"))
     end = parameters.grid.start(c + parameters.max_lead + 1)
@@ -159,9 +159,9 @@ def test_visit_f_slots_ahead(parameters: Parameters, hasher: PersonHasher) -> No
 
 
 def test_long_stay_is_cut(parameters: Parameters, hasher: PersonHasher) -> None:
-    """A stay is cut at the end of slot c + F. At c = 11:00, F = 1.
+    """A stay is cut at the end of slot c + F.
 
-    [12:59 ──── cut at 13:00 ╎···· 20:00) does not cover 13:30.
+    At c = 11:00 with F = 1, [12:59 ──── cut at 13:00 ╎···· 20:00) does not cover 13:30.
     """
     c = parameters.grid.slot_of(at("11:30:00"))
     accepted = check(parameters, hasher, [(c, [("p", "inn", at("12:59:00"), at("20:00:00"))])])

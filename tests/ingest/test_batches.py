@@ -36,7 +36,7 @@ def test_batch_beyond_bounds(codec: int) -> None:
 def test_record_bounds() -> None:
     """One record and the number of records are bounded.
 
-    A record is parsed as a whole, and even a small one has a cost.
+    A record is parsed as a whole, and even a small record has a cost.
     """
     bounds = Bounds()
     body = crafted.record(b"small") + crafted.record(bytes(bounds.record_bytes), 1)

@@ -105,7 +105,7 @@ def test_wrong_envelope(value: bytes) -> None:
     ],
 )
 def test_bad_visit_between_good_ones(change: dict[str, Any], reason: Reason) -> None:
-    """A bad visit is refused alone, whatever form the other visits of the record have (docs/rules.md, rule 7)."""
+    """A bad visit is refused alone, independent of the form of the other visits (docs/rules.md, rule 7)."""
     bad = {**GOOD, **change}
     for sibling in (GOOD, {**GOOD, "app": 1}, {**GOOD, "arrived_at": "2026-11-20T08:15:00+00:00"}):
         for envelope in ({}, {"batch_id": 7}, {"batch_id": None}, {"more": [1]}):
@@ -148,7 +148,7 @@ def test_empty_visit() -> None:
 def test_errors_quote_nothing() -> None:
     """An error names the key and the expected value, never the actual value (docs/rules.md, rule 10).
 
-    Headers get logged.
+    Headers of dead letters get logged.
     """
     planted = "person-0815"
     bad = [{**GOOD, key: planted + "\x01"} for key in GOOD] + [{**GOOD, planted: 1, "left_at": "1999-01-01T00:00:00Z"}]

@@ -96,7 +96,7 @@ def test_record_with_wrong_length(
 ) -> None:
     """A record with a wrong length and the rest of its batch are skipped, as by Java's consumer.
 
-    The broker does not check it.
+    The broker does not check lengths within compressed batches.
     """
     pack = PACKS[codec]
     for off in (1, -1, 5):
@@ -124,7 +124,7 @@ def test_large_batch_in_portions(
 def test_data_without_frames() -> None:
     """Data without frames of batches are fetched again, and then lost up to the log's end.
 
-    No next batch can be found.
+    Without frames, the next batch cannot be found.
     """
     good = crafted.batch(RECORDS, len(VALUES))
     wrong = good[:8] + struct.pack(">i", 4) + good[12:]

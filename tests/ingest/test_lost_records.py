@@ -43,7 +43,7 @@ def test_failover_forgets_a_loss(
 
     log          |--- 3 ---|  … 4 … 104
     progress     90           3 … 4   90 (failed over)   4 … 104
-    since        ever         47      ever               47
+    since        start        47      start              47
     """
     monkeypatch.setattr(reader_module, "CHECK_SECONDS", 0.0)
     world.create()
@@ -114,8 +114,6 @@ def test_truncated_log(
     """A log truncated below the position leaves facts incomplete, even if it has grown again.
 
     Other partitions have no gap.
-
-    Other partitions are read on without a hole.
     """
     world.create(2)
     world.put(persons(5, "a"))

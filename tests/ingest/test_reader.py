@@ -50,7 +50,7 @@ def test_flush_rereads_everything(world: World, drain: Drain) -> None:
 def test_batch_after_a_gap(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch after a gap is refused and read again with the gap.
 
-    Facts roll back while more records are being written.
+    Facts roll back while later records are being written.
     """
     monkeypatch.setattr(reader_module, "CHECK_SECONDS", 3_600.0)
     world.create(2)
@@ -168,7 +168,7 @@ def test_transaction_end_on_a_quiet_partition(world: World, drain: Drain, monkey
 def test_readers_join_and_leave(world: World, eventually: Eventually) -> None:
     """Readers that join and leave count every visit once."""
     #   first    ├─ a ─┼─ b ─┤        both read while b comes,
-    #   second         ├─ b ─┼─ c ─┤  and each must take over what the other leaves
+    #   second         ├─ b ─┼─ c ─┤  and each must take over from the other
     world.create(4)
     with world.running() as second:
         with world.running() as first:

@@ -37,7 +37,7 @@ class Reached:
 def test_unread_records_are_read(world: World, drain: Drain) -> None:
     """Records that no group has read are read, however old: Redis was emptied while no reader ran."""
     #   slot        5   6   7 … 17 | 18 19 …  45
-    #   log         x x | x a x    | a             what may be asked about begins at slot 18
+    #   log         x x | x a x    | a             slots that count begin at 18
     #   committed       ^
     world.create()
     for _ in range(2):

@@ -163,7 +163,7 @@ def test_every_codec_of_brokers(
 ) -> None:
     """Batches that the broker compressed (the topic's compression.type) are read.
 
-    They were written by Java's libraries.
+    Brokers compress with Java's libraries.
     """
     name = topic("compressed")
     values = [b"small", b"many blocks " * 30_000, b"last"]

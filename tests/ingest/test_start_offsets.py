@@ -70,7 +70,7 @@ def test_expired_records_lose_nothing(world: World, drain: Drain) -> None:
     """
     If the log still has records that are too old to count, the expired records are older still.
 
-        slot      1  2  3  .  .  19 = since  .  .  45 = now
+        slot      1  2  3  .  .  19 = first  .  .  45 = now
         log      (aaa bbb)cc                       d
         progress     ^
     """
@@ -98,7 +98,7 @@ def test_deleted_recent_records(world: World, drain: Drain, fast: int) -> None:
 
     Their visits may end up to F slots from now, by the store's clock.
 
-    By a reader's own clock that is slow, counts would be claimed whole while they may still lack a visit.
+    By a slow clock of the reader, facts would count as complete while visits may be missing.
     """
     world.clock = RealClock(world.clock.now() + fast)
     world.create()
@@ -121,7 +121,7 @@ def test_deleted_records_within_tolerance(world: World, drain: Drain, before_slo
     """
     A deleted record may have a later timestamp than the first remaining one, by the tolerance of clocks.
 
-        slot      40 |41             stamps; x is gone, "first" is left
+        slot      40 |41             timestamps; x was deleted, "first" remains
                   x first
                  first|x             within the tolerance: x may be of slot 41, with a visit F slots ahead
     """

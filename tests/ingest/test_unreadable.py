@@ -185,7 +185,7 @@ def test_loss_is_reported_before_it_is_skipped(world: World, eventually: Eventua
 def test_lagging_shard_reads_before_loss(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard that lost six visits reads them before the lost batch is skipped.
 
-    Otherwise it would lack them unnoticed.
+    Otherwise the visits would be missing unnoticed.
     """
     monkeypatch.setattr("monitor.ingest.reader.CHECK_SECONDS", 3_600.0)
     world.put(persons(6, "before"), "駅")
@@ -251,7 +251,7 @@ def test_dead_letter_of_several_visits(world: World, drain: Drain) -> None:
 def test_refused_visits_have_one_fate(
     parameters: Parameters,
 ) -> None:
-    """Each refused visit has one fate, whatever its fault: two dead letters cover the visits without their own."""
+    """Each refused visit has one fate, for every kind of fault: two dead letters cover the visits without their own."""
     good = {"person_id": "p", "location_id": "inn", "arrived_at": "2026-11-20T12:00:00Z"}
     kinds = [
         17,

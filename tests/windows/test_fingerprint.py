@@ -91,8 +91,8 @@ def test_zone_rules_change_fingerprint(parameters: Parameters) -> None:
     """
     Other rules of the same zone change it, as another image may have them: Cairo with and without summer time.
 
-    Facts of 18:00 lie under 15:00Z by the ones and would be asked for under 16:00Z by the others: none are there, under
-    a progress that claims them.
+    With one set of rules, facts of 18:00 are stored under 15:00Z. With the other, they would be read under 16:00Z,
+    where there are none although the progress claims them.
     """
     digits = set()
     for rules in ("Cairo", "Johannesburg"):

@@ -41,7 +41,7 @@ class Record(NamedTuple):
 
 LOGS = {
     "in order": (Record(ANN, 0, 0), Record(BOB, 0, 1), Record(EVE, 1, 2)),
-    "told ahead, and again": (Record(ANN, 1, 0), Record(ANN, 1, 1), Record(BOB, 1, 1)),
+    "reported ahead, and again": (Record(ANN, 1, 0), Record(ANN, 1, 1), Record(BOB, 1, 1)),
     "leaders' clocks differ": (Record(ANN, 1, 1), Record(BOB, 0, 0), Record(EVE, 2, 2)),
 }
 LAST = 3

@@ -308,7 +308,7 @@ def test_expiry(
     """
     Progress expires after twice the time in which facts can be counted, and facts expire after it.
 
-    Were facts gone before the progress that claims them, a place would be called safe for nobody's being there.
+    If facts expired before the progress that claims them, a place would be called safe because nobody is counted.
     """
     windows = open_windows(server, of=replace(parameters, max_lead=max_lead))
     expiry = 2 * (parameters.history_slots + max_lead) * parameters.grid.length // SECOND
