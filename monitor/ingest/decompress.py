@@ -65,11 +65,11 @@ def decompress(codec: int, data: bytes) -> Iterator[bytes]:
         raise CodecError(f"{NAMES[codec]} cannot decompress it: it ends early") from error
 
 
-def _plain(data: bytes) -> Iterator[bytes]:
+def _read_plain(data: bytes) -> Iterator[bytes]:
     yield data
 
 
-def _gzip(data: bytes) -> Iterator[bytes]:
+def _read_gzip(data: bytes) -> Iterator[bytes]:
     """Yield the content of all members, and ignore other bytes after them."""
     view, at = memoryview(data), 0
     while data.startswith(_GZIP_MAGIC, at):
@@ -100,7 +100,7 @@ def _skip_gzip_header(data: bytes, at: int) -> int:
     return at + (2 if flags & _HEADER_CHECK else 0)
 
 
-def _lz4(data: bytes) -> Iterator[bytes]:
+def _read_lz4(data: bytes) -> Iterator[bytes]:
     """Yield the blocks of the first frame; ignore checksums and all bytes after the frame."""
     magic, flags, sizes = _LZ4_FRAME.unpack_from(data)
     block_limit = _LZ4_BLOCKS.get(sizes >> 4)
@@ -123,7 +123,7 @@ def _lz4(data: bytes) -> Iterator[bytes]:
             before = (before + block)[-_LZ4_LINK:]
 
 
-def _snappy(data: bytes) -> Iterator[bytes]:
+def _read_snappy(data: bytes) -> Iterator[bytes]:
     """Yield the chunks of one or several streams of snappy-java, or one bare block."""
     if not data.startswith(_XERIAL):
         yield _snappy_block(data)
@@ -152,7 +152,7 @@ def _snappy_block(block: bytes) -> bytes:
     return bytes(snappy.decompress(block))
 
 
-def _zstd(data: bytes) -> Iterator[bytes]:
+def _read_zstd(data: bytes) -> Iterator[bytes]:
     """Yield the content of all frames."""
     with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
         while piece := reader.read(PIECE_BYTES):
@@ -162,4 +162,6 @@ def _zstd(data: bytes) -> Iterator[bytes]:
 NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 """The names of the codecs, by Kafka's numbers."""
 
-_CODECS: Final[dict[int, Callable[[bytes], Iterator[bytes]]]] = dict(enumerate((_plain, _gzip, _snappy, _lz4, _zstd)))
+_CODECS: Final[dict[int, Callable[[bytes], Iterator[bytes]]]] = dict(
+    enumerate((_read_plain, _read_gzip, _read_snappy, _read_lz4, _read_zstd))
+)

@@ -36,7 +36,7 @@ class _Shape(NamedTuple):
     mask: int
 
 
-def _shape(text: str) -> _Shape:
+def _make_shape(text: str) -> _Shape:
     digits = [character == "0" for character in text]
     return _Shape(
         int.from_bytes(text.encode(), "little"),
@@ -45,13 +45,13 @@ def _shape(text: str) -> _Shape:
     )
 
 
-_DATE: Final = _shape("0000-00-")
-_TIME: Final = _shape("00T00:00")
-_SECOND: Final = _shape(":00Z")
+_DATE: Final = _make_shape("0000-00-")
+_TIME: Final = _make_shape("00T00:00")
+_SECOND: Final = _make_shape(":00Z")
 
 
 @lru_cache(maxsize=1)
-def _months() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _compute_months() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first day since the epoch and the number of days, by year · 12 + month - 1; no days in year 0."""
     firsts = np.arange(-1970 * 12, (10_000 - 1970) * 12 + 1).astype("datetime64[M]").astype("datetime64[D]")
     days = firsts.astype(np.int64)
@@ -60,7 +60,7 @@ def _months() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return days[:-1], lengths
 
 
-def _numbers(field: NDArray[np.void], shape: _Shape) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _parse_digits(field: NDArray[np.void], shape: _Shape) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return words with the number of characters i and i + 1 at bits 8·i, and which words fit the shape."""
     word = field.astype(np.uint64)
     word ^= np.uint64(shape.zero)
@@ -71,24 +71,24 @@ def _numbers(field: NDArray[np.void], shape: _Shape) -> tuple[NDArray[np.int64],
     return pairs.view(np.int64), odd == 0
 
 
-def _at(pairs: NDArray[np.int64], place: int) -> NDArray[np.int64]:
+def _pick(pairs: NDArray[np.int64], place: int) -> NDArray[np.int64]:
     return (pairs >> (8 * place)) & 0xFF
 
 
-def _fixed(joined: bytes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _parse_fixed(joined: bytes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the instants of texts of 20 characters, each with a newline, and which have the form `…Z`."""
     rows = np.frombuffer(joined, _PACKED)
-    date, date_fits = _numbers(rows["date"], _DATE)
-    time, time_fits = _numbers(rows["time"], _TIME)
-    last, last_fits = _numbers(rows["second"], _SECOND)
-    month, day = _at(date, 5) - 1, _at(time, 0)
-    hour, minute, second = _at(time, 3), _at(time, 6), _at(last, 1)
+    date, date_fits = _parse_digits(rows["date"], _DATE)
+    time, time_fits = _parse_digits(rows["time"], _TIME)
+    last, last_fits = _parse_digits(rows["second"], _SECOND)
+    month, day = _pick(date, 5) - 1, _pick(time, 0)
+    hour, minute, second = _pick(time, 3), _pick(time, 6), _pick(last, 1)
     fits = date_fits & time_fits & last_fits & (rows["end"] == _NEWLINE)
     fits &= (month >= 0) & (day > 0)
     for unit, size in ((month, 12), (hour, 24), (minute, 60), (second, 60)):
         fits &= unit < size
-    starts, lengths = _months()
-    place = (_at(date, 0) * 100 + _at(date, 2)) * 12 + month
+    starts, lengths = _compute_months()
+    place = (_pick(date, 0) * 100 + _pick(date, 2)) * 12 + month
     if not fits.all():
         place[~fits] = 0
     fits &= day <= lengths[place]
@@ -100,24 +100,24 @@ def _fixed(joined: bytes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return instants, fits
 
 
-def _tail(text: str) -> int | None:
+def _parse_tail(text: str) -> int | None:
     """Return the duration of the text after the seconds (a fraction and an offset); None if it is invalid."""
-    return None if len(text) > _LONGEST_TAIL else _known_tail(text)
+    return None if len(text) > _LONGEST_TAIL else _parse_known_tail(text)
 
 
 @lru_cache(maxsize=4096)
-def _known_tail(text: str) -> int | None:
+def _parse_known_tail(text: str) -> int | None:
     try:
         return parse_instant(_DAY_ZERO + text) - parse_instant(_DAY_ZERO + "Z")
     except TimeError:
         return None
 
 
-def _by_tails(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _parse_with_tails(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the instants of times with fractions and offsets, and which were understood; tails are cached."""
     heads = "".join([f"{text[:_HEAD]:?<19}Z\n" for text in texts])
-    instants, fits = _fixed(heads.encode("ascii", "replace"))
-    tails = [_tail(text[_HEAD:]) for text in texts]
+    instants, fits = _parse_fixed(heads.encode("ascii", "replace"))
+    tails = [_parse_tail(text[_HEAD:]) for text in texts]
     fits &= np.array([tail is not None for tail in tails], np.bool_)
     instants += np.array([tail or 0 for tail in tails], np.int64)
     return instants, fits
@@ -133,7 +133,7 @@ def parse_instants(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool
         return np.empty(0, np.int64), np.empty(0, np.bool_)
     joined = ("\n".join(texts) + "\n").encode("ascii", "replace")
     if len(joined) == len(texts) * _PACKED.itemsize:
-        instants, fits = _fixed(joined)
+        instants, fits = _parse_fixed(joined)
         if fits.all():
             return instants, fits
-    return _by_tails(texts)
+    return _parse_with_tails(texts)

@@ -45,7 +45,7 @@ class SeveralPlaces:
             row: the place's row in the registry; shape (n,).
             hashes: the person's keyed hash; shape (n, 16).
         """
-        keys: list[int] = _keys(instant, hashes).tolist()
+        keys: list[int] = _combine(instant, hashes).tolist()
         first = np.fromiter(map(self._first.setdefault, keys, row.tolist()), np.int64, row.size)
         several = {keys[at] for at in np.flatnonzero((first != row) & (first != _COUNTED)).tolist()}
         self._first.update(dict.fromkeys(several, _COUNTED))
@@ -61,7 +61,7 @@ class SeveralPlaces:
         return self.count(present["instant"].astype(np.int64), present["row"].astype(np.int64), hashes)
 
 
-def _keys(instant: Ints, hashes: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def _combine(instant: Ints, hashes: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Return 64 bits that identify (person, designated time); in a collision, two people may be counted as one."""
     person = np.ascontiguousarray(hashes[:, :8]).view(np.uint64).ravel()
     return person ^ (instant.astype(np.uint64) * _ODD)

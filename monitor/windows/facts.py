@@ -132,7 +132,7 @@ class Windows(Protocol):
         facts shows as incomplete. `keep`: the designated times that are still counted.
         """
 
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Return whether the store has no key of this service, under any fingerprint."""
 
     def check(self) -> None:

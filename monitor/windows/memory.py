@@ -190,7 +190,7 @@ class MemoryWindows:
                     shard.present.pop(instant, None)
                 shard.times_evicted_until = max((shard.times_evicted_until, *drop))
 
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Return whether nothing was ever written."""
         with self._lock:
             return all(shard == _Shard() for shard in self._shards)

@@ -122,7 +122,7 @@ def redis_client(address: RedisAddress) -> Client:
         raise translate_error(error, "the Redis cluster") from None
 
 
-def cluster_nodes(client: RedisCluster) -> list[ClusterNode]:
+def list_cluster_nodes(client: RedisCluster) -> list[ClusterNode]:
     """Return all known nodes of a cluster: primaries and replicas."""
     return list(client.get_nodes())  # type: ignore[no-untyped-call]  # redis-py gives it no types
 
@@ -130,14 +130,14 @@ def cluster_nodes(client: RedisCluster) -> list[ClusterNode]:
 def describe_client(client: Client) -> str:
     """Return the host and port of a client's server, for messages."""
     if isinstance(client, RedisCluster):
-        return f"Redis cluster {', '.join(sorted(node.name for node in cluster_nodes(client)))}"
+        return f"Redis cluster {', '.join(sorted(node.name for node in list_cluster_nodes(client)))}"
     options = client.connection_pool.connection_kwargs
     if "path" in options:
         return f"Redis at {options['path']}"
     return f"Redis at {options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
 
-def instant_of(reply: Sequence[bytes | int]) -> int:
+def parse_time(reply: Sequence[bytes | int]) -> int:
     """Return the instant of a reply to TIME, which has seconds and microseconds."""
     seconds, microseconds = reply
     return int(seconds) * SECOND + int(microseconds)
@@ -152,8 +152,8 @@ def server_time(client: Client) -> int:
     try:
         if isinstance(client, RedisCluster):
             primaries = client.get_primaries()  # type: ignore[no-untyped-call]  # redis-py gives it no types
-            return max(instant_of(client.get_redis_connection(node).time()) for node in primaries)
-        return instant_of(client.time())
+            return max(parse_time(client.get_redis_connection(node).time()) for node in primaries)
+        return parse_time(client.time())
     except REFUSALS as error:
         raise translate_error(error, describe_client(client)) from None
 

@@ -27,11 +27,11 @@ from monitor.windows.packing import PRESENT, SEEN, count_members
 from monitor.windows.redis_client import (
     REFUSALS,
     Client,
-    cluster_nodes,
     describe_client,
     error_code,
-    instant_of,
     is_transient,
+    list_cluster_nodes,
+    parse_time,
     translate_error,
 )
 
@@ -49,7 +49,7 @@ def _read_text(name: str) -> str:
 
 
 @cache
-def _script(name: str) -> str:
+def _load_script(name: str) -> str:
     """Return a script's text, with common.lua inserted after the first line, which has the flags."""
     if name in _STANDALONE:
         return _read_text(name)
@@ -57,8 +57,8 @@ def _script(name: str) -> str:
     return f"{flags}\n{_read_text(_COMMON)}{text}"
 
 
-def _eval(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:
-    return ("EVAL", _script(script), len(keys), *keys, *arguments)
+def _eval_command(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:
+    return ("EVAL", _load_script(script), len(keys), *keys, *arguments)
 
 
 class RedisWindows:
@@ -88,8 +88,8 @@ class RedisWindows:
 
     def progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
-        replies = self._run({shard: _eval("read", [self._keys.meta(shard)]) for shard in self._all})
-        return [_progress(_fields(replies[shard][0])) for shard in self._all]
+        replies = self._run({shard: _eval_command("read", [self._keys.meta(shard)]) for shard in self._all})
+        return [_parse_progress(_parse_fields(replies[shard][0])) for shard in self._all]
 
     def begin(self, partition: int, offset: int, complete_from: int) -> None:
         """In shards without progress for the partition, start at an offset and raise `complete_from`, in one step."""
@@ -102,7 +102,7 @@ class RedisWindows:
     def _set_progress(self, script: str, partition: int, offset: int, complete_from: int) -> None:
         arguments = (*self._clock_arguments(), f"{PROGRESS}{partition}", offset, complete_from)
         times = self._unexpired_times()
-        self._run({shard: _eval(script, self._every_key(shard, times), *arguments) for shard in self._all})
+        self._run({shard: _eval_command(script, self._all_keys(shard, times), *arguments) for shard in self._all})
 
     def _clock_arguments(self) -> tuple[str | int, ...]:
         """Return the arguments from which scripts compute the present slot, and the expiry of keys."""
@@ -117,7 +117,7 @@ class RedisWindows:
             {int(at) for timed in self._parameters.timed for at in timed.times.between(now - kept, now + kept)}
         )
 
-    def _every_key(self, shard: int, times: Iterable[int]) -> list[str]:
+    def _all_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         windows = (self._keys.window(shard, row) for row in self._watched[shard])
         return [*self._shard_keys(shard), *windows, *(self._keys.time(shard, instant) for instant in times)]
 
@@ -134,7 +134,9 @@ class RedisWindows:
         arguments = (*self._clock_arguments(), len(spans), *advance)
         replies = self._run(
             {
-                shard: _eval("write", self._shard_keys(shard), *arguments, *_portions(facts.get(shard, ())))
+                shard: _eval_command(
+                    "write", self._shard_keys(shard), *arguments, *_split_portions(facts.get(shard, ()))
+                )
                 for shard in self._all
             }
         )
@@ -147,7 +149,7 @@ class RedisWindows:
         First, a separate script moves waiting facts into the windows, in portions that keep the server busy briefly.
         """
         ticks = {shard: question.tick for shard, question in questions.items() if question.tick is not None}
-        settling = {shard: self._settle(shard, tick) for shard, tick in ticks.items()}
+        settling = {shard: self._settle_command(shard, tick) for shard, tick in ticks.items()}
         settled = {shard for shard, reply in self._run(settling).items() if reply == 1}
         answerable = {
             shard: question if question.tick is None or shard in settled else Question()
@@ -165,40 +167,42 @@ class RedisWindows:
             for shard, reading in readings.items()
         }
 
-    def _settle(self, shard: int, tick: int) -> Command:
+    def _settle_command(self, shard: int, tick: int) -> Command:
         tolerance = self._parameters.tolerance if self._simulated is None else 0
-        return _eval("settle", self._shard_keys(shard), *self._clock_arguments(), tick, tolerance)
+        return _eval_command("settle", self._shard_keys(shard), *self._clock_arguments(), tick, tolerance)
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant by the servers of the shards: the latest of their clocks."""
         if self._simulated is not None:
             return self._simulated()
-        replies = self._run({shard: _eval("read", [self._keys.meta(shard)]) for shard in shards})
-        return max(instant_of(time) for _, time in replies.values())
+        replies = self._run({shard: _eval_command("read", [self._keys.meta(shard)]) for shard in shards})
+        return max(parse_time(time) for _, time in replies.values())
 
     def open(self, shards: Sequence[int], slot: int) -> None:
         """Move facts stamped up to a slot into the windows, if it has begun."""
-        self._run({shard: _eval("open", self._shard_keys(shard), *self._clock_arguments(), slot) for shard in shards})
+        self._run(
+            {shard: _eval_command("open", self._shard_keys(shard), *self._clock_arguments(), slot) for shard in shards}
+        )
 
     def _read_commands(self, shard: int, question: Question) -> list[Command]:
         return [
-            *([] if question.tick is None else [self._settle(shard, question.tick)]),
+            *([] if question.tick is None else [self._settle_command(shard, question.tick)]),
             *(("ZCOUNT", self._keys.window(shard, row), first, "+inf") for row, first in question.windows),
             *(("SMEMBERS", self._keys.time(shard, instant)) for instant in question.times),
-            _eval("read", [self._keys.meta(shard)]),
+            _eval_command("read", [self._keys.meta(shard)]),
         ]
 
     def _parse_reading(self, shard: int, question: Question, replies: list[Any]) -> Reading:
         *data, (meta, time) = replies
         settled = question.tick is None or data.pop(0) == 1
         counts, members = data[: len(question.windows)], data[len(question.windows) :]
-        fields = _fields(meta)
+        fields = _parse_fields(meta)
         return Reading(
-            progress=_progress(fields),
+            progress=_parse_progress(fields),
             complete_from=int(fields.get("since", COMPLETE_FROM_START)),
             evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
             times_evicted_until=int(fields.get("dropped", NEVER)),
-            time=instant_of(time),
+            time=parse_time(time),
             counts=dict(zip(question.windows, counts, strict=True)),
             present={
                 instant: count_members(of_time, self._rows[shard])
@@ -215,10 +219,10 @@ class RedisWindows:
             windows = [self._keys.window(shard, row) for row in self._watched[shard]]
             times = [self._keys.time(shard, instant) for instant in (*drop, *keep)]
             keys = [*self._shard_keys(shard), *windows, *times]
-            work[shard] = _eval("evict", keys, self._expiry, len(windows), *counted)
+            work[shard] = _eval_command("evict", keys, self._expiry, len(windows), *counted)
         self._run(work)
 
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Return whether the store has no key of this service, under any fingerprint."""
         with self._translate_errors():
             keys = self._client.scan_iter(match=service_pattern(self._name), count=1_000)
@@ -235,8 +239,8 @@ class RedisWindows:
         """
         with self._translate_errors():
             self._client.ping()
-            policies = _eviction_policies(self._client)
-            reply = self._execute([_eval("rights", [self._keys.rights])], transaction=False)[0]
+            policies = _read_eviction_policies(self._client)
+            reply = self._execute([_eval_command("rights", [self._keys.rights])], transaction=False)[0]
         if isinstance(reply, Exception) and not is_transient(reply):
             raise translate_error(reply, describe_client(self._client))
         for place, policy in policies.items():
@@ -306,7 +310,7 @@ class RedisWindows:
         if error_code(error) != "WRONGTYPE":
             raise translate_error(error, describe_client(self._client))
         with self._translate_errors():
-            reply = self._execute([_eval("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False)[0]
+            reply = self._execute([_eval_command("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False)[0]
         if isinstance(reply, Exception):
             raise translate_error(reply, describe_client(self._client))
         tag = self._keys.tag(shard)
@@ -317,7 +321,7 @@ class RedisWindows:
         )
 
 
-def _portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
+def _split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
     """Yield the script's arguments for each portion: the kind of its facts, their stamp, and the facts."""
     for stamped in facts:
         for kind, packed, size in (("s", stamped.seen, SEEN.itemsize), ("p", stamped.present, PRESENT.itemsize)):
@@ -325,18 +329,18 @@ def _portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
                 yield from (kind, stamped.stamp, packed[begin : begin + _PORTION * size])
 
 
-def _fields(flat: Sequence[bytes]) -> dict[str, str]:
+def _parse_fields(flat: Sequence[bytes]) -> dict[str, str]:
     texts = [text.decode() for text in flat]
     return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
-def _progress(fields: Mapping[str, str]) -> dict[int, int]:
+def _parse_progress(fields: Mapping[str, str]) -> dict[int, int]:
     offsets = ((name.removeprefix(PROGRESS), offset) for name, offset in fields.items() if name.startswith(PROGRESS))
     return {int(partition): int(offset) for partition, offset in offsets}
 
 
-def _eviction_policies(client: Client) -> dict[str, str]:
+def _read_eviction_policies(client: Client) -> dict[str, str]:
     if isinstance(client, RedisCluster):
-        servers = {node.name: client.get_redis_connection(node) for node in cluster_nodes(client)}
+        servers = {node.name: client.get_redis_connection(node) for node in list_cluster_nodes(client)}
         return {f"Redis at {name}": server.info("memory")["maxmemory_policy"] for name, server in servers.items()}
     return {describe_client(client): client.info("memory")["maxmemory_policy"]}

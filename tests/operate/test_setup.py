@@ -260,7 +260,7 @@ class TestLossDated:
         before = SystemClock().now()
         assert before - SECOND <= redis_time(address) <= SystemClock().now() + SECOND
         with closing(RedisWindows(parameters, "clock", redis_client(address))) as windows:
-            assert windows.empty()
+            assert windows.is_empty()
 
     @pytest.mark.usefixtures("ran_before")
     def test_the_ledger_carries_it(self, create: Create, parameters: Parameters) -> None:

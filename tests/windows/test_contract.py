@@ -48,10 +48,10 @@ def lowest(windows: Windows) -> dict[int, int]:
 
 def test_new_store_is_empty(windows: Windows) -> None:
     """A store without keys is empty."""
-    assert windows.empty()
+    assert windows.is_empty()
     assert windows.progress() == [{}, {}, {}, {}]
     windows.begin(0, 0, COMPLETE_FROM_START)
-    assert not windows.empty()
+    assert not windows.is_empty()
 
 
 def test_store_before_begin(windows: Windows, row: int, parameters: Parameters) -> None:
@@ -325,4 +325,4 @@ def test_time(windows: Windows, clock: SteppedClock) -> None:
     """`time` is the store's clock, for one shard or for all, before anything is written."""
     clock.move_to(EVENING)
     assert windows.time() == windows.time(EVERY_SHARD) == EVENING
-    assert windows.empty()
+    assert windows.is_empty()

@@ -233,7 +233,7 @@ def test_server_restart(open_windows: Open) -> None:
         with pytest.raises(UnreachableError, match="cannot be reached"):
             windows.check()
         with pytest.raises(UnreachableError, match="cannot be reached"):
-            windows.empty()
+            windows.is_empty()
 
 
 def test_stopped_cluster() -> None:
@@ -362,16 +362,16 @@ def test_fingerprints_are_separate(
     one.write([Span(0, 0, 10)], facts)
     assert other.progress() == [{}, {}, {}, {}]
     assert other.read({2: Question(windows=((row, 0),))})[2].counts == {(row, 0): 0}
-    assert not other.empty()
+    assert not other.is_empty()
 
 
 def test_services_are_separate(open_windows: Open, server: EmbeddedValkey) -> None:
     """A service without keys is empty, although another service's name begins with its name."""
     open_windows(server, name="tokyo-2").begin(0, 0, 0)
     open_windows(server, name="osaka").begin(0, 0, 0)
-    assert open_windows(server, name="tokyo").empty()
-    assert open_windows(server, name="*").empty()
-    assert not open_windows(server, name="osaka").empty()
+    assert open_windows(server, name="tokyo").is_empty()
+    assert open_windows(server, name="*").is_empty()
+    assert not open_windows(server, name="osaka").is_empty()
 
 
 def test_server_clock(redis_windows: RedisWindows, raw: redis.Redis) -> None:

@@ -114,6 +114,6 @@ def test_memory_equals_valkey(
             assert apply(twin, parameters, clock, step) == apply(stored, parameters, clock, step)
             assert twin.progress() == stored.progress()
         assert known(twin, parameters) == known(stored, parameters)
-        assert twin.empty() == stored.empty()
+        assert twin.is_empty() == stored.is_empty()
 
     agree()
