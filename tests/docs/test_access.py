@@ -52,7 +52,7 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
     facts = [pack_shard_facts(stamp, {row: [(b"p" * 16, 5)]}, {1_000_000: [(row, b"p" * 16)]}) for stamp in (5, 10**7)]
     try:
         windows.check()
-        assert windows.empty()
+        assert windows.is_empty()
         windows.begin(0, 0, 0)
         windows.write([Span(0, 0, 1)], {shard: facts})
         assert windows.progress()[shard] == {0: 1}
