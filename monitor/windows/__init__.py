@@ -1,1 +1,1 @@
-"""The facts about each location, with expiry: one interface, with implementations in Redis and in memory."""
+"""The facts about each location, with expiry: one interface, implemented in Redis."""

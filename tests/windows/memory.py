@@ -1,4 +1,4 @@
-"""Windows in the memory of the process, for tests."""
+"""Windows in the memory of the process: a test double of `RedisWindows`."""
 
 from __future__ import annotations
 
