@@ -71,7 +71,7 @@ def published(
                     )
                     for shard, asked in owner.questions(tick).items()
                 }
-                owner.decide(tick, Evidence(readings, dict.fromkeys(readings, True)))
+                owner.decide(tick, Evidence(readings))
 
     return publish
 

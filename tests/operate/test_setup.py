@@ -119,7 +119,7 @@ def test_ledger_lost_pauses_every_location_from_then_on(
         place = LedgerPlace(ledger, topic_id, "input", "fingerprint", now)
         with closing(Owner(connections, place, partition, parameters, OneSidedNoise(SystemEntropy()), clock)) as owner:
             for tick in (10, 34, 35):
-                answers = owner.decide(tick, Evidence({}, {})).answers
+                answers = owner.decide(tick, Evidence({})).answers
                 said[tick] = said.get(tick, set()) | {status for monitor, status in answers if monitor == "stations"}
     assert said == {10: {"paused"}, 34: {"paused"}, 35: {"unknown"}}
 
