@@ -160,7 +160,7 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
     beginning = Beginning.FIRST_START if first_start else Beginning.LEDGER_LOST if ledger_lost else Beginning.UNSAID
     lost_by = None
     if ledger_lost:
-        ask_redis = partial(redis_time, settings.parameters, settings.redis)
+        ask_redis = partial(redis_time, settings.redis)
         lost_by, found_how = loss_dated(SystemClock(), settings.parameters.tolerance, ask_redis)
         click.echo(f"the ledger counts as lost at {found_how}")
     factor = settings.config.kafka.replication_factor

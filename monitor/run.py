@@ -20,7 +20,7 @@ from monitor.operate.preflight import Preflight, check_marks, look
 from monitor.public.clock import Clock
 from monitor.public.instants import format_duration, format_instant
 from monitor.service import Service, Settings, redis_windows, secure_noise
-from monitor.windows.facts import Question, Windows
+from monitor.windows.facts import Windows
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
     if clock.simulated:
         return
     before = clock.now()
-    told = windows.read({0: Question()})[0].time
+    told = windows.time()
     after = clock.now()
     if not before - tolerance <= told <= after + tolerance:
         raise ClockError(

@@ -20,7 +20,7 @@ from monitor.ingest.ports import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.source import InputLog
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
-from monitor.windows.facts import COMPLETE_FROM_START, Question, Windows
+from monitor.windows.facts import COMPLETE_FROM_START, Windows
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,4 @@ class Beginnings:
 
         By this machine's, if it is slow, records that are gone would seem older than they may be.
         """
-        if self._clock.simulated:
-            return self._clock.now()
-        asked = self._windows.read({shard: Question() for shard in range(self._parameters.registry.shards)})
-        return max(reading.time for reading in asked.values())
+        return self._windows.time(range(self._parameters.registry.shards))

@@ -22,9 +22,7 @@ from monitor.public.instants import format_instant
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord, Writer, first_offset
 from monitor.release.state import LedgerState
-from monitor.windows.facts import Question
-from monitor.windows.redis_client import RedisAddress, redis_client
-from monitor.windows.redis_store import RedisWindows
+from monitor.windows.redis_client import RedisAddress, redis_client, server_time
 
 
 class Beginning(Enum):
@@ -117,17 +115,17 @@ def _queues(states: Sequence[LedgerState], ledger: str) -> int:
     return pinned(states, ledger) or len(states)
 
 
-def redis_time(parameters: Parameters, address: RedisAddress) -> int:
-    """What time it is by Redis, an instant.
+def redis_time(address: RedisAddress) -> int:
+    """Return the present instant by Redis's clock.
 
     Raises:
-        FailedError: it can't be asked.
+        FailedError: Redis does not answer.
     """
-    windows = RedisWindows(parameters, "clock", redis_client(address))
+    client = redis_client(address)
     try:
-        return windows.read({0: Question()})[0].time
+        return server_time(client)
     finally:
-        windows.close()
+        client.close()
 
 
 def loss_dated(clock: Clock, tolerance: int, store_time: Callable[[], int]) -> tuple[int, str]:

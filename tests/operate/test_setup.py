@@ -258,7 +258,7 @@ class TestLossDated:
     ) -> None:
         address = RedisAddress(valkey.url)
         before = SystemClock().now()
-        assert before - SECOND <= redis_time(parameters, address) <= SystemClock().now() + SECOND
+        assert before - SECOND <= redis_time(address) <= SystemClock().now() + SECOND
         with closing(RedisWindows(parameters, "clock", redis_client(address))) as windows:
             assert windows.empty()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, ShardFacts, Span, Windows
 from monitor.windows.packing import shard_facts
@@ -289,3 +290,10 @@ def test_no_facts_are_no_facts(windows: Windows) -> None:
     assert windows.write([Span(0, 0, 1)], {2: [ShardFacts(OPEN)]}) == {0: 1}
     assert windows.write([], {}) == {}
     assert windows.read({}) == {}
+
+
+def test_time_is_the_stores_clock(windows: Windows, clock: SteppedClock) -> None:
+    """The same clock that a reading has, for one shard or for all, before anything is written."""
+    clock.move_to(EVENING)
+    assert windows.time() == windows.time(EVERY_SHARD) == EVENING
+    assert windows.empty()
