@@ -38,7 +38,7 @@ from monitor.release.joining import Candidate, DelayedMembership
 from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.period_check import PeriodCheck, PeriodLimits
-from monitor.release.version import version
+from monitor.release.version import compute_version
 from monitor.signals import Signal
 from monitor.windows.facts import Windows
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
@@ -182,7 +182,7 @@ class Service:
         topic, group = settings.config.kafka.topics.alerts, release_group(parameters.name)
         if self._clock.simulated:
             return Membership(settings.kafka, topic, group, self._wake)
-        own = version(parameters, settings.fingerprint(self._found))
+        own = compute_version(parameters, settings.fingerprint(self._found))
         candidate = Candidate(group, own, parameters.grid.length / SECOND)
         return DelayedMembership(settings.kafka, topic, candidate, self._readiness, self._wake)
 
@@ -210,7 +210,7 @@ class Service:
             self._looked_at,
             self._found.topics[topics.visits].partitions,
         )
-        accounting = self._make_accounting(place, lambda: parts.store_clock.at_most(self._clock.now()))
+        accounting = self._make_accounting(place, lambda: parts.store_clock.cap(self._clock.now()))
 
         def take_over(partition: int) -> Owner:
             settings = self._settings
@@ -226,7 +226,7 @@ class Service:
             progressed,
         )
         if not self._clock.simulated:
-            parts.store_clock.hear(self._looked_at)
+            parts.store_clock.update(self._looked_at)
         return ReleaseLoop(parts, self._membership, self.ledger_partitions)
 
     def _make_accounting(self, place: LedgerPlace, now: Callable[[], int]) -> PeriodCheck:

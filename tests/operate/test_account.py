@@ -18,7 +18,7 @@ from monitor.privacy.payments import at_times_payment, over_time_payment
 from monitor.public.instants import HOUR
 from monitor.public.parameters import OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
-from monitor.release.declared_charges import LARGEST, declare_charges
+from monitor.release.declared_charges import MAX_CHARGES_BYTES, declare_charges
 from monitor.release.period_account import PeriodAccount
 from monitor.release.state import LedgerState, Spent
 
@@ -159,7 +159,7 @@ class TestCharges:
         assert len(msgspec.json.encode(told)) < 100
         narrow = replace(wide, over_time=(OverTime("all", tuple(range(1_000)), rules[:1_000]),))
         assert declare_charges(narrow).places is not None
-        assert len(msgspec.json.encode(declare_charges(narrow))) <= LARGEST
+        assert len(msgspec.json.encode(declare_charges(narrow))) <= MAX_CHARGES_BYTES
 
     def test_an_unchanged_configuration_of_many_places_is_checked_in_a_moment(self, parameters: Parameters) -> None:
         """A hundred thousand places, each answered not long ago."""

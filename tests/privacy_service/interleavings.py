@@ -172,7 +172,7 @@ class World:
     def _due(self, partition: int) -> int:
         release = PartitionRelease(partition, self._parts, cast("Any", None))
         release._taken_at = self.plan.instant(self._owners[partition].taken_at)
-        return release.due(self.tick)
+        return release.release_time(self.tick)
 
     def _is_due(self, partition: int) -> bool:
         return self.plan.real and self.clock.now() >= self._due(partition)
@@ -227,7 +227,7 @@ class World:
         """The owner looks once; whatever it would decide from must be the counts of the log."""
         evidence = self._evidence_of(partition)
         before = set(evidence._readings)
-        evidence._look()
+        evidence._read_once()
         for shard in evidence._readings.keys() - before:
             self._compare(self._questions[partition](self.tick)[shard], shard, evidence._readings[shard])
         owner = self._owners[partition]
@@ -274,7 +274,7 @@ class World:
     def _open(self, partition: int, tick: int) -> None:
         """The owner sees to the store after the tick, at once, late, or (if it died before) never."""
         self._opens -= {(partition, tick)}
-        Upkeep(self.plan.parameters, self.windows).after(tick, self._shards[partition])
+        Upkeep(self.plan.parameters, self.windows).finish_tick(tick, self._shards[partition])
 
     def _takeover(self, partition: int) -> None:
         self._left["takeover"] -= 1

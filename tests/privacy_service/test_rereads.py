@@ -155,5 +155,5 @@ def test_the_next_slot_is_opened_by_its_owner_but_not_where_hot_spots_are_due(
     clock = SteppedClock(town.parameters.grid.as_of(tick))
     windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    Upkeep(town.parameters, windows).after(tick, [0])
+    Upkeep(town.parameters, windows).finish_tick(tick, [0])
     assert windows.read({0: Question(tick=tick)})[0].settled == (tick == 1)

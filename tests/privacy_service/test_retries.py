@@ -125,7 +125,7 @@ def test_a_tick_whose_append_fails_is_not_decided_again(make_town: Callable[...,
     )
     release = PartitionRelease(0, parts, Upkeep(town.parameters, windows))
     release.owner = owner
-    assert not release.tick(2, threading.Event())
+    assert not release.decide_tick(2, threading.Event())
     assert ledger.closed
     assert cast("Any", release).owner is None
     told: dict[bytes, set[Any]] = {}

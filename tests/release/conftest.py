@@ -234,7 +234,7 @@ class Site:
     """One ledger partition on real servers, and what it works on."""
 
     release: PartitionRelease
-    parts: ReleaseContext
+    context: ReleaseContext
     windows: RedisWindows
     counted: Counted
     input_topic: str
@@ -248,11 +248,11 @@ class Site:
 
     def tick(self, tick: int) -> bool:
         """Decide a tick."""
-        return self.release.tick(tick, self.stop)
+        return self.release.decide_tick(tick, self.stop)
 
     def again(self) -> PartitionRelease:
         """The partition as another instance has it, which has not taken it over yet."""
-        return PartitionRelease(self.release.partition, self.parts, Upkeep(self.parts.parameters, self.windows))
+        return PartitionRelease(self.release.partition, self.context, Upkeep(self.context.parameters, self.windows))
 
 
 @pytest.fixture
@@ -283,9 +283,9 @@ def make_site(
                 return Owner(connections, ledger, partition, parameters, noise, clock)
 
             counted = Counted()
-            parts = ReleaseContext(parameters, windows, watching, take_over, counted, clock, Signal())
-            release = opened.enter_context(closing(PartitionRelease(0, parts, Upkeep(parameters, windows))))
-            return Site(release, parts, windows, counted, name, mark, ledger, threading.Event())
+            context = ReleaseContext(parameters, windows, watching, take_over, counted, clock, Signal())
+            release = opened.enter_context(closing(PartitionRelease(0, context, Upkeep(parameters, windows))))
+            return Site(release, context, windows, counted, name, mark, ledger, threading.Event())
 
         yield make
 

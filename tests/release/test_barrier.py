@@ -113,15 +113,17 @@ def test_a_listing_with_fewer_partitions_than_the_input_is_known_to_have_had_is_
     """
     name, topic_id = make_topic("visits", 1)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        topic.expect(2)
-        topic.expect(1)
+        topic.expect_partitions(2)
+        topic.expect_partitions(1)
         for ask in (topic.read_end_offsets, topic.require_same):
-            with pytest.raises(UnreachableError, match=r"lists 1 partitions of .*, which had 2: its metadata lag"):
+            with pytest.raises(
+                UnreachableError, match=r"lists 1 partitions of .*, which had 2: its metadata is outdated"
+            ):
                 ask()
         admin.create_partitions({name: 2})
         eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 2)
         assert topic.read_end_offsets() == {0: 0, 1: 0}
-        assert topic.most == 2
+        assert topic.most_partitions == 2
 
 
 def test_a_listing_that_becomes_shorter_is_not_believed(
@@ -131,7 +133,7 @@ def test_a_listing_that_becomes_shorter_is_not_believed(
     name, topic_id = make_topic("visits", 3)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         assert sorted(topic.read_end_offsets()) == [0, 1, 2]
-        assert topic.most == 3
+        assert topic.most_partitions == 3
         describe = topic._admin.describe_topics
 
         def lagging(names: list[str]) -> Any:
@@ -208,7 +210,7 @@ def test_a_topic_that_was_made_anew_is_another_one(
         assert topic.read_end_offsets() == {0: 0, 1: 0}
         made_anew(admin, name, partitions, eventually)
         for _ in range(2):
-            with pytest.raises(InputChangedError, match=f"'{name}'.*deleted or made anew"):
+            with pytest.raises(InputChangedError, match=f"'{name}'.*deleted or re-created"):
                 topic.read_end_offsets()
 
 
@@ -243,5 +245,5 @@ def test_a_ledger_that_was_made_anew_is_told_with_the_barrier_and_without(
         assert topic.read_end_offsets() == {0: 0}
         made_anew(admin, ledger[0], 1, eventually)
         for ask in (topic.read_end_offsets, topic.require_same):
-            with pytest.raises(LedgerChangedError, match=f"'{ledger[0]}'.*deleted or made anew"):
+            with pytest.raises(LedgerChangedError, match=f"'{ledger[0]}'.*deleted or re-created"):
                 ask()

@@ -31,14 +31,14 @@ class TestAhead:
         release = world.partition()
         release.take_over()
         if heard:
-            world.parts.store_clock.hear(world.parameters.grid.start(100))
+            world.context.store_clock.update(world.parameters.grid.start(100))
         world.store.trouble = AWAY
         world.clock.instant += 365 * DAY
         max_lead = world.parameters.grid.slot_of(world.clock.instant) - 1
-        assert not release.tick(max_lead, world.stop)
+        assert not release.decide_tick(max_lead, world.stop)
         assert world.told() == []
         assert world.owners[0].may_decide(100)
-        assert "the store's clock has not reached" in release.trouble
+        assert "the store's clock is not known to have reached" in release.trouble
 
     def test_the_trouble_lasts_until_a_tick_is_decided_and_is_logged_once(
         self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture
@@ -52,11 +52,11 @@ class TestAhead:
         world.clock.instant = world.parameters.grid.as_of(100) + HOUR // 2
         for _ in range(3):
             assert release.next_tick() == 100
-            assert not release.tick(100, world.stop)
-        assert "the store's clock has not reached" in release.trouble
-        assert caplog.text.count("the store's clock has not reached") == 1
+            assert not release.decide_tick(100, world.stop)
+        assert "the store's clock is not known to have reached" in release.trouble
+        assert caplog.text.count("the store's clock is not known to have reached") == 1
         world.right.instant = world.clock.instant
-        assert release.tick(100, world.stop)
+        assert release.decide_tick(100, world.stop)
         assert (release.trouble, world.counted.lost_ticks) == ("", [])
 
     def test_taken_over_while_the_clock_ran_ahead_it_decides_once_the_clock_is_right(
@@ -73,7 +73,7 @@ class TestAhead:
         for tick in (100, 101):
             world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
             assert release.next_tick() == tick
-            assert release.tick(tick, world.stop)
+            assert release.decide_tick(tick, world.stop)
             assert world.clock.instant - world.parameters.grid.as_of(tick) < 40 * SECOND, "not at the slot's end"
         assert world.told() == [(100, ["safe"]), (101, ["safe"])]
 
@@ -101,8 +101,8 @@ class TestAhead:
             assert release.owner is not None
             assert release.owner.may_decide(slot) is (slot == 103)
         reason = (
-            "ledger partition 0 holds answers up to 2026-01-05T07:00:00Z, which is ahead of the clock: "
-            "nothing more is answered before then"
+            "ledger partition 0 contains answers up to 2026-01-05T07:00:00Z, which is ahead of the clock: "
+            "no tick is decided before then"
         )
         assert troubles == [reason, reason, reason, ""]
         assert caplog.text.count(reason) == 1
@@ -117,9 +117,9 @@ class TestStoreAway:
         release = world.partition()
         release.take_over()
         world.clock.instant = world.parameters.grid.as_of(100) + 2 * SECOND
-        world.parts.store_clock.hear(world.clock.instant)
+        world.context.store_clock.update(world.clock.instant)
         world.store.trouble = AWAY
-        assert release.tick(100, world.stop)
+        assert release.decide_tick(100, world.stop)
         assert world.told() == [(100, ["unknown"])]
 
     def test_each_tick_hears_the_store(self, make_world: MakeWorld) -> None:
@@ -128,19 +128,19 @@ class TestStoreAway:
         release = world.partition()
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
-        assert release.tick(100, world.stop)
+        assert release.decide_tick(100, world.stop)
         assert world.told() == [(100, ["safe"])]
-        assert world.parts.store_clock.reached(world.parameters.grid.as_of(100))
-        assert not world.parts.store_clock.reached(world.parameters.grid.as_of(101))
+        assert world.context.store_clock.has_reached(world.parameters.grid.as_of(100))
+        assert not world.context.store_clock.has_reached(world.parameters.grid.as_of(101))
 
     def test_the_stores_clock_is_reckoned_by_a_monotonic_one(self) -> None:
         """Told 1000 s at 5 s: at 65 s it is 1060 s there, and not a microsecond more."""
         now = [5.0]
         store = StoreClock(lambda: now[0])
-        assert not store.reached(-(2**60))
-        assert store.at_most(7) == 7
-        store.hear(1000 * SECOND)
+        assert not store.has_reached(-(2**60))
+        assert store.cap(7) == 7
+        store.update(1000 * SECOND)
         now[0] = 65.0
-        assert store.reached(1060 * SECOND)
-        assert not store.reached(1060 * SECOND + 1)
-        assert [store.at_most(instant * SECOND) for instant in (1059, 1061)] == [1059 * SECOND, 1060 * SECOND]
+        assert store.has_reached(1060 * SECOND)
+        assert not store.has_reached(1060 * SECOND + 1)
+        assert [store.cap(instant * SECOND) for instant in (1059, 1061)] == [1059 * SECOND, 1060 * SECOND]

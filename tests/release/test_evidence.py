@@ -35,7 +35,7 @@ def closed(make_parameters: Make, seconds_ago: float = 2, **kept: Any) -> Parame
 def spied(site: Any) -> Spied:
     """The site's windows from now on, whose readings are kept."""
     watched = Spied(site.windows)
-    site.release._parts = replace(site.parts, windows=watched)
+    site.release._context = replace(site.context, windows=watched)
     return watched
 
 
@@ -74,9 +74,9 @@ class TestBarrier:
         site.windows.write([Span(1, 0, 3)], {0: [shard_facts(0, {1: [(ANN, 0)]})]})
         read = len(watched.asked)
         eventually(lambda: len(watched.asked) > read + 2)
-        assert site.parts.decided.number == 0
+        assert site.context.decided.number == 0
         site.windows.write([Span(1, 3, 5)], {0: [shard_facts(0, {1: [(BOB, 0)]})]})
-        site.parts.progressed.happened()
+        site.context.progressed.happened()
         thread.join(20)
         assert site.statuses() == ["safe", "noisy_count", "safe"]
         assert site.counted.ticks == [
@@ -208,7 +208,7 @@ class TestRedisClock:
         clock.instant = released(parameters, 0)
         assert not site.tick(0)
         assert kinds(site.place) == ["owner"]
-        assert "the store's clock has not reached" in site.release.trouble
+        assert "the store's clock is not known to have reached" in site.release.trouble
 
     def test_a_tick_is_counted_only_when_it_has_closed_by_as_much_as_clocks_may_differ(
         self, make_site: MakeSite, make_parameters: Make
@@ -232,9 +232,9 @@ class TestRedisClock:
                 return {0: 0, 1: 0}
 
             def __getattr__(self, name: str) -> Any:
-                return getattr(site.parts.input_topic, name)
+                return getattr(site.context.input_topic, name)
 
-        site.release._parts = replace(site.parts, input_topic=cast("Any", Asked()))
+        site.release._context = replace(site.context, input_topic=cast("Any", Asked()))
         clock.instant = parameters.grid.as_of(0) + 10 * SECOND
         site.release._wait_for_release = lambda *_: True
         assert site.tick(0)

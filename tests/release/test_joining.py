@@ -26,8 +26,8 @@ Looks = Sequence[tuple[float, list[str] | None, bool]]
 
 def joined_at(looks: Looks) -> float | None:
     """When it joins, by what it sees over time: (seconds, versions of the members, ready)."""
-    turn = JoinPolicy(NEW, PATIENCE)
-    return next((now for now, members, ready in looks if turn.come(members, ready=ready, now=now)), None)
+    policy = JoinPolicy(NEW, PATIENCE)
+    return next((now for now, members, ready in looks if policy.may_join(members, ready=ready, now=now)), None)
 
 
 class TestTurn:

@@ -30,7 +30,7 @@ def look_in(world: World, slot: int) -> None:
     """Let it look around in a slot."""
     world.clock.step = 0
     world.clock.instant = world.parameters.grid.start(slot) + SECOND
-    world.loop.look()
+    world.loop.check_topics()
 
 
 def test_the_topics_are_asked_for_once_in_a_slot(make_world: MakeWorld) -> None:
@@ -106,13 +106,13 @@ def test_an_input_that_was_made_anew_ends_the_loop_of_an_instance_that_owns_noth
     parameters = make_parameters()
     clock = make_world().clock
     site = make_site(parameters, clock)
-    with closing(ReleaseLoop(site.parts, Owned(frozenset()), 1)) as loop:
-        loop.look()
+    with closing(ReleaseLoop(site.context, Owned(frozenset()), 1)) as loop:
+        loop.check_topics()
         admin.delete_topics([site.input_topic])
         eventually(lambda: site.input_topic not in admin.list_topics())
         clock.instant += HOUR
         with pytest.raises(InputChangedError):
-            loop.look()
+            loop.check_topics()
 
 
 def test_a_partition_that_a_foreign_member_holds_is_told_of(
@@ -144,7 +144,7 @@ def test_a_partition_that_a_foreign_member_holds_is_told_of(
 
         eventually(shared, 30)
         (own,) = ours.owned
-        with closing(ReleaseLoop(site.parts, ours, 2)) as loop:
+        with closing(ReleaseLoop(site.context, ours, 2)) as loop:
             thread = in_thread(lambda: loop.run(stop, wake, said.append))
             try:
                 eventually(lambda: loop.last_tick is not None, 20)

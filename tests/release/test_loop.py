@@ -73,7 +73,7 @@ class TestOnRealServers:
         """Taken over within slot 0, so tick 0 is the first."""
         parameters = make_parameters()
         site = make_site(parameters, clock)
-        loop, stop, wake = ReleaseLoop(site.parts, Owned(), 1), threading.Event(), threading.Event()
+        loop, stop, wake = ReleaseLoop(site.context, Owned(), 1), threading.Event(), threading.Event()
         thread = in_thread(lambda: loop.run(stop, wake, lambda _: None))
         try:
             eventually(lambda: loop.owners, 20)
@@ -99,7 +99,7 @@ class TestOnRealServers:
         """Partitions beyond Q hold no shards, so they are not taken over."""
         site = make_site(make_parameters(places=8, shards=2), clock, make_ledger(ledger_partitions=2))
         owned = Owned(frozenset({0, 1, 2}))
-        with closing(ReleaseLoop(site.parts, owned, 2)) as loop:
+        with closing(ReleaseLoop(site.context, owned, 2)) as loop:
             loop.reconcile()
             eventually(lambda: sorted(loop.owners) == [0, 1], 20)
             kept = loop.owners[1]
@@ -204,7 +204,7 @@ class TestSideBySide:
 
         def prepare(world: World) -> None:
             world.owned = frozenset()
-            world.input.newest = hangs  # type: ignore[method-assign,assignment]  # a broker that hangs
+            world.input.newest_timestamps = hangs  # type: ignore[method-assign,assignment]  # a broker that hangs
 
         world = run_world(1, prepare)
         try:
@@ -350,7 +350,7 @@ class TestOwnership:
             answering.wait(30)
             raise UnreachableError("no broker answers")
 
-        loop = ReleaseLoop(replace(world.parts, take_over=hangs), world, 4)
+        loop = ReleaseLoop(replace(world.context, take_over=hangs), world, 4)
         loop.reconcile()
         eventually(lambda: sorted(hanging) == [0, 1, 2, 3])
         began = time.monotonic()

@@ -316,7 +316,7 @@ def test_a_ledger_that_was_made_anew_is_not_taken_over_under_its_old_id(
     with closing(Writer(connections, anew.topic, anew.topic_id, 0)) as writer:
         writer.append([start])
     at(clock, parameters, 1)
-    with pytest.raises(LedgerChangedError, match="made anew"):
+    with pytest.raises(LedgerChangedError, match="re-created"):
         take_over(old)
     assert kinds(ledger(connections, anew)) == ["ledger", "owner"]
     state = take_over(anew).state

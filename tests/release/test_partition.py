@@ -10,7 +10,7 @@ import pytest
 
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
 from monitor.public.instants import HOUR, MINUTE, SECOND
-from monitor.release.partition import LEAVING, TURN
+from monitor.release.partition import LONGEST_WAIT, NEAR_RELEASE
 from monitor.windows.facts import Span
 from monitor.windows.packing import shard_facts
 from tests.release.worlds import RunningClock, World, released
@@ -34,7 +34,7 @@ class TestWhichTick:
         assert release.next_tick() == 100
         at(world, 100)
         assert release.next_tick() == 100
-        assert release.tick(100, world.stop)
+        assert release.decide_tick(100, world.stop)
         assert release.next_tick() == 101
         assert world.told() == [(100, ["safe"])]
 
@@ -55,7 +55,7 @@ class TestWhichTick:
         second.take_over()
         assert second.next_tick() == 100
         at(world, 102)
-        assert second.tick(second.next_tick(), world.stop)
+        assert second.decide_tick(second.next_tick(), world.stop)
         assert world.told() == [(102, ["safe"])]
         assert world.counted.lost_ticks == [(0, 2)]
 
@@ -106,9 +106,9 @@ class TestWhichTick:
                 at(world, 100, late)
                 release = world.partition()
                 release.take_over()
-            assert release.tick(100, world.stop)
+            assert release.decide_tick(100, world.stop)
             at(world, 101)
-            assert release.tick(101, world.stop)
+            assert release.decide_tick(101, world.stop)
             told.append([dict(said) for owner in world.owners for _, said in owner.told])
         assert told[0] == told[1]
         assert [said["stations", "noisy_count"] for said in told[0]] == [1, 1]
@@ -130,7 +130,7 @@ class TestWhenAnswersLeave:
         release = world.partition()
         release.take_over()
         at(world, 99, max(after, SECOND))
-        assert release.tick(99, world.stop)
+        assert release.decide_tick(99, world.stop)
         assert world.clock.instant - world.parameters.grid.as_of(99) == expected
 
     def test_they_leave_before_the_next_slot_closes_by_any_clock(self, make_world: MakeWorld) -> None:
@@ -141,7 +141,7 @@ class TestWhenAnswersLeave:
         release = world.partition()
         release.take_over()
         world.clock.step = 1
-        assert release.tick(99, world.stop)
+        assert release.decide_tick(99, world.stop)
         assert world.told() == [(99, ["safe"])]
         assert 0 <= world.clock.instant - (world.parameters.grid.as_of(100) - 2 * SECOND) < SECOND
 
@@ -153,11 +153,11 @@ class TestWhenAnswersLeave:
         at(world, 100)
         world.clock.step = 0
         heard = [world.clock.instant]
-        release._turn = lambda: heard.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
-        assert release.tick(100, world.stop)
+        release._heartbeat = lambda: heard.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
+        assert release.decide_tick(100, world.stop)
         heard.append(world.clock.instant)
         assert heard[-1] == released(world.parameters, 100)
-        assert max(later - sooner for sooner, later in pairwise(heard)) <= TURN
+        assert max(later - sooner for sooner, later in pairwise(heard)) <= LONGEST_WAIT
 
     def test_facts_that_lag_are_waited_for_in_turns(self, make_world: MakeWorld) -> None:
         """Until the release, five minutes later; each look at the clock takes five seconds."""
@@ -167,8 +167,8 @@ class TestWhenAnswersLeave:
         at(world, 100)
         world.clock.step, world.input.end = 5 * SECOND, 7
         heard = [world.clock.instant]
-        release._turn = lambda: heard.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
-        assert release.tick(100, world.stop)
+        release._heartbeat = lambda: heard.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
+        assert release.decide_tick(100, world.stop)
         assert len(heard) > 5 * MINUTE // (10 * SECOND)
         assert max(later - sooner for sooner, later in pairwise(heard)) <= 10 * SECOND
         assert world.told() == [(100, ["unknown"])]
@@ -181,11 +181,11 @@ class TestWhenAnswersLeave:
         at(world, 100)
 
         def set_back(instant: int, _wake: Any) -> bool:
-            world.clock.instant = instant - TURN - 2 * SECOND
+            world.clock.instant = instant - LONGEST_WAIT - 2 * SECOND
             return True
 
         world.clock.wait_until = set_back
-        assert not release.tick(100, world.stop)
+        assert not release.decide_tick(100, world.stop)
         assert world.told() == []
 
 
@@ -195,13 +195,13 @@ def test_the_ledger_is_told_how_many_partitions_the_input_has(make_world: MakeWo
     release = world.partition()
     release.take_over()
     at(world, 100)
-    world.input.most = 3
-    assert release.tick(100, world.stop)
+    world.input.most_partitions = 3
+    assert release.decide_tick(100, world.stop)
     assert world.owners[0].input_partitions == 3
 
 
 class TestStop:
-    @pytest.mark.parametrize(("left", "decided"), [(LEAVING, [99]), (LEAVING + SECOND, [])])
+    @pytest.mark.parametrize(("left", "decided"), [(NEAR_RELEASE, [99]), (NEAR_RELEASE + SECOND, [])])
     def test_a_release_that_is_near_is_finished_and_a_far_one_is_left(
         self, left: int, decided: list[int], make_world: MakeWorld
     ) -> None:
@@ -224,7 +224,7 @@ class TestStop:
             return bool(true_wait(instant, wake))
 
         world.clock.wait_until = wait
-        assert release.tick(99, world.stop) is bool(decided)
+        assert release.decide_tick(99, world.stop) is bool(decided)
         assert [tick for tick, _ in world.told()] == decided
         world.stop.clear()
         release.close()
@@ -240,7 +240,7 @@ class TestStop:
         release = world.partition()
         release.take_over()
         world.stop.set()
-        assert not release.tick(99, world.stop)
+        assert not release.decide_tick(99, world.stop)
         assert world.told() == []
         assert release.trouble == ""
 
@@ -255,14 +255,14 @@ class TestLost:
         release = world.partition()
         release.take_over()
         at(world, 99)
-        assert release.tick(release.next_tick(), world.stop)
+        assert release.decide_tick(release.next_tick(), world.stop)
         assert world.counted.lost_ticks == [(0, 8)]
         assert (
             "ledger partition 0: the ticks of 2026-01-04T20:00:00Z to 2026-01-05T03:00:00Z are lost (8): no instance"
             in caplog.text
         )
         at(world, 100)
-        assert release.tick(100, world.stop)
+        assert release.decide_tick(100, world.stop)
         assert world.counted.lost_ticks == [(0, 8)]
 
     def test_a_tick_that_cannot_leave_before_the_next_slot_closes_is_lost(
@@ -286,11 +286,11 @@ class TestLost:
             return True
 
         world.clock.wait_until = oversleep  # the process is stopped within the wait
-        assert not release.tick(100, world.stop)
+        assert not release.decide_tick(100, world.stop)
         assert world.told() == []
         world.clock.wait_until = RunningClock.wait_until.__get__(world.clock)
         assert release.next_tick() == 101
-        assert release.tick(101, world.stop)
+        assert release.decide_tick(101, world.stop)
         assert world.told() == [(101, ["safe"])]
         assert world.counted.lost_ticks == [(0, 1)]
         assert "(1): the next slot was about to close" in caplog.text
@@ -303,11 +303,11 @@ class TestLost:
         release = world.partition()
         release.take_over()
         at(world, 100)
-        release.tick(100, world.stop)
+        release.decide_tick(100, world.stop)
         at(world, 104)
-        assert release.tick(release.next_tick(), world.stop)
+        assert release.decide_tick(release.next_tick(), world.stop)
         assert world.counted.lost_ticks == [(0, 3)]
-        assert "this instance was stopped, or held up" in caplog.text
+        assert "this instance was stopped, or delayed" in caplog.text
 
     @pytest.mark.parametrize("acknowledged", [True, False])
     def test_what_is_lost_is_counted_once_though_an_append_fails(
@@ -321,12 +321,12 @@ class TestLost:
         (owner,) = world.owners
         owner.refused, owner.unacknowledged = (None, NO_BROKER) if acknowledged else (NO_BROKER, None)
         at(world, 99)
-        assert not release.tick(99, world.stop)
+        assert not release.decide_tick(99, world.stop)
         assert world.counted.lost_ticks == []
         release.take_over()
         while release.next_tick() < 101:
             at(world, release.next_tick())
-            assert release.tick(release.next_tick(), world.stop)
+            assert release.decide_tick(release.next_tick(), world.stop)
         assert world.counted.lost_ticks == [(0, 8)]
 
     def test_that_ticks_can_be_lost_is_shown_before_any_is(self, make_world: MakeWorld) -> None:
@@ -354,11 +354,11 @@ class TestGivenUp:
         release.take_over()
         world.owners[0].refused = error
         at(world, 100)
-        assert not release.tick(100, world.stop)
+        assert not release.decide_tick(100, world.stop)
         assert (release.owner, release.trouble) == (None, str(error))
         release.take_over()
         assert release.trouble == ""
-        assert release.tick(release.next_tick(), world.stop)
+        assert release.decide_tick(release.next_tick(), world.stop)
         assert world.told() == [(100, ["safe"])]
         assert world.counted.lost_ticks == []
 
@@ -371,13 +371,13 @@ class TestGivenUp:
         release = world.partition()
         release.take_over()
         at(world, 100, 2 * SECOND)
-        world.parts.store_clock.hear(world.clock.instant)
+        world.context.store_clock.update(world.clock.instant)
         world.store.trouble, world.input.trouble = AWAY, trouble
         if isinstance(trouble, LedgerChangedError):
             with pytest.raises(LedgerChangedError):
-                release.tick(100, world.stop)
+                release.decide_tick(100, world.stop)
         else:
-            assert not release.tick(100, world.stop)
+            assert not release.decide_tick(100, world.stop)
             assert release.owner is None
         assert world.told() == []
 

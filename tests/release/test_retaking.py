@@ -99,7 +99,7 @@ def test_a_successor_decides_what_was_left_with_the_counts_that_it_had(
     assert successor.take_over()
     clock.move_to(parameters.grid.as_of(2) - 1)
     assert successor.next_tick() == 1
-    assert successor.tick(1, site.stop)
+    assert successor.decide_tick(1, site.stop)
     assert [json.loads(record.value)["tick"] for record in successor.last_records] == [1, 1, 1]
     assert site.counted.lost_ticks == []
     successor.close()

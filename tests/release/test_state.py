@@ -291,7 +291,7 @@ def test_an_owners_record_does_not_begin_a_ledger(parameters: Parameters) -> Non
 
 def test_another_services_record_is_refused(parameters: Parameters) -> None:
     """Two services on one output topic both spend."""
-    with pytest.raises(LedgerError, match=r"'town' and holds a record of 'osaka'.*kafka\.topics\.alerts"):
+    with pytest.raises(LedgerError, match=r"'town' and contains a record of 'osaka'.*kafka\.topics\.alerts"):
         folded([told(), told(service="osaka", input_topic_id="a")], parameters.grid)
 
 

@@ -15,7 +15,7 @@ from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, SECOND, parse_instant
 from monitor.public.parameters import AtTimes, HotSpots, Parameters
 from monitor.public.schedule import Schedule
-from monitor.release.upkeep import AGAIN_SECONDS, CHECK_SECONDS, Upkeep
+from monitor.release.upkeep import CHECK_SECONDS, RETRY_SECONDS, Upkeep
 from monitor.windows.facts import COMPLETE_FROM_START, Question, Span
 from monitor.windows.packing import shard_facts
 from tests.release.worlds import World, released
@@ -37,7 +37,7 @@ class TestOpening:
         world.store.write([Span(0, 0, 1)], {0: [shard_facts(101, {1: [(ANN, 101)]})]})
         question = {0: Question(((1, 100),))}
         assert world.store.read(question)[0].counts[1, 100] == 0
-        assert release.tick(100, world.stop)
+        assert release.decide_tick(100, world.stop)
         assert world.store.read(question)[0].counts[1, 100] == 1
 
     def test_not_where_hot_spots_are_due_for_their_owner_reads_the_shards_of_others(
@@ -52,7 +52,7 @@ class TestOpening:
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         world.store.write([Span(0, 0, 1)], {0: [shard_facts(101, {1: [(ANN, 101)]})]})
-        assert release.tick(100, world.stop)
+        assert release.decide_tick(100, world.stop)
         assert world.store.read({0: Question(((1, 100),))})[0].counts[1, 100] == 0
         assert world.store.read({0: Question(((1, 100),), tick=100)})[0].settled
 
@@ -126,7 +126,7 @@ class TestTidying:
         release.take_over()
         for tick in (100, 101):
             world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
-            assert release.tick(tick, world.stop)
+            assert release.decide_tick(tick, world.stop)
         assert world.told() == [(100, ["safe"]), (101, ["safe"])]
 
 
@@ -139,7 +139,7 @@ class TestEviction:
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         world.store.found = EvictionError("maxmemory-policy is allkeys-lru")
         with pytest.raises(EvictionError):
-            release.tick(100, world.stop)
+            release.decide_tick(100, world.stop)
         assert world.told() == []
 
     def test_the_store_is_looked_at_again_after_a_minute(
@@ -151,10 +151,10 @@ class TestEviction:
         monkeypatch.setattr("monitor.release.upkeep.time.monotonic", lambda: now[0])
         upkeep = Upkeep(world.parameters, world.store)
         checks = []
-        for later, found in [(0.0, WindowsError("no")), (AGAIN_SECONDS, None), (1.0, None), (CHECK_SECONDS, None)]:
+        for later, found in [(0.0, WindowsError("no")), (RETRY_SECONDS, None), (1.0, None), (CHECK_SECONDS, None)]:
             now[0] += later
             world.store.found = found
-            upkeep.look()
+            upkeep.check_eviction_policy()
             checks.append(world.store.checks)
         assert checks == [1, 2, 2, 3]
 
@@ -172,7 +172,7 @@ class TestEviction:
 
         world.store.check = hangs  # type: ignore[method-assign]  # a server that hangs
         upkeep = Upkeep(world.parameters, world.store)
-        threads = [threading.Thread(target=upkeep.look) for _ in range(5)]
+        threads = [threading.Thread(target=upkeep.check_eviction_policy) for _ in range(5)]
         for thread in threads:
             thread.start()
         eventually(lambda: world.store.checks == 1)

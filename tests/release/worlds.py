@@ -154,7 +154,7 @@ class Input:
     trouble: Exception | None = None
     asked: int = 0
     end: int = 0
-    most: int = 1
+    most_partitions: int = 1
     newest_in: dict[int, int] = field(default_factory=dict)
 
     def end_offsets_at(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # it is the same at all ticks
@@ -166,10 +166,10 @@ class Input:
         if self.trouble is not None:
             raise self.trouble
 
-    def expect(self, partitions: int) -> None:
+    def expect_partitions(self, partitions: int) -> None:
         """Nobody lists fewer here."""
 
-    def newest(self, partitions: int) -> Mapping[int, int]:
+    def newest_timestamps(self, partitions: int) -> Mapping[int, int]:
         return {partition: at for partition, at in self.newest_in.items() if partition < partitions}
 
     def close(self) -> None:
@@ -248,12 +248,12 @@ class World:
     def __post_init__(self) -> None:
         self.store.begin(0, 0, COMPLETE_FROM_START)
         topic, taking = cast("Any", self.input), cast("Any", self._take_over)
-        self.parts = ReleaseContext(self.parameters, self.store, topic, taking, self.counted, self.clock, Signal())
-        self.loop = ReleaseLoop(self.parts, self, self.ledger_partitions)
+        self.context = ReleaseContext(self.parameters, self.store, topic, taking, self.counted, self.clock, Signal())
+        self.loop = ReleaseLoop(self.context, self, self.ledger_partitions)
 
     def partition(self, partition: int = 0) -> PartitionRelease:
         """One that was not taken over yet."""
-        return PartitionRelease(partition, self.parts, Upkeep(self.parameters, self.store))
+        return PartitionRelease(partition, self.context, Upkeep(self.parameters, self.store))
 
     def _take_over(self, partition: int) -> Taken:
         self.tried.append(partition)
