@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from monitor.brokers.connections import KafkaConnections
@@ -20,7 +20,7 @@ from monitor.windows.facts import Question
 
 log = logging.getLogger(__name__)
 
-__all__ = ["LedgerPlace", "Owner", "TakeoverCheck"]
+__all__ = ["LedgerPlace", "Owner", "OwnerFactory", "TakeoverCheck"]
 
 OWNER_RECORDS_PER_LIFETIME: Final = 4
 
@@ -181,3 +181,23 @@ class Owner:
     def close(self) -> None:
         """Close the writer."""
         self._writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerFactory:
+    """Creates the owners of ledger partitions."""
+
+    connections: KafkaConnections
+    place: LedgerPlace
+    parameters: Parameters
+    noise: Noise
+    clock: Clock
+    check: TakeoverCheck | None = None
+
+    def take_over(self, partition: int) -> Owner:
+        """Take a partition over and return its owner.
+
+        Raises:
+            UnreachableError, FencedError, LedgerError, LedgerChangedError, PeriodError: as `Owner`.
+        """
+        return Owner(self.connections, self.place, partition, self.parameters, self.noise, self.clock, self.check)

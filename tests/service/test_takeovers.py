@@ -111,7 +111,7 @@ def test_when_the_input_was_looked_at_is_told_by_the_stores_clock(
         places.append(place)
         raise UnreachableError("it is enough to know the place")
 
-    monkeypatch.setattr("monitor.service.Owner", taken)
+    monkeypatch.setattr("monitor.release.owner.Owner", taken)
     town = make_town()
     found = town.prepare()
     with closing(redis_windows(town.settings, found, SlowClock())) as windows:
