@@ -184,6 +184,20 @@ def make_ledger(
 
 
 @pytest.fixture
+def take_over(
+    connections: KafkaConnections, make_parameters: Callable[..., Parameters], clock: SteppedClock, noise: Any
+) -> Iterator[Callable[..., Owner]]:
+    """Takes over partitions. The owners are closed at the end."""
+    with ExitStack() as opened:
+
+        def take(place: LedgerPlace, partition: int = 0, parameters: Parameters | None = None) -> Owner:
+            made = Owner(connections, place, partition, parameters or make_parameters(), noise, clock)
+            return opened.enter_context(closing(made))
+
+        yield take
+
+
+@pytest.fixture
 def make_world(make_parameters: Callable[..., Parameters], noise: Any) -> Callable[..., World]:
     """Makes worlds of lists whose store's clock stands at the beginning of slot 100, as `clock` does unless given."""
 

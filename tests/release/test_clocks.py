@@ -15,13 +15,13 @@ MakeWorld = Callable[..., World]
 AWAY = UnreachableError("Redis does not answer")
 
 
-class TestAhead:
+class TestFastClock:
     @pytest.mark.parametrize("heard", [True, False])
-    def test_a_clock_that_runs_ahead_while_the_store_is_away_says_nothing(
-        self, heard: bool, make_world: MakeWorld
-    ) -> None:
+    def test_fast_clock_decides_nothing_without_store(self, heard: bool, make_world: MakeWorld) -> None:
         """
-        "unknown" for a tick of next year would keep everybody from deciding until then.
+        A clock that is ahead decides no tick while the store is unreachable.
+
+        An "unknown" for next year would block all ticks before it.
 
             slot           100            8860
             this clock     takes over     jumps here, and finds the store away
@@ -40,10 +40,11 @@ class TestAhead:
         assert world.owners[0].may_decide(100)
         assert "the store's clock is not known to have reached" in release.trouble
 
-    def test_the_trouble_lasts_until_a_tick_is_decided_and_is_logged_once(
-        self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """It is looked at twice a second: the log must not fill, and /readyz not flicker."""
+    def test_trouble_lasts_and_is_logged_once(self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
+        """The trouble stays until a tick is decided, and is logged once.
+
+        The log must not fill, and /readyz must not flicker.
+        """
         world = make_world()
         world.clock.step = 0
         world.published(99)
@@ -59,10 +60,8 @@ class TestAhead:
         assert release.decide_tick(100, world.stop)
         assert (release.trouble, world.counted.lost_ticks) == ("", [])
 
-    def test_taken_over_while_the_clock_ran_ahead_it_decides_once_the_clock_is_right(
-        self, make_world: MakeWorld
-    ) -> None:
-        """A year ahead at the takeover: no tick below that is lost when the clock has been set right."""
+    def test_decides_after_fast_clock_is_corrected(self, make_world: MakeWorld) -> None:
+        """After a takeover with a clock one year ahead, no tick is lost once the clock is corrected."""
         world = make_world()
         world.clock.instant += 365 * DAY
         release = world.partition()
@@ -77,11 +76,11 @@ class TestAhead:
             assert world.clock.instant - world.parameters.grid.as_of(tick) < 40 * SECOND, "not at the slot's end"
         assert world.told() == [(100, ["safe"]), (101, ["safe"])]
 
-    def test_a_ledger_that_holds_answers_from_ahead_of_the_clock_is_told_of_and_each_tick_that_it_refuses_counted(
+    def test_ledger_ahead_is_reported_and_counted(
         self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture
     ) -> None:
         """
-        All clocks ran ahead, answered up to tick 102, and were set right: what was published stands.
+        A ledger with answers ahead of the clock is reported, its answers remain, and each refused tick is counted.
 
             slot      100   101   102   103
             ledger    …─────────────┤ 102
@@ -111,8 +110,8 @@ class TestAhead:
 
 
 class TestStoreAway:
-    def test_what_it_told_before_and_the_time_since_tell_that_a_tick_has_closed(self, make_world: MakeWorld) -> None:
-        """It was heard two seconds after the tick closed, which clocks may differ by at most: "unknown" is said."""
+    def test_estimate_closes_a_tick(self, make_world: MakeWorld) -> None:
+        """The store's last reading plus the time since then shows that a tick has closed, so "unknown" is published."""
         world = make_world()
         release = world.partition()
         release.take_over()
@@ -122,8 +121,8 @@ class TestStoreAway:
         assert release.decide_tick(100, world.stop)
         assert world.told() == [(100, ["unknown"])]
 
-    def test_each_tick_hears_the_store(self, make_world: MakeWorld) -> None:
-        """So an outage is reckoned from the last tick before it."""
+    def test_each_tick_updates_the_estimate(self, make_world: MakeWorld) -> None:
+        """Each tick reads the store's clock, so an outage is estimated from the last tick before it."""
         world = make_world()
         release = world.partition()
         release.take_over()
@@ -133,8 +132,8 @@ class TestStoreAway:
         assert world.context.store_clock.has_reached(world.parameters.grid.as_of(100))
         assert not world.context.store_clock.has_reached(world.parameters.grid.as_of(101))
 
-    def test_the_stores_clock_is_reckoned_by_a_monotonic_one(self) -> None:
-        """Told 1000 s at 5 s: at 65 s it is 1060 s there, and not a microsecond more."""
+    def test_estimate_uses_a_monotonic_clock(self) -> None:
+        """A reading of 1000 s at 5 s gives an estimate of exactly 1060 s at 65 s."""
         now = [5.0]
         store = StoreClock(lambda: now[0])
         assert not store.has_reached(-(2**60))

@@ -58,17 +58,19 @@ def over_time(**changes: Any) -> Parameters:
         replace(SCHEME, at_times=(), hot_spots=(RANKED, replace(RANKED, name="noon"))),
     ],
 )
-def test_what_decides_answers_changes_it(changed: Parameters) -> None:
+def test_deciding_parameters_change_the_version(changed: Parameters) -> None:
+    """The version changes with every parameter that decides answers."""
     assert compute_version(changed, FACTS) != compute_version(SCHEME, FACTS)
 
 
-def test_other_facts_change_it_and_what_decides_no_answer_does_not() -> None:
+def test_facts_change_the_version() -> None:
+    """The version changes with the fingerprint of the facts, and not with parameters that decide no answer."""
     assert compute_version(SCHEME, "fedcba9876543210") != compute_version(SCHEME, FACTS)
     assert compute_version(replace(SCHEME, release_delay=SECOND), FACTS) == compute_version(SCHEME, FACTS)
 
 
-def test_versions_are_read_from_client_ids_and_strangers_are_left_out() -> None:
-    """An instance of an earlier build tells none; another service's name is not taken for this one's."""
+def test_versions_come_from_client_ids() -> None:
+    """Versions are read from client ids; an earlier build has "", and foreign clients are left out."""
     version = compute_version(SCHEME, FACTS)
     ids = [
         member_client_id("location-monitor-a.b", version),

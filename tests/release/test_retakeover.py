@@ -20,10 +20,10 @@ MakeSite = Callable[..., Any]
 Eventually = Callable[..., Any]
 
 
-def test_one_that_was_fenced_takes_over_again(
+def test_fenced_owner_takes_over_again(
     make_site: MakeSite, make_parameters: Make, clock: SteppedClock, kinds: Callable[..., list[str]]
 ) -> None:
-    """Two instances on one ledger: the first one's tick 0 is refused; once it has it back, it decides what is left."""
+    """A fenced instance takes over again and decides the remaining ticks."""
     parameters = make_parameters()
     first = make_site(parameters, clock)
     second = make_site(parameters, clock, first.place)
@@ -44,7 +44,7 @@ def test_one_that_was_fenced_takes_over_again(
     assert told == ["over_time"] * 9, "tick 0, its bytes again by the takeover, tick 1"
 
 
-def test_an_append_whose_outcome_is_not_known_is_taken_over_and_never_drawn_again(
+def test_unknown_outcome_is_never_drawn_again(
     make_site: MakeSite,
     make_parameters: Make,
     clock: SteppedClock,
@@ -53,7 +53,7 @@ def test_an_append_whose_outcome_is_not_known_is_taken_over_and_never_drawn_agai
     kinds: Callable[..., list[str]],
 ) -> None:
     """
-    The answers of tick 0 are in the ledger, their acknowledgement is lost; the next draw would be another answer.
+    If the acknowledgement of tick 0 is lost, the takeover repeats its bytes; a new draw would be another answer.
 
         draw      0          9
         append    sent, ?    -     taken over again: the same bytes once more (docs/rules.md, rule 4)
@@ -84,10 +84,8 @@ def test_an_append_whose_outcome_is_not_known_is_taken_over_and_never_drawn_agai
     assert len(noise.drawn) == 1
 
 
-def test_a_successor_decides_what_was_left_with_the_counts_that_it_had(
-    make_site: MakeSite, make_parameters: Make, clock: SteppedClock
-) -> None:
-    """Ended within tick 1's release: the next one answers tick 1 before slot 2 has closed, and none is lost."""
+def test_successor_decides_the_remaining_tick(make_site: MakeSite, make_parameters: Make, clock: SteppedClock) -> None:
+    """If the owner ends within tick 1's release, its successor decides tick 1 with the same counts."""
     parameters = make_parameters()
     site = make_site(parameters, clock)
     site.release.take_over()
@@ -105,10 +103,10 @@ def test_a_successor_decides_what_was_left_with_the_counts_that_it_had(
     successor.close()
 
 
-def test_an_input_that_was_made_anew_ends_the_tick(
+def test_recreated_input_ends_the_tick(
     make_site: MakeSite, make_parameters: Make, clock: SteppedClock, admin: Any, eventually: Eventually
 ) -> None:
-    """Everything must be made again under another fingerprint; nothing is decided."""
+    """A re-created input ends the tick without a decision, because the service needs another fingerprint."""
     parameters = make_parameters()
     site = make_site(parameters, clock)
     site.release.take_over()
@@ -120,7 +118,7 @@ def test_an_input_that_was_made_anew_ends_the_tick(
     assert site.release.last_tick is None
 
 
-def test_a_ledger_that_was_made_anew_ends_the_tick_and_nothing_gets_into_it(
+def test_recreated_ledger_gets_no_answers(
     make_site: MakeSite,
     make_parameters: Make,
     clock: SteppedClock,
@@ -128,7 +126,7 @@ def test_a_ledger_that_was_made_anew_ends_the_tick_and_nothing_gets_into_it(
     connections: KafkaConnections,
     eventually: Eventually,
 ) -> None:
-    """Its owner goes by the topic's id, its records by the topic's name: they would stand beside another's."""
+    """A re-created ledger ends the tick, and no answer gets into it: its fence belongs to the new topic id."""
     parameters = make_parameters()
     site = make_site(parameters, clock)
     site.release.take_over()

@@ -33,8 +33,8 @@ def look_in(world: World, slot: int) -> None:
     world.loop.check_topics()
 
 
-def test_the_topics_are_asked_for_once_in_a_slot(make_world: MakeWorld) -> None:
-    """Also by an instance that owns nothing, which would stay in the input's group under an old fingerprint."""
+def test_topics_are_checked_once_per_slot(make_world: MakeWorld) -> None:
+    """The topics are checked once per slot, also by an instance without partitions."""
     world = make_world()
     world.owned = frozenset()
     for slot, asked in ((100, 1), (100, 1), (101, 2)):
@@ -47,10 +47,8 @@ def test_the_topics_are_asked_for_once_in_a_slot(make_world: MakeWorld) -> None:
         look_in(world, 102)
 
 
-def test_brokers_that_cannot_be_asked_are_logged_once_in_a_slot(
-    make_world: MakeWorld, caplog: pytest.LogCaptureFixture
-) -> None:
-    """They are asked again at each turn."""
+def test_failed_check_is_logged_once_per_slot(make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
+    """A failed check is repeated in each cycle and logged once per slot."""
     world = make_world()
     world.input.trouble = UnreachableError("no broker answers")
     for slot, lines in ((100, 1), (100, 1), (101, 2)):
@@ -59,9 +57,11 @@ def test_brokers_that_cannot_be_asked_are_logged_once_in_a_slot(
     assert world.input.asked == 3
 
 
-def test_a_partition_whose_ledger_lacks_the_tick_before_the_last_is_decided_by_nobody(make_world: MakeWorld) -> None:
+def test_undecided_partition_is_reported(make_world: MakeWorld) -> None:
     """
-    In slot 104 tick 103 is being decided: tick 102 must be in every partition. Not asked in the first two slots.
+    In slot 104 tick 103 is being decided, so every partition must contain tick 102.
+
+    The first two slots are not checked.
 
         partition 0    102
         partition 1    100, then 103
@@ -82,8 +82,8 @@ def test_a_partition_whose_ledger_lacks_the_tick_before_the_last_is_decided_by_n
     assert world.loop.trouble == ""
 
 
-def test_an_instance_that_waits_to_join_says_nothing_of_what_others_decide(make_world: MakeWorld) -> None:
-    """Those who have joined do. Nor is asked about ticks that closed before it was a member for a whole slot."""
+def test_waiting_instance_reports_no_partition(make_world: MakeWorld) -> None:
+    """An instance reports undecided partitions only after it has been a member for a whole slot."""
     world = make_world()
     as_of = world.parameters.grid.as_of
     world.input.newest_in = {0: as_of(90)}
@@ -99,10 +99,13 @@ def test_an_instance_that_waits_to_join_says_nothing_of_what_others_decide(make_
     assert "no instance decides them" in world.loop.trouble
 
 
-def test_an_input_that_was_made_anew_ends_the_loop_of_an_instance_that_owns_nothing_too(
+def test_recreated_input_ends_idle_instance(
     make_site: MakeSite, make_parameters: Make, admin: Any, eventually: Eventually, make_world: MakeWorld
 ) -> None:
-    """It holds input partitions, whose visits nobody else would read under the new fingerprint."""
+    """A re-created input ends an instance without output partitions too.
+
+    It is a member of the input group, and would read its share under the old fingerprint.
+    """
     parameters = make_parameters()
     clock = make_world().clock
     site = make_site(parameters, clock)
@@ -115,7 +118,7 @@ def test_an_input_that_was_made_anew_ends_the_loop_of_an_instance_that_owns_noth
             loop.check_topics()
 
 
-def test_a_partition_that_a_foreign_member_holds_is_told_of(
+def test_partition_of_foreign_member_is_reported(
     make_site: MakeSite,
     make_parameters: Make,
     connections: KafkaConnections,
@@ -125,7 +128,7 @@ def test_a_partition_that_a_foreign_member_holds_is_told_of(
     eventually: Eventually,
 ) -> None:
     """
-    A consumer that somebody left in the release group decides nothing; its partition's last record grows old.
+    A foreign consumer in the release group decides nothing, so its partition is reported.
 
         partition 0    ours      answers of the last tick
         partition 1    theirs    none
