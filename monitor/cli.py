@@ -1,4 +1,7 @@
-"""The command line (docs/interface.md, section 2). Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused."""
+"""The command line (docs/interface.md, section 2).
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused because of what is on the servers.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,25 @@ from rich.console import Console
 from monitor import __version__
 from monitor.brokers.topics import checked, needs, risks
 from monitor.client import watch_command
-from monitor.config import Config, Read, load_config, person_key, read_config
-from monitor.config.secret_values import kafka_password_of, key_of, redis_password_of, require_files_of
+from monitor.config import (
+    Config,
+    ParsedConfig,
+    load_config,
+    read_config,
+    read_kafka_password,
+    read_person_key,
+    read_redis_password,
+    require_files,
+)
 from monitor.contracts import schemas
 from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageError
 from monitor.ingest.fetching import FetchState, read_leniently
 from monitor.operate.logs import set_up_logging
-from monitor.operate.setup import Beginning, loss_dated, redis_time, set_up
+from monitor.operate.setup import Beginning, date_ledger_loss, redis_time, set_up
 from monitor.public.clock import SystemClock
 from monitor.public.instants import parse_instant
 from monitor.run import run as run_service
-from monitor.run import stopped_by_signals
+from monitor.run import stop_on_signals
 from monitor.service import Settings, kafka_connections, settings_of
 from monitor.tools import audit as recount
 from monitor.tools.check.checked import examined, problems_in
@@ -78,22 +89,22 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
     """
     read = read_config(config_file, os.environ)
     checked = examined(read, tuple(_of_secrets(read, wants_key=key is None)))
-    secret = person_key(checked.config) if key is None else key
+    secret = read_person_key(checked.config.visits) if key is None else key
     return settings_of(checked.config, checked.locations, secret)
 
 
-def _of_secrets(read: Read, *, wants_key: bool) -> Iterator[Problem]:
+def _of_secrets(read: ParsedConfig, *, wants_key: bool) -> Iterator[Problem]:
     """What is wrong with the files of secrets and certificates that `run` needs, if the configuration is right."""
     if read.problems:
         return
     visits, kafka, redis = (read.sections.get(name) for name in ("visits", "kafka", "redis"))
-    yield from problems_in(lambda: require_files_of(kafka, redis))
+    yield from problems_in(lambda: require_files(kafka, redis))
     if wants_key and visits is not None:
-        yield from problems_in(lambda: key_of(visits))
+        yield from problems_in(lambda: read_person_key(visits))
     if kafka is not None:
-        yield from problems_in(lambda: kafka_password_of(kafka))
+        yield from problems_in(lambda: read_kafka_password(kafka))
     if redis is not None:
-        yield from problems_in(lambda: redis_password_of(redis))
+        yield from problems_in(lambda: read_redis_password(redis))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -111,7 +122,7 @@ def run(config_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click pass
     set_up_logging(10 if verbose else 20)
     settings = load_settings(config_file)
     stop = threading.Event()
-    with stopped_by_signals(stop, lambda text: click.echo(text, err=True)):
+    with stop_on_signals(stop, lambda text: click.echo(text, err=True)):
         run_service(settings, SystemClock(), stop)
 
 
@@ -129,11 +140,11 @@ def check(config_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click pa
         render(report, Console())
 
 
-def _of_readable_key(read: Read) -> Iterator[Problem]:
+def _of_readable_key(read: ParsedConfig) -> Iterator[Problem]:
     """What is wrong with the secret of person ids, where it can be read: a check may be made where it is not."""
     visits = read.sections.get("visits")
     if visits is not None and visits.person_key_file is not None and os.access(visits.person_key_file, os.R_OK):
-        yield from problems_in(lambda: key_of(visits))
+        yield from problems_in(lambda: read_person_key(visits))
 
 
 @main.command()
@@ -157,11 +168,13 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
         for warning in risks(wanted, there):
             click.echo(f"warning: {warning}", err=True)
         return
-    beginning = Beginning.FIRST_START if first_start else Beginning.LEDGER_LOST if ledger_lost else Beginning.UNSAID
+    beginning = (
+        Beginning.FIRST_START if first_start else Beginning.LEDGER_LOST if ledger_lost else Beginning.UNSPECIFIED
+    )
     lost_by = None
     if ledger_lost:
         ask_redis = partial(redis_time, settings.parameters, settings.redis)
-        lost_by, found_how = loss_dated(SystemClock(), settings.parameters.tolerance, ask_redis)
+        lost_by, found_how = date_ledger_loss(SystemClock(), settings.parameters.tolerance, ask_redis)
         click.echo(f"the ledger counts as lost at {found_how}")
     factor = settings.config.kafka.replication_factor
     click.echo(set_up(settings.kafka, settings.parameters, wanted, beginning, SystemClock().now(), factor, lost_by))

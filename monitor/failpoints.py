@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 PLACES: Final = (
-    "setup.topics_made",  # `topics --create` has made the topics, no ledger partition has begun
+    "setup.topics_created",  # `topics --create` has made the topics, no ledger partition has begun
     "setup.begun",  # the first record of a ledger partition is in it, those after it may have none yet
     "reader.assigned",  # where to begin is known, nothing was read
     "reader.polled",  # records were fetched, nothing was done with them
@@ -23,14 +23,14 @@ PLACES: Final = (
     "owner.read",  # the ledger was read, its last tick not repeated
     "owner.repeated",  # the last tick stands in the ledger once more
     "tick.closed",  # a slot has closed, no barrier was asked for
-    "tick.barrier",  # the barrier is known, nothing was read
+    "tick.end_offsets",  # the barrier is known, nothing was read
     "tick.read",  # progress and counts were read
     "tick.released",  # the release time has come, nothing was drawn
     "ledger.begun",  # a transaction is open, nothing was sent
     "ledger.sent",  # answers were sent, and may be seen, but are not committed
     "ledger.committed",  # answers are in the ledger
     "tick.decided",  # the tick is done, old facts are not tidied away
-    "tick.tidied",  # old facts are gone
+    "tick.evicted",  # old facts are gone
 )
 
 _armed: dict[str, Callable[[], None]] = {}

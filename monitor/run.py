@@ -16,7 +16,7 @@ from monitor.brokers.topics import TopicNeeds, needs
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.operate.health import Endpoint, Health
 from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import Preflight, check_marks, look
+from monitor.operate.preflight import Preflight, check_past_charges, run_preflight
 from monitor.public.clock import Clock
 from monitor.public.instants import format_duration, format_instant
 from monitor.service import Service, Settings, redis_windows, secure_noise
@@ -40,9 +40,9 @@ def prepare(settings: Settings, clock: Clock) -> Preflight:
     """
     config, parameters = settings.config, settings.parameters
     wanted = wanted_topics(settings, clock)
-    found = look(settings.kafka, parameters, wanted, config.kafka.topics.alerts, clock.now)
+    found = run_preflight(settings.kafka, parameters, wanted, config.kafka.topics.alerts, clock.now)
     tick = parameters.grid.slot_of(clock.now()) - 1  # the last one that closed may still be decided
-    check_marks(parameters, found.states, config.privacy.epsilon, settings.worst, tick)
+    check_past_charges(parameters, found.states, config.privacy.epsilon, settings.worst, tick)
     return found
 
 
@@ -91,7 +91,7 @@ def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
                 if isinstance(error, TopicError) and not ran.is_set():
                     raise
                 log.warning("starting again in %.0f s: %s", pause, error)
-                health.turned("service", str(error))
+                health.report_alive("service", str(error))
                 stop.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
     finally:
@@ -106,7 +106,7 @@ def _run_once(
     stop: threading.Event,
     ran: threading.Event,
 ) -> None:
-    health.turned("service", "looking at the servers")
+    health.report_alive("service", "looking at the servers")
     found = prepare(settings, clock)
     windows = redis_windows(settings, found, clock)
     try:
@@ -119,7 +119,7 @@ def _run_once(
             log.info("%s runs: %d locations", settings.parameters.name, len(settings.parameters.registry.ids))
             watch = TopicWatch(settings.kafka, wanted_topics(settings, clock), TOPICS_SECONDS, time.monotonic)
             while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
-                health.turned("service")
+                health.report_alive("service")
                 watch.look()
         finally:
             service.stop()
@@ -134,7 +134,7 @@ def _raise(failure: BaseException | None) -> None:
 
 
 @contextmanager
-def stopped_by_signals(stop: threading.Event, said: Callable[[str], None]) -> Iterator[None]:
+def stop_on_signals(stop: threading.Event, said: Callable[[str], None]) -> Iterator[None]:
     """Set `stop` at SIGTERM and SIGINT; a second one ends the process as usual."""
 
     def handle(number: int, _frame: FrameType | None) -> None:

@@ -17,7 +17,7 @@ class Signal:
         """How often it happened so far."""
         return self._number
 
-    def happened(self) -> None:
+    def notify(self) -> None:
         """Count, and wake all who wait."""
         with self._changed:
             self._number += 1

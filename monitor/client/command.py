@@ -19,7 +19,7 @@ from monitor.public.clock import Clock, SystemClock
 from monitor.public.instants import DAY, MILLISECOND
 from monitor.public.parameters import HotSpots, Parameters
 from monitor.public.slot_grid import SlotGrid
-from monitor.run import stopped_by_signals
+from monitor.run import stop_on_signals
 from monitor.service import Settings
 
 _NEWS: Final = 5
@@ -35,7 +35,7 @@ def watch_command(settings: Settings, console: Console, *, once: bool) -> None:
         UnreachableError: Kafka cannot be used.
     """
     stop = threading.Event()
-    with stopped_by_signals(stop, lambda _text: None):
+    with stop_on_signals(stop, lambda _text: None):
         watch(settings, console, SystemClock(), stop, once=once)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor, TimedMonitor
-from monitor.config.record_limits import oversized
+from monitor.config.record_limits import find_oversized_records
 from monitor.config.registry import Location, unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.privacy.epsilon import format_epsilon
@@ -33,8 +33,8 @@ def worst_case(config: Config, registry: Sequence[Location]) -> Fraction:
         OverspentError: one person may pay more than privacy.epsilon, with the sum written out.
     """
     problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
-    problems = problems or tuple(oversized(config, registry))
-    overspent = overspending(config)
+    problems = problems or tuple(find_oversized_records(config, registry))
+    overspent = find_overspending(config)
     if problems:
         further = [overspending_problem(config, overspent)] if overspent else []
         raise ConfigError("the configuration", (*problems, *further))
@@ -43,7 +43,7 @@ def worst_case(config: Config, registry: Sequence[Location]) -> Fraction:
     return sum((charge.amount for charge in charges(config)), Fraction(0))
 
 
-def overspending(config: Config) -> OverspentError | None:
+def find_overspending(config: Config) -> OverspentError | None:
     """Why one person may pay more than privacy.epsilon, with the sum written out; None if nobody may."""
     try:
         check_period(config.privacy.epsilon, charges(config))

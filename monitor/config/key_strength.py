@@ -19,7 +19,7 @@ LEAST_DISTINCT: Final = 10
 """How many of those that are left must differ."""
 
 STRONG_KEY: Final = f"a secret of at least {SHORTEST} bytes that cannot be guessed, not words, rows or repetitions"
-MAKE_A_KEY: Final = "head -c 32 /dev/urandom | base64 > person.key"
+CREATE_KEY: Final = "head -c 32 /dev/urandom | base64 > person.key"
 
 _ROW: Final = 3
 _WORD: Final = re.compile(rb"(?:[A-Za-z][a-z]{2,}|[A-Z]{4,})[ ._-]?")  # random base64 has few, and short ones

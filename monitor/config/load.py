@@ -47,11 +47,11 @@ def load_config(path: Path, environ: Mapping[str, str]) -> Config:
     Raises:
         ConfigError: with every problem that was found.
     """
-    return read_config(path, environ).whole()
+    return read_config(path, environ).to_config()
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ParsedConfig:
     """What was read of a file: sections by name and monitors by index that are valid by themselves, and all problems.
 
     `problems` are also those between sections and monitors.
@@ -62,14 +62,14 @@ class Read:
     monitors: Mapping[int, AnyMonitor]
     problems: tuple[Problem, ...]
 
-    def whole(self) -> Config:
+    def to_config(self) -> Config:
         """The configuration. Raises ConfigError with every problem, if there is one."""
         if self.problems:
             raise ConfigError(str(self.path), self.problems)
         return Config.model_validate({**self.sections, "monitors": tuple(self.monitors.values())})
 
 
-def read_config(path: Path, environ: Mapping[str, str]) -> Read:
+def read_config(path: Path, environ: Mapping[str, str]) -> ParsedConfig:
     """As `load_config`, for who looks for further problems where there are some.
 
     Raises:
@@ -81,7 +81,7 @@ def read_config(path: Path, environ: Mapping[str, str]) -> Read:
     read = _Reading(tree, {"folder": path.parent})
     problems += [*overrides.problems, *read.problems]
     told = tuple(_with_variable(problem, overrides) for problem in problems)
-    return Read(path, read.sections, read.monitors, told)
+    return ParsedConfig(path, read.sections, read.monitors, told)
 
 
 def _secrets_in_clear(tree: dict[str, Any]) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ from monitor.config.scalars import (
     PositiveDuration,
     Section,
     WholeNumber,
-    expected,
+    invalid_value,
 )
 from monitor.errors import TimeError
 from monitor.public.instants import parse_instant
@@ -41,15 +41,17 @@ Locations = Annotated[
 def _designated(value: object) -> str:
     what = 'a time of day in quotes such as "18:00", or a time of RFC 3339 with its offset'
     if isinstance(value, int) and not isinstance(value, bool):
-        raise expected(what, f"YAML reads an unquoted {_clock_time(value)} as the number {value}: put it in quotes.")
+        raise invalid_value(
+            what, f"YAML reads an unquoted {_clock_time(value)} as the number {value}: put it in quotes."
+        )
     if not isinstance(value, str):
-        raise expected(what)
+        raise invalid_value(what)
     if DAILY.fullmatch(value) is not None:
         return value
     try:
         parse_instant(value)
     except TimeError as error:
-        raise expected(what, f"Write the hours with two digits, or correct the instant: {error}.") from None
+        raise invalid_value(what, f"Write the hours with two digits, or correct the instant: {error}.") from None
     return value
 
 
@@ -64,12 +66,12 @@ def _clock_time(number: int) -> str:
 def _timezone(value: object) -> str:
     what = "the IANA name of a time zone, such as Asia/Tokyo"
     if not isinstance(value, str):
-        raise expected(what)
+        raise invalid_value(what)
     try:
         zoneinfo.ZoneInfo(value)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a folder's name, such as Europe
         near = difflib.get_close_matches(value, zoneinfo.available_timezones(), n=1)
-        raise expected(what, f"Did you mean {near[0]}?" if near else "") from None
+        raise invalid_value(what, f"Did you mean {near[0]}?" if near else "") from None
     return value
 
 

@@ -20,7 +20,7 @@ from monitor.errors import Problem
 from monitor.public.parameters import OverTime, Parameters
 
 
-def oversized(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
+def find_oversized_records(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
     """All that makes records too large. Every watched location must be in the registry."""
     parameters = derive_parameters(config, registry)
     places = {monitor.name: monitor for monitor in parameters.over_time}

@@ -213,7 +213,7 @@ def _partitions(kafka: KafkaSettings) -> Iterator[Problem]:
 def _shards(service: ServiceSettings, kafka: KafkaSettings) -> Iterator[Problem]:
     shards, ledger_partitions = service.shards, kafka.partitions.alerts
     if shards % ledger_partitions:
-        would_do = [str(number) for number in multiples_beside(shards, ledger_partitions) if number <= MOST_SHARDS]
+        would_do = [str(number) for number in nearest_multiples(shards, ledger_partitions) if number <= MOST_SHARDS]
         yield Problem(
             "service.shards",
             str(shards),
@@ -222,7 +222,7 @@ def _shards(service: ServiceSettings, kafka: KafkaSettings) -> Iterator[Problem]
         )
 
 
-def multiples_beside(number: int, divisor: int) -> list[int]:
+def nearest_multiples(number: int, divisor: int) -> list[int]:
     """The multiples of a divisor next to a number that is none of them, from 1 on."""
     below = number - number % divisor
     return [multiple for multiple in (below, below + divisor) if multiple > 0]

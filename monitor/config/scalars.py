@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, SecretStr, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from monitor.config.key_strength import MAKE_A_KEY, STRONG_KEY, is_guessable
+from monitor.config.key_strength import CREATE_KEY, STRONG_KEY, is_guessable
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import DurationError, EpsilonError, TimeError
 from monitor.privacy.epsilon import format_epsilon, parse_epsilon
@@ -58,7 +58,7 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-def expected(what: str, remedy: str = "") -> PydanticCustomError:
+def invalid_value(what: str, remedy: str = "") -> PydanticCustomError:
     """The error for a value that is not what was expected, with what to do about it."""
     return PydanticCustomError(PROBLEM, "expected {what}. {remedy}", {"what": what, "remedy": remedy})
 
@@ -72,15 +72,15 @@ def _duration(least: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         example = "a duration such as 30s, 1h or 14d"
         if isinstance(value, int | float) and not isinstance(value, bool):
-            raise expected(example, f"Write the unit: {value}s, {value}m, {value}h or {value}d.")
+            raise invalid_value(example, f"Write the unit: {value}s, {value}m, {value}h or {value}d.")
         if not isinstance(value, str):
-            raise expected(example)
+            raise invalid_value(example)
         try:
             duration = parse_duration(value)
         except DurationError:
-            raise expected(example, "Write it as in Prometheus: a number and y, w, d, h, m, s or ms.") from None
+            raise invalid_value(example, "Write it as in Prometheus: a number and y, w, d, h, m, s or ms.") from None
         if not least <= duration <= LONGEST:
-            raise expected(f"a duration from {format_duration(least)} to 100y")
+            raise invalid_value(f"a duration from {format_duration(least)} to 100y")
         return duration
 
     return read
@@ -89,13 +89,13 @@ def _duration(least: int) -> Callable[[object], int]:
 def _instant(value: object) -> int:
     what = "a time of RFC 3339 with its offset and whole milliseconds, such as 2026-01-05T00:00:00Z"
     if not isinstance(value, str):
-        raise expected(what)
+        raise invalid_value(what)
     try:
         instant = parse_instant(value)
     except TimeError as error:
-        raise expected(what, f"This is {error}." if str(error).startswith("not") else f"Here: {error}.") from None
+        raise invalid_value(what, f"This is {error}." if str(error).startswith("not") else f"Here: {error}.") from None
     if instant % MILLISECOND:
-        raise expected(what, "Kafka's timestamps are whole milliseconds: cut the digits after them.")
+        raise invalid_value(what, "Kafka's timestamps are whole milliseconds: cut the digits after them.")
     return instant
 
 
@@ -103,17 +103,17 @@ def _epsilon(value: object) -> Fraction:
     what = 'an exact ε above zero: an integer, or a string such as "1/2" or "0.5"'
     if isinstance(value, float):
         if not math.isfinite(value) or value <= 0:
-            raise expected(what)
+            raise invalid_value(what)
         exact = Fraction(repr(value))
-        raise expected(
+        raise invalid_value(
             what, f'YAML reads a float, which is not exact: write "{exact}" or "{value!r}", with the quotes.'
         )
     if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
-        raise expected(what)
+        raise invalid_value(what)
     try:
         return parse_epsilon(value)
     except EpsilonError as error:
-        raise expected(what, _sentence(str(error))) from None
+        raise invalid_value(what, _sentence(str(error))) from None
 
 
 def _sentence(text: str) -> str:
@@ -133,7 +133,7 @@ def _number(least: int, most: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         number = whole_number(value)
         if number is None or not least <= number <= most:
-            raise expected(what)
+            raise invalid_value(what)
         return number
 
     return read
@@ -144,9 +144,9 @@ def _text(pattern: str, what: str) -> Callable[[object], str]:
 
     def read(value: object) -> str:
         if not isinstance(value, str):
-            raise expected(what, "YAML does not read this as a text: put it in quotes.")
+            raise invalid_value(what, "YAML does not read this as a text: put it in quotes.")
         if compiled.fullmatch(value) is None:
-            raise expected(what)
+            raise invalid_value(what)
         return value
 
     return read
@@ -155,9 +155,9 @@ def _text(pattern: str, what: str) -> Callable[[object], str]:
 def _location_id(value: object) -> str:
     what = f"a location's id: 1 to {ID_BYTES} bytes of UTF-8 without control characters"
     if not isinstance(value, str):
-        raise expected(what, "YAML does not read this as a text: put it in quotes.")
+        raise invalid_value(what, "YAML does not read this as a text: put it in quotes.")
     if not is_identifier(value):
-        raise expected(what)
+        raise invalid_value(what)
     return value
 
 
@@ -165,7 +165,7 @@ def _path(value: object, info: ValidationInfo) -> Path:
     if isinstance(value, Path):
         return value
     if not isinstance(value, str) or not value or "\0" in value:
-        raise expected("the path of a file, absolute or relative to the configuration file")
+        raise invalid_value("the path of a file, absolute or relative to the configuration file")
     folder = (info.context or {}).get("folder")
     return Path(value) if folder is None else Path(folder) / value
 
@@ -173,14 +173,14 @@ def _path(value: object, info: ValidationInfo) -> Path:
 def _password(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or not text:
-        raise expected("a secret of at least 1 byte")
+        raise invalid_value("a secret of at least 1 byte")
     return SecretStr(text)
 
 
 def _person_key(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or is_guessable(text.encode(errors="surrogateescape")):
-        raise expected(STRONG_KEY, f"Make one: {MAKE_A_KEY}.")
+        raise invalid_value(STRONG_KEY, f"Create one: {CREATE_KEY}.")
     return SecretStr(text)
 
 

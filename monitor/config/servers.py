@@ -19,7 +19,7 @@ from monitor.config.scalars import (
     Section,
     TopicName,
     WholeNumber,
-    expected,
+    invalid_value,
 )
 
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -34,7 +34,7 @@ def _several(value: object) -> object:
 
 def _some(addresses: tuple[str, ...]) -> tuple[str, ...]:
     if not addresses:
-        raise expected("at least one broker's address", "Add one, such as localhost:9092.")
+        raise invalid_value("at least one broker's address", "Add one, such as localhost:9092.")
     return addresses
 
 
@@ -111,7 +111,7 @@ def url_password(text: str) -> str | None:
 def _redis_url(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or split_redis_url(text) is None:
-        raise expected(_URL)
+        raise invalid_value(_URL)
     return SecretStr(text)
 
 

@@ -32,7 +32,7 @@ class Health:
 
     def expect(self, loop: str) -> None:
         """Announce a loop: not ready until it says so."""
-        self.turned(loop, "starting")
+        self.report_alive(loop, "starting")
 
     def forget(self, loop: str) -> None:
         """Expect a loop no longer: it has ended, and another one is started, or none."""
@@ -40,7 +40,7 @@ class Health:
             self._turned.pop(loop, None)
             self._waiting_for.pop(loop, None)
 
-    def turned(self, loop: str, waiting_for: str = "") -> None:
+    def report_alive(self, loop: str, waiting_for: str = "") -> None:
         """Note that a loop turned, and what it waits for, if anything."""
         with self._lock:
             self._turned[loop] = self._monotonic()

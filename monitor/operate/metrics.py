@@ -115,7 +115,7 @@ class Metrics:
         for monitor in monitors:
             self._ticks.labels(monitor, "refused").inc()
 
-    def let_go(self, partition: int) -> None:
+    def forget_partition(self, partition: int) -> None:
         """Show an output partition's last tick no longer: another instance decides it."""
         with suppress(KeyError):
             self._last_tick.remove(str(partition))

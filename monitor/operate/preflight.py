@@ -38,7 +38,7 @@ class Preflight:
     survey: Survey
 
 
-def look(
+def run_preflight(
     connections: KafkaConnections,
     parameters: Parameters,
     wanted: Sequence[TopicNeeds],
@@ -59,9 +59,9 @@ def look(
     survey = Survey(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
     survey.refresh()
     states = survey.states
-    ledger_partitions = pinned(states, ledger_topic) or 1
+    ledger_partitions = read_ledger_partitions(states, ledger_topic) or 1
     terms = [
-        initialised(state, connections, ledger_topic, partition, parameters)
+        require_initialised(state, connections, ledger_topic, partition, parameters)
         for partition, state in enumerate(states[:ledger_partitions])
     ]
     require_shards(parameters, ledger_partitions)
@@ -69,12 +69,14 @@ def look(
     return Preflight(topics, terms[0], states[:ledger_partitions], survey)
 
 
-def surveyed(connections: KafkaConnections, parameters: Parameters, topic: str, partitions: int) -> list[LedgerState]:
+def read_ledger_states(
+    connections: KafkaConnections, parameters: Parameters, topic: str, partitions: int
+) -> list[LedgerState]:
     """The state of each partition of the ledger's topic, of those too that are no part of the ledger."""
-    return [survey(connections, parameters, topic, partition) for partition in range(partitions)]
+    return [read_ledger_state(connections, parameters, topic, partition) for partition in range(partitions)]
 
 
-def pinned(states: Sequence[LedgerState], topic: str) -> int | None:
+def read_ledger_partitions(states: Sequence[LedgerState], topic: str) -> int | None:
     """Q, by the first record of any partition that still has one; None if none has.
 
     Raises:
@@ -141,7 +143,7 @@ def require_room(
         )
 
 
-def survey(
+def read_ledger_state(
     connections: KafkaConnections, parameters: Parameters, topic: str, partition: int, now: int = NO_CLOCK
 ) -> LedgerState:
     """The state that one ledger partition holds now (an instant), read without taking it over."""
@@ -151,7 +153,7 @@ def survey(
     return state
 
 
-def initialised(
+def require_initialised(
     state: LedgerState, connections: KafkaConnections, topic: str, partition: int, parameters: Parameters
 ) -> OwnerTerms:
     """The terms that the partition's records carry.
@@ -173,7 +175,7 @@ def initialised(
     return state.terms
 
 
-def check_marks(
+def check_past_charges(
     parameters: Parameters, states: Sequence[LedgerState], stated: Fraction, worst: Fraction, tick: int
 ) -> None:
     """Refuse a configuration that, together with what was published before, may charge more than it states (section 6).

@@ -16,7 +16,7 @@ from monitor.brokers.topics import TopicNeeds, checked, create, existing
 from monitor.contracts.alerts import ledger_record
 from monitor.errors import FailedError, LedgerError
 from monitor.failpoints import failpoint
-from monitor.operate.preflight import pinned, require_shards, surveyed
+from monitor.operate.preflight import read_ledger_partitions, read_ledger_states, require_shards
 from monitor.public.clock import Clock
 from monitor.public.instants import format_instant
 from monitor.public.parameters import Parameters
@@ -30,13 +30,13 @@ from monitor.windows.redis_store import RedisWindows
 class Beginning(Enum):
     """What a ledger without a first record is taken for."""
 
-    UNSAID = "unsaid"
+    UNSPECIFIED = "unspecified"
     FIRST_START = "first_start"
     LEDGER_LOST = "ledger_lost"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SetupResult:
     """What was made: topics by name, ledger partitions that got a first record, and when the old ledger was lost."""
 
     topics: tuple[str, ...]
@@ -61,11 +61,11 @@ def set_up(
     now: int,
     replication_factor: int | None = None,
     lost_by: int | None = None,
-) -> Made:
+) -> SetupResult:
     """Make what is missing. Running it again changes nothing, or finishes what was interrupted.
 
     `wanted` are the needs of (visits, alerts, dead letters), `lost_by` an instant by which a lost ledger was lost
-    (`loss_dated`; `now` without it).
+    (`date_ledger_loss`; `now` without it).
 
     Raises:
         LedgerError: the ledger is empty although groups of the service ran before, and nobody said which it is; or it
@@ -77,12 +77,12 @@ def set_up(
     ledger = wanted[1].topic
     # Before anything is made: what can't be begun should leave nothing behind.
     before = existing(connections, wanted)
-    known = surveyed(connections, parameters, ledger, before[ledger].partitions) if ledger in before else None
+    known = read_ledger_states(connections, parameters, ledger, before[ledger].partitions) if ledger in before else None
     require_shards(parameters, _queues(known, ledger) if known else wanted[1].partitions)
     topics = create(connections, wanted, replication_factor)
-    failpoint("setup.topics_made")
+    failpoint("setup.topics_created")
     found = checked(connections, wanted)
-    there = known or surveyed(connections, parameters, ledger, found[ledger].partitions)
+    there = known or read_ledger_states(connections, parameters, ledger, found[ledger].partitions)
     ledger_partitions = _queues(there, ledger)
     require_shards(parameters, ledger_partitions)
     states = there[:ledger_partitions]
@@ -91,7 +91,7 @@ def set_up(
             state.terms.require_service(parameters.name, ledger)
     empty = [partition for partition, state in enumerate(states) if state.terms is None]
     if not empty:
-        return Made(tuple(topics), (), None)
+        return SetupResult(tuple(topics), (), None)
     lost_at = _lost_at(beginning, ran, _begun(connections, ledger, states), ledger, lost_by or now)
     for partition in empty:
         record = ledger_record(
@@ -109,12 +109,12 @@ def set_up(
         finally:
             writer.close()
         failpoint("setup.begun")
-    return Made(tuple(topics), tuple(empty), lost_at)
+    return SetupResult(tuple(topics), tuple(empty), lost_at)
 
 
 def _queues(states: Sequence[LedgerState], ledger: str) -> int:
     """Over how many partitions the ledger is, or will be, spread: all that there are, before it has begun."""
-    return pinned(states, ledger) or len(states)
+    return read_ledger_partitions(states, ledger) or len(states)
 
 
 def redis_time(parameters: Parameters, address: RedisAddress) -> int:
@@ -130,7 +130,7 @@ def redis_time(parameters: Parameters, address: RedisAddress) -> int:
         windows.close()
 
 
-def loss_dated(clock: Clock, tolerance: int, store_time: Callable[[], int]) -> tuple[int, str]:
+def date_ledger_loss(clock: Clock, tolerance: int, store_time: Callable[[], int]) -> tuple[int, str]:
     """An instant by which a ledger that is lost now was lost, by the later of two clocks, and how it was found.
 
     By a slow clock alone, places would be answered again before all has run out that the lost ledger may have told.

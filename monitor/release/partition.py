@@ -205,8 +205,8 @@ class PartitionRelease:
         self._count(tick, decision)
         failpoint("tick.decided")
         self._upkeep.after(tick, owner.shards)
-        failpoint("tick.tidied")
-        self._parts.decided.happened()
+        failpoint("tick.evicted")
+        self._parts.decided.notify()
         return True
 
     def _decided(self, owner: Owner, tick: int, stop: threading.Event) -> Decision | None:
@@ -297,7 +297,7 @@ class PartitionRelease:
         if self.owner is not None:
             self.owner.close()
             self.owner = None
-        self._parts.observer.let_go(self.partition)
+        self._parts.observer.forget_partition(self.partition)
 
 
 def _backoff(failures: int, longest: float) -> float:

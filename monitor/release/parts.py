@@ -39,7 +39,7 @@ class ReleaseObserver(Protocol):
     def refused(self, partition: int, monitors: Sequence[str]) -> None:
         """A tick closed that an output partition's ledger lies ahead of."""
 
-    def let_go(self, partition: int) -> None:
+    def forget_partition(self, partition: int) -> None:
         """An output partition is not decided by this instance any longer."""
 
     def tick_took(self, seconds: float) -> None:

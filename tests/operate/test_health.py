@@ -55,22 +55,22 @@ def probed() -> Iterator[Probed]:
 
 def test_loops_that_turn_are_healthy_and_one_that_stopped_is_not(probed: Probed) -> None:
     """It is named; after it has turned again all is well."""
-    probed.health.turned("reading")
-    probed.health.turned("release")
+    probed.health.report_alive("reading")
+    probed.health.report_alive("release")
     assert probed.probe("/healthz") == (200, {"ok": True})
     probed.now[0] += STALL_SECONDS + 1
-    probed.health.turned("release")
+    probed.health.report_alive("release")
     assert probed.probe("/healthz") == (503, {"ok": False, "reading": "has not turned for three minutes"})
-    probed.health.turned("reading")
+    probed.health.report_alive("reading")
     assert probed.probe("/healthz") == (200, {"ok": True})
 
 
 def test_waiting_for_a_server_is_healthy_but_not_ready(probed: Probed) -> None:
     """A restart would not bring the server back; traffic should not count on this instance."""
-    probed.health.turned("reading", "Redis does not answer")
+    probed.health.report_alive("reading", "Redis does not answer")
     assert probed.probe("/healthz") == (200, {"ok": True})
     assert probed.probe("/readyz") == (503, {"ok": False, "reading": "Redis does not answer"})
-    probed.health.turned("reading")
+    probed.health.report_alive("reading")
     assert probed.probe("/readyz") == (200, {"ok": True})
 
 
@@ -78,7 +78,7 @@ def test_a_loop_that_is_expected_must_say_so_before_all_is_ready(probed: Probed)
     """Recovery takes its time."""
     probed.health.expect("release")
     assert probed.probe("/readyz") == (503, {"ok": False, "release": "starting"})
-    probed.health.turned("release")
+    probed.health.report_alive("release")
     assert probed.probe("/readyz")[0] == 200
 
 
@@ -90,9 +90,9 @@ def test_a_loop_that_has_ended_is_not_expected_to_turn(probed: Probed) -> None:
         service    ├── turns ───── turns, and says what it waits for ─────
     """
     probed.health.expect("reading")
-    probed.health.turned("service", "kafka.topics.visits was deleted")
+    probed.health.report_alive("service", "kafka.topics.visits was deleted")
     probed.now[0] += STALL_SECONDS + 1
-    probed.health.turned("service", "kafka.topics.visits was deleted")
+    probed.health.report_alive("service", "kafka.topics.visits was deleted")
     assert probed.probe("/healthz")[0] == 503
     probed.health.forget("reading")
     assert probed.probe("/healthz") == (200, {"ok": True})

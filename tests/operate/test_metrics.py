@@ -117,8 +117,8 @@ def test_the_lag_is_that_of_the_partitions_which_are_read_now(metrics: Metrics) 
 
 def test_a_partition_that_was_let_go_has_no_last_tick(metrics: Metrics) -> None:
     """Its gauge would stand still, and look like a partition that nobody decides; what was lost stays counted."""
-    metrics.let_go(1)
-    metrics.let_go(1)
+    metrics.forget_partition(1)
+    metrics.forget_partition(1)
     found = samples(metrics)
     last = [dict(labels) for name, labels in found if name.endswith("last_tick_timestamp_seconds")]
     assert last == [{"partition": "0"}]

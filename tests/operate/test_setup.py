@@ -14,8 +14,8 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import describe, needs
 from monitor.config.servers import KafkaSettings
 from monitor.errors import LedgerError, TopicError, UnreachableError
-from monitor.operate.preflight import survey
-from monitor.operate.setup import Beginning, Made, loss_dated, redis_time
+from monitor.operate.preflight import read_ledger_state
+from monitor.operate.setup import Beginning, SetupResult, date_ledger_loss, redis_time
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.public.clock import SteppedClock, SystemClock
 from monitor.public.instants import HOUR, SECOND, format_instant
@@ -27,7 +27,7 @@ from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 
-Create = Callable[..., Made]
+Create = Callable[..., SetupResult]
 
 
 @pytest.fixture(params=["town", "town-release", "town-0123456789abcdef"])
@@ -48,7 +48,7 @@ def ran_before(
 
 def terms(connections: KafkaConnections, parameters: Parameters, ledger: str, partition: int = 0) -> OwnerTerms | None:
     """What the ledger's first record says, but for the input that there was then."""
-    said = survey(connections, parameters, ledger, partition).terms
+    said = read_ledger_state(connections, parameters, ledger, partition).terms
     return None if said is None else replace(said, input_topic_id="")
 
 
@@ -58,15 +58,15 @@ def test_a_first_start_begins_every_partition_and_saying_it_again_changes_nothin
     """Nothing was there, and the groups never ran: nothing is spent."""
     names = kafka_settings.topics
     made = create()
-    assert made == Made((names.visits, names.alerts, names.dead_letters), (0, 1), None)
+    assert made == SetupResult((names.visits, names.alerts, names.dead_letters), (0, 1), None)
     assert str(made).endswith("the ledger begins in partitions 0, 1")
     for partition in (0, 1):
         assert terms(connections, parameters, names.alerts, partition) == OwnerTerms("town", 2)
     for beginning in Beginning:
         again = create(beginning)
-        assert again == Made((), (), None)
+        assert again == SetupResult((), (), None)
         assert str(again) == "all topics were there; the ledger had begun"
-    assert survey(connections, parameters, names.alerts, 0).records == 1
+    assert read_ledger_state(connections, parameters, names.alerts, 0).records == 1
 
 
 def test_an_empty_ledger_of_a_service_that_ran_must_be_explained(
@@ -131,7 +131,7 @@ def test_the_first_record_says_which_input_there_was(
     create()
     ledger, visits = kafka_settings.topics.alerts, kafka_settings.topics.visits
     found = describe(admin, [ledger, visits])
-    said = survey(connections, parameters, ledger, 0).terms
+    said = read_ledger_state(connections, parameters, ledger, 0).terms
     assert said is not None
     assert said.input_topic_id == found[visits].topic_id
     clock, noise = SteppedClock(parameters.grid.start(10)), OneSidedNoise(SystemEntropy())
@@ -157,7 +157,7 @@ def test_a_ledger_that_begun_in_part_must_be_explained(
     with pytest.raises(LedgerError, match="some of its partitions have begun"):
         create()
     now = parameters.grid.start(12)
-    assert create(Beginning.LEDGER_LOST, now) == Made((), (1,), now)
+    assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (1,), now)
     assert terms(connections, parameters, ledger, 0) == OwnerTerms("town", 2)
     assert terms(connections, parameters, ledger, 1) == OwnerTerms("town", 2, now)
 
@@ -201,7 +201,7 @@ def test_the_number_of_partitions_is_what_any_that_survived_says(
     eventually(lambda: len(admin.describe_topics([ledger])[0]["partitions"]) == 4)
     emptied(ledger, 0)
     now = parameters.grid.start(12)
-    assert create(Beginning.LEDGER_LOST, now) == Made((), (0,), now)
+    assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (0,), now)
     assert terms(connections, parameters, ledger, 0) == OwnerTerms("town", 2, now)
 
 
@@ -239,7 +239,7 @@ class TestLossDated:
         self, parameters: Parameters, redis_is_ahead: int
     ) -> None:
         here = parameters.grid.start(10)
-        by, how = loss_dated(SteppedClock(here), self.TOLERANCE, lambda: here + redis_is_ahead)
+        by, how = date_ledger_loss(SteppedClock(here), self.TOLERANCE, lambda: here + redis_is_ahead)
         assert by == here + max(0, redis_is_ahead) + self.TOLERANCE
         assert how.startswith(f"{format_instant(by)}: it is {format_instant(here)} here and ")
         assert f"{format_instant(here + redis_is_ahead)} by Redis" in how
@@ -249,7 +249,7 @@ class TestLossDated:
             raise UnreachableError("Redis at nowhere cannot be reached")
 
         here = parameters.grid.start(10)
-        by, how = loss_dated(SteppedClock(here), self.TOLERANCE, away)
+        by, how = date_ledger_loss(SteppedClock(here), self.TOLERANCE, away)
         assert by == here + self.TOLERANCE
         assert "by this machine's clock alone: see that it is right (Redis at nowhere cannot be reached)" in how
 

@@ -76,7 +76,7 @@ class TestBarrier:
         eventually(lambda: len(watched.asked) > read + 2)
         assert site.parts.decided.number == 0
         site.windows.write([Span(1, 3, 5)], {0: [shard_facts(0, {1: [(BOB, 0)]})]})
-        site.parts.progressed.happened()
+        site.parts.progressed.notify()
         thread.join(20)
         assert site.statuses() == ["safe", "noisy_count", "safe"]
         assert site.counted.ticks == [

@@ -89,7 +89,7 @@ class Counted:
         assert monitors
         self.refusals.append(partition)
 
-    def let_go(self, partition: int) -> None:
+    def forget_partition(self, partition: int) -> None:
         self.gone.append(partition)
 
     def tick_took(self, seconds: float) -> None:

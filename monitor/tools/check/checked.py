@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from monitor.config import Config, Location, Read, load_registry, read_config
-from monitor.config.charges import overspending, overspending_problem
+from monitor.config import Config, Location, ParsedConfig, load_registry, read_config
+from monitor.config.charges import find_overspending, overspending_problem
 from monitor.config.registry import unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.tools.check.report import CheckReport, check
@@ -32,7 +32,7 @@ def load_checked(path: Path, environ: Mapping[str, str]) -> Checked:
     return examined(read_config(path, environ))
 
 
-def examined(read: Read, further: Sequence[Problem] = ()) -> Checked:
+def examined(read: ParsedConfig, further: Sequence[Problem] = ()) -> Checked:
     """As `load_checked`, of what was read already. `further` problems were found elsewhere: they are listed too."""
     registry: list[tuple[Location, ...]] = []
     problems = [*read.problems, *_of_registry(read, registry), *further]
@@ -62,7 +62,7 @@ def problems_in(work: Callable[[], object]) -> tuple[Problem, ...]:
     return ()
 
 
-def _of_registry(read: Read, loaded: list[tuple[Location, ...]]) -> Iterator[Problem]:
+def _of_registry(read: ParsedConfig, loaded: list[tuple[Location, ...]]) -> Iterator[Problem]:
     """Load the registry into `loaded`, or tell what is wrong with it, under the file's name."""
     if "locations" not in read.sections:
         return
@@ -71,7 +71,7 @@ def _of_registry(read: Read, loaded: list[tuple[Location, ...]]) -> Iterator[Pro
         yield problem if problem.key == "locations.file" else replace(problem, key=f"{file.name}: {problem.key}")
 
 
-def _between(read: Read, locations: Sequence[Location] | None) -> Iterator[Problem]:
+def _between(read: ParsedConfig, locations: Sequence[Location] | None) -> Iterator[Problem]:
     """What is wrong between those parts of a configuration that are right by themselves."""
     if locations is not None:
         yield from unknown_locations(read.monitors, locations)
@@ -81,7 +81,7 @@ def _between(read: Read, locations: Sequence[Location] | None) -> Iterator[Probl
         return
     whole = [monitor for index, monitor in read.monitors.items() if not _is_among(f"monitors.{index}", spoilt)]
     config = Config.model_construct(**parts, monitors=tuple(whole))
-    if (error := overspending(config)) is not None:
+    if (error := find_overspending(config)) is not None:
         yield overspending_problem(config, error)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from monitor.config import Config, Location, person_key
+from monitor.config import Config, Location, read_person_key
 from monitor.errors import UsageError
 from monitor.service import Settings, settings_of
 from monitor.tools.check.checked import load_checked
@@ -55,7 +55,7 @@ def _writable(alerts: Path) -> None:
 @contextmanager
 def _settings(config: Config, locations: tuple[Location, ...], said: Console, *, embedded: bool) -> Iterator[Settings]:
     if not embedded:
-        yield settings_of(config, locations, person_key(config))
+        yield settings_of(config, locations, read_person_key(config.visits))
         return
     with embedded_settings(config, locations, lambda text: said.print(text, highlight=False, soft_wrap=True)) as moved:
         yield moved

@@ -17,7 +17,7 @@ from monitor.brokers.topics import TopicNeeds, describe, needs
 from monitor.errors import NotEmptyError, ReplayError
 from monitor.operate.health import Health
 from monitor.operate.metrics import FATES, PREFIX, Metrics
-from monitor.operate.preflight import Preflight, look
+from monitor.operate.preflight import Preflight, run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
@@ -83,7 +83,7 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
     _require_empty(settings.kafka, wanted)
     factor = config.kafka.replication_factor
     set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
-    return look(settings.kafka, parameters, wanted, config.kafka.topics.alerts)
+    return run_preflight(settings.kafka, parameters, wanted, config.kafka.topics.alerts)
 
 
 def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
