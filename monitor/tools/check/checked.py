@@ -39,7 +39,7 @@ def examined(read: ParsedConfig, further: Sequence[Problem] = ()) -> Checked:
     if read.problems or not registry:
         problems += _between(read, registry[0] if registry else None)
         raise ConfigError(str(read.path), tuple(problems))
-    config = read.whole()
+    config = read.to_config()
     try:
         report = check(config, registry[0])
     except ConfigError as error:
