@@ -61,7 +61,7 @@ def test_as_many_answers_as_make_a_record_too_large_are_refused_with_the_number_
     """20,160 of them made a record of 1.5 MB, which the topic did not take."""
     registry = load_registry(minutes(1).locations.file)
     problem = problems(minutes(20_160), registry)["monitors.0.answers_per_window"]
-    assert problem.expected.startswith("records of at most 1000000 bytes: each repeats all answers")
+    assert problem.expected.startswith("records of at most 1000000 bytes: each record repeats all answers")
     would_do = int(problem.remedy.split()[3])
     assert would_do > 5_000
     check(minutes(would_do), registry)
@@ -101,4 +101,4 @@ def test_too_many_hot_spots_are_refused() -> None:
     registry = tuple(Location(f"place-{number}") for number in range(600_000))
     busiest = '{"name": "busiest", "kind": "hot_spots", "at": ["18:00"], "timezone": "UTC", "epsilon": 1, "top": 600000'
     environ = {"LOCATION_MONITOR__MONITORS": f'[{busiest}, "reporting_horizon": "2h"}}]'}
-    assert problems(load_config(EXAMPLE, environ), registry)["monitors.0.top"].remedy == "Name fewer."
+    assert problems(load_config(EXAMPLE, environ), registry)["monitors.0.top"].remedy == "Use a smaller number."

@@ -110,19 +110,19 @@ WEAK = (
 
 @pytest.mark.parametrize("weak", WEAK)
 def test_guessable_person_key_is_refused(load: Any, refusal: Any, tmp_path: Path, weak: bytes) -> None:
-    """A guessable key is refused, from the file and from the environment: repetitions, rows, words, under 16 bytes."""
+    """A guessable key is refused, from the file and from the environment: repetitions, runs, words, under 16 bytes."""
     (tmp_path / "person.key").write_bytes(weak)
     with pytest.raises(ConfigError, match="head -c 32 /dev/urandom") as caught:
         read_person_key(load().visits)
     (problem,) = caught.value.problems
     assert problem.expected == (
-        "a file with a secret of at least 16 bytes that cannot be guessed, not words, rows or repetitions"
+        "a file with a secret of at least 16 bytes that is hard to guess: no words, runs or repetitions"
     )
     assert weak.decode("latin-1") not in str(caught.value)
     problem = refusal(environ={"LOCATION_MONITOR__VISITS__PERSON_KEY": weak.decode("latin-1")})["visits.person_key"]
     assert (problem.value, problem.expected) == (
         "***",
-        "a secret of at least 16 bytes that cannot be guessed, not words, rows or repetitions",
+        "a secret of at least 16 bytes that is hard to guess: no words, runs or repetitions",
     )
 
 

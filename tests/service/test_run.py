@@ -218,7 +218,7 @@ def test_it_answers_on_time_shows_itself_ready_and_stops_in_order(
         assert process.stop() == 0
         everywhere = [process.log, metrics, *(repr(record) for record in site.records())]
         assert not [text for text in everywhere if PLANTED in text]
-        assert "SIGTERM: finishing what is under way" in process.log
+        assert "SIGTERM: finishing the work in progress" in process.log
     assert members(site) == {"fingerprint": 0, "release": 0}
 
 
