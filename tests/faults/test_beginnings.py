@@ -107,7 +107,7 @@ def test_a_ledger_one_of_whose_partitions_was_used_is_no_interrupted_beginning(t
     first = [record for _, record in read_partition(town.settings.kafka, ledger, 0)]
     with closing(Writer(town.settings.kafka, ledger, topic_id, 0)) as writer:
         writer.append(first)
-    with pytest.raises(LedgerError, match=r"some of its partitions have begun.*--first-start.*--ledger-lost"):
+    with pytest.raises(LedgerError, match=r"only some partitions are initialised.*--first-start.*--ledger-lost"):
         town.create()
 
 

@@ -22,28 +22,29 @@ from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
 @pytest.fixture
 def preflight(connections: KafkaConnections, kafka_settings: KafkaSettings) -> Callable[[Parameters], Preflight]:
-    """Looks at the servers as `run` does."""
+    """A function that runs the preflight checks as `run` does."""
 
-    def look_as(parameters: Parameters) -> Preflight:
+    def check(parameters: Parameters) -> Preflight:
         wanted = needs(parameters, kafka_settings, simulated=False)
         return run_preflight(connections, parameters, wanted, kafka_settings.topics.alerts)
 
-    return look_as
+    return check
 
 
 @pytest.fixture
 def published(
     connections: KafkaConnections, kafka_settings: KafkaSettings, parameters: Parameters, create: Callable[..., Any]
 ) -> Callable[..., None]:
-    """Begins the ledger and publishes a noisy answer of tick t for every watched location (of ten people each)."""
+    """A function that initialises the ledger and publishes a noisy answer of a tick for each watched location."""
 
     def publish(tick: int, ledger_partitions: int = 2) -> None:
         create()
         ledger = kafka_settings.topics.alerts
         with closing(connections.admin()) as admin:
-            found = describe(admin, [ledger, kafka_settings.topics.visits])
-        input_id = found[kafka_settings.topics.visits].topic_id if kafka_settings.topics.visits in found else "input"
-        place = LedgerPlace(ledger, found[ledger].topic_id, input_id, "fingerprint", parameters.grid.start(tick))
+            topics = describe(admin, [ledger, kafka_settings.topics.visits])
+        input_topic = topics.get(kafka_settings.topics.visits)
+        input_id = "input" if input_topic is None else input_topic.topic_id
+        place = LedgerPlace(ledger, topics[ledger].topic_id, input_id, "fingerprint", parameters.grid.start(tick))
         clock = SteppedClock(parameters.grid.start(tick))
         for partition in range(ledger_partitions):
             with closing(
@@ -51,9 +52,9 @@ def published(
             ) as owner:
                 readings = {
                     shard: Reading(
-                        {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(asked.windows, 10), {}
+                        {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(question.windows, 10), {}
                     )
-                    for shard, asked in owner.questions(tick).items()
+                    for shard, question in owner.questions(tick).items()
                 }
                 owner.decide(tick, Evidence(readings, dict.fromkeys(readings, True)))
 

@@ -16,17 +16,17 @@ HALF = Fraction(1, 2)
 
 
 def states_with_marks(marks: Mapping[tuple[str, str], tuple[Mark, ...]]) -> list[LedgerState]:
-    """The state of a ledger of one partition that holds these marks."""
+    """The states of a ledger of one partition with these marks."""
     state = LedgerState()
     for (monitor, location), spent in marks.items():
         state.spend(monitor, location, spent)
     return [state]
 
 
-def state_with_answers(parameters: Parameters, *said: tuple[str, str, int, Fraction], shard: int = 0) -> LedgerState:
-    """The state of a ledger that tells of these answers: (kind, monitor, day at noon, ε), the day from 0."""
+def state_with_answers(parameters: Parameters, *answers: tuple[str, str, int, Fraction], shard: int = 0) -> LedgerState:
+    """The state of a ledger with these answers: (kind, monitor, day, ε), each at noon of a day from 0."""
     state = LedgerState()
-    for kind, monitor, day, epsilon in sorted(said, key=lambda each: each[2]):
+    for kind, monitor, day, epsilon in sorted(answers, key=lambda answer: answer[2]):
         tick = 24 * day + 12
         as_of = parameters.grid.as_of(tick)
         common: dict[str, Any] = {
@@ -41,10 +41,10 @@ def state_with_answers(parameters: Parameters, *said: tuple[str, str, int, Fract
         }
         if kind == "at_times":
             snapshot: dict[str, Any] = {"shard": shard, "shards": 2, "threshold": 3, "complete": True, "final": False}
-            made = at_times_record(**common, **snapshot, noisy_counts={f"place-{shard}": (tick, 5)})
+            record = at_times_record(**common, **snapshot, noisy_counts={f"place-{shard}": (tick, 5)})
         else:
-            made = hot_spots_record(**common, top=1, hot_spots=[("place-0", 5)])
-        state.fold(LedgerRecord(made.key, made.value, tuple(made.headers), as_of // 1_000), parameters.grid)
+            record = hot_spots_record(**common, top=1, hot_spots=[("place-0", 5)])
+        state.fold(LedgerRecord(record.key, record.value, tuple(record.headers), as_of // 1_000), parameters.grid)
     return state
 
 

@@ -1,4 +1,4 @@
-"""What answers of earlier configurations still charge, as the preflight checks it."""
+"""The preflight check of charges by answers of earlier configurations."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ HALF = Fraction(1, 2)
 
 
 class TestMarks:
-    """The scheme watches place-0 and place-1 in "stations", ε_l = 1/2 each, W + F = 25; at worst each charges 2."""
+    """The parameters watch place-0 and place-1 in "stations", ε_l = 1/2 each, W + F = 25; each charges at most 2."""
 
-    def test_marks_within_the_present_shares_charge_nothing_more(self, parameters: Parameters) -> None:
-        """They are in the configuration's worst case."""
+    def test_marks_within_present_shares_add_nothing(self, parameters: Parameters) -> None:
+        """Marks within the present shares are part of the worst case."""
         marks = {("stations", f"place-{row}"): (Mark(10, 5, HALF, 34),) for row in (0, 1)}
         check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 12)
 
-    def test_a_removed_monitors_marks_are_added_with_the_sum_and_the_date(self, parameters: Parameters) -> None:
+    def test_marks_of_removed_monitor_are_added(self, parameters: Parameters) -> None:
         """
-        Half an ε each was answered at two places of "bridges", which is gone; "stations" may charge 4 within a period.
+        Marks of a removed monitor are added; the message has the sum and the date from which it fits.
+
+        Two places of the removed monitor "bridges" were answered at 1/2 each; "stations" may charge 4 within a period.
 
             slot         11 …   21 …                 106       116
             place-2      1/2                                      the last slots whose visits they counted
             place-3             1/2
-            period 1     # # #  # # # …                           its visits are counted up to tick 106: 1 + 4
+            period 1     # # #  # # # …                           visits are counted up to tick 106: 1 + 4
             period 2            # # # …                           up to tick 116: 1/2 + 4
-            at tick 32   3 of 25 ticks are left of the one, at tick 42 of the other: 1 + 3 and 1/2 + 3
+            at tick 32   3 of 25 ticks of the first mark are left, at tick 42 of the second: 1 + 3 and 1/2 + 3
         """
         marks = {
             ("bridges", "place-2"): (Mark(10, 5, HALF, 20),),
@@ -53,29 +55,30 @@ class TestMarks:
         check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 42)
         check_past_charges(parameters, states_with_marks(marks), Fraction(5), Fraction(4), 22)
 
-    def test_a_removed_locations_marks_are_added_too(self, parameters: Parameters) -> None:
-        """The monitor is still there, place-7 is not in it any more."""
+    def test_marks_of_removed_location_are_added(self, parameters: Parameters) -> None:
+        """Marks of a location that its monitor no longer watches are added."""
         marks = {("stations", "place-7"): (Mark(10, 5, HALF, 34),)}
         with pytest.raises(PeriodError, match="1/2 more by answers"):
             check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 12)
 
-    def test_of_a_smaller_share_only_the_excess_is_added(self, parameters: Parameters) -> None:
-        """An answer at 3/4, where the present share is 1/2: 1/4 more."""
+    def test_only_excess_over_present_share_is_added(self, parameters: Parameters) -> None:
+        """An answer at 3/4, where the present share is 1/2, adds 1/4."""
         marks = {("stations", "place-0"): (Mark(10, 5, Fraction(3, 4), 34),)}
         with pytest.raises(PeriodError, match="1/4 more by answers"):
             check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 12)
 
-    def test_a_longer_window_lengthens_what_runs(self, parameters: Parameters) -> None:
-        """The mark had run out under W + F = 3 at tick 12; under 25 it runs until tick 34, and 3/2 may follow.
+    def test_longer_window_lengthens_marks(self, parameters: Parameters) -> None:
+        """A longer window lengthens the lifetime of earlier marks.
 
-        From tick 32 on the other place can charge only 3/2 as well in a period that holds the mark.
+        Under W + F = 3 the mark expired at tick 12. Under 25 it runs until tick 34, and 3/2 may follow. From tick 32 on
+        the other place can also charge only 3/2 in a period that contains the mark.
         """
         marks = {("stations", "place-0"): (Mark(10, 5, Fraction(1), 12),)}
         with pytest.raises(PeriodError, match=r"4 \+ 1/2 = 9/2,.*It would fit from 2026-01-02T08:00:00Z on"):
             check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 20)
 
-    def test_marks_of_every_partition_are_added(self, parameters: Parameters) -> None:
-        """A person may have been in the counts of locations of all of them."""
+    def test_marks_of_all_partitions_are_added(self, parameters: Parameters) -> None:
+        """Marks of all ledger partitions are added, because a person may be in the counts of all."""
         states = [
             *states_with_marks({("bridges", "place-2"): (Mark(10, 5, HALF, 34),)}),
             *states_with_marks({("bridges", "place-3"): (Mark(10, 5, HALF, 34),)}),
@@ -83,11 +86,12 @@ class TestMarks:
         with pytest.raises(PeriodError, match="1 more by answers"):
             check_past_charges(parameters, states, Fraction(4), Fraction(4), 12)
 
-    def test_marks_that_have_run_out_count_while_a_period_holds_what_they_charged(self, parameters: Parameters) -> None:
+    def test_expired_marks_count_within_a_period(self, parameters: Parameters) -> None:
         """
-        For three days place-7 was answered each second hour, at ε = 1; then it was left out.
+        Expired marks count while a period contains the visits that they charged.
 
-        The marks run for two hours each, so all have run out. One period holds 33 of them, and what may yet cost 4.
+        For three days place-7 was answered every two hours at ε = 1, and then removed. Each mark runs for two hours, so
+        all have expired. One period contains 33 of them, and future answers may cost 4.
         """
         marks = {("bridges", "place-7"): tuple(Mark(tick, 5, Fraction(1), tick + 1) for tick in range(0, 72, 2))}
         with pytest.raises(PeriodError, match=r"4 \+ 33 = 37"):
@@ -96,12 +100,13 @@ class TestMarks:
             check_past_charges(parameters, states_with_marks(marks), Fraction(10), Fraction(4), 72 + 40)
         check_past_charges(parameters, states_with_marks(marks), Fraction(10), Fraction(4), 72 + 97)
 
-    def test_what_was_published_on_a_real_ledger_is_added(
+    def test_answers_on_a_real_ledger_are_added(
         self, preflight: Callable[[Parameters], Preflight], parameters: Parameters, published: Callable[..., None]
     ) -> None:
-        """Two places answered at tick 10, 1/2 each; their monitor was removed, and noon's visits are charged for 8 h.
+        """Charges of answers on a real ledger are added.
 
-        A period that begins in slot 11 holds visits up to slot 83, which may be charged at tick 90.
+        Two places were answered at tick 10, 1/2 each; then their monitor was removed. Visits at noon are charged for 8
+        hours. A period that begins in slot 11 contains visits up to slot 83, which may be charged at tick 90.
         """
         published(10)
         without = replace(parameters, over_time=())
@@ -113,7 +118,7 @@ class TestMarks:
 
 
 class TestTimes:
-    """The monitor "noon" asks about 12:00 each day for 6 hours, ε = 1; a period of 3 days holds 3: the worst is 3."""
+    """The monitor "noon" answers about 12:00 each day at ε = 1; a period of 3 days contains 3 noons: at most 3."""
 
     WORST = Fraction(3)
 
@@ -123,16 +128,17 @@ class TestTimes:
         states = (LedgerState(), state)
         check_past_charges(parameters, states, Fraction(stated), self.WORST, 24 * day + hour)
 
-    def test_answers_of_the_monitors_that_are_there_are_in_the_worst_case(self, parameters: Parameters) -> None:
+    def test_answers_of_present_monitors_add_nothing(self, parameters: Parameters) -> None:
+        """Answers of present monitors are part of the worst case."""
         state = state_with_answers(parameters, *(("at_times", "noon", day, Fraction(1)) for day in range(4)))
         self.check(parameters, state, 3, hour=13)
 
     @pytest.mark.parametrize("kind", ["at_times", "hot_spots"])
-    def test_a_monitor_under_another_name_or_of_another_kind_draws_anew_about_every_time_in_its_horizon(
-        self, kind: str, parameters: Parameters
-    ) -> None:
+    def test_renamed_monitor_draws_again(self, kind: str, parameters: Parameters) -> None:
         """
-        "midday" became "noon" on day 3 at 13:00; or "noon" did, which was one of hot spots.
+        A monitor with another name or kind draws again for each time within its horizon.
+
+        On day 3 at 13:00 "noon" replaced "midday", or a hot_spots monitor "noon".
 
             noon of day   0  1  2  3  4      any period of three days
             midday        1  1  1  1         3
@@ -149,11 +155,13 @@ class TestTimes:
             self.check(parameters, state, 3, hour=17)
         self.check(parameters, state, 3, hour=18)
 
-    def test_a_removed_monitors_answers_count_while_a_period_can_hold_them(self, parameters: Parameters) -> None:
+    def test_answers_of_removed_monitor_are_added(self, parameters: Parameters) -> None:
         """
-        "noon" is gone, and windows reach back 26 slots.
+        Answers of a removed monitor count while a period can contain their times.
 
-            a visit of day 6, 12:00, may be charged for until day 7, 13:00; no period holds it and noon of day 3
+        "noon" is removed, and windows reach back 26 slots.
+
+            a visit of day 6, 12:00, may be charged until day 7, 13:00; no period contains it and noon of day 3
             noon of day   1        3
             excess        1        1      2, from day 5, 13:00 on 1, from day 7, 13:00 on 0
         """
@@ -164,37 +172,35 @@ class TestTimes:
             self.check(replace(parameters, at_times=()), state, 3, hour=18)
         self.check(replace(parameters, at_times=()), state, 3, hour=13, day=7)
 
-    def test_of_a_larger_epsilon_the_excess_counts_and_no_more_of_them_than_a_period_holds(
-        self, parameters: Parameters
-    ) -> None:
-        """Five noons were answered at 3/2, where the configuration holds 1 for each: 1/2 more for each of three."""
+    def test_excess_counts_within_one_period(self, parameters: Parameters) -> None:
+        """Five noons at 3/2 instead of 1 add 1/2 for each of the three noons in a period."""
         state = state_with_answers(parameters, *(("at_times", "noon", day, Fraction(3, 2)) for day in range(5)))
         with pytest.raises(PeriodError, match=r"3 \+ 3/2 = 9/2"):
             self.check(parameters, state, 3, hour=13, day=4)
         self.check(parameters, state, Fraction(9, 2), hour=13, day=4)
 
-    def test_a_smaller_epsilon_counts_as_the_present_one(self, parameters: Parameters) -> None:
-        """A place that was not noisy yet is answered at the present ε, and a person is at one place at a time."""
+    def test_smaller_epsilon_counts_as_the_present_one(self, parameters: Parameters) -> None:
+        """A smaller ε counts as the present one: locations without a noisy answer are answered at the present ε."""
         self.check(parameters, state_with_answers(parameters, ("at_times", "noon", 3, HALF)), 3, hour=13)
 
-    def test_shards_answer_about_one_time_and_a_person_was_in_one_of_them(self, parameters: Parameters) -> None:
+    def test_shards_of_one_time_count_once(self, parameters: Parameters) -> None:
+        """Answers of several shards about one time count once, because a person was in one place."""
         states = [
             state_with_answers(parameters, ("at_times", "midday", 3, Fraction(1)), shard=shard) for shard in (0, 1)
         ]
         with pytest.raises(PeriodError, match=r"3 \+ 1 = 4,"):
             check_past_charges(parameters, states, Fraction(3), self.WORST, 24 * 3 + 13)
 
-    def test_what_has_expired_may_have_been_answered_by_the_monitors_that_are_there(
-        self, parameters: Parameters
-    ) -> None:
-        """Else its absence would make room for the answers of one that is gone."""
+    def test_expired_records_count_as_present_monitors(self, parameters: Parameters) -> None:
+        """Expired records count as answers of present monitors, so their loss makes no room for removed ones."""
         state = state_with_answers(parameters, ("at_times", "midday", 3, Fraction(1)))
         self.check(parameters, state, 3, hour=18)
         state.expired_until = noon(parameters, 3) + 1
         with pytest.raises(PeriodError, match="1 more by answers"):
             self.check(parameters, state, 3, hour=18)
 
-    def test_without_a_period_all_counts_that_the_ledger_tells(self, parameters: Parameters) -> None:
+    def test_without_a_period_all_answers_count(self, parameters: Parameters) -> None:
+        """Without a period all answers in the ledger count."""
         state = state_with_answers(parameters, ("at_times", "morning", 1, Fraction(1)))
         gone = replace(parameters, at_times=(), period=0)
         with pytest.raises(PeriodError, match=r"state more$"):

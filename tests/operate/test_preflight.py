@@ -33,37 +33,37 @@ Create = Callable[..., Any]
 
 
 class TestRunPreflight:
-    def test_what_is_there_is_found(
+    def test_preflight_returns_topics_and_states(
         self,
         create: Create,
         preflight: Callable[[Parameters], Preflight],
         parameters: Parameters,
         kafka_settings: KafkaSettings,
     ) -> None:
-        """Topics with ids, the terms, and a state for each partition of the ledger."""
+        """The result has the topics with ids, the terms, and a state per ledger partition."""
         create()
-        found = preflight(parameters)
-        terms = OwnerTerms("town", 2, input_topic_id=found.topics[kafka_settings.topics.visits].topic_id)
-        assert found.terms == terms
-        assert [state.terms for state in found.states] == [terms] * 2
-        assert set(found.topics) == {name for _, name in kafka_settings.topics}
-        assert len({topic.topic_id for topic in found.topics.values()}) == 3
+        checked = preflight(parameters)
+        terms = OwnerTerms("town", 2, input_topic_id=checked.topics[kafka_settings.topics.visits].topic_id)
+        assert checked.terms == terms
+        assert [state.terms for state in checked.states] == [terms] * 2
+        assert set(checked.topics) == {name for _, name in kafka_settings.topics}
+        assert len({topic.topic_id for topic in checked.topics.values()}) == 3
 
-    def test_missing_topics_come_first(
+    def test_missing_topics_are_refused(
         self, preflight: Callable[[Parameters], Preflight], parameters: Parameters
     ) -> None:
-        """Before the ledger is looked for."""
+        """Missing topics are reported before the ledger is read."""
         with pytest.raises(TopicError, match="there is no such topic"):
             preflight(parameters)
 
-    def test_a_ledger_without_its_first_record_is_refused(
+    def test_missing_first_record_is_refused(
         self,
         create: Create,
         preflight: Callable[[Parameters], Preflight],
         parameters: Parameters,
         admin: Any,
     ) -> None:
-        """Topics that somebody made by hand are no ledger."""
+        """Topics created by hand are not an initialised ledger."""
         admin.create_topics(
             {
                 need.topic: {
@@ -78,7 +78,7 @@ class TestRunPreflight:
         with pytest.raises(LedgerError, match=r"has no first record.*`location-monitor topics --create`"):
             preflight(parameters)
 
-    def test_a_ledger_that_expired_is_told_from_one_that_never_began(
+    def test_expired_ledger_is_refused(
         self,
         create: Create,
         preflight: Callable[[Parameters], Preflight],
@@ -86,13 +86,13 @@ class TestRunPreflight:
         kafka_settings: KafkaSettings,
         emptied: Callable[[str, int], None],
     ) -> None:
-        """It is empty, but does not begin at offset 0."""
+        """An empty partition that does not begin at offset 0 is an expired ledger."""
         create()
         emptied(kafka_settings.topics.alerts, 0)
         with pytest.raises(LedgerError, match=r"begins above offset 0.*--ledger-lost"):
             preflight(parameters)
 
-    def test_a_partition_of_the_ledger_that_was_lost_is_refused(
+    def test_lost_ledger_partition_is_refused(
         self,
         create: Create,
         preflight: Callable[[Parameters], Preflight],
@@ -100,7 +100,7 @@ class TestRunPreflight:
         kafka_settings: KafkaSettings,
         emptied: Callable[[str, int], None],
     ) -> None:
-        """Not the first one, so the others must be looked at as well."""
+        """The loss of any ledger partition is found, not only of the first."""
         create()
         emptied(kafka_settings.topics.alerts, 1)
         with pytest.raises(LedgerError, match="partition 1 of"):
@@ -109,27 +109,28 @@ class TestRunPreflight:
     def test_another_services_ledger_is_refused(
         self, create: Create, preflight: Callable[[Parameters], Preflight], parameters: Parameters
     ) -> None:
-        """With both names."""
+        """The ledger of another service is refused with both names."""
         create()
         with pytest.raises(LedgerError, match=r"service\.name is 'osaka'.*belongs to 'town'"):
             preflight(replace(parameters, name="osaka"))
 
-    def test_another_grid_is_refused_once_anything_was_decided(
+    def test_other_slot_grid_is_refused(
         self, preflight: Callable[[Parameters], Preflight], parameters: Parameters, published: Callable[..., None]
     ) -> None:
-        """Ticks of half-hours say nothing about hours."""
+        """Another slot grid is refused once a tick was decided."""
         published(10)
         preflight(parameters)
         halves = replace(parameters, grid=replace(parameters.grid, length=parameters.grid.length // 2))
         with pytest.raises(LedgerError, match=r"clock\.slot and clock\.origin put tick 10 at"):
             preflight(halves)
 
-    def test_another_number_of_shards_must_not_move_locations_away_from_what_they_spent(
+    def test_other_number_of_shards_is_refused(
         self, create: Create, preflight: Callable[[Parameters], Preflight], parameters: Parameters
     ) -> None:
-        """Of two ledger partitions: four shards leave each location where it was with two, three don't.
+        """Another number of shards is refused if it moves locations to other ledger partitions.
 
-        Also before anything was published: another instance may publish as soon as this one has looked.
+        With two ledger partitions, four shards leave each location where it was with two; three do not. The check
+        applies even before anything is published, because another instance may publish at any time.
         """
         create()
         preflight(replace(parameters, registry=Registry(parameters.registry.ids, 4)))
@@ -141,7 +142,7 @@ class TestRunPreflight:
             preflight(replace(parameters, registry=Registry(parameters.registry.ids, 1)))
 
     @pytest.mark.parametrize(("first", "other"), [(2, 3), (1, 2)])
-    def test_a_ledger_whose_partitions_differ_in_their_number_is_refused(
+    def test_contradictory_first_records_are_refused(
         self,
         first: int,
         other: int,
@@ -152,23 +153,23 @@ class TestRunPreflight:
         create: Create,
         emptied: Callable[[str, int], None],
     ) -> None:
-        """Else shards would be answered from two partitions, or from none; here by an earlier version's mistake."""
+        """First records with different numbers of ledger partitions are refused."""
         create()
         ledger = kafka_settings.topics.alerts
         with closing(connections.admin()) as admin:
             topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
         for partition, ledger_partitions in enumerate((first, other)):
             emptied(ledger, partition)
-            made = ledger_record(
+            record = ledger_record(
                 source="town", service="town", partitions=ledger_partitions, lost_at=None, partition=partition, at=0
             )
             with closing(Writer(connections, ledger, topic_id, partition)) as writer:
-                writer.append([LedgerRecord(made.key, made.value, tuple(made.headers), 0)])
-        with pytest.raises(LedgerError, match=rf"differ in how many partitions the ledger has \({first}, {other}\)"):
+                writer.append([LedgerRecord(record.key, record.value, tuple(record.headers), 0)])
+        with pytest.raises(LedgerError, match=rf"differ in the number of ledger partitions \({first}, {other}\)"):
             preflight(parameters)
 
     @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-    def test_a_ledger_is_read_whose_topic_compresses_it(
+    def test_ledger_with_compression_is_read(
         self,
         codec: str,
         preflight: Callable[[Parameters], Preflight],
@@ -178,14 +179,14 @@ class TestRunPreflight:
         altered: Callable[..., None],
         create: Create,
     ) -> None:
-        """The broker writes every batch anew in the topic's own compression.type, whatever we sent."""
+        """The ledger can be read with each compression.type, in which the broker rewrites batches."""
         create()
         altered(kafka_settings.topics.alerts, compression_type=codec)
         published(10)
         marked = {key for state in preflight(parameters).states for key in state.marks}
         assert marked == {("stations", "place-0"), ("stations", "place-1")}
 
-    def test_one_ledger_partition_takes_any_number_of_shards(
+    def test_one_ledger_partition_allows_any_shards(
         self,
         preflight: Callable[[Parameters], Preflight],
         parameters: Parameters,
@@ -193,10 +194,10 @@ class TestRunPreflight:
         published: Callable[..., None],
         admin: Any,
     ) -> None:
-        """All of them lie in it."""
+        """With one ledger partition any number of shards is valid."""
         single = {"num_partitions": 1, "replication_factor": 1}
-        needed = needs(parameters, kafka_settings, simulated=False)[1].settings
-        configs = {setting.key: setting.create for setting in needed}
+        settings = needs(parameters, kafka_settings, simulated=False)[1].settings
+        configs = {setting.key: setting.create for setting in settings}
         admin.create_topics({kafka_settings.topics.alerts: {**single, "configs": configs}}, wait_for_metadata=True)
         published(10, ledger_partitions=1)
         for shards in (1, 3, 7):
@@ -204,29 +205,29 @@ class TestRunPreflight:
 
 
 class TestRoom:
-    """What a place's record repeats must fit the topic, also where an earlier configuration gave more answers."""
+    """The record of a location must fit into the topic, including answers of earlier configurations."""
 
-    def test_the_present_answers_need_no_more_than_they_are_accepted_with(self, parameters: Parameters) -> None:
-        """However many of them run."""
+    def test_present_answers_fit(self, parameters: Parameters) -> None:
+        """The answers of the present configuration fit into the size that `check` accepts."""
         rule = replace(parameters.over_time[0].rules[0], answers=20)
         many = replace(parameters, over_time=(OverTime("stations", (0, 1), (rule, rule)),))
         marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.mark_lifetime - 1) for tick in range(20))
         state = states_with_marks({("stations", "place-0"): marks})
         require_room(many, state, "alerts", {"max.message.bytes": str(place_bytes(rule))})
 
-    def test_more_answers_of_before_are_refused_with_the_size_that_would_do(self, parameters: Parameters) -> None:
-        """Thousands at a small ε run on under one answer a window."""
+    def test_too_many_earlier_answers_are_refused(self, parameters: Parameters) -> None:
+        """Too many answers of earlier configurations are refused with the required size."""
         marks = tuple(Mark(tick, 5, Fraction(1, 8_000), tick + 8_000) for tick in range(4_000))
         state = states_with_marks({("stations", "place-0"): marks, ("gone", "place-1"): marks * 2})
         with pytest.raises(TopicError, match=r"max\.message\.bytes is 262144: expected at least \d+") as raised:
             require_room(parameters, state, "alerts", {"max.message.bytes": "262144"})
-        would_do = str(raised.value).rpartition("=")[2].rstrip("`")
-        require_room(parameters, state, "alerts", {"max.message.bytes": would_do})
+        required = str(raised.value).rpartition("=")[2].rstrip("`")
+        require_room(parameters, state, "alerts", {"max.message.bytes": required})
 
 
 class TestEviction:
-    def test_a_server_that_may_evict_is_refused(self, valkey: EmbeddedValkey, parameters: Parameters) -> None:
-        """A fact that is evicted makes a false "safe"."""
+    def test_eviction_policy_is_refused(self, valkey: EmbeddedValkey, parameters: Parameters) -> None:
+        """A Redis that may evict facts is refused."""
         with redis.Redis.from_url(valkey.url) as raw:
             raw.config_set("maxmemory-policy", "allkeys-lru")
             try:
@@ -239,10 +240,10 @@ class TestEviction:
                 raw.config_set("maxmemory-policy", "noeviction")
 
 
-def test_a_lost_ledger_is_looked_at_like_any_other(
+def test_lost_ledger_passes_preflight(
     create: Create, preflight: Callable[[Parameters], Preflight], parameters: Parameters
 ) -> None:
-    """Its terms say when it was lost."""
+    """A ledger initialised after a loss passes the checks, and its terms contain the time of the loss."""
     now = parameters.grid.start(30)
     create(Beginning.LEDGER_LOST, now)
     terms = preflight(parameters).terms
