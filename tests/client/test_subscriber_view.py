@@ -1,4 +1,4 @@
-"""Folding: what a subscriber knows follows from the records alone, in whatever order and however often they come."""
+"""The subscriber's view follows from the records alone, in any order and with duplicates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.client.subscriber_view import AlertChange, Change, HotSpotsChange, 
 from monitor.contracts.alerts import OutputRecord, owner_record
 from monitor.public.parameters import Registry
 
-Said = Callable[..., OutputRecord]
+Record = Callable[..., OutputRecord]
 
 
 @pytest.fixture
@@ -18,35 +18,42 @@ def subscriber_view(registry: Registry) -> SubscriberView:
     return SubscriberView(registry)
 
 
-def take(subscriber_view: SubscriberView, records: Iterable[OutputRecord]) -> list[Change | None]:
+def add_all(subscriber_view: SubscriberView, records: Iterable[OutputRecord]) -> list[Change | None]:
     return [subscriber_view.add(record.headers, record.value) for record in records]
 
 
-def test_the_latest_tick_of_a_location_counts(subscriber_view: SubscriberView, said: Said) -> None:
+def test_latest_tick_counts(subscriber_view: SubscriberView, alert_record: Record) -> None:
+    """The alert of the latest tick counts."""
     #     tick  6     7      8
     #           safe  noisy  paused
-    take(subscriber_view, [said("market", 6, 0), said("market", 7, 12), said("market", 8, 12, (7, 12))])
+    add_all(
+        subscriber_view,
+        [alert_record("market", 6, 0), alert_record("market", 7, 12), alert_record("market", 8, 12, (7, 12))],
+    )
     assert [(alert.location_id, alert.status, alert.tick) for alert in subscriber_view.alerts] == [
         ("market", "paused", 8)
     ]
 
 
-def test_a_record_that_comes_twice_or_late_changes_nothing(
-    subscriber_view: SubscriberView, said: Said, shown: Said
+def test_duplicate_or_late_records_change_nothing(
+    subscriber_view: SubscriberView, alert_record: Record, snapshot_record: Record
 ) -> None:
-    records = [said("market", 7, 12), shown(1, 3, {"market": (3, 9)})]
-    take(subscriber_view, records)
+    """Duplicate and late records change nothing."""
+    records = [alert_record("market", 7, 12), snapshot_record(1, 3, {"market": (3, 9)})]
+    add_all(subscriber_view, records)
     before = subscriber_view.alerts, subscriber_view.times
-    assert take(subscriber_view, [*records, said("market", 6, 0), shown(1, 2)]) == [None] * 4
+    assert add_all(subscriber_view, [*records, alert_record("market", 6, 0), snapshot_record(1, 2)]) == [None] * 4
     assert (subscriber_view.alerts, subscriber_view.times) == before
 
 
-def test_locations_come_in_the_order_of_the_registry(subscriber_view: SubscriberView, said: Said) -> None:
-    take(subscriber_view, [said(place, 7, 0) for place in ("clinic", "unlisted", "market", "park")])
+def test_alerts_are_in_registry_order(subscriber_view: SubscriberView, alert_record: Record) -> None:
+    """Alerts are in the registry's order; unlisted locations come last."""
+    add_all(subscriber_view, [alert_record(place, 7, 0) for place in ("clinic", "unlisted", "market", "park")])
     assert [alert.location_id for alert in subscriber_view.alerts] == ["market", "park", "clinic", "unlisted"]
 
 
-def test_types_that_are_not_known_are_skipped(subscriber_view: SubscriberView) -> None:
+def test_unknown_types_are_skipped(subscriber_view: SubscriberView) -> None:
+    """Records of unknown types are skipped."""
     owner = owner_record(
         source="town",
         service="town",
@@ -66,108 +73,124 @@ def test_types_that_are_not_known_are_skipped(subscriber_view: SubscriberView) -
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"{}", b'{"status": "safe"}'])
-def test_a_record_that_follows_no_contract_is_counted_and_says_nothing(
-    subscriber_view: SubscriberView, said: Said, value: bytes | None
+def test_invalid_records_are_counted(
+    subscriber_view: SubscriberView, alert_record: Record, value: bytes | None
 ) -> None:
-    assert subscriber_view.add(said("market", 7, 0).headers, value) is None
+    """Invalid records are skipped and counted."""
+    assert subscriber_view.add(alert_record("market", 7, 0).headers, value) is None
     assert subscriber_view.empty
     assert subscriber_view.unreadable == 1
 
 
-def test_a_location_that_a_complete_snapshot_does_not_list_is_safe(
-    subscriber_view: SubscriberView, shown: Said
-) -> None:
-    take(subscriber_view, [shown(0, 3), shown(1, 3, {"market": (3, 9)})])
+def test_unlisted_location_is_safe(subscriber_view: SubscriberView, snapshot_record: Record) -> None:
+    """A location without an entry in a complete snapshot is safe."""
+    add_all(subscriber_view, [snapshot_record(0, 3), snapshot_record(1, 3, {"market": (3, 9)})])
     (at,) = subscriber_view.times
     assert at.statuses == {"market": "noisy_count", "park": "safe", "school": "safe", "clinic": "safe"}
     assert at.noisy_counts == {"market": 9}
-    assert at.whole
+    assert at.is_known
 
 
-def test_an_unknown_snapshot_makes_nobody_safe_and_keeps_its_noisy_counts(
-    subscriber_view: SubscriberView, shown: Said
-) -> None:
-    take(subscriber_view, [shown(0, 4), shown(1, 4, {"market": (3, 9)}, complete=False)])
+def test_unknown_snapshot_keeps_noisy_counts(subscriber_view: SubscriberView, snapshot_record: Record) -> None:
+    """In an unknown snapshot no location is safe, but noisy counts remain."""
+    add_all(subscriber_view, [snapshot_record(0, 4), snapshot_record(1, 4, {"market": (3, 9)}, complete=False)])
     (at,) = subscriber_view.times
     assert at.statuses == {"market": "noisy_count", "park": "safe", "school": "safe", "clinic": "unknown"}
-    assert not at.whole
+    assert not at.is_known
 
 
-def test_a_shard_that_was_not_heard_of_is_unknown(subscriber_view: SubscriberView, shown: Said) -> None:
-    take(subscriber_view, [shown(0, 3)])
+def test_shard_without_snapshot_is_unknown(subscriber_view: SubscriberView, snapshot_record: Record) -> None:
+    """The locations of a shard without a snapshot are unknown."""
+    add_all(subscriber_view, [snapshot_record(0, 3)])
     (at,) = subscriber_view.times
     assert at.statuses == {"market": "unknown", "park": "safe", "school": "safe", "clinic": "unknown"}
     assert not at.final
 
 
-def test_nothing_is_safe_by_a_snapshot_of_another_registry(subscriber_view: SubscriberView, shown: Said) -> None:
-    """A location that the service does not know is in no snapshot either: that does not make it safe."""
+def test_other_registry_makes_nothing_safe(subscriber_view: SubscriberView, snapshot_record: Record) -> None:
+    """A snapshot about another registry makes no location safe."""
     other = Registry(("market", "park", "school"), 2)
-    take(subscriber_view, [shown(0, 3, registry=other), shown(1, 3, {"market": (3, 9)}, registry=other)])
+    add_all(
+        subscriber_view,
+        [snapshot_record(0, 3, registry=other), snapshot_record(1, 3, {"market": (3, 9)}, registry=other)],
+    )
     (at,) = subscriber_view.times
     assert at.statuses == {"market": "noisy_count", "park": "unknown", "school": "unknown", "clinic": "unknown"}
 
 
-def test_a_time_is_dropped_once_nothing_more_is_said_about_it(subscriber_view: SubscriberView, shown: Said) -> None:
+def test_finished_time_is_dropped(subscriber_view: SubscriberView, snapshot_record: Record) -> None:
+    """A designated time is dropped after its last snapshot."""
     #     slot   2     3     4     5     6     7
     #     τ = 2  ticks 2 … 6, the last is final
     #     τ = 4              ticks 4 … 8
-    take(subscriber_view, [shown(0, 6), shown(1, 6)])
+    add_all(subscriber_view, [snapshot_record(0, 6), snapshot_record(1, 6)])
     (at,) = subscriber_view.times
     assert at.final
-    take(subscriber_view, [shown(0, 7, time=4)])
+    add_all(subscriber_view, [snapshot_record(0, 7, time=4)])
     assert [at.time for at in subscriber_view.times] == ["2026-01-05T04:30:00Z", "2026-01-05T02:30:00Z"]
-    take(subscriber_view, [shown(0, 8, time=4)])
+    add_all(subscriber_view, [snapshot_record(0, 8, time=4)])
     assert [at.time for at in subscriber_view.times] == ["2026-01-05T04:30:00Z"]
 
 
-def test_a_change_names_what_is_new(subscriber_view: SubscriberView, said: Said, shown: Said) -> None:
-    changes = take(
+def test_changes_name_what_is_new(
+    subscriber_view: SubscriberView, alert_record: Record, snapshot_record: Record
+) -> None:
+    """A change contains the old and new alert, or the new noisy counts."""
+    changes = add_all(
         subscriber_view,
         [
-            said("market", 6, 0),
-            said("market", 7, 0),
-            said("market", 8, 12),
-            shown(1, 3, {"market": (3, 9)}),
-            shown(1, 4, {"market": (3, 9)}),
-            shown(1, 5, {"market": (3, 9), "clinic": (5, 8)}),
+            alert_record("market", 6, 0),
+            alert_record("market", 7, 0),
+            alert_record("market", 8, 12),
+            snapshot_record(1, 3, {"market": (3, 9)}),
+            snapshot_record(1, 4, {"market": (3, 9)}),
+            snapshot_record(1, 5, {"market": (3, 9), "clinic": (5, 8)}),
         ],
     )
-    alerts = [(one.before and one.before.status, one.now.status) for one in changes if isinstance(one, AlertChange)]
+    alerts = [
+        (change.before and change.before.status, change.now.status)
+        for change in changes
+        if isinstance(change, AlertChange)
+    ]
     assert alerts == [(None, "safe"), ("safe", "noisy_count")]
-    assert [one.fresh for one in changes if isinstance(one, SnapshotChange)] == [{"market": 9}, {"clinic": 8}]
+    assert [change.fresh for change in changes if isinstance(change, SnapshotChange)] == [{"market": 9}, {"clinic": 8}]
 
 
-def test_hot_spots_stay_known_until_those_of_a_later_time_are_drawn(
-    subscriber_view: SubscriberView, drawn: Said, said: Said
+def test_hot_spots_stay_until_the_next(
+    subscriber_view: SubscriberView, hot_spots_of: Record, alert_record: Record
 ) -> None:
+    """Hot spots stay until those of a later time are drawn."""
     #     slot      2     3     4     5  …  90
     #     τ         2  3
     #     drawn                 2     3
-    changes = take(subscriber_view, [drawn(2, {"market": 9}), drawn(3, {"park": 7, "market": 5})])
+    changes = add_all(subscriber_view, [hot_spots_of(2, {"market": 9}), hot_spots_of(3, {"park": 7, "market": 5})])
     assert [change.now.time for change in changes if isinstance(change, HotSpotsChange)] == [
         "2026-01-05T02:30:00Z",
         "2026-01-05T03:30:00Z",
     ]
-    take(subscriber_view, [said("market", 90, 0)])
-    (kept,) = subscriber_view.hot_spots
-    assert [(one.location_id, one.noisy_count) for one in kept.hot_spots] == [("park", 7), ("market", 5)]
+    add_all(subscriber_view, [alert_record("market", 90, 0)])
+    (latest,) = subscriber_view.hot_spots
+    assert [(spot.location_id, spot.noisy_count) for spot in latest.hot_spots] == [("park", 7), ("market", 5)]
 
 
-def test_hot_spots_that_come_twice_or_late_change_nothing(subscriber_view: SubscriberView, drawn: Said) -> None:
-    take(subscriber_view, [drawn(3, {"park": 7})])
+def test_duplicate_or_late_hot_spots_change_nothing(subscriber_view: SubscriberView, hot_spots_of: Record) -> None:
+    """Duplicate and late hot spots change nothing."""
+    add_all(subscriber_view, [hot_spots_of(3, {"park": 7})])
     before = subscriber_view.hot_spots
-    assert take(subscriber_view, [drawn(3, {"park": 7}), drawn(2, {"market": 9})]) == [None, None]
+    assert add_all(subscriber_view, [hot_spots_of(3, {"park": 7}), hot_spots_of(2, {"market": 9})]) == [None, None]
     assert subscriber_view.hot_spots == before
 
 
-def test_the_later_of_two_times_drawn_at_one_tick_counts_and_both_are_news(
-    subscriber_view: SubscriberView, drawn: Said
-) -> None:
-    assert None not in take(subscriber_view, [drawn(2, {"market": 9}, after=3), drawn(3, None)])
-    assert [one.status for one in subscriber_view.hot_spots] == ["unknown"]
+def test_later_of_two_times_counts(subscriber_view: SubscriberView, hot_spots_of: Record) -> None:
+    """Of two times drawn at one tick the later counts, and both are changes."""
+    assert None not in add_all(subscriber_view, [hot_spots_of(2, {"market": 9}, after=3), hot_spots_of(3, None)])
+    assert [snapshot.status for snapshot in subscriber_view.hot_spots] == ["unknown"]
 
 
-def test_each_monitor_has_its_own_hot_spots(subscriber_view: SubscriberView, drawn: Said) -> None:
-    take(subscriber_view, [drawn(3, {"park": 7}, monitor="noon"), drawn(2, {"market": 9}, monitor="morning")])
-    assert [one.monitor for one in subscriber_view.hot_spots] == ["morning", "noon"]
+def test_hot_spots_are_per_monitor(subscriber_view: SubscriberView, hot_spots_of: Record) -> None:
+    """Each monitor has separate hot spots."""
+    add_all(
+        subscriber_view,
+        [hot_spots_of(3, {"park": 7}, monitor="noon"), hot_spots_of(2, {"market": 9}, monitor="morning")],
+    )
+    assert [snapshot.monitor for snapshot in subscriber_view.hot_spots] == ["morning", "noon"]

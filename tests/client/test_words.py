@@ -1,4 +1,4 @@
-"""Every status is explained in words, and a change is one line of news."""
+"""Descriptions of each status, and the news of changes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from monitor.public.instants import DAY, HOUR, MINUTE
 from monitor.public.parameters import Registry
 from monitor.public.slot_grid import SlotGrid
 
-Said = Callable[..., OutputRecord]
-Told = Callable[[Iterable[OutputRecord]], list[str]]
+Record = Callable[..., OutputRecord]
+NewsOf = Callable[[Iterable[OutputRecord]], list[str]]
 
 
 @pytest.fixture
@@ -30,15 +30,17 @@ def words(grid: SlotGrid) -> Words:
 
 
 @pytest.fixture
-def told(subscriber_view: SubscriberView, words: Words) -> Told:
-    """The news in some records."""
-    news = News(words)
+def news(subscriber_view: SubscriberView, words: Words) -> NewsOf:
+    """A function that adds records and returns the news."""
+    describer = News(words)
 
-    def made(records: Iterable[OutputRecord]) -> list[str]:
+    def add_all(records: Iterable[OutputRecord]) -> list[str]:
         changes = [subscriber_view.add(record.headers, record.value) for record in records]
-        return [line.text for line in news.of(subscriber_view, [change for change in changes if change is not None])]
+        return [
+            line.text for line in describer.lines(subscriber_view, [change for change in changes if change is not None])
+        ]
 
-    return made
+    return add_all
 
 
 @pytest.mark.parametrize(
@@ -48,68 +50,76 @@ def told(subscriber_view: SubscriberView, words: Words) -> Told:
         (
             12,
             (
-                "at most 12 target people since Mon 5 Jan 03:00 (certain); fewer than 10 would give so high an answer "
-                "with a chance of 5 %"
+                "at most 12 target people since Mon 5 Jan 03:00 (certain); with fewer than 10, the chance of an answer "
+                "this high is 5 %"
             ),
         ),
-        (None, "unknown: it could not be shown in time that every visit had been read"),
+        (None, "unknown: not confirmed in time that all visits had been read"),
     ],
 )
-def test_an_answer_is_explained(
-    subscriber_view: SubscriberView, words: Words, said: Said, count: int | None, expected: str
+def test_answer_is_described(
+    subscriber_view: SubscriberView, words: Words, alert_record: Record, count: int | None, expected: str
 ) -> None:
-    record = said("market", 7, count)
+    """Each status of an alert has a description."""
+    record = alert_record("market", 7, count)
     subscriber_view.add(record.headers, record.value)
     assert words.alert(subscriber_view.alerts[0]) == expected
 
 
-def test_a_pause_says_until_when_and_what_was_said(subscriber_view: SubscriberView, words: Words, said: Said) -> None:
+def test_pause_names_end_and_last_answer(subscriber_view: SubscriberView, words: Words, alert_record: Record) -> None:
+    """A pause is described with its end and the last answer."""
     #     tick  7      8 … 13  14        as_of(14) = 15:00
     #           noisy  paused  answers
-    record = said("market", 8, 0, (7, 12))
+    record = alert_record("market", 8, 0, (7, 12))
     subscriber_view.add(record.headers, record.value)
     expected = "silent until Mon 5 Jan 15:00, its ε is spent: at most 12 target people on Mon 5 Jan 08:00"
     assert words.alert(subscriber_view.alerts[0]) == expected
 
 
-def test_the_news_of_a_location_is_its_answer_its_pause_and_its_return(told: Told, said: Said) -> None:
-    assert told([said("market", 7, 12)]) == ["market: at most 12 target people in the last 5h (noisy)"]
-    assert told([said("market", 8, 0, (7, 12))]) == ["market: silent until Mon 5 Jan 15:00, its ε is spent"]
-    assert told([said("market", 9, 0, (7, 12))]) == []
-    assert told([said("market", 14, 0, (7, 12))]) == ["market: answers again; safe: fewer than 10 target people"]
-    assert told([said("market", 15, None)]) == [
-        "market: unknown: it could not be shown in time that every visit had been read"
+def test_news_of_a_location(news: NewsOf, alert_record: Record) -> None:
+    """The news of a location: its answer, its pause, its return."""
+    assert news([alert_record("market", 7, 12)]) == ["market: at most 12 target people in the last 5h (noisy)"]
+    assert news([alert_record("market", 8, 0, (7, 12))]) == ["market: silent until Mon 5 Jan 15:00, its ε is spent"]
+    assert news([alert_record("market", 9, 0, (7, 12))]) == []
+    assert news([alert_record("market", 14, 0, (7, 12))]) == [
+        "market: answers again; safe: fewer than 10 target people"
+    ]
+    assert news([alert_record("market", 15, None)]) == [
+        "market: unknown: not confirmed in time that all visits had been read"
     ]
 
 
-def test_a_designated_time_is_news_once_all_shards_were_heard_of(told: Told, shown: Said) -> None:
-    assert told([shown(0, 2)]) == []
-    assert told([shown(1, 2)]) == ["Mon 5 Jan 02:30 midday: 4 of 4 locations safe"]
-    assert told([shown(0, 3), shown(1, 3, {"market": (3, 9)})]) == [
+def test_news_of_a_time_needs_all_shards(news: NewsOf, snapshot_record: Record) -> None:
+    """A designated time is news once all shards are known."""
+    assert news([snapshot_record(0, 2)]) == []
+    assert news([snapshot_record(1, 2)]) == ["Mon 5 Jan 02:30 midday: 4 of 4 locations safe"]
+    assert news([snapshot_record(0, 3), snapshot_record(1, 3, {"market": (3, 9)})]) == [
         "Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 target people"
     ]
-    assert told([shown(0, 4), shown(1, 4, {"market": (3, 9)}, complete=False)]) == [
+    assert news([snapshot_record(0, 4), snapshot_record(1, 4, {"market": (3, 9)}, complete=False)]) == [
         "Mon 5 Jan 02:30 midday: 2 of 4 locations safe, 1 unknown: not all visits were read in time in shard 1 of 2"
     ]
 
 
-def test_hot_spots_are_news_highest_first_and_the_fifth_is_the_last_that_is_named(told: Told, drawn: Said) -> None:
-    assert told([drawn(2, {"park": 17, "market": 12})]) == [
+def test_news_names_five_hot_spots(news: NewsOf, hot_spots_of: Record) -> None:
+    """News names the five highest hot spots."""
+    assert news([hot_spots_of(2, {"park": 17, "market": 12})]) == [
         "Mon 5 Jan 02:30 busiest: park at most 17, market at most 12 (target people; noisy, drawn once)"
     ]
-    (line,) = told([drawn(3, {f"place-{n}": 20 - n for n in range(8)})])
+    (line,) = news([hot_spots_of(3, {f"place-{n}": 20 - n for n in range(8)})])
     assert line.endswith("place-4 at most 16 and 3 more (target people; noisy, drawn once)")
-    assert told([drawn(4, None)]) == [
-        "Mon 5 Jan 04:30 busiest: unknown: it could not be shown in time that every visit had been read"
+    assert news([hot_spots_of(4, None)]) == [
+        "Mon 5 Jan 04:30 busiest: unknown: not confirmed in time that all visits had been read"
     ]
-    assert told([drawn(4, None)]) == []
+    assert news([hot_spots_of(4, None)]) == []
 
 
-def test_the_latest_hot_spots_are_shown_however_long_ago_and_all_of_them_in_lines(
-    subscriber_view: SubscriberView, words: Words, said: Said, drawn: Said
+def test_lines_show_all_hot_spots(
+    subscriber_view: SubscriberView, words: Words, alert_record: Record, hot_spots_of: Record
 ) -> None:
+    """The lines name all of the latest hot spots, however old; the screen shortens them."""
     named = {f"place-{n}": 20 - n for n in range(8)}
-    for record in (drawn(2, named), said("market", 90, 0)):
+    for record in (hot_spots_of(2, named), alert_record("market", 90, 0)):
         subscriber_view.add(record.headers, record.value)
     assert list(lines(subscriber_view, words, words.grid.as_of(90)))[-1] == (
         "busiest Mon 5 Jan 02:30: "
@@ -117,55 +127,65 @@ def test_the_latest_hot_spots_are_shown_however_long_ago_and_all_of_them_in_line
         + " (target people; noisy, drawn once)"
     )
     console = Console(width=100, height=24, force_terminal=True)
-    shown = console.render_lines(Screen(subscriber_view, words, words.grid.as_of(90), []), pad=False)
-    text = [" ".join("".join(segment.text for segment in line).split()) for line in shown]
+    rendered = console.render_lines(Screen(subscriber_view, words, words.grid.as_of(90), []), pad=False)
+    text = [" ".join("".join(segment.text for segment in line).split()) for line in rendered]
     assert text[2].startswith("busiest Mon 5 Jan 02:30 ▲ place-0 at most 20, place-1 at most 19,")
 
 
-def test_another_registry_is_said_to_be_why_nothing_is_known(told: Told, shown: Said) -> None:
+def test_other_registry_is_the_reason(news: NewsOf, snapshot_record: Record) -> None:
+    """Another registry is named as the reason of unknown locations."""
     other = Registry(("market",), 2)
-    (line,) = told([shown(0, 2, registry=other), shown(1, 2, registry=other)])
-    assert line.endswith("4 unknown: the service's list of locations is not this one (locations.file)")
+    (line,) = news([snapshot_record(0, 2, registry=other), snapshot_record(1, 2, registry=other)])
+    assert line.endswith("4 unknown: the service uses another registry than locations.file")
 
 
-def test_all_that_is_known_is_a_line_each(
-    subscriber_view: SubscriberView, words: Words, said: Said, shown: Said
+def test_state_has_one_line_per_item(
+    subscriber_view: SubscriberView, words: Words, alert_record: Record, snapshot_record: Record
 ) -> None:
-    for record in (said("market", 6, 12), said("park", 5, 0), shown(0, 6), shown(1, 6, {"market": (3, 9)})):
+    """Each location and each designated time has one line."""
+    for record in (
+        alert_record("market", 6, 12),
+        alert_record("park", 5, 0),
+        snapshot_record(0, 6),
+        snapshot_record(1, 6, {"market": (3, 9)}),
+    ):
         subscriber_view.add(record.headers, record.value)
-    told = list(lines(subscriber_view, words, words.grid.as_of(6)))
-    assert told[0] == "As of Mon 5 Jan 07:00 UTC, tick 6"
-    assert told[1].startswith("places market: at most 12 target people")
-    assert told[2].endswith("(as of Mon 5 Jan 06:00)")
-    assert told[3] == (
+    text = list(lines(subscriber_view, words, words.grid.as_of(6)))
+    assert text[0] == "As of Mon 5 Jan 07:00 UTC, tick 6"
+    assert text[1].startswith("places market: at most 12 target people")
+    assert text[2].endswith("(as of Mon 5 Jan 06:00)")
+    assert text[3] == (
         "midday Mon 5 Jan 02:30: 3 of 4 locations safe (fewer than 8 target people), market at most 9; final"
     )
 
 
-def test_silence_of_the_service_is_said(subscriber_view: SubscriberView, words: Words, said: Said) -> None:
-    assert list(lines(subscriber_view, words, 0)) == ["Nothing was published yet."]
-    record = said("market", 6, 0)
+def test_late_state_is_marked(subscriber_view: SubscriberView, words: Words, alert_record: Record) -> None:
+    """A late state is marked as such."""
+    assert list(lines(subscriber_view, words, 0)) == ["Nothing has been published yet."]
+    record = alert_record("market", 6, 0)
     subscriber_view.add(record.headers, record.value)
     late = list(lines(subscriber_view, words, words.grid.as_of(6) + 3 * HOUR))[1]
-    assert late.startswith("Nothing new for 3h: the service may be away.")
+    assert late.startswith("Nothing new for 3h: the service may be down.")
 
 
 @pytest.mark.parametrize("height", [12, 24])
-def test_the_screen_fits_the_terminal_and_shows_first_what_is_not_safe(
-    subscriber_view: SubscriberView, words: Words, said: Said, height: int
+def test_screen_fits_and_sorts_unsafe_first(
+    subscriber_view: SubscriberView, words: Words, alert_record: Record, height: int
 ) -> None:
-    records = [said(f"place-{number}", 6, 12 if number == 30 else 0) for number in range(40)]
+    """The screen fits the terminal, and shows unsafe locations first."""
+    records = [alert_record(f"place-{number}", 6, 12 if number == 30 else 0) for number in range(40)]
     for record in records:
         subscriber_view.add(record.headers, record.value)
     console = Console(width=80, height=height, force_terminal=True)
-    shown = console.render_lines(Screen(subscriber_view, words, words.grid.as_of(6), []), pad=False)
-    text = ["".join(segment.text for segment in line).strip() for line in shown]
+    rendered = console.render_lines(Screen(subscriber_view, words, words.grid.as_of(6), []), pad=False)
+    text = ["".join(segment.text for segment in line).strip() for line in rendered]
     assert len(text) <= height
     assert "place-30" in text[2]
-    assert "more: a taller window shows them" in text[-1]
+    assert "more: enlarge the window to see them" in text[-1]
 
 
-def test_times_durations_and_chances_are_written_as_people_say_them() -> None:
+def test_times_durations_and_chances() -> None:
+    """Times, durations and probabilities are readable."""
     assert moment("2026-01-05T14:00:00Z") == "Mon 5 Jan 14:00"
     assert [span(duration) for duration in (14 * DAY, DAY, 90 * MINUTE)] == ["14 days", "day", "1h30m"]
     assert [chance(p_value) for p_value in (0.99, 0.0183, 1e-5)] == ["99 %", "1.8 %", "less than 0.01 %"]
