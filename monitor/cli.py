@@ -18,7 +18,7 @@ import click
 from rich.console import Console
 
 from monitor import __version__
-from monitor.brokers.topics import TopicNeeds, checked, needs, risks
+from monitor.brokers.topics import TopicNeeds, check_topics, list_risks, list_topic_needs
 from monitor.client import watch_command
 from monitor.config import (
     Config,
@@ -160,7 +160,7 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
     if (first_start or ledger_lost) and not create:
         raise UsageError("--first-start and --ledger-lost require --create")
     settings = load_settings(config_file, bytes(16))
-    wanted = needs(settings.parameters, settings.config.kafka, simulated=False)
+    wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
     if not create:
         _check_topics(settings, wanted)
         return
@@ -171,7 +171,7 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
         beginning = Beginning.LEDGER_LOST
     lost_by = None
     if ledger_lost:
-        ask_redis = partial(redis_time, settings.parameters, settings.redis)
+        ask_redis = partial(redis_time, settings.redis)
         lost_by, explanation = date_ledger_loss(SystemClock(), settings.parameters.tolerance, ask_redis)
         click.echo(f"the ledger counts as lost at {explanation}")
     factor = settings.config.kafka.replication_factor
@@ -179,10 +179,10 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
 
 
 def _check_topics(settings: Settings, wanted: Sequence[TopicNeeds]) -> None:
-    topics = checked(settings.kafka, wanted)
+    topics = check_topics(settings.kafka, wanted)
     for name, topic in topics.items():
         click.echo(f"{name}: {topic.partitions} partitions, all required settings present")
-    for warning in risks(wanted, topics):
+    for warning in list_risks(wanted, topics):
         click.echo(f"warning: {warning}", err=True)
 
 
@@ -274,7 +274,7 @@ def _audit_topics(config_file: Path) -> recount.AuditReport:
     def open_input(**settings: str) -> object:
         return read_leniently(kafka.consumer(**settings), FetchState(tries=1))
 
-    with kafka.reached():
+    with kafka.translate_errors():
         topics = config.kafka.topics
         report, source, output = recount.audit_topics(
             config_file, kafka.consumer, topics.visits, topics.alerts, open_input

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Final
 
 from monitor.brokers.topic_watch import TopicWatch
-from monitor.brokers.topics import TopicNeeds, needs
+from monitor.brokers.topics import TopicNeeds, list_topic_needs
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.operate.health import Endpoint, Health
 from monitor.operate.metrics import Metrics
@@ -20,7 +20,7 @@ from monitor.operate.preflight import Preflight, check_past_charges, run_preflig
 from monitor.public.clock import Clock
 from monitor.public.instants import format_duration, format_instant
 from monitor.service import Service, Settings, redis_windows, secure_noise
-from monitor.windows.facts import Question, Windows
+from monitor.windows.facts import Windows
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def prepare(settings: Settings, clock: Clock) -> Preflight:
 
 def topic_needs(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
     """Return the required settings of each topic."""
-    return needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
+    return list_topic_needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
 
 
 def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
@@ -62,7 +62,7 @@ def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
     if clock.simulated:
         return
     before = clock.now()
-    redis_time = windows.read({0: Question()})[0].time
+    redis_time = windows.time()
     after = clock.now()
     if not before - tolerance <= redis_time <= after + tolerance:
         raise ClockError(

@@ -40,7 +40,7 @@ from monitor.release.parts import Parts, SharedNoise
 from monitor.release.period_check import Accounting, Limits
 from monitor.release.version import version
 from monitor.signals import Signal
-from monitor.windows.facts import Question, Windows
+from monitor.windows.facts import Windows
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.redis_client import RedisAddress, redis_client
@@ -174,7 +174,7 @@ class Service:
 
     def _public_time(self) -> int:
         """The present instant by the store's clock: this machine's may have been stepped since it was checked."""
-        return self._clock.now() if self._clock.simulated else self._windows.read({0: Question()})[0].time
+        return self._windows.time()
 
     def _make_membership(self) -> Membership | Joining:
         """A replay runs alone, so it joins at once; an instance on the system's clock when it is its turn."""

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from redis import Redis
 from rich.console import Console
 
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.config import Config, load_config, load_registry
 from monitor.config.servers import KafkaSettings, RedisSettings
 from monitor.ingest.dead_letters import DeadLetterTopic
@@ -125,7 +125,7 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
     clock = SystemClock()
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as valkey, EmbeddedKafka(report=console.print) as kafka:
         settings = settings_of(moved(config, kafka.bootstrap_servers, valkey.url), registry, os.urandom(32))
-        wanted = needs(settings.parameters, settings.config.kafka, simulated=False)
+        wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
         set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, clock.now())
         _fill(settings, records(load, clock.now()), console)
         found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)

@@ -13,7 +13,7 @@ from kafka import OffsetSpec, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicNeeds, describe, needs
+from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.operate.setup import Beginning, SetupResult, set_up
 from monitor.privacy.over_time import OverTimeRule
@@ -92,7 +92,7 @@ class Prepared:
 @pytest.fixture
 def create(connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings) -> Prepared:
     """Makes the topics of `kafka_settings` and begins their ledger."""
-    return Prepared(connections, parameters, needs(parameters, kafka_settings, simulated=False))
+    return Prepared(connections, parameters, list_topic_needs(parameters, kafka_settings, simulated=False))
 
 
 @pytest.fixture
@@ -115,6 +115,6 @@ def altered(admin: Any, eventually: Callable[..., Any]) -> Callable[..., None]:
     def alter(topic: str, **settings: str) -> None:
         configs = {key.replace("_", "."): value for key, value in settings.items()}
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=configs)])
-        eventually(lambda: describe(admin, [topic])[topic].settings.items() >= configs.items())
+        eventually(lambda: describe_topics(admin, [topic])[topic].settings.items() >= configs.items())
 
     return alter

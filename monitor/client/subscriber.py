@@ -39,7 +39,7 @@ class Subscriber:
         self._tick_ms = tick_ms
         self._consumer: Any = connections.consumer()
         try:
-            with connections.reached():
+            with connections.translate_errors():
                 self._topic_partitions = self._partitions(topic)
                 self._consumer.assign(self._topic_partitions)
                 self._latest = self._read_latest_timestamps()
@@ -85,7 +85,7 @@ class Subscriber:
         Returns:
             Whether a further call can seek further back.
         """
-        with self._connections.reached():
+        with self._connections.translate_errors():
             timestamps = {
                 partition: max(0, latest - self._back * self._tick_ms) for partition, latest in self._latest.items()
             }
@@ -105,7 +105,7 @@ class Subscriber:
         Records between two ticks have later timestamps than the first of these ticks. The end is therefore one tick
         after `timestamp_ms`, so the result may contain records of the next tick.
         """
-        with self._connections.reached():
+        with self._connections.translate_errors():
             first = self._consumer.offsets_for_times(dict.fromkeys(self._topic_partitions, timestamp_ms))
             after = self._consumer.offsets_for_times(
                 dict.fromkeys(self._topic_partitions, timestamp_ms + self._tick_ms + 1)
@@ -132,7 +132,7 @@ class Subscriber:
 
     def read_to_end(self) -> Iterator[Published]:
         """Yield the records from the position to the current end."""
-        with self._connections.reached():
+        with self._connections.translate_errors():
             ends = self._consumer.end_offsets(self._topic_partitions)
         yield from self._read_until(ends)
 
@@ -141,12 +141,12 @@ class Subscriber:
             yield from self.poll()
 
     def _position(self, partition: TopicPartition) -> int:
-        with self._connections.reached():
+        with self._connections.translate_errors():
             return int(self._consumer.position(partition))
 
     def poll(self) -> list[Published]:
         """Return the next records, after at most 250 ms."""
-        with self._connections.reached():
+        with self._connections.translate_errors():
             polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=_MOST_RECORDS)
         return [
             Published(tuple(record.headers or ()), record.value) for records in polled.values() for record in records

@@ -12,7 +12,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from monitor.brokers.groups import Committed
+from monitor.brokers.groups import CommittedOffsets
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import by_reason, unreadable
@@ -20,7 +20,7 @@ from monitor.ingest.ports import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.source import InputLog
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
-from monitor.windows.facts import COMPLETE_FROM_START, Question, Windows
+from monitor.windows.facts import COMPLETE_FROM_START, Windows
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Beginnings:
         self._dead_letters = dead_letters
         self._observer = observer
         self._clock = clock
-        self._commits: Mapping[int, Committed] | None = None
+        self._commits: Mapping[int, CommittedOffsets] | None = None
         self.lost: dict[int, int] = {}
         self.letters_from: dict[int, int] = {}
 
@@ -154,7 +154,7 @@ class Beginnings:
         if self._clock.simulated:
             return offset
         if self._commits is None:
-            self._commits = self._source.committed()
+            self._commits = self._source.read_committed_offsets()
         committed = self._commits.get(partition)
         if committed is None:
             return offset
@@ -197,7 +197,4 @@ class Beginnings:
 
         By this machine's, if it is slow, records that are gone would seem older than they may be.
         """
-        if self._clock.simulated:
-            return self._clock.now()
-        asked = self._windows.read({shard: Question() for shard in range(self._parameters.registry.shards)})
-        return max(reading.time for reading in asked.values())
+        return self._windows.time(range(self._parameters.registry.shards))

@@ -40,7 +40,7 @@ class DeadLetterTopic:
             UnreachableError: if that can't be done now; some may have been written.
         """
         try:
-            with self._connections.reached():
+            with self._connections.translate_errors():
                 self._put(letters)
         except UnreachableError:
             self.close()

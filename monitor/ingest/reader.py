@@ -108,7 +108,7 @@ class Reader:
         progress = self._windows.progress()
         self._beginnings.ask_again()
         for partition in sorted(self._source.waiting):
-            self._source.go_on(partition, self._beginnings.of(partition, progress))
+            self._source.resume(partition, self._beginnings.of(partition, progress))
             failpoint("reader.assigned")
 
     def _prepare(self, fetched: Sequence[Fetched]) -> _Batch:

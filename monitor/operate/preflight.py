@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import FoundTopic, TopicNeeds, checked, risks
+from monitor.brokers.topics import TopicDescription, TopicNeeds, check_topics, list_risks
 from monitor.contracts.record_sizes import place_bytes
 from monitor.errors import LedgerError, TopicError
 from monitor.privacy.over_time import OverTimeRule, extended, running
@@ -32,7 +32,7 @@ class Preflight:
     `survey` continues reading the ledger from these states.
     """
 
-    topics: Mapping[str, FoundTopic]
+    topics: Mapping[str, TopicDescription]
     terms: OwnerTerms
     states: tuple[LedgerState, ...]
     survey: Survey
@@ -53,8 +53,8 @@ def run_preflight(
             does not fit the number of shards.
         UnreachableError: Kafka does not answer.
     """
-    topics = checked(connections, wanted)
-    for warning in risks(wanted, topics):
+    topics = check_topics(connections, wanted)
+    for warning in list_risks(wanted, topics):
         log.warning("%s", warning)
     survey = Survey(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
     survey.refresh()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import known_groups
-from monitor.brokers.topics import TopicNeeds, checked, create, existing
+from monitor.brokers.groups import list_groups
+from monitor.brokers.topics import TopicNeeds, check_existing_topics, check_topics, create_topics
 from monitor.contracts.alerts import ledger_record
 from monitor.errors import FailedError, LedgerError
 from monitor.failpoints import failpoint
@@ -23,9 +23,7 @@ from monitor.public.instants import format_instant
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord, Writer, first_offset
 from monitor.release.state import LedgerState
-from monitor.windows.facts import Question
-from monitor.windows.redis_client import RedisAddress, redis_client
-from monitor.windows.redis_store import RedisWindows
+from monitor.windows.redis_client import RedisAddress, redis_client, server_time
 
 
 class Beginning(Enum):
@@ -82,11 +80,11 @@ def set_up(
         UnreachableError: Kafka does not answer.
     """
     visits, ledger = wanted[0].topic, wanted[1].topic
-    groups = known_groups(connections, parameters.name)
+    groups = list_groups(connections, parameters.name)
     existing_states = _check_before_creation(connections, parameters, wanted)
-    created = create(connections, wanted, replication_factor)
+    created = create_topics(connections, wanted, replication_factor)
     failpoint("setup.topics_created")
-    topics = checked(connections, wanted)
+    topics = check_topics(connections, wanted)
     states = existing_states or read_ledger_states(connections, parameters, ledger, topics[ledger].partitions)
     states = states[: _ledger_partitions(states, ledger)]
     require_shards(parameters, len(states))
@@ -119,7 +117,7 @@ def _check_before_creation(
 ) -> list[LedgerState] | None:
     """Check existing topics and the shards before creating anything. Return the ledger's states, if it exists."""
     ledger = wanted[1].topic
-    topics = existing(connections, wanted)
+    topics = check_existing_topics(connections, wanted)
     if ledger not in topics:
         require_shards(parameters, wanted[1].partitions)
         return None
@@ -133,17 +131,17 @@ def _ledger_partitions(states: Sequence[LedgerState], ledger: str) -> int:
     return read_ledger_partitions(states, ledger) or len(states)
 
 
-def redis_time(parameters: Parameters, address: RedisAddress) -> int:
+def redis_time(address: RedisAddress) -> int:
     """Return the time of Redis's clock, an instant.
 
     Raises:
         FailedError: Redis does not answer.
     """
-    windows = RedisWindows(parameters, "clock", redis_client(address))
+    client = redis_client(address)
     try:
-        return windows.read({0: Question()})[0].time
+        return server_time(client)
     finally:
-        windows.close()
+        client.close()
 
 
 def date_ledger_loss(clock: Clock, tolerance: int, store_time: Callable[[], int]) -> tuple[int, str]:

@@ -93,9 +93,9 @@ class EvidenceReader:
     def _has_closed(self) -> bool:
         """Whether the tick has closed by the store's clock, by as much as clocks may differ."""
         shard = next(iter(self._questions))
-        told = self._parts.windows.read({shard: Question()})[shard].time
-        self._parts.store_clock.hear(told)
-        return told >= self._closes()
+        now = self._parts.windows.time([shard])
+        self._parts.store_clock.hear(now)
+        return now >= self._closes()
 
     def _read_complete(self, end_offsets: Mapping[int, int]) -> None:
         """Count where progress has reached the barrier. What is complete stays so, and is not read again."""

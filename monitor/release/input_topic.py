@@ -75,7 +75,7 @@ class InputTopic:
             if failed_at >= began:
                 raise UnreachableError(why)
             try:
-                with self._connections.reached():
+                with self._connections.translate_errors():
                     return ask()
             except UnreachableError as error:
                 self._failed = time.monotonic(), str(error)
@@ -133,7 +133,7 @@ class InputTopic:
         """By output partition, the latest timestamp of its records (an instant); those without records are left out."""
         topic = self._ledger[0]
         wanted = {TopicPartition(topic, partition): OffsetSpec.MAX_TIMESTAMP for partition in range(partitions)}
-        with self._connections.reached():
+        with self._connections.translate_errors():
             found = self._admin.list_partition_offsets(wanted)
         return {place.partition: told.timestamp * 1_000 for place, told in found.items() if told.timestamp >= 0}
 

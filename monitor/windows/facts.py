@@ -10,7 +10,7 @@ reading of tick t opens t and no more. Slot t + 1 is opened when tick t is in th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -108,6 +108,12 @@ class Windows(Protocol):
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """By shard, everything that a tick needs, read together; opens what the tick counts."""
+
+    def time(self, shards: Collection[int] = (0,)) -> int:
+        """Return the present instant by the store's clock.
+
+        Each shard has the clock of its server. Where the shards have several servers, the latest clock counts.
+        """
 
     def open(self, shards: Sequence[int], slot: int) -> None:
         """Let facts stamped up to a slot into the windows: the tick before it is in the ledger, so nobody asks for it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,6 +32,7 @@ from redis.retry import Retry
 
 from monitor.brokers.tls import tls_reason
 from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.public.instants import SECOND
 
 Client = Redis | RedisCluster
 """A connection pool to one server, or to the nodes of a cluster."""
@@ -133,6 +135,27 @@ def where(client: Client) -> str:
     if "path" in options:
         return f"Redis at {options['path']}"
     return f"Redis at {options.get('host', 'localhost')}:{options.get('port', 6379)}"
+
+
+def instant_of(reply: Sequence[bytes | int]) -> int:
+    """Return the instant of a reply to TIME, which has seconds and microseconds."""
+    seconds, microseconds = reply
+    return int(seconds) * SECOND + int(microseconds)
+
+
+def server_time(client: Client) -> int:
+    """Return the present instant by the server's clock; for a cluster, the latest of its primaries' clocks.
+
+    Raises:
+        FailedError: the server does not answer, or refuses the command.
+    """
+    try:
+        if isinstance(client, RedisCluster):
+            primaries = client.get_primaries()  # type: ignore[no-untyped-call]  # redis-py gives it no types
+            return max(instant_of(client.get_redis_connection(node).time()) for node in primaries)
+        return instant_of(client.time())
+    except REFUSALS as error:
+        raise failure(error, where(client)) from None
 
 
 def error_code(error: Exception) -> str:

@@ -8,7 +8,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -26,7 +26,7 @@ from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading,
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
 from monitor.windows.members import count_members
 from monitor.windows.packing import PRESENT, SEEN
-from monitor.windows.redis_client import REFUSALS, Client, cluster_nodes, error_code, failure, passes, where
+from monitor.windows.redis_client import REFUSALS, Client, cluster_nodes, error_code, failure, instant_of, passes, where
 
 Command = tuple[Any, ...]
 """One command of a transaction, as redis-py takes it: the name, then strings, bytes and integers."""
@@ -104,7 +104,7 @@ class RedisWindows:
 
     def _times_that_may_be_there(self) -> list[int]:
         """The designated times that sets may have been made for which have not expired."""
-        now = self.read({0: Question()})[0].time if self._simulated is None else self._simulated()
+        now = self.time()
         kept = 2 * self._expiry * SECOND
         return sorted(
             {int(at) for timed in self._parameters.timed for at in timed.times.between(now - kept, now + kept)}
@@ -157,6 +157,13 @@ class RedisWindows:
         tolerance = self._parameters.tolerance if self._simulated is None else 0
         return _eval("settle", self._own(shard), *self._grid(), tick, tolerance)
 
+    def time(self, shards: Collection[int] = (0,)) -> int:
+        """Return the present instant by the servers of the shards: the latest of their clocks."""
+        if self._simulated is not None:
+            return self._simulated()
+        replies = self._run({shard: _eval("read", [self._keys.meta(shard)]) for shard in shards})
+        return max(instant_of(time) for _, time in replies.values())
+
     def open(self, shards: Sequence[int], slot: int) -> None:
         """Let facts stamped up to a slot into the windows, if it has begun."""
         self._run({shard: _eval("open", self._own(shard), *self._grid(), slot) for shard in shards})
@@ -170,7 +177,7 @@ class RedisWindows:
         ]
 
     def _reading(self, shard: int, question: Question, replies: list[Any]) -> Reading:
-        *data, (meta, (seconds, microseconds)) = replies
+        *data, (meta, time) = replies
         settled = question.tick is None or data.pop(0) == 1
         counts, members = data[: len(question.windows)], data[len(question.windows) :]
         fields = _fields(meta)
@@ -179,7 +186,7 @@ class RedisWindows:
             complete_from=int(fields.get("since", COMPLETE_FROM_START)),
             evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
             times_evicted_until=int(fields.get("dropped", NEVER)),
-            time=int(seconds) * SECOND + int(microseconds),
+            time=instant_of(time),
             counts=dict(zip(question.windows, counts, strict=True)),
             present={
                 instant: count_members(found, self._rows[shard])

@@ -15,7 +15,7 @@ import pytest
 import redis
 from kafka import TopicPartition
 
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.failpoints import PLACES
 from monitor.operate.preflight import read_ledger_state, run_preflight
@@ -124,7 +124,7 @@ def scene(kafka: EmbeddedKafka, fragile_store: EmbeddedValkey, make_scene: MakeS
 def reached(scene: Scene) -> dict[int, int]:
     """By input partition, the lowest progress of all shards, where all have some."""
     town = scene.town
-    wanted = needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
+    wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
     found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
     with closing(redis_windows(town.settings, found, SystemClock())) as windows:
         shards = windows.progress()

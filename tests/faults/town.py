@@ -23,7 +23,7 @@ import yaml
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.config import load_config, load_registry
 from monitor.errors import MonitorError
 from monitor.operate.setup import Beginning, SetupResult, set_up
@@ -150,7 +150,7 @@ class Town:
     def create(self, beginning: Beginning = Beginning.UNSPECIFIED) -> SetupResult:
         """Do what `topics --create` does."""
         config, parameters = self.settings.config, self.settings.parameters
-        wanted = needs(parameters, config.kafka, simulated=False)
+        wanted = list_topic_needs(parameters, config.kafka, simulated=False)
         return set_up(
             self.settings.kafka,
             parameters,

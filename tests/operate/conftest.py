@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import describe, needs
+from monitor.brokers.topics import describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.operate.preflight import Preflight, run_preflight
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
@@ -25,7 +25,7 @@ def preflight(connections: KafkaConnections, kafka_settings: KafkaSettings) -> C
     """A function that runs the preflight checks as `run` does."""
 
     def check(parameters: Parameters) -> Preflight:
-        wanted = needs(parameters, kafka_settings, simulated=False)
+        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
         return run_preflight(connections, parameters, wanted, kafka_settings.topics.alerts)
 
     return check
@@ -41,7 +41,7 @@ def published(
         create()
         ledger = kafka_settings.topics.alerts
         with closing(connections.admin()) as admin:
-            topics = describe(admin, [ledger, kafka_settings.topics.visits])
+            topics = describe_topics(admin, [ledger, kafka_settings.topics.visits])
         input_topic = topics.get(kafka_settings.topics.visits)
         input_id = "input" if input_topic is None else input_topic.topic_id
         place = LedgerPlace(ledger, topics[ledger].topic_id, input_id, "fingerprint", parameters.grid.start(tick))

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import ledger_record
 from monitor.contracts.record_sizes import place_bytes
@@ -196,7 +196,7 @@ class TestRunPreflight:
     ) -> None:
         """With one ledger partition any number of shards is valid."""
         single = {"num_partitions": 1, "replication_factor": 1}
-        settings = needs(parameters, kafka_settings, simulated=False)[1].settings
+        settings = list_topic_needs(parameters, kafka_settings, simulated=False)[1].settings
         configs = {setting.key: setting.create for setting in settings}
         admin.create_topics({kafka_settings.topics.alerts: {**single, "configs": configs}}, wait_for_metadata=True)
         published(10, ledger_partitions=1)

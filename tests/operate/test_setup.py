@@ -11,7 +11,7 @@ import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import describe, needs
+from monitor.brokers.topics import describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.errors import LedgerError, TopicError, UnreachableError
 from monitor.operate.preflight import read_ledger_state
@@ -134,7 +134,7 @@ def test_first_record_names_the_input_topic(
     """The first record contains the input topic's id, so a recreated input is noticed."""
     create()
     ledger, visits = kafka_settings.topics.alerts, kafka_settings.topics.visits
-    topics = describe(admin, [ledger, visits])
+    topics = describe_topics(admin, [ledger, visits])
     first = read_ledger_state(connections, parameters, ledger, 0).terms
     assert first is not None
     assert first.input_topic_id == topics[visits].topic_id
@@ -217,7 +217,7 @@ def test_wrong_number_of_shards_creates_nothing(
     """A number of shards that does not fit the partitions is refused before any topic is created."""
     with pytest.raises(LedgerError, match=r"service\.shards is 3.*expected a multiple of 2, such as 2 or 4"):
         create(parameters=replace(parameters, registry=Registry(parameters.registry.ids, 3)))
-    assert describe(admin, [name for _, name in kafka_settings.topics]) == {}
+    assert describe_topics(admin, [name for _, name in kafka_settings.topics]) == {}
 
 
 def test_shards_must_fit_an_existing_topic(
@@ -225,13 +225,13 @@ def test_shards_must_fit_an_existing_topic(
 ) -> None:
     """The shards must fit the partitions of an existing output topic, here three."""
     ledger = kafka_settings.topics.alerts
-    _, alerts, _ = needs(parameters, kafka_settings, simulated=False)
+    _, alerts, _ = list_topic_needs(parameters, kafka_settings, simulated=False)
     configs = {setting.key: setting.create for setting in alerts.settings}
     three_partitions = {"num_partitions": 3, "replication_factor": 1, "configs": configs}
     admin.create_topics({ledger: three_partitions}, wait_for_metadata=True)
     with pytest.raises(LedgerError, match=r"service\.shards is 2.*expected a multiple of 3, such as 3"):
         create()
-    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}
+    assert set(describe_topics(admin, [name for _, name in kafka_settings.topics])) == {ledger}
     assert create(parameters=replace(parameters, registry=Registry(parameters.registry.ids, 3))).partitions == (0, 1, 2)
 
 
@@ -264,7 +264,7 @@ class TestDateLedgerLoss:
         """Redis's time is read without writing a key."""
         address = RedisAddress(valkey.url)
         before = SystemClock().now()
-        assert before - SECOND <= redis_time(parameters, address) <= SystemClock().now() + SECOND
+        assert before - SECOND <= redis_time(address) <= SystemClock().now() + SECOND
         with closing(RedisWindows(parameters, "clock", redis_client(address))) as windows:
             assert windows.empty()
 
@@ -302,4 +302,4 @@ def test_topic_with_wrong_settings_is_refused(
     with pytest.raises(TopicError, match=r"cleanup\.policy is compact: expected delete"):
         create()
     assert terms(connections, parameters, ledger) is None
-    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}
+    assert set(describe_topics(admin, [name for _, name in kafka_settings.topics])) == {ledger}

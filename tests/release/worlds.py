@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -135,6 +135,11 @@ class Store(MemoryWindows):
         if self.trouble is not None:
             raise self.trouble
         return super().read(questions)
+
+    def time(self, shards: Collection[int] = (0,)) -> int:
+        if self.trouble is not None:
+            raise self.trouble
+        return super().time(shards)
 
     def check(self) -> None:
         self.checks += 1

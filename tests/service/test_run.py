@@ -22,7 +22,7 @@ import yaml
 from kafka import OffsetAndMetadata, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import known_groups
+from monitor.brokers.groups import list_groups
 from monitor.public.instants import SECOND, format_instant, parse_instant
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.tools.embedded.ports import ReservedPort
@@ -187,7 +187,7 @@ def everything(client: Any, key: bytes) -> Any:
 
 def members(site: Site) -> dict[str, int]:
     """How many members each of the service's groups has, by the ending of its name: a fingerprint, or release."""
-    groups = known_groups(site.connections, site.name)
+    groups = list_groups(site.connections, site.name)
     with closing(site.connections.admin()) as admin:
         described = admin.describe_groups(groups)
     return {

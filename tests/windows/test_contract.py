@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, ShardFacts, Span, Windows
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
 EVENING = 1_767_258_000_000_000
@@ -25,12 +26,12 @@ def row(parameters: Parameters) -> int:
 
 def seen(row: int, *visits: tuple[bytes, int], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
     """Facts: these people were last seen at the row in these slots, as records stamped in a slot say."""
-    return {shard: [shard_facts(stamp, seen={row: visits})]}
+    return {shard: [pack_shard_facts(stamp, seen={row: visits})]}
 
 
 def present(instant: int, *visits: tuple[int, bytes], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
     """Facts: these people were at these rows at a designated time."""
-    return {shard: [shard_facts(stamp, present={instant: visits})]}
+    return {shard: [pack_shard_facts(stamp, present={instant: visits})]}
 
 
 def count(windows: Windows, row: int, first_slot: int, shard: int = 2) -> int:
@@ -275,7 +276,7 @@ def test_tidying_leaves_progress_and_since_alone(windows: Windows) -> None:
 
 def test_a_batch_larger_than_one_command_is_written_whole(windows: Windows, row: int) -> None:
     people = [number.to_bytes(16, "big") for number in range(25_001)]
-    facts = shard_facts(
+    facts = pack_shard_facts(
         OPEN, seen={row: [(who, 5) for who in people]}, present={EVENING: [(row, who) for who in people]}
     )
     windows.begin(0, 0, 0)
@@ -289,3 +290,10 @@ def test_no_facts_are_no_facts(windows: Windows) -> None:
     assert windows.write([Span(0, 0, 1)], {2: [ShardFacts(OPEN)]}) == {0: 1}
     assert windows.write([], {}) == {}
     assert windows.read({}) == {}
+
+
+def test_time_is_the_stores_clock(windows: Windows, clock: SteppedClock) -> None:
+    """The same clock that a reading has, for one shard or for all, before anything is written."""
+    clock.move_to(EVENING)
+    assert windows.time() == windows.time(EVERY_SHARD) == EVENING
+    assert windows.empty()

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from kafka import OffsetSpec, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicNeeds, describe, needs
+from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
 from monitor.errors import NotEmptyError, ReplayError
 from monitor.operate.health import Health
 from monitor.operate.metrics import FATES, PREFIX, Metrics
@@ -79,7 +79,7 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
         TopicError: a topic was there with settings that don't fit simulated time.
     """
     config, parameters = settings.config, settings.parameters
-    wanted = needs(parameters, config.kafka, simulated=True)
+    wanted = list_topic_needs(parameters, config.kafka, simulated=True)
     _require_empty(settings.kafka, wanted)
     factor = config.kafka.replication_factor
     set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
@@ -87,10 +87,10 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
 
 
 def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
-    with connections.reached():
+    with connections.translate_errors():
         admin = connections.admin()
         try:
-            there = describe(admin, [need.topic for need in wanted])
+            there = describe_topics(admin, [need.topic for need in wanted])
             ends = {name: _end(admin, name, found.partitions) for name, found in there.items()}
         finally:
             admin.close()
