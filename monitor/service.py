@@ -32,12 +32,12 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.public.clock import Clock
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
+from monitor.release.context import ReleaseContext, SharedNoise
 from monitor.release.input_topic import InputTopic
-from monitor.release.joining import Candidate, Joining
+from monitor.release.joining import Candidate, DelayedMembership
 from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace, Owner
-from monitor.release.parts import Parts, SharedNoise
-from monitor.release.period_check import Accounting, Limits
+from monitor.release.period_check import PeriodCheck, PeriodLimits
 from monitor.release.version import version
 from monitor.signals import Signal
 from monitor.windows.facts import Windows
@@ -176,7 +176,7 @@ class Service:
         """The present instant by the store's clock: this machine's may have been stepped since it was checked."""
         return self._windows.time()
 
-    def _make_membership(self) -> Membership | Joining:
+    def _make_membership(self) -> Membership | DelayedMembership:
         """A replay runs alone, so it joins at once; an instance on the system's clock when it is its turn."""
         settings, parameters = self._settings, self._settings.parameters
         topic, group = settings.config.kafka.topics.alerts, release_group(parameters.name)
@@ -184,7 +184,7 @@ class Service:
             return Membership(settings.kafka, topic, group, self._wake)
         own = version(parameters, settings.fingerprint(self._found))
         candidate = Candidate(group, own, parameters.grid.length / SECOND)
-        return Joining(settings.kafka, topic, candidate, self._readiness, self._wake)
+        return DelayedMembership(settings.kafka, topic, candidate, self._readiness, self._wake)
 
     def _make_source(self) -> InputLog:
         settings, topic = self._settings, self._settings.config.kafka.topics.visits
@@ -216,7 +216,7 @@ class Service:
             settings = self._settings
             return Owner(settings.kafka, place, partition, settings.parameters, self._noise, self._clock, accounting)
 
-        parts = Parts(
+        parts = ReleaseContext(
             self._settings.parameters,
             self._windows,
             InputTopic(self._settings.kafka, topics.visits, input_id, (topics.alerts, ledger_id)),
@@ -229,10 +229,12 @@ class Service:
             parts.store_clock.hear(self._looked_at)
         return ReleaseLoop(parts, self._membership, self.ledger_partitions)
 
-    def _make_accounting(self, place: LedgerPlace, now: Callable[[], int]) -> Accounting:
+    def _make_accounting(self, place: LedgerPlace, now: Callable[[], int]) -> PeriodCheck:
         settings, found = self._settings, self._found
-        limits = Limits(settings.config.privacy.epsilon, settings.worst)
-        return Accounting(settings.kafka, place, settings.parameters, limits, found.survey, self.ledger_partitions, now)
+        limits = PeriodLimits(settings.config.privacy.epsilon, settings.worst)
+        return PeriodCheck(
+            settings.kafka, place, settings.parameters, limits, found.survey, self.ledger_partitions, now
+        )
 
     @property
     def ledger_partitions(self) -> int:

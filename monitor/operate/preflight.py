@@ -15,9 +15,9 @@ from monitor.errors import LedgerError, TopicError
 from monitor.privacy.over_time import OverTimeRule, extended, running
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import first_offset, read_partition
-from monitor.release.period_account import Account
+from monitor.release.ledger_reader import LedgerReader
+from monitor.release.period_account import PeriodAccount
 from monitor.release.state import LedgerState, OwnerTerms
-from monitor.release.survey import Survey
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Preflight:
     topics: Mapping[str, TopicDescription]
     terms: OwnerTerms
     states: tuple[LedgerState, ...]
-    survey: Survey
+    survey: LedgerReader
 
 
 def run_preflight(
@@ -56,7 +56,7 @@ def run_preflight(
     topics = check_topics(connections, wanted)
     for warning in list_risks(wanted, topics):
         log.warning("%s", warning)
-    survey = Survey(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
+    survey = LedgerReader(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
     survey.refresh()
     states = survey.states
     ledger_partitions = read_ledger_partitions(states, ledger_topic) or 1
@@ -191,7 +191,7 @@ def check_past_charges(
         PeriodError: with the sum, and the time from which it would fit.
     """
     spent = {partition: state.spent() for partition, state in enumerate(states)}
-    Account(parameters, worst, spent).require(stated, tick)
+    PeriodAccount(parameters, worst, spent).require(stated, tick)
 
 
 def _rules(parameters: Parameters) -> dict[tuple[str, str], OverTimeRule]:

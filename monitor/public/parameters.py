@@ -184,10 +184,6 @@ class Parameters:
         """For how many slots an answer that has run out may still count in a period."""
         return self.period_slots + self.history_slots
 
-    def current_slot(self, timestamp_ms: int) -> int:
-        """The current slot of a record: that of its broker timestamp (docs/rules.md, rule 7)."""
-        return self.grid.slot_of(timestamp_ms * 1_000)
-
     def window_start(self, window: int, tick: int) -> int:
         """The first slot of the window of W slots that ends with tick t."""
         return tick - window + 1

@@ -21,7 +21,7 @@ _EVER: Final = 2**62
 _Asking = tuple[Literal["at_times", "hot_spots"], str]  # a monitor's kind and name
 
 
-class EarlierTimes:
+class CarriedOverTimes:
     """The designated times that were answered about, against what the configuration's worst case holds for each.
 
     Args:

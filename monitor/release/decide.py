@@ -27,16 +27,18 @@ from monitor.windows.facts import Question, Reading
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was read for a tick: by shard the reading, and whether it holds all that was produced before as_of."""
+    """The complete readings of a tick, by shard. A shard without a reading is unknown.
+
+    A reading is complete if it contains everything that was produced before as_of.
+    """
 
     readings: Mapping[int, Reading]
-    complete: Mapping[int, bool]
 
     def whole_from(self, shard: int) -> int | None:
-        """The first slot from which the shard's windows are whole; None if the input was not read to the barrier."""
-        if not self.complete.get(shard, False):
+        """Return the first slot from which the shard's windows are complete; None if the shard has no reading."""
+        reading = self.readings.get(shard)
+        if reading is None:
             return None
-        reading = self.readings[shard]
         return max(reading.complete_from, reading.evicted_before)
 
 
@@ -278,11 +280,11 @@ class Decider:
 
     def _whole_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState) -> bool:
         """Whether everyone who was reported to be somewhere at τ before as_of is known to be in the shard's facts."""
-        if not evidence.complete.get(shard, False):
+        reading = evidence.readings.get(shard)
+        if reading is None:
             return False
         if state.lost_at is not None and time < state.lost_at:
             return False
-        reading = evidence.readings[shard]
         complete_from = max(reading.complete_from, _input_since(state))
         return complete_from <= self._parameters.grid.slot_of(time) and time > reading.times_evicted_until
 

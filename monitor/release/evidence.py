@@ -9,8 +9,8 @@ from typing import Final
 
 from monitor.errors import UnreachableError, WindowsError
 from monitor.failpoints import failpoint
+from monitor.release.context import ReleaseContext
 from monitor.release.decide import Evidence
-from monitor.release.parts import Parts
 from monitor.windows.facts import Question, Reading
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class EvidenceReader:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: ReleaseContext,
         tick: int,
         questions: Mapping[int, Question],
         due: int,
@@ -69,7 +69,7 @@ class EvidenceReader:
             return None
         if self._end_offsets is None:
             parts.input_topic.require_same()
-        return Evidence(self._readings, dict.fromkeys(self._readings, True))
+        return Evidence(self._readings)
 
     def _closes(self) -> int:
         """When the tick may be counted: what a fast broker stamped before as_of has been stamped by all clocks then."""

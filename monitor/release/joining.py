@@ -28,7 +28,7 @@ LONGEST_BACKOFF_SECONDS: Final = 8.0
 CLOSE_SECONDS: Final = 15.0
 
 
-class Turn:
+class JoinPolicy:
     """Whether it is an instance's turn to join (pure but for what it has seen before).
 
     `version`: that of its configuration. `patience`: for how many seconds the group must have been empty before an
@@ -65,7 +65,7 @@ class Candidate:
     slot_seconds: float
 
 
-class Joining:
+class DelayedMembership:
     """Waits for its turn on a thread of its own, joins the release group, and stays; before, it owns nothing.
 
     `wake` is set when ownership changes.
@@ -84,7 +84,7 @@ class Joining:
         self._candidate = candidate
         self._readiness = readiness
         self._wake = wake
-        self._turn = Turn(candidate.version, candidate.slot_seconds / 2)
+        self._turn = JoinPolicy(candidate.version, candidate.slot_seconds / 2)
         self._pause = min(LONGEST_PAUSE_SECONDS, candidate.slot_seconds / PAUSES_PER_SLOT)
         self._admin: Any = None
         self._membership: Membership | None = None

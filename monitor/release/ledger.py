@@ -144,7 +144,7 @@ def _record(found: Any) -> LedgerRecord:
     return LedgerRecord(found.key or b"", found.value or b"", tuple(found.headers or ()), found.timestamp)
 
 
-def _apart(work: Callable[[], _T], name: str) -> Future[_T]:
+def _run_in_thread(work: Callable[[], _T], name: str) -> Future[_T]:
     """Do work on a thread of its own, which can be given up: kafka-python waits for a commit without a limit."""
     future: Future[_T] = Future()
 
@@ -158,7 +158,7 @@ def _apart(work: Callable[[], _T], name: str) -> Future[_T]:
     return future
 
 
-def _tells_of_a_fence(error: KafkaError) -> bool:
+def _is_fence(error: KafkaError) -> bool:
     """Once a fenced producer knows, kafka-python raises a plain KafkaError that names the cause in its text."""
     return isinstance(error, _FENCES) or any(fence.__name__ in str(error) for fence in _FENCES)
 
@@ -218,13 +218,13 @@ class Writer:
 
     def _run(self, work: Callable[[], _T], seconds: float) -> _T:
         try:
-            return _apart(work, f"ledger-{self._partition}").result(seconds)
+            return _run_in_thread(work, f"ledger-{self._partition}").result(seconds)
         except FutureTimeoutError as error:
             raise UnreachableError(
                 f"no word from Kafka on {self._topic}-{self._partition} for {seconds:.0f} s"
             ) from error
         except KafkaError as error:
-            if _tells_of_a_fence(error):
+            if _is_fence(error):
                 raise FencedError(f"another owner writes to {self._topic}-{self._partition} now") from error
             why = self._connections.unreachable_error(error)
             raise UnreachableError(f"{self._topic}-{self._partition} cannot be appended to: {why}") from error

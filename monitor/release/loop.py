@@ -10,10 +10,10 @@ from typing import Final, Protocol
 
 from monitor.errors import MonitorError, UnreachableError
 from monitor.public.instants import format_instant
+from monitor.release.context import ReleaseContext
 from monitor.release.ledger import LedgerRecord
 from monitor.release.owner import Owner
 from monitor.release.partition import PartitionRelease, shown_records
-from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class ReleaseLoop:
     `queues`: Q, over how many output partitions the shards are spread; those beyond hold no shards.
     """
 
-    def __init__(self, parts: Parts, ownership: Ownership, ledger_partitions: int) -> None:
+    def __init__(self, parts: ReleaseContext, ownership: Ownership, ledger_partitions: int) -> None:
         self._parts = parts
         self._ownership = ownership
         self._queues = ledger_partitions
@@ -96,7 +96,7 @@ class ReleaseLoop:
                 wake.clear()
                 if stop.is_set():  # it was set before `wake`, so clearing `wake` can't have hidden it
                     break
-                self.sync()
+                self.reconcile()
                 self._look_aside()
                 if not self._stalled():
                     alive(self.trouble)
@@ -104,7 +104,7 @@ class ReleaseLoop:
         finally:
             self._leave()
 
-    def sync(self) -> None:
+    def reconcile(self) -> None:
         """Start the partitions that are owned now, and stop the others.
 
         One that came back while its thread is still leaving is started once that has ended.
@@ -130,7 +130,9 @@ class ReleaseLoop:
     def _stalled(self) -> list[int]:
         now = time.monotonic()
         return [
-            partition for partition, running in self._running.items() if now - running.release.turned > STALL_SECONDS
+            partition
+            for partition, running in self._running.items()
+            if now - running.release.last_heartbeat > STALL_SECONDS
         ]
 
     def _look_aside(self) -> None:

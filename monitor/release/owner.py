@@ -20,12 +20,12 @@ from monitor.windows.facts import Question
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Accounts", "LedgerPlace", "Owner"]
+__all__ = ["LedgerPlace", "Owner", "TakeoverCheck"]
 
 OWNER_RECORDS_PER_REACH: Final = 4
 
 
-class Accounts(Protocol):
+class TakeoverCheck(Protocol):
     """What the service may charge, and the check that ends each takeover. Used by several threads at once."""
 
     @property
@@ -63,7 +63,7 @@ class Owner:
         parameters: Parameters,
         noise: Noise,
         clock: Clock,
-        accounts: Accounts | None = None,
+        accounts: TakeoverCheck | None = None,
     ) -> None:
         self.partition = partition
         self._connections = connections
@@ -124,7 +124,7 @@ class Owner:
             read_to = offset + 1
         return read_to
 
-    def saw_input_partitions(self, partitions: int) -> None:
+    def note_input_partitions(self, partitions: int) -> None:
         """Note how many partitions the input has: with the next tick the ledger says so, if they are more than ever."""
         terms = self.state.terms
         if terms is not None and partitions > terms.input_partitions:
@@ -136,7 +136,7 @@ class Owner:
         return self._decider.questions(tick)
 
     @property
-    def undecided_from(self) -> int:
+    def first_undecided(self) -> int:
         """The first tick that the ledger does not have.
 
         In a ledger without answers that is the tick of the slot in which its first owner took it over.
@@ -146,9 +146,9 @@ class Owner:
 
     def may_decide(self, tick: int) -> bool:
         """Whether the tick is this owner's to decide: above the ledger's last."""
-        return tick >= self.undecided_from
+        return tick >= self.first_undecided
 
-    def turn_back(self, slot: int) -> None:
+    def lower_first_tick(self, slot: int) -> None:
         """Note the present slot: if the clock ran ahead at the takeover, it was set right, and ticks are due again.
 
         No tick is decided twice by that: the ledger's last one stands.

@@ -18,7 +18,7 @@ from monitor.release.state import OwnerTerms, later
 class LedgerPlace:
     """Where the ledger is: topic, its id, and the id of the input topic that the facts are read from.
 
-    `fingerprint`: what is published of it (`published_fingerprint`). `looked_at`: an instant at which that input topic
+    `fingerprint`: what is published of it (`published_fingerprint`). `input_seen_at`: an instant at which that input topic
     was there, by a clock that agreed with the servers' then. What another topic held was produced before: an owner's
     own clock may have been set back by the time it takes over. `input_partitions`: how many the input had then.
     """
@@ -27,7 +27,7 @@ class LedgerPlace:
     topic_id: str
     input_topic_id: str
     fingerprint: str
-    looked_at: int
+    input_seen_at: int
     input_partitions: int = 0
 
 
@@ -66,7 +66,7 @@ class OwnerRecords:
     def _input_since(self, known: OwnerTerms) -> int | None:
         since, tolerance = known.input_since, self.parameters.tolerance
         if known.input_topic_id not in ("", self.place.input_topic_id):
-            since = later(since, self._whole_after(self.place.looked_at + tolerance))
+            since = later(since, self._whole_after(self.place.input_seen_at + tolerance))
         if known.fingerprint == "" and known.lost_at is not None:
             # The ledger that was lost said which input it was: this one may be another.
             since = later(since, self._whole_after(known.lost_at + tolerance))

@@ -15,11 +15,11 @@ from typing import Final
 from monitor.errors import FencedError, UnreachableError
 from monitor.failpoints import failpoint
 from monitor.public.instants import SECOND, format_instant
+from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decision, Evidence
 from monitor.release.evidence import EvidenceReader
 from monitor.release.ledger import LedgerRecord
 from monitor.release.owner import Owner
-from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -39,15 +39,15 @@ _TOO_LATE: Final = "the next slot was about to close when its answers could have
 class PartitionRelease:
     """Takes one ledger partition over, and decides its ticks. Used by one thread; what it shows may be read by any.
 
-    `owner`: what was taken over, if anything. `trouble`: why nothing is decided now; empty if all is well. `turned`:
+    `owner`: what was taken over, if anything. `trouble`: why nothing is decided now; empty if all is well. `last_heartbeat`:
     when the thread last went on, by the monotonic clock. `last_tick`, `last_records`: what was decided last.
     """
 
-    def __init__(self, partition: int, parts: Parts, upkeep: Upkeep) -> None:
+    def __init__(self, partition: int, parts: ReleaseContext, upkeep: Upkeep) -> None:
         self.partition = partition
         self.owner: Owner | None = None
         self.trouble = ""
-        self.turned = time.monotonic()
+        self.last_heartbeat = time.monotonic()
         self.last_tick: int | None = None
         self.last_records: tuple[LedgerRecord, ...] = ()
         self._parts = parts
@@ -87,7 +87,7 @@ class PartitionRelease:
         return self._wait_until_closed(tick, stop) and self.tick(tick, stop)
 
     def _turn(self) -> None:
-        self.turned = time.monotonic()
+        self.last_heartbeat = time.monotonic()
 
     def take_over(self) -> bool:
         """Take the partition over; False if that can't be done now, with the reason in `trouble`.
@@ -129,7 +129,7 @@ class PartitionRelease:
         if owner is None:
             return slot
         self._taken_at = min(self._taken_at, now)  # the clock may have run ahead then, and have been set right
-        owner.turn_back(slot)
+        owner.lower_first_tick(slot)
         self._note_what_lies_ahead(owner, slot)
         return slot - 1 if owner.may_decide(slot - 1) and not self._too_late(slot - 1) else slot
 
@@ -258,9 +258,9 @@ class PartitionRelease:
         return True
 
     def _appended(self, owner: Owner, tick: int, evidence: Evidence) -> Decision:
-        first = owner.undecided_from
+        first = owner.first_undecided
         self._passed_over = (first, tick - 1) if tick > first else None
-        owner.saw_input_partitions(self._parts.input_topic.most)
+        owner.note_input_partitions(self._parts.input_topic.most)
         decision = owner.decide(tick, evidence)
         self._settle_what_was_passed_over(owner)
         self._reason, self.trouble = _HELD_UP, ""

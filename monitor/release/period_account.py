@@ -18,8 +18,8 @@ from monitor.privacy.epsilon import format_epsilon, parse_recorded
 from monitor.privacy.periods import Bound, Paid, Place, most_paid
 from monitor.public.instants import DAY, format_instant
 from monitor.public.parameters import Parameters, shard_of
-from monitor.release.carried_over import EarlierTimes
-from monitor.release.charges import time_charges
+from monitor.release.carried_over import CarriedOverTimes
+from monitor.release.declared_charges import declare_times
 from monitor.release.state import Spent
 
 _EVER: Final = -(2**62)
@@ -27,7 +27,7 @@ _EVER: Final = -(2**62)
 _Watched = tuple[str, str]  # a monitor and a location
 
 
-class Account:
+class PeriodAccount:
     """What one person may pay at most in any period that a later answer still charges.
 
     Args:
@@ -48,7 +48,7 @@ class Account:
         self._worst = worst
         self._spent = spent
         self._others = others or {}
-        self._times = EarlierTimes(parameters, tuple(spent.values()))
+        self._times = CarriedOverTimes(parameters, tuple(spent.values()))
 
     def total(self, tick: int) -> Fraction:
         """The most that one person may pay, where no tick before this one is decided any more."""
@@ -146,7 +146,7 @@ class Account:
     @cached_property
     def _times_of_others(self) -> Fraction:
         """What others may charge for the designated times of a period, where this configuration does not."""
-        own = {(time.kind, time.monitor): time for time in map(time_charges, self._parameters.timed)}
+        own = {(time.kind, time.monitor): time for time in map(declare_times, self._parameters.timed)}
         asked: dict[tuple[str, str], Fraction] = {}
         for time in self._all_times_of_others():
             key, epsilon = (time.kind, time.monitor), parse_recorded(time.epsilon)

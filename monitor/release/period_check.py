@@ -20,12 +20,12 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.charges import Charges
 from monitor.errors import UnreachableError
 from monitor.public.parameters import Parameters
-from monitor.release.charges import charges_of
+from monitor.release.declared_charges import declare_charges
 from monitor.release.ledger import Writer, require_ledger
+from monitor.release.ledger_reader import LedgerReader
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
-from monitor.release.period_account import Account
+from monitor.release.period_account import PeriodAccount
 from monitor.release.state import LedgerState, Spent
-from monitor.release.survey import Survey
 
 log = logging.getLogger(__name__)
 
@@ -33,14 +33,14 @@ ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PeriodLimits:
     """What one person may pay in a period: as it is stated, and at worst by the configuration alone."""
 
     stated: Fraction
     worst: Fraction
 
 
-class Accounting:
+class PeriodCheck:
     """What the instance may charge, and the check that ends its takeovers. Used by several threads at once.
 
     Args:
@@ -58,15 +58,15 @@ class Accounting:
         connections: KafkaConnections,
         place: LedgerPlace,
         parameters: Parameters,
-        limits: Limits,
-        survey: Survey,
+        limits: PeriodLimits,
+        survey: LedgerReader,
         partitions: int,
         now: Callable[[], int],
     ) -> None:
         self._connections, self._place, self._parameters = connections, place, parameters
         self._limits, self._survey, self._partitions = limits, survey, partitions
         self._now = now
-        self._charges = charges_of(parameters)
+        self._charges = declare_charges(parameters)
         self._records = OwnerRecords(place, parameters, self._charges, now)
         self._announcing = threading.Lock()
 
@@ -97,7 +97,7 @@ class Accounting:
             others = self._others(spent)
             if others and self._fits_with(spent, others, tick):
                 return
-            Account(self._parameters, self._limits.worst, spent).require(self._limits.stated, tick)
+            PeriodAccount(self._parameters, self._limits.worst, spent).require(self._limits.stated, tick)
             if not others:
                 return
             self._announce(others)
@@ -119,7 +119,7 @@ class Accounting:
         told = {partition: one for partition, one in others.items() if one is not None and one.places is not None}
         if len(told) < len(others):
             return False
-        return Account(self._parameters, self._limits.worst, spent, told).total(tick) <= self._limits.stated
+        return PeriodAccount(self._parameters, self._limits.worst, spent, told).total(tick) <= self._limits.stated
 
     def _announce(self, partitions: Collection[int]) -> None:
         """Write this instance's owner record into these partitions, which fences their owners."""

@@ -56,6 +56,6 @@ def published(
                     )
                     for shard, question in owner.questions(tick).items()
                 }
-                owner.decide(tick, Evidence(readings, dict.fromkeys(readings, True)))
+                owner.decide(tick, Evidence(readings))
 
     return publish

@@ -121,7 +121,7 @@ def test_ledger_lost_pauses_all_locations(
         place = LedgerPlace(ledger, topic_id, "input", "fingerprint", now)
         with closing(Owner(connections, place, partition, parameters, OneSidedNoise(SystemEntropy()), clock)) as owner:
             for tick in (10, 34, 35):
-                answers = owner.decide(tick, Evidence({}, {})).answers
+                answers = owner.decide(tick, Evidence({})).answers
                 statuses[tick] = statuses.get(tick, set()) | {
                     status for monitor, status in answers if monitor == "stations"
                 }

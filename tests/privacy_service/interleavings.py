@@ -23,10 +23,10 @@ from typing import Any, Final, cast
 from monitor.ingest.reader import Reader, _Batch
 from monitor.ingest.source import Fetched
 from monitor.public.instants import MINUTE
+from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decider
 from monitor.release.evidence import EvidenceReader
 from monitor.release.partition import PartitionRelease
-from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.windows.facts import Question, Reading, Span, Windows
@@ -74,7 +74,7 @@ class World:
         self._logs = [HandLog(plan, partitions, self.clock) for partitions in plan.readers]
         self._readers = [self._reader(log) for log in self._logs]
         parts = (plan.parameters, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
-        self._parts = Parts(*cast("Any", parts))
+        self._parts = ReleaseContext(*cast("Any", parts))
         shards = [
             [s for s in range(plan.shards) if s % plan.ledger_partitions == q] for q in range(plan.ledger_partitions)
         ]

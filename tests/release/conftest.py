@@ -22,11 +22,11 @@ from monitor.public.instants import HOUR, SECOND, parse_instant
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
+from monitor.release.context import ReleaseContext
 from monitor.release.input_topic import InputTopic
 from monitor.release.ledger import LedgerRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.partition import PartitionRelease
-from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
@@ -234,7 +234,7 @@ class Site:
     """One ledger partition on real servers, and what it works on."""
 
     release: PartitionRelease
-    parts: Parts
+    parts: ReleaseContext
     windows: RedisWindows
     counted: Counted
     input_topic: str
@@ -283,7 +283,7 @@ def make_site(
                 return Owner(connections, ledger, partition, parameters, noise, clock)
 
             counted = Counted()
-            parts = Parts(parameters, windows, watching, take_over, counted, clock, Signal())
+            parts = ReleaseContext(parameters, windows, watching, take_over, counted, clock, Signal())
             release = opened.enter_context(closing(PartitionRelease(0, parts, Upkeep(parameters, windows))))
             return Site(release, parts, windows, counted, name, mark, ledger, threading.Event())
 

@@ -69,7 +69,7 @@ def read(
 def tell(decider: Decider, tick: int, state: LedgerState, people: Any = 0, **known: Any) -> Decision:
     """Decide a tick on complete input."""
     readings = read(decider.questions(tick), people, **known)
-    return decider.decide(tick, Evidence(readings, dict.fromkeys(readings, True)), state)
+    return decider.decide(tick, Evidence(readings), state)
 
 
 def noisy_at(tick: int, mark_lifetime: int, epsilon: Fraction = ONE) -> Mark:
@@ -81,16 +81,16 @@ class TestOverTime:
         """Counts 0, 2, 1 at threshold 2 without noise; then the same reading below the barrier."""
         decider = Decider(make_parameters(), [0], noise)
         readings = read(decider.questions(5), {1: 2, 2: 1})
-        decided = decider.decide(5, Evidence(readings, {0: True}), LedgerState())
+        decided = decider.decide(5, Evidence(readings), LedgerState())
         assert list(statuses(decided).values()) == ["safe", "noisy_count", "safe"]
         assert decided.answers == {("stations", "safe"): 2, ("stations", "noisy_count"): 1}
-        missing = decider.decide(5, Evidence(readings, {0: False}), LedgerState())
+        missing = decider.decide(5, Evidence({}), LedgerState())
         assert set(statuses(missing).values()) == {"unknown"}
         assert missing.answers == {("stations", "unknown"): 3}
 
     def test_without_any_reading_all_is_unknown(self, make_parameters: Make, noise: Any) -> None:
         """Redis or the brokers were away until the release."""
-        decided = Decider(make_parameters(), [0], noise).decide(5, Evidence({}, {}), LedgerState())
+        decided = Decider(make_parameters(), [0], noise).decide(5, Evidence({}), LedgerState())
         assert set(statuses(decided).values()) == {"unknown"}
 
     @pytest.mark.parametrize("bound", ["complete_from", "evicted_before"])
@@ -143,7 +143,7 @@ class TestOverTime:
         """A location that may not answer says so also where nothing is known."""
         decider = Decider(make_parameters(), [0], noise)
         state = LedgerState(marks={("stations", "place-1"): {5: noisy_at(5, 4)}})
-        decided = decider.decide(6, Evidence({}, {}), state)
+        decided = decider.decide(6, Evidence({}), state)
         assert list(statuses(decided).values()) == ["unknown", "paused", "unknown"]
 
     def test_marks_that_another_owner_published_pause(self, make_parameters: Make, noise: Any) -> None:
@@ -199,7 +199,7 @@ class TestOverTime:
         noise.script = [0, 2, 0]
         assert statuses(tell(decider, 5, state))["stations/place-1"] == "noisy_count"
         tell(decider, 6, state)
-        decider.decide(7, Evidence({}, {}), state)
+        decider.decide(7, Evidence({}), state)
         tell(decider, 8, state)
         assert noise.drawn == [(ONE, 3)] * 4
 
@@ -248,7 +248,7 @@ class TestOverTime:
         parameters = make_parameters(places=12, shards=2)
         decider = Decider(parameters, [0, 1], noise)
         readings = read(decider.questions(5))
-        decided = decider.decide(5, Evidence(readings, {0: True, 1: False}), LedgerState())
+        decided = decider.decide(5, Evidence({0: readings[0]}), LedgerState())
         shard = {
             f"stations/{place}": int(parameters.registry.shard[row]) for place, row in parameters.registry.rows.items()
         }
@@ -283,7 +283,7 @@ class TestAtTimes:
         told = {tick: tell(decider, tick, state).records for tick in (11, 12, 13, 14)}
         assert [len(records) for records in told.values()] == [0, 1, 1, 0]
         assert [value_of(told[tick][0])["final"] for tick in (12, 13)] == [False, True]
-        unknown = decider.decide(13, Evidence({}, {}), LedgerState()).records[0]
+        unknown = decider.decide(13, Evidence({}), LedgerState()).records[0]
         assert (value_of(unknown)["status"], value_of(unknown)["final"]) == ("unknown", True)
 
     @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ class TestAtTimes:
         """Nothing that was published is taken back."""
         decider, state = Decider(parameters, [0], noise), LedgerState()
         tell(decider, 12, state, present=[0, 2, 0])
-        told = value_of(decider.decide(13, Evidence({}, {}), state).records[0])
+        told = value_of(decider.decide(13, Evidence({}), state).records[0])
         assert (told["status"], told["noisy_counts"]) == ("unknown", {"place-1": {"tick": 12, "noisy_count": 2}})
 
     def test_marks_of_another_owners_records_hold(self, parameters: Parameters, noise: Any) -> None:
@@ -369,7 +369,7 @@ class TestAtTimes:
         readings = {
             shard: read({shard: asked}, present=[9] * sizes[shard])[shard] for shard, asked in questions.items()
         }
-        decided = decider.decide(12, Evidence(readings, {0: True, 1: True}), LedgerState())
+        decided = decider.decide(12, Evidence(readings), LedgerState())
         expected = [(name, at) for name, at in (("zoo", early), ("zoo", late), ("alley", early))]
         assert key_order(decided) == [f"{name}/{at}/{shard}" for name, at in expected for shard in (0, 1)]
         for record in decided.records:
@@ -402,7 +402,7 @@ class TestHotSpots:
             shard: read({shard: asked}, present=[people.get(int(row), 0) for row in rows_of[shard]])[shard]
             for shard, asked in decider.questions(tick).items()
         }
-        return Evidence(readings, {shard: complete or shard == 0 for shard in readings})
+        return Evidence({shard: reading for shard, reading in readings.items() if complete or shard == 0})
 
     def test_they_are_drawn_once_at_the_final_tick_over_all_shards(self, make_parameters: Make, noise: Any) -> None:
         """Every location draws, also at count 0; the highest noisy counts are named, ties in registry order."""

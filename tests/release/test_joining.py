@@ -15,7 +15,7 @@ from monitor.brokers.groups import list_groups, list_member_ids
 from monitor.brokers.membership import Membership
 from monitor.errors import FailedError
 from monitor.ingest.readiness import Readiness
-from monitor.release.joining import Candidate, Joining, Turn
+from monitor.release.joining import Candidate, DelayedMembership, JoinPolicy
 from monitor.tools.embedded import EmbeddedKafka
 
 OLD, NEW = "0123456789abcdef", "fedcba9876543210"
@@ -26,7 +26,7 @@ Looks = Sequence[tuple[float, list[str] | None, bool]]
 
 def joined_at(looks: Looks) -> float | None:
     """When it joins, by what it sees over time: (seconds, versions of the members, ready)."""
-    turn = Turn(NEW, PATIENCE)
+    turn = JoinPolicy(NEW, PATIENCE)
     return next((now for now, members, ready in looks if turn.come(members, ready=ready, now=now)), None)
 
 
@@ -87,18 +87,18 @@ def alerts(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     return name
 
 
-Join = Callable[..., Joining]
+Join = Callable[..., DelayedMembership]
 
 
 @pytest.fixture
 def join(connections: KafkaConnections, alerts: str, topic: Callable[[str], str]) -> Iterator[Join]:
     """Makes candidates for one group: `join(version, Told(True), slot_seconds=2)`."""
     group = f"{topic('town')}-release"
-    made: list[Joining] = []
+    made: list[DelayedMembership] = []
 
-    def joining(version: str, told: Told, slot_seconds: float = 2.0) -> Joining:
+    def joining(version: str, told: Told, slot_seconds: float = 2.0) -> DelayedMembership:
         candidate = Candidate(group, version, slot_seconds)
-        made.append(Joining(connections, alerts, candidate, cast("Readiness", told), threading.Event()))
+        made.append(DelayedMembership(connections, alerts, candidate, cast("Readiness", told), threading.Event()))
         return made[-1]
 
     yield joining

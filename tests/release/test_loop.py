@@ -100,11 +100,11 @@ class TestOnRealServers:
         site = make_site(make_parameters(places=8, shards=2), clock, make_ledger(ledger_partitions=2))
         owned = Owned(frozenset({0, 1, 2}))
         with closing(ReleaseLoop(site.parts, owned, 2)) as loop:
-            loop.sync()
+            loop.reconcile()
             eventually(lambda: sorted(loop.owners) == [0, 1], 20)
             kept = loop.owners[1]
             owned.owned = frozenset({1})
-            loop.sync()
+            loop.reconcile()
             assert dict(loop.owners) == {1: kept}
             eventually(lambda: site.counted.gone == [0])
             assert site.counted.takeovers == ["takeover", "takeover"]
@@ -351,7 +351,7 @@ class TestOwnership:
             raise UnreachableError("no broker answers")
 
         loop = ReleaseLoop(replace(world.parts, take_over=hangs), world, 4)
-        loop.sync()
+        loop.reconcile()
         eventually(lambda: sorted(hanging) == [0, 1, 2, 3])
         began = time.monotonic()
         loop.close()
@@ -365,16 +365,16 @@ class TestOwnership:
         eventually(lambda: is_ready(world))
         world.owners[0].refused = LedgerError("it belongs to another service")
         raised: list[BaseException] = []
-        true_sync = world.loop.sync
+        true_sync = world.loop.reconcile
 
-        def sync() -> None:
+        def reconcile() -> None:
             try:
                 true_sync()
             except LedgerError as error:
                 raised.append(error)
                 world.stop.set()
 
-        world.loop.sync = sync  # type: ignore[method-assign]  # to see what is raised
+        world.loop.reconcile = reconcile  # type: ignore[method-assign]  # to see what is raised
         world.clock.move_to(released(world.parameters, 100))
         eventually(lambda: raised)
         assert str(raised[0]) == "it belongs to another service"

@@ -134,7 +134,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
         people = 0 if given.people is None else given.people
         counts, present = dict.fromkeys(asked.windows, people), dict.fromkeys(asked.times, np.array([people]))
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, counts, present)
-        decision = decider.decide(tick, Evidence({0: reading}, {0: given.people is not None}), state)
+        decision = decider.decide(tick, Evidence({} if given.people is None else {0: reading}), state)
         state.forget(tick, parameters.mark_lifetime, parameters.grid.start(tick) - 100 * parameters.grid.length)
         outcome = tuple(seen({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)
         return outcome, Known(

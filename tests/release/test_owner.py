@@ -51,7 +51,7 @@ def decide(owner: Owner, tick: int, people: int = 0) -> tuple[LedgerRecord, ...]
         shard: Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(asked.windows, people), {})
         for shard, asked in owner.questions(tick).items()
     }
-    return owner.decide(tick, Evidence(readings, dict.fromkeys(readings, True))).records
+    return owner.decide(tick, Evidence(readings)).records
 
 
 def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0) -> list[LedgerRecord]:
@@ -129,8 +129,7 @@ def test_an_answer_of_an_aborted_transaction_counts(
                     {(row, -2): 2 * (row == 1) for row in range(3)},
                     {},
                 )
-            },
-            {0: True},
+            }
         ),
         killed.state,
     ).records
@@ -212,11 +211,11 @@ def test_a_clock_that_ran_ahead_at_the_takeover_and_was_set_right_holds_no_tick_
     at(clock, parameters, 5000)
     owner = take_over(place, parameters=parameters)
     assert not owner.may_decide(7)
-    owner.turn_back(7)
+    owner.lower_first_tick(7)
     assert [owner.may_decide(tick) for tick in (6, 7, 8)] == [False, True, True]
     for tick in (7, 8, 9):
         decide(owner, tick)
-    owner.turn_back(7)
+    owner.lower_first_tick(7)
     assert [owner.may_decide(tick) for tick in (7, 9, 10)] == [False, False, True]
     assert kinds(ledger(connections, place)) == ["ledger", "owner", "7", "8", "owner", "9"]
 
@@ -372,7 +371,7 @@ def test_another_input_topic_sets_input_since_and_later_owners_keep_it(
         "town", 1, None, "input-1", None, "fingerprint-1"
     )
     seen = parameters.grid.start(7)
-    moved = replace(place, input_topic_id="input-2", fingerprint="fingerprint-2", looked_at=seen)
+    moved = replace(place, input_topic_id="input-2", fingerprint="fingerprint-2", input_seen_at=seen)
     at(clock, parameters, 5)
     expected = OwnerTerms("town", 1, None, "input-2", 9, "fingerprint-2")
     assert take_over(moved, parameters=parameters).state.terms == expected
@@ -478,7 +477,7 @@ def test_a_ledger_with_a_foreign_record_is_not_taken_over(
 
 @dataclass
 class Books:
-    """Accounts that are given, and say at which partitions they were asked."""
+    """TakeoverCheck that are given, and say at which partitions they were asked."""
 
     charges: Charges = field(default_factory=lambda: Charges("0123456789abcdef", 1, (), ()))
     at: int = 0
@@ -554,8 +553,8 @@ def test_more_input_partitions_are_told_with_the_next_tick(
     place = replace(make_ledger(), input_partitions=3)
     owner = take_over(place, parameters=make_parameters(window=40))
     decide(owner, 0)
-    owner.saw_input_partitions(5)
-    owner.saw_input_partitions(4)
+    owner.note_input_partitions(5)
+    owner.note_input_partitions(4)
     decide(owner, 1)
     decide(owner, 2)
     assert [value["input_partitions"] for value in owner_values(ledger(connections, place))] == [3, 5]

@@ -86,8 +86,8 @@ def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[L
             )
             for shard, asked in decider.questions(tick).items()
         }
-        complete = {shard: numbers.random() < 0.8 for shard in readings}
-        published.append(list(decider.decide(tick, Evidence(readings, complete), state).records))
+        complete = {shard: reading for shard, reading in readings.items() if numbers.random() < 0.8}
+        published.append(list(decider.decide(tick, Evidence(complete), state).records))
     return state, published
 
 

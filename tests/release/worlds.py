@@ -12,10 +12,10 @@ from monitor.public.clock import SteppedClock
 from monitor.public.instants import MILLISECOND, SECOND, parse_instant
 from monitor.public.parameters import Parameters
 from monitor.public.slot_grid import SlotGrid
+from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.loop import ReleaseLoop
 from monitor.release.partition import PartitionRelease
-from monitor.release.parts import Parts
 from monitor.release.state import LedgerState
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
@@ -191,21 +191,21 @@ class Taken:
         self.unacknowledged: Exception | None = None
         self._decider = Decider(parameters, self.shards, noise)
 
-    def turn_back(self, slot: int) -> None:
+    def lower_first_tick(self, slot: int) -> None:
         self.first_tick = min(self.first_tick, slot)
 
     def questions(self, tick: int) -> dict[int, Question]:
         return self._decider.questions(tick)
 
-    def saw_input_partitions(self, partitions: int) -> None:
+    def note_input_partitions(self, partitions: int) -> None:
         self.input_partitions = partitions
 
     @property
-    def undecided_from(self) -> int:
+    def first_undecided(self) -> int:
         return self.first_tick if self.state.last_tick is None else self.state.last_tick + 1
 
     def may_decide(self, tick: int) -> bool:
-        return tick >= self.undecided_from
+        return tick >= self.first_undecided
 
     def decide(self, tick: int, evidence: Evidence) -> Decision:
         if self.refused is not None:
@@ -248,7 +248,7 @@ class World:
     def __post_init__(self) -> None:
         self.store.begin(0, 0, COMPLETE_FROM_START)
         topic, taking = cast("Any", self.input), cast("Any", self._take_over)
-        self.parts = Parts(self.parameters, self.store, topic, taking, self.counted, self.clock, Signal())
+        self.parts = ReleaseContext(self.parameters, self.store, topic, taking, self.counted, self.clock, Signal())
         self.loop = ReleaseLoop(self.parts, self, self.ledger_partitions)
 
     def partition(self, partition: int = 0) -> PartitionRelease:

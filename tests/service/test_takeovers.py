@@ -122,5 +122,5 @@ def test_when_the_input_was_looked_at_is_told_by_the_stores_clock(
             eventually(lambda: places, 30)
         finally:
             service.stop()
-    assert before - MINUTE < places[0].looked_at < SystemClock().now() + MINUTE
+    assert before - MINUTE < places[0].input_seen_at < SystemClock().now() + MINUTE
     assert service.loop.store_clock.reached(before - MINUTE)

@@ -50,7 +50,7 @@ class ReleaseObserver(Protocol):
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReleaseContext:
     """What the threads of an instance's partitions share. All of it may be used by several threads.
 
     `take_over` makes the owner of a partition (and fences earlier ones). `progressed` happens when this instance's

@@ -18,10 +18,10 @@ LARGEST: Final = 64 * 1024
 _DIGITS: Final = 16
 
 
-def charges_of(parameters: Parameters) -> Charges:
+def declare_charges(parameters: Parameters) -> Charges:
     """What a scheme may charge, with the digest alone where the rest is too long for a record."""
     places = tuple(_places(parameters, monitor) for monitor in parameters.over_time)
-    times = tuple(time_charges(monitor) for monitor in parameters.timed)
+    times = tuple(declare_times(monitor) for monitor in parameters.timed)
     whole = msgspec.json.encode([parameters.max_lead, places, times])
     told = Charges(hashlib.sha256(whole).hexdigest()[:_DIGITS], parameters.max_lead, places, times)
     if len(msgspec.json.encode(told)) <= LARGEST:
@@ -37,7 +37,7 @@ def _places(parameters: Parameters, monitor: OverTime) -> PlaceCharges:
     return PlaceCharges(monitor.name, monitor.rules[0].answers, monitor.window, told)
 
 
-def time_charges(monitor: Timed) -> TimeCharges:
+def declare_times(monitor: Timed) -> TimeCharges:
     """What a monitor of designated times may charge."""
     times = monitor.times
     return TimeCharges(

@@ -13,7 +13,7 @@ from monitor.release.ledger import read_partitions
 from monitor.release.state import LedgerState, OwnerTerms, Spent
 
 
-class Survey:
+class LedgerReader:
     """The state of each partition, as it was last read. Used by several threads at once.
 
     Args:
