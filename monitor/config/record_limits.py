@@ -11,7 +11,7 @@ from monitor.contracts.record_sizes import (
     LARGEST_OF_ONE_PLACE,
     LARGEST_SNAPSHOT,
     hot_spots_bytes,
-    most_answers_a_record,
+    max_answers_per_record,
     place_bytes,
     shards_that_fit,
     snapshot_bytes,
@@ -43,7 +43,7 @@ def _check_answers(key: str, monitor: OverTime) -> Iterator[Problem]:
             str(largest.answers),
             f"records of at most {LARGEST_OF_ONE_PLACE} bytes: each record repeats all answers that still count, and "
             f"may take {size} bytes",
-            f"Set it to {most_answers_a_record(largest)} or less, or use a shorter window or longer slots.",
+            f"Set it to {max_answers_per_record(largest)} or less, or use a shorter window or longer slots.",
         )
 
 

@@ -12,7 +12,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import TopicDescription, TopicNeeds, check_topics, list_risks
 from monitor.contracts.record_sizes import place_bytes
 from monitor.errors import LedgerError, TopicError
-from monitor.privacy.over_time import OverTimeRule, extended, running
+from monitor.privacy.over_time import OverTimeRule, extend_marks, running_marks
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import first_offset, read_partition
 from monitor.release.ledger_reader import LedgerReader
@@ -127,7 +127,7 @@ def require_room(
     """
     rules, key = _rules(parameters), "max.message.bytes"
     sizes = (
-        place_bytes(rule, (mark.epsilon for mark in running(extended(rule, state.marks_of(*place)), last)))
+        place_bytes(rule, (mark.epsilon for mark in running_marks(extend_marks(rule, state.marks_of(*place)), last)))
         for state in states
         for last in (state.last_tick or 0,)
         for place in state.marks

@@ -15,7 +15,7 @@ from typing import Final
 from monitor.contracts.charges import Charges, TimeCharges
 from monitor.errors import PeriodError
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
-from monitor.privacy.periods import Bound, Paid, Place, most_paid
+from monitor.privacy.periods import Bound, PaidAnswer, Place, most_paid
 from monitor.public.instants import DAY, format_instant
 from monitor.public.parameters import Parameters, shard_of
 from monitor.release.carried_over import CarriedOverTimes
@@ -62,7 +62,7 @@ class PeriodAccount:
     def fits_from(self, stated: Fraction, tick: int) -> int | None:
         """The first tick from `tick` on at which the total is what is stated, if nothing is answered until then."""
         last = max((paid.last for place in self._places for paid in place.paid), default=tick)
-        end = max(last + self._parameters.remembered + self._parameters.max_lead + 1, *self._times.changes(), tick)
+        end = max(last + self._parameters.memory_slots + self._parameters.max_lead + 1, *self._times.changes(), tick)
         if self._others or self.total(end) > stated:
             return None
         return bisect_left(range(tick, end), 1, key=lambda at: int(self.total(at) <= stated)) + tick
@@ -128,12 +128,12 @@ class PeriodAccount:
 
     def _place(self, key: _Watched, spent: Spent | None) -> Place:
         own, other = self._bounds.get(key), self._bounds_of_others.get(key)
-        bound = own.or_by(other) if own is not None and other is not None else own or other
+        bound = own.combine(other) if own is not None and other is not None else own or other
         if spent is None:
             return Place((), bound, _EVER)
         mark_lifetime = 0 if bound is None else bound.mark_lifetime
         paid = (
-            Paid.of(mark, self._parameters.max_lead if max_lead is None else max_lead, mark_lifetime)
+            PaidAnswer.of(mark, self._parameters.max_lead if max_lead is None else max_lead, mark_lifetime)
             for mark, max_lead in spent.marks[key]
         )
         return Place(tuple(paid), bound, _EVER if spent.last_tick is None else spent.last_tick + 1)
@@ -141,7 +141,7 @@ class PeriodAccount:
     @cached_property
     def _unchanged(self) -> bool:
         """Whether all was answered as this configuration answers: then its own worst case holds it."""
-        return not self._others and all(place.as_now for place in self._places)
+        return not self._others and all(place.is_steady for place in self._places)
 
     @cached_property
     def _times_of_others(self) -> Fraction:

@@ -54,7 +54,7 @@ class Upkeep:
         Not where hot spots are due: they are one answer about all shards, whose owner reads those of others.
         """
         try:
-            if not self._parameters.ranks_at(tick):
+            if not self._parameters.draws_hot_spots_at(tick):
                 self._windows.open(shards, tick + 1)
             self._tidy(tick, shards)
         except (UnreachableError, WindowsError) as error:

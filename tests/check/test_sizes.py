@@ -10,7 +10,7 @@ import pytest
 
 from monitor.config import Config, Location, load_config, load_registry
 from monitor.contracts.alerts import OutputRecord, over_time_record
-from monitor.contracts.record_sizes import LARGEST_OF_ONE_PLACE, most_answers_a_record, place_bytes
+from monitor.contracts.record_sizes import LARGEST_OF_ONE_PLACE, max_answers_per_record, place_bytes
 from monitor.errors import ConfigError, Problem
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
 from monitor.tools.check.report import check
@@ -71,7 +71,7 @@ def test_as_many_answers_as_make_a_record_too_large_are_refused_with_the_number_
 def test_the_most_answers_that_are_accepted_fit_a_record(epsilon: Fraction) -> None:
     """Whatever the numbers in it, and however many digits ε has."""
     rule = OverTimeRule(epsilon, 20_160, 3, 20_160, 0)
-    most = replace(rule, answers=most_answers_a_record(rule))
+    most = replace(rule, answers=max_answers_per_record(rule))
     assert size(record_of(most)) <= place_bytes(most) <= LARGEST_OF_ONE_PLACE
 
 
