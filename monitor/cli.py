@@ -41,7 +41,7 @@ from monitor.run import run as run_service
 from monitor.run import stop_on_signals
 from monitor.service import Settings, kafka_connections, settings_of
 from monitor.tools import audit as recount
-from monitor.tools.check.checked import examined, problems_in
+from monitor.tools.check.loading import collect_problems, examine
 from monitor.tools.check.text import render
 from monitor.tools.demo import demo_command
 from monitor.tools.planner.command import Shown, plan_command
@@ -88,7 +88,7 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
         OverspentError: the sum over the period is too large, and there is no other problem.
     """
     read = read_config(config_file, os.environ)
-    checked = examined(read, tuple(_secret_problems(read, needs_key=key is None)))
+    checked = examine(read, tuple(_secret_problems(read, needs_key=key is None)))
     secret = read_person_key(checked.config.visits) if key is None else key
     return settings_of(checked.config, checked.locations, secret)
 
@@ -98,13 +98,13 @@ def _secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Problem
     if read.problems:
         return
     visits, kafka, redis = (read.sections.get(name) for name in ("visits", "kafka", "redis"))
-    yield from problems_in(lambda: require_files(kafka, redis))
+    yield from collect_problems(lambda: require_files(kafka, redis))
     if needs_key and visits is not None:
-        yield from problems_in(lambda: read_person_key(visits))
+        yield from collect_problems(lambda: read_person_key(visits))
     if kafka is not None:
-        yield from problems_in(lambda: read_kafka_password(kafka))
+        yield from collect_problems(lambda: read_kafka_password(kafka))
     if redis is not None:
-        yield from problems_in(lambda: read_redis_password(redis))
+        yield from collect_problems(lambda: read_redis_password(redis))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -133,7 +133,7 @@ def run(config_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click pass
 def check(config_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click passes options by name
     """Validate a configuration, and explain in plain words what it means."""
     read = read_config(config_file, os.environ)
-    report = examined(read, tuple(_person_key_problems(read))).report
+    report = examine(read, tuple(_person_key_problems(read))).report
     if as_json:
         click.echo(report.to_json())
     else:
@@ -144,7 +144,7 @@ def _person_key_problems(read: ParsedConfig) -> Iterator[Problem]:
     """Yield the problems of the person key file. `check` also runs where this file does not exist or is unreadable."""
     visits = read.sections.get("visits")
     if visits is not None and visits.person_key_file is not None and os.access(visits.person_key_file, os.R_OK):
-        yield from problems_in(lambda: read_person_key(visits))
+        yield from collect_problems(lambda: read_person_key(visits))
 
 
 @main.command()

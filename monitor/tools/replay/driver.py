@@ -54,7 +54,7 @@ class Summary:
     seconds: float
 
 
-def plan(path: Path, parameters: Parameters, until: int | None, read: Callable[[], None]) -> ReplayPlan:
+def plan_replay(path: Path, parameters: Parameters, until: int | None, read: Callable[[], None]) -> ReplayPlan:
     """Read and sort the file. `until` bounds the last as_of; `read` is called for each line.
 
     Raises:
@@ -187,7 +187,7 @@ class Replay:
 
 
 @contextmanager
-def fed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
+def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
     """A feed of the configured input topic, closed at the end."""
     feed = Feed(settings.kafka, settings.config.kafka.topics.visits, lines)
     try:
@@ -204,7 +204,7 @@ def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, tuple[L
     """
     clock = SteppedClock(settings.parameters.grid.start(planned.first_tick))
     found = prepare_empty(settings, clock)
-    with Replay(settings, found, clock) as run, fed(settings, iter(planned.lines)) as feed:
+    with Replay(settings, found, clock) as run, open_feed(settings, iter(planned.lines)) as feed:
         began = time.perf_counter()
         for tick in range(planned.first_tick, planned.last_tick + 1):
             feed.until(settings.parameters.grid.as_of(tick))

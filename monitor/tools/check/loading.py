@@ -14,7 +14,7 @@ from monitor.tools.check.report import CheckReport, check
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedConfig:
     """What `check` accepts: so do `topics --create` and `run`, given the secrets, on servers that are new."""
 
     config: Config
@@ -22,17 +22,17 @@ class Checked:
     report: CheckReport
 
 
-def load_checked(path: Path, environ: Mapping[str, str]) -> Checked:
+def load_checked(path: Path, environ: Mapping[str, str]) -> CheckedConfig:
     """Read a configuration and its registry, and check them.
 
     Raises:
         ConfigError: with every problem of both, and the period's sum if that is one.
         OverspentError: the period's sum is all that is wrong.
     """
-    return examined(read_config(path, environ))
+    return examine(read_config(path, environ))
 
 
-def examined(read: ParsedConfig, further: Sequence[Problem] = ()) -> Checked:
+def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> CheckedConfig:
     """As `load_checked`, of what was read already. `further` problems were found elsewhere: they are listed too."""
     registry: list[tuple[Location, ...]] = []
     problems = [*read.problems, *_of_registry(read, registry), *further]
@@ -50,10 +50,10 @@ def examined(read: ParsedConfig, further: Sequence[Problem] = ()) -> Checked:
         problems.append(overspending_problem(config, error))
     if problems:
         raise ConfigError(str(read.path), tuple(problems))
-    return Checked(config, registry[0], report)
+    return CheckedConfig(config, registry[0], report)
 
 
-def problems_in(work: Callable[[], object]) -> tuple[Problem, ...]:
+def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
     """The problems that something raises; none if it succeeds."""
     try:
         work()
@@ -67,7 +67,7 @@ def _of_registry(read: ParsedConfig, loaded: list[tuple[Location, ...]]) -> Iter
     if "locations" not in read.sections:
         return
     file = read.sections["locations"].file
-    for problem in problems_in(lambda: loaded.append(load_registry(file))):
+    for problem in collect_problems(lambda: loaded.append(load_registry(file))):
         yield problem if problem.key == "locations.file" else replace(problem, key=f"{file.name}: {problem.key}")
 
 
