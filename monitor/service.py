@@ -16,7 +16,7 @@ from typing import Final
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import input_group, release_group
 from monitor.brokers.membership import Membership
-from monitor.config import Config, Location, kafka_password, redis_password
+from monitor.config import Config, Location, read_kafka_password, read_redis_password
 from monitor.config.charges import worst_case
 from monitor.config.derive_parameters import derive_parameters
 from monitor.errors import InsecureNoiseError, MonitorError
@@ -89,7 +89,7 @@ def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> 
 def kafka_connections(config: Config) -> KafkaConnections:
     """Return the connection settings of the configured Kafka."""
     kafka = config.kafka
-    password = kafka_password(config)
+    password = read_kafka_password(config.kafka)
     security: dict[str, object] = {"security_protocol": kafka.security_protocol}
     if kafka.uses_sasl:
         security |= {
@@ -106,7 +106,7 @@ def kafka_connections(config: Config) -> KafkaConnections:
 def redis_address(config: Config) -> RedisAddress:
     """Return the address and the credentials of the configured Redis."""
     redis = config.redis
-    password = redis_password(config)
+    password = read_redis_password(config.redis)
     return RedisAddress(
         redis.url.get_secret_value(),
         redis.username,
@@ -264,13 +264,13 @@ class Service:
         simulated = self._clock.simulated
 
         def heartbeat(waiting: str) -> None:
-            self._health.turned("reading", waiting or ("" if simulated else self._readiness.waiting))
+            self._health.report_alive("reading", waiting or ("" if simulated else self._readiness.waiting))
 
         run_reader(self.reader, self._stop, heartbeat)
 
     def _release(self) -> None:
         def heartbeat(waiting: str) -> None:
-            self._health.turned("release", waiting)
+            self._health.report_alive("release", waiting)
 
         self.loop.run(self._stop, self._wake, heartbeat)
 

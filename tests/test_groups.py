@@ -10,12 +10,12 @@ from kafka import OffsetAndMetadata, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import (
-    Committed,
-    committed,
+    CommittedOffsets,
     input_group,
     is_of_service,
-    known_groups,
-    member_ids,
+    list_groups,
+    list_member_ids,
+    read_committed_offsets,
     release_group,
 )
 from monitor.tools.embedded import EmbeddedKafka
@@ -70,17 +70,18 @@ def test_what_all_groups_of_a_service_have_committed_is_told_by_partition(
     with closing(connections.admin()) as admin:
         made = {one: {"num_partitions": 3, "replication_factor": 1} for one in (visits, other)}
         admin.create_topics(made, wait_for_metadata=True)
-    assert known_groups(connections, name) == []
-    assert committed(connections, name, visits, "id") == {}
+    assert list_groups(connections, name) == []
+    assert read_committed_offsets(connections, name, visits, "id") == {}
     commit(input_group(name, OLD), visits, 0, 7, "id")
     commit(input_group(name, NEW), visits, 0, 3, "id")
     commit(input_group(name, NEW), visits, 1, 5, "id")
     commit(release_group(name), other, 2, 1, "id")
     commit(f"{name}-2", visits, 1, 99, "id")
-    assert known_groups(connections, name) == sorted(
-        [input_group(name, OLD), input_group(name, NEW), f"{name}-release"]
-    )
-    assert committed(connections, name, visits, "id") == {0: Committed(3, 7), 1: Committed(5, 5)}
+    assert list_groups(connections, name) == sorted([input_group(name, OLD), input_group(name, NEW), f"{name}-release"])
+    assert read_committed_offsets(connections, name, visits, "id") == {
+        0: CommittedOffsets(3, 7),
+        1: CommittedOffsets(5, 5),
+    }
 
 
 def test_what_was_committed_of_a_deleted_topic_of_the_same_name_does_not_count(
@@ -92,7 +93,7 @@ def test_what_was_committed_of_a_deleted_topic_of_the_same_name_does_not_count(
         admin.create_topics({visits: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
     commit(input_group(name, OLD), visits, 0, 7, "id of the deleted one")
     commit(name, visits, 0, 9, "")
-    assert committed(connections, name, visits, "id") == {}
+    assert read_committed_offsets(connections, name, visits, "id") == {}
 
 
 def test_the_members_of_a_group_are_told_by_their_client_ids(
@@ -102,11 +103,11 @@ def test_the_members_of_a_group_are_told_by_their_client_ids(
     group, visits = topic("town-release"), topic("visits")
     with closing(connections.admin()) as admin:
         admin.create_topics({visits: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-        assert member_ids(admin, group) == []
+        assert list_member_ids(admin, group) == []
         member = connections.member(group, client_id="an-instance", auto_offset_reset="earliest")
         try:
             member.subscribe([visits])
-            eventually(lambda: (member.poll(timeout_ms=100), member_ids(admin, group) == ["an-instance"])[1], 20)
+            eventually(lambda: (member.poll(timeout_ms=100), list_member_ids(admin, group) == ["an-instance"])[1], 20)
         finally:
             member.close(autocommit=False)
-        assert member_ids(admin, group) == []
+        assert list_member_ids(admin, group) == []

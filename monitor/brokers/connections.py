@@ -125,14 +125,14 @@ class KafkaConnections:
         return self._made(KafkaProducer, self._common() | defaults | settings)
 
     @contextmanager
-    def reached(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Turn kafka-python's errors into one that says which server, where and why."""
         try:
             yield
         except (KafkaError, OSError) as error:
-            raise self.unreachable(error) from error
+            raise self.unreachable_error(error) from error
 
-    def unreachable(self, *reasons: BaseException) -> UnreachableError:
+    def unreachable_error(self, *reasons: BaseException) -> UnreachableError:
         """The clearest of some reasons in plain words, with the setting to look at."""
         told = next(filter(None, map(_plainly, reasons)), None)
         if told is None and any(_CUT in str(reason) for reason in reasons):
@@ -166,7 +166,7 @@ class KafkaConnections:
                 started.close()
             if not isinstance(error, KafkaError | OSError):
                 raise
-            raise self.unreachable(*(reason for started in nets for reason in started.reasons), error) from error
+            raise self.unreachable_error(*(reason for started in nets for reason in started.reasons), error) from error
         for started in nets:
             started.settle()
         return client

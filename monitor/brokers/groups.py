@@ -32,20 +32,20 @@ def is_of_service(name: str, group: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedOffsets:
     """What the groups that read an input partition have committed: the lowest and the highest of their offsets."""
 
     lowest: int
     highest: int
 
 
-def known_groups(connections: KafkaConnections, name: str) -> list[str]:
+def list_groups(connections: KafkaConnections, name: str) -> list[str]:
     """The service's groups that the brokers know, sorted.
 
     Raises:
         UnreachableError: the brokers can't tell.
     """
-    with connections.reached():
+    with connections.translate_errors():
         admin = connections.admin()
         try:
             return _known(admin, name)
@@ -57,7 +57,9 @@ def _known(admin: Any, name: str) -> list[str]:
     return sorted({group for told in admin.list_groups() if is_of_service(name, group := str(told["group_id"]))})
 
 
-def committed(connections: KafkaConnections, name: str, topic: str, topic_id: str) -> Mapping[int, Committed]:
+def read_committed_offsets(
+    connections: KafkaConnections, name: str, topic: str, topic_id: str
+) -> Mapping[int, CommittedOffsets]:
     """By partition of the input topic, what the service's groups have committed.
 
     An offset counts if its metadata name this topic's id: one of a topic of the same name that was deleted says nothing
@@ -66,7 +68,7 @@ def committed(connections: KafkaConnections, name: str, topic: str, topic_id: st
     Raises:
         UnreachableError: the brokers can't tell.
     """
-    with connections.reached():
+    with connections.translate_errors():
         admin = connections.admin()
         try:
             groups = _known(admin, name)
@@ -78,10 +80,10 @@ def committed(connections: KafkaConnections, name: str, topic: str, topic_id: st
         for place, found in places.items():
             if place.topic == topic and found.metadata == topic_id and found.offset >= 0:
                 offsets.setdefault(place.partition, []).append(int(found.offset))
-    return {partition: Committed(min(some), max(some)) for partition, some in offsets.items()}
+    return {partition: CommittedOffsets(min(some), max(some)) for partition, some in offsets.items()}
 
 
-def member_ids(admin: Any, group: str) -> list[str]:
+def list_member_ids(admin: Any, group: str) -> list[str]:
     """The client ids of a group's members; none if there is no such group.
 
     Raises:

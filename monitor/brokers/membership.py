@@ -95,7 +95,7 @@ class Membership:
         pause = FIRST_BACKOFF_SECONDS
         while not self._stop.is_set():
             try:
-                with self._connections.reached():
+                with self._connections.translate_errors():
                     self._consumer.poll(timeout_ms=POLL_MS)
                     self._commit_now_and_then()
             except UnreachableError as error:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicNeeds, existing
+from monitor.brokers.topics import TopicNeeds, check_existing_topics
 from monitor.errors import UnreachableError
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class TopicWatch:
             return False
         self._looked = self._monotonic()
         try:
-            existing(self._connections, self._wanted)
+            check_existing_topics(self._connections, self._wanted)
         except UnreachableError as error:
             log.info("the topics' settings cannot be looked at now: %s", error)
             return False

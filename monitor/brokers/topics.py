@@ -56,7 +56,7 @@ class TopicNeeds:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTopic:
+class TopicDescription:
     """A topic as the brokers describe it: its id, how many partitions, how many copies of each, its settings."""
 
     topic_id: str
@@ -94,7 +94,7 @@ _SIMULATED: Final = (
 )
 
 
-def needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, ...]:
+def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, ...]:
     """What the topics of a configuration must be like: (visits, alerts, dead letters).
 
     `kafka` is the configuration's section of that name.
@@ -137,7 +137,7 @@ def _message_bytes(parameters: Parameters) -> Setting:
     return _at_least(MESSAGE_BYTES, least, max(least, 1_048_588), why, f"at least {least}")
 
 
-def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
+def describe_topics(admin: Any, names: Sequence[str]) -> dict[str, TopicDescription]:
     """The topics of these names that exist, with all their settings.
 
     Raises:
@@ -163,7 +163,7 @@ def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
                 "from it: expected Kafka 3 or later, with its metadata.version (inter.broker.protocol.version)"
             )
     return {
-        name: FoundTopic(
+        name: TopicDescription(
             str(described[name]["topic_id"]),
             len(described[name]["partitions"]),
             min(len(partition["replica_nodes"]) for partition in described[name]["partitions"]),
@@ -173,7 +173,7 @@ def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
     }
 
 
-def problems(wanted: TopicNeeds, found: FoundTopic | None) -> list[str]:
+def list_problems(wanted: TopicNeeds, found: TopicDescription | None) -> list[str]:
     """What is wrong with a topic, each with the setting to change."""
     if found is None:
         missing = f"{wanted.config_key} is {wanted.topic!r}: there is no such topic"
@@ -187,7 +187,7 @@ def problems(wanted: TopicNeeds, found: FoundTopic | None) -> list[str]:
     ]
 
 
-def risks(wanted: Sequence[TopicNeeds], found: Mapping[str, FoundTopic]) -> list[str]:
+def list_risks(wanted: Sequence[TopicNeeds], found: Mapping[str, TopicDescription]) -> list[str]:
     """Where the loss of one disk may lose what was acknowledged: each with what mends it."""
     return [
         f"{need.config_key} is {need.topic!r}, whose {told}: what was acknowledged may be on one broker's disk alone, "
@@ -198,7 +198,7 @@ def risks(wanted: Sequence[TopicNeeds], found: Mapping[str, FoundTopic]) -> list
     ]
 
 
-def _risk(topic: str, found: FoundTopic) -> list[tuple[str, str]]:
+def _risk(topic: str, found: TopicDescription) -> list[tuple[str, str]]:
     in_sync = int(found.settings.get(_IN_SYNC, "1"))
     if found.replicas < LEAST_REPLICAS:
         return [("partitions have one copy", "use three brokers and kafka.replication_factor 3")]
@@ -208,7 +208,7 @@ def _risk(topic: str, found: FoundTopic) -> list[tuple[str, str]]:
     return []
 
 
-def checked(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
+def check_topics(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, TopicDescription]:
     """The topics by name, all with the right settings.
 
     Raises:
@@ -218,7 +218,7 @@ def checked(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict
     return _right(wanted, _found(connections, wanted))
 
 
-def existing(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
+def check_existing_topics(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, TopicDescription]:
     """The topics that are there, by name, all with the right settings; others are left out.
 
     Raises:
@@ -229,28 +229,30 @@ def existing(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dic
     return _right([need for need in wanted if need.topic in found], found)
 
 
-def _found(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
-    with connections.reached(), closing(connections.admin()) as admin:
-        return describe(admin, [need.topic for need in wanted])
+def _found(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, TopicDescription]:
+    with connections.translate_errors(), closing(connections.admin()) as admin:
+        return describe_topics(admin, [need.topic for need in wanted])
 
 
-def _right(wanted: Sequence[TopicNeeds], found: dict[str, FoundTopic]) -> dict[str, FoundTopic]:
-    wrong = [problem for need in wanted for problem in problems(need, found.get(need.topic))]
+def _right(wanted: Sequence[TopicNeeds], found: dict[str, TopicDescription]) -> dict[str, TopicDescription]:
+    wrong = [problem for need in wanted for problem in list_problems(need, found.get(need.topic))]
     if wrong:
         raise TopicError("\n".join(wrong))
     return found
 
 
-def create(connections: KafkaConnections, wanted: Sequence[TopicNeeds], replication_factor: int | None) -> list[str]:
+def create_topics(
+    connections: KafkaConnections, wanted: Sequence[TopicNeeds], replication_factor: int | None
+) -> list[str]:
     """Make the topics that are missing, with the right settings; the names of those that were made.
 
     Raises:
         UnreachableError: the brokers can't make them.
     """
-    with connections.reached():
+    with connections.translate_errors():
         admin = connections.admin()
         try:
-            there = describe(admin, [need.topic for need in wanted])
+            there = describe_topics(admin, [need.topic for need in wanted])
             missing = {
                 need.topic: {
                     "num_partitions": need.partitions,

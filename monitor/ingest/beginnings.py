@@ -12,7 +12,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
-from monitor.brokers.groups import Committed
+from monitor.brokers.groups import CommittedOffsets
 from monitor.ingest.accept import DEAD_LETTER
 from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import by_reason, unreadable
@@ -47,7 +47,7 @@ class Beginnings:
         self._dead_letters = dead_letters
         self._observer = observer
         self._clock = clock
-        self._commits: Mapping[int, Committed] | None = None
+        self._commits: Mapping[int, CommittedOffsets] | None = None
         self.lost: dict[int, int] = {}
         self.letters_from: dict[int, int] = {}
 
@@ -154,7 +154,7 @@ class Beginnings:
         if self._clock.simulated:
             return offset
         if self._commits is None:
-            self._commits = self._source.committed()
+            self._commits = self._source.read_committed_offsets()
         committed = self._commits.get(partition)
         if committed is None:
             return offset

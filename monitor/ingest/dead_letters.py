@@ -9,7 +9,7 @@ from typing import Any, Final
 from kafka.errors import KafkaError
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.dead_letters import Origin, dead_letter
+from monitor.contracts.dead_letters import Origin, make_dead_letter
 from monitor.errors import UnreachableError
 from monitor.ingest.ports import DeadLetter
 
@@ -40,7 +40,7 @@ class DeadLetterTopic:
             UnreachableError: if that can't be done now; some may have been written.
         """
         try:
-            with self._connections.reached():
+            with self._connections.translate_errors():
                 self._put(letters)
         except UnreachableError:
             self.close()
@@ -56,7 +56,7 @@ class DeadLetterTopic:
             refusal = letter.refusal
             origin = Origin(self._input, letter.partition, letter.offset)
             count = refusal.count if refusal.several else None
-            made = dead_letter(refusal.fault, refusal.payload, origin, refusal.index, self._limit, count)
+            made = make_dead_letter(refusal.fault, refusal.payload, origin, refusal.index, self._limit, count)
             sent.append(self._producer.send(self._topic, value=made.value, headers=made.headers))
         self._producer.flush(timeout=FLUSH_SECONDS)
         for future in sent:

@@ -108,7 +108,7 @@ class Reader:
         progress = self._windows.progress()
         self._beginnings.ask_again()
         for partition in sorted(self._source.waiting):
-            self._source.go_on(partition, self._beginnings.of(partition, progress))
+            self._source.resume(partition, self._beginnings.of(partition, progress))
             failpoint("reader.assigned")
 
     def _prepare(self, fetched: Sequence[Fetched]) -> _Batch:
@@ -136,7 +136,7 @@ class Reader:
             failpoint("reader.dead_letters_written")
         lowest = self._windows.write(batch.spans, batch.accepted.facts)
         failpoint("reader.written")
-        self.progressed.happened()
+        self.progressed.notify()
         return lowest
 
     def _finish(self) -> bool:

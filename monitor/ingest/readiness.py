@@ -51,7 +51,7 @@ class Readiness:
 
     def _asked(self) -> Mapping[int, int]:
         """Where all partitions end, as far as they can be read."""
-        with self._connections.reached():
+        with self._connections.translate_errors():
             consumer = self._connections.consumer(isolation_level="read_committed")
             try:
                 partitions = consumer.partitions_for_topic(self._topic) or ()

@@ -15,7 +15,7 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import Committed, committed
+from monitor.brokers.groups import CommittedOffsets, read_committed_offsets
 from monitor.errors import UnreachableError
 from monitor.ingest.batches import Bounds, FetchedRecord, Unreadable
 from monitor.ingest.fetching import FetchState, read_leniently
@@ -74,7 +74,7 @@ class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pyt
 class InputLog:
     """A member of the input group. Used by one thread.
 
-    `waiting` are assigned partitions that nobody has told where to begin; `go_on` tells. `truncated` are those whose
+    `waiting` are assigned partitions that nobody has told where to begin; `resume` tells. `truncated` are those whose
     log was seen to have lost records that were read, each with the offset up to which it is as it was (0: not known);
     and, with `stamped_by_brokers`, those with records that are not, each with the offset after them. `unread` are those
     that wait because of records that this client can't read: they must be passed as lost. `service` is the service
@@ -174,7 +174,7 @@ class InputLog:
     def _polled(self, timeout_ms: int) -> list[Fetched]:
         if self._consumer is None:
             self._open()
-        with self._connections.reached():
+        with self._connections.translate_errors():
             polled = self._consumer.poll(timeout_ms=timeout_ms)
             self._note_rebalances()
             fetched = [self._fetched(tp.partition, records) for tp, records in polled.items() if records]
@@ -241,7 +241,7 @@ class InputLog:
         start = self._next[partition]
         return Fetched(partition, start, end, (), (), ()) if end is not None and end > start else None
 
-    def go_on(self, partition: int, offset: int) -> None:
+    def resume(self, partition: int, offset: int) -> None:
         """Read the partition from an offset; does nothing if it was taken away meanwhile."""
         place = TopicPartition(self._topic, partition)
         try:
@@ -262,20 +262,20 @@ class InputLog:
     def bounds(self, partition: int) -> tuple[int, int]:
         """The first offset that the log still holds, and the one after the last that can be read."""
         place = TopicPartition(self._topic, partition)
-        with self._connections.reached():
+        with self._connections.translate_errors():
             first = self._consumer.beginning_offsets([place], timeout_ms=TIMEOUT_MS)[place]
             return first, self._consumer.end_offsets([place], timeout_ms=TIMEOUT_MS)[place]
 
     def offset_at(self, partition: int, instant: int) -> int | None:
         """The offset of the first record stamped at or after an instant; None if there is none yet."""
         place = TopicPartition(self._topic, partition)
-        with self._connections.reached():
+        with self._connections.translate_errors():
             found = self._consumer.offsets_for_times({place: max(0, instant // 1_000)}, timeout_ms=TIMEOUT_MS)
         return None if found[place] is None else int(found[place].offset)
 
-    def committed(self) -> Mapping[int, Committed]:
+    def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
         """By partition, what the service's groups have committed, of any configuration; asked of the brokers now."""
-        return committed(self._connections, self._service, self._topic, self._topic_id)
+        return read_committed_offsets(self._connections, self._service, self._topic, self._topic_id)
 
     def lag(self) -> dict[int, int]:
         """Records between the position and the high watermark, by partition, as of the last fetch."""

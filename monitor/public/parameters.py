@@ -167,7 +167,7 @@ class Parameters:
         """How many slots back any question may reach, the tick that is being decided included."""
         return max(self.widest_window, self.longest_horizon) + 2
 
-    def ranks_at(self, tick: int) -> bool:
+    def draws_hot_spots_at(self, tick: int) -> bool:
         """Whether hot spots are due at a tick: it is the final one of a designated time of theirs."""
         as_of = self.grid.as_of(tick)
         return any(
@@ -180,7 +180,7 @@ class Parameters:
         return -(-self.period // self.grid.length) + 1 if self.period else 0
 
     @property
-    def remembered(self) -> int:
+    def memory_slots(self) -> int:
         """For how many slots an answer that has run out may still count in a period."""
         return self.period_slots + self.history_slots
 

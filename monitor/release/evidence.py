@@ -84,7 +84,7 @@ class EvidenceReader:
             if self._closed:
                 if self._end_offsets is None:
                     self._end_offsets = self._context.input_topic.end_offsets_at(self._tick)
-                    failpoint("tick.barrier")
+                    failpoint("tick.end_offsets")
                 self._read_complete(self._end_offsets)
         except (UnreachableError, WindowsError) as error:
             if type(error).__name__ not in self._warned:

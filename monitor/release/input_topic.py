@@ -75,7 +75,7 @@ class InputTopic:
             if failed_at >= began:
                 raise UnreachableError(why)
             try:
-                with self._connections.reached():
+                with self._connections.translate_errors():
                     return request()
             except UnreachableError as error:
                 self._failure = time.monotonic(), str(error)
@@ -133,7 +133,7 @@ class InputTopic:
         """Return the latest record timestamp (an instant) by output partition, without the empty ones."""
         topic = self._ledger[0]
         wanted = {TopicPartition(topic, partition): OffsetSpec.MAX_TIMESTAMP for partition in range(partitions)}
-        with self._connections.reached():
+        with self._connections.translate_errors():
             offsets = self._admin.list_partition_offsets(wanted)
         return {place.partition: offset.timestamp * 1_000 for place, offset in offsets.items() if offset.timestamp >= 0}
 

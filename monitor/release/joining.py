@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import member_ids
+from monitor.brokers.groups import list_member_ids
 from monitor.brokers.membership import Membership
 from monitor.errors import FailedError, UnreachableError, WindowsError
 from monitor.ingest.readiness import Readiness
@@ -170,10 +170,10 @@ class DelayedMembership:
     def _members(self) -> list[str]:
         """Return the versions of the group's members."""
         try:
-            with self._connections.reached():
+            with self._connections.translate_errors():
                 if self._admin is None:
                     self._admin = self._connections.admin()
-                client_ids = member_ids(self._admin, self._candidate.group)
+                client_ids = list_member_ids(self._admin, self._candidate.group)
         except UnreachableError:
             self._close_admin()
             raise

@@ -75,7 +75,7 @@ def read_partitions(
     places = {TopicPartition(topic, partition): start for partition, start in starts.items()}
     consumer = connections.consumer(isolation_level="read_uncommitted", max_partition_fetch_bytes=4 * 1024 * 1024)
     try:
-        with connections.reached():
+        with connections.translate_errors():
             consumer.assign(list(places))
             first = consumer.beginning_offsets(list(places))
             present = {} if ends.keys() >= starts.keys() else consumer.end_offsets(list(places))
@@ -106,7 +106,7 @@ def first_offset(connections: KafkaConnections, topic: str, partition: int) -> i
     place = TopicPartition(topic, partition)
     consumer = connections.consumer()
     try:
-        with connections.reached():
+        with connections.translate_errors():
             return int(consumer.beginning_offsets([place])[place])
     finally:
         consumer.close(autocommit=False)
@@ -135,7 +135,7 @@ def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> 
         LedgerChangedError: the topic was replaced or deleted.
         UnreachableError: Kafka does not answer.
     """
-    with connections.reached(), closing(connections.admin()) as admin:
+    with connections.translate_errors(), closing(connections.admin()) as admin:
         require_same(admin.describe_topics([topic])[0], topic, topic_id)
 
 
@@ -226,7 +226,7 @@ class Writer:
         except KafkaError as error:
             if _is_fence(error):
                 raise FencedError(f"another owner has taken over {self._topic}-{self._partition}") from error
-            why = self._connections.unreachable(error)
+            why = self._connections.unreachable_error(error)
             raise UnreachableError(f"could not append to {self._topic}-{self._partition}: {why}") from error
 
     def close(self) -> None:

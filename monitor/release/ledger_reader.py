@@ -78,7 +78,7 @@ class LedgerReader:
         oldest = grid.as_of(tick) - (self._parameters.longest_horizon + 1) * grid.length
         with self._lock:
             for state in self._states:
-                state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.remembered)
+                state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.memory_slots)
 
     def spent(self, partitions: int) -> dict[int, Spent]:
         """Return what was spent, by partition, for the first `partitions` partitions."""

@@ -166,7 +166,7 @@ class Owner:
         oldest = (
             self._parameters.grid.as_of(tick) - (self._parameters.longest_horizon + 1) * self._parameters.grid.length
         )
-        self.state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.remembered)
+        self.state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.memory_slots)
         return decision
 
     def _due_owner_records(self, tick: int, *, empty: bool) -> list[LedgerRecord]:

@@ -206,8 +206,8 @@ class PartitionRelease:
         self._report_decision(tick, decision)
         failpoint("tick.decided")
         self._upkeep.finish_tick(tick, owner.shards)
-        failpoint("tick.tidied")
-        self._context.decided.happened()
+        failpoint("tick.evicted")
+        self._context.decided.notify()
         return True
 
     def _try_to_decide(self, owner: Owner, tick: int, stop: threading.Event) -> Decision | None:

@@ -16,7 +16,7 @@ from typing import Final
 from monitor.contracts.charges import Charges, TimeCharges
 from monitor.errors import PeriodError
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
-from monitor.privacy.periods import Bound, Paid, Place, most_paid
+from monitor.privacy.periods import Bound, PaidAnswer, Place, most_paid
 from monitor.public.instants import DAY, format_instant
 from monitor.public.parameters import Parameters, shard_of
 from monitor.release.carried_over import CarriedOverTimes
@@ -65,7 +65,7 @@ class PeriodAccount:
         """Return the first tick at which the total fits if nothing is answered until then; None if it never fits."""
         parameters = self._parameters
         last = max((paid.last for place in self._places for paid in place.paid), default=tick)
-        end = max(last + parameters.remembered + parameters.max_lead + 1, *self._carried_over.change_ticks(), tick)
+        end = max(last + parameters.memory_slots + parameters.max_lead + 1, *self._carried_over.change_ticks(), tick)
         if self._others or self.total(end) > stated:
             return None
         return bisect_left(range(tick, end), 1, key=lambda at: int(self.total(at) <= stated)) + tick
@@ -131,12 +131,12 @@ class PeriodAccount:
 
     def _place(self, key: _Watched, spent: Spent | None) -> Place:
         own, other = self._bounds.get(key), self._other_bounds.get(key)
-        bound = own.or_by(other) if own is not None and other is not None else own or other
+        bound = own.combine(other) if own is not None and other is not None else own or other
         if spent is None:
             return Place((), bound, _EVER)
         mark_lifetime = 0 if bound is None else bound.mark_lifetime
         paid = (
-            Paid.of(mark, self._parameters.max_lead if max_lead is None else max_lead, mark_lifetime)
+            PaidAnswer.of(mark, self._parameters.max_lead if max_lead is None else max_lead, mark_lifetime)
             for mark, max_lead in spent.marks[key]
         )
         return Place(tuple(paid), bound, _EVER if spent.last_tick is None else spent.last_tick + 1)
@@ -144,7 +144,7 @@ class PeriodAccount:
     @cached_property
     def _is_unchanged(self) -> bool:
         """Whether all answers were given under this configuration: then its worst case covers them."""
-        return not self._others and all(place.as_now for place in self._places)
+        return not self._others and all(place.is_steady for place in self._places)
 
     @cached_property
     def _other_times_total(self) -> Fraction:

@@ -55,7 +55,7 @@ class Upkeep:
         other owners.
         """
         try:
-            if not self._parameters.ranks_at(tick):
+            if not self._parameters.draws_hot_spots_at(tick):
                 self._windows.open(shards, tick + 1)
             self._evict(tick, shards)
         except (UnreachableError, WindowsError) as error:

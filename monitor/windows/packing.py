@@ -69,7 +69,7 @@ def grouped(
     return facts
 
 
-def shard_facts(
+def pack_shard_facts(
     stamp: int,
     seen: Mapping[int, Sequence[tuple[bytes, int]]] | None = None,
     present: Mapping[int, Sequence[tuple[int, bytes]]] | None = None,

@@ -144,14 +144,15 @@ def instant_of(reply: Sequence[bytes | int]) -> int:
 
 
 def server_time(client: Client) -> int:
-    """Return the present instant by the server's clock; for a cluster, the latest of the primaries' clocks.
+    """Return the present instant by the server's clock; for a cluster, the latest of its primaries' clocks.
 
     Raises:
         FailedError: the server does not answer, or refuses the command.
     """
     try:
         if isinstance(client, RedisCluster):
-            return max(map(instant_of, client.time(target_nodes=RedisCluster.PRIMARIES).values()))
+            primaries = client.get_primaries()  # type: ignore[no-untyped-call]  # redis-py gives it no types
+            return max(instant_of(client.get_redis_connection(node).time()) for node in primaries)
         return instant_of(client.time())
     except REFUSALS as error:
         raise failure(error, where(client)) from None

@@ -17,7 +17,7 @@ from monitor.errors import UnreachableError, WindowsError
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Span
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, redis_rules
@@ -49,7 +49,7 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
     windows = RedisWindows(parameters, "0123456789abcdef", client)
     row = int(parameters.watched_rows[0])
     shard = int(parameters.registry.shard[row])
-    facts = [shard_facts(stamp, {row: [(b"p" * 16, 5)]}, {1_000_000: [(row, b"p" * 16)]}) for stamp in (5, 10**7)]
+    facts = [pack_shard_facts(stamp, {row: [(b"p" * 16, 5)]}, {1_000_000: [(row, b"p" * 16)]}) for stamp in (5, 10**7)]
     try:
         windows.check()
         assert windows.empty()

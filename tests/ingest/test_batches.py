@@ -154,7 +154,7 @@ def source(connections: KafkaConnections, name: str, eventually: Eventually) -> 
     """A member that reads the partition from its beginning."""
     made = InputLog(connections, name, name)
     eventually(lambda: (made.poll(250), made.waiting == {0})[1], 20)
-    made.go_on(0, 0)
+    made.resume(0, 0)
     yield made
     made.close({})
 
@@ -169,7 +169,7 @@ def fetch(source: InputLog, end: int, eventually: Eventually, deadline_seconds: 
         except UnreachableError:
             source.park()
         for partition in set(source.waiting):
-            source.go_on(partition, found[-1].end if found else 0)
+            source.resume(partition, found[-1].end if found else 0)
         return bool(found) and found[-1].end >= end
 
     eventually(there, deadline_seconds)
@@ -383,7 +383,7 @@ def test_damage_that_passes_is_read_again(
     eventually(refused)
     damage.flip()
     source.park()
-    source.go_on(0, 0)
+    source.resume(0, 0)
     found = fetch(source, 2, eventually)
     assert [value for some in found for value in some.values] == [b"harmed", b"next"]
 
@@ -404,7 +404,7 @@ def test_damage_that_stays_is_lost_unread_after_some_tries(
             failures.append(str(error))
             source.park()
         if not source.unread and source.waiting:
-            source.go_on(0, 0)
+            source.resume(0, 0)
         return source.unread.get(0)
 
     told = eventually(lost)
@@ -412,7 +412,7 @@ def test_damage_that_stays_is_lost_unread_after_some_tries(
     assert (told.first, told.end, told.records, told.stamp_ms, told.lost) == (0, 2, 2, None, True)
     assert told.why == "its checksum is wrong"
     assert source.waiting == {0}
-    source.go_on(0, told.end)
+    source.resume(0, told.end)
     source.unread.clear()
     assert fetch(source, 3, eventually)[-1].values == [b"good"]
 

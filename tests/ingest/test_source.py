@@ -143,7 +143,7 @@ def test_what_is_fetched_carries_values_timestamps_and_offsets(
 ) -> None:
     for stamp, value in enumerate((b"a", b"b", b"c"), start=5):
         put(value, stamp=stamp)
-    source.go_on(0, 1)
+    source.resume(0, 1)
     assert fetched(source, eventually) == Fetched(0, 1, 3, [b"b", b"c"], [6, 7], [1, 2])
     assert source.reading == {0: 3}
     assert source.waiting == {1}
@@ -158,7 +158,7 @@ def test_batches_are_read_however_their_producer_compressed_them(
     with closing(connections.producer(compression_type=codec, linger_ms=200)) as producer:
         sent = [producer.send(name, value=value, partition=0) for value in values]
         assert [future.get(timeout=10).offset for future in sent] == [0, 1, 2]
-    source.go_on(0, 0)
+    source.resume(0, 0)
     assert values_read(source, len(values), eventually) == values
 
 
@@ -177,15 +177,15 @@ def test_batches_are_read_that_the_broker_compressed(
             producer.send(name, value=value, partition=0).get(timeout=10)
     with closing(_Closer(InputLog(connections, name, name))) as member:
         eventually(partial(is_assigned, member.source, {0}), 20)
-        member.source.go_on(0, 0)
+        member.source.resume(0, 0)
         assert values_read(member.source, len(values), eventually) == values
 
 
 def test_a_parked_partition_is_read_again_from_where_it_is_told(
     source: InputLog, put: Callable[..., None], eventually: Eventually
 ) -> None:
-    source.go_on(0, 0)
-    source.go_on(1, 0)
+    source.resume(0, 0)
+    source.resume(1, 0)
     put(b"a")
     fetched(source, eventually)
     source.park([0])
@@ -193,13 +193,13 @@ def test_a_parked_partition_is_read_again_from_where_it_is_told(
     put(b"b")
     put(b"other", partition=1)
     assert fetched(source, eventually).partition == 1
-    source.go_on(0, 0)
+    source.resume(0, 0)
     assert fetched(source, eventually).values == [b"a", b"b"]
 
 
 def test_a_partition_that_is_not_assigned_cannot_be_told_to_go_on(source: InputLog) -> None:
     source.waiting.add(7)
-    source.go_on(7, 0)
+    source.resume(7, 0)
     assert 7 not in source.waiting
     assert 7 not in source.reading
 
@@ -222,7 +222,7 @@ def test_lag_is_what_lies_between_the_position_and_the_end(
 ) -> None:
     for _ in range(4):
         put(b"v")
-    source.go_on(0, 0)
+    source.resume(0, 0)
     assert fetched(source, eventually).end == 4
     assert source.lag() == {0: 0}
     source._next[0] = 1
@@ -232,7 +232,7 @@ def test_lag_is_what_lies_between_the_position_and_the_end(
 def test_a_position_that_has_left_the_log_is_an_error_that_says_which_kafka(
     source: InputLog, eventually: Eventually, kafka: EmbeddedKafka
 ) -> None:
-    source.go_on(0, 50)
+    source.resume(0, 50)
 
     def refused() -> str:
         try:

@@ -94,7 +94,7 @@ def read(
         for partition in list(source.waiting):
             truncated = source.truncated.pop(partition, None)
             passed.extend([] if truncated is None else [truncated])
-            source.go_on(partition, truncated or 0)
+            source.resume(partition, truncated or 0)
         found.extend(value for some in source.poll(100) for value in some.values if isinstance(value, bytes))
         return found[-1:] == [b"end"]
 

@@ -69,7 +69,7 @@ class HandLog:
         stamps = [(ORIGIN + entry.stamp * HOUR + MINUTE) // 1_000 for entry in entries]
         return Fetched(partition, start, end, [value_of(entry) for entry in entries], stamps, range(start, end))
 
-    def go_on(self, partition: int, offset: int) -> None:
+    def resume(self, partition: int, offset: int) -> None:
         """As the service's."""
         self.waiting.discard(partition)
         self.reading[partition] = offset

@@ -16,7 +16,7 @@ from monitor.public.slot_grid import SlotGrid
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Span
 from monitor.windows.keys import PROGRESS, Keys
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
 from tests.release.worlds import FrozenClock, Spied, released, short_slots
 
@@ -71,12 +71,12 @@ class TestEndOffsets:
         clock.move_to(released(parameters, 0))
         thread = in_thread(lambda: site.tick(0))
         eventually(lambda: len(watched.asked) > 2)
-        site.windows.write([Span(1, 0, 3)], {0: [shard_facts(0, {1: [(ANN, 0)]})]})
+        site.windows.write([Span(1, 0, 3)], {0: [pack_shard_facts(0, {1: [(ANN, 0)]})]})
         read = len(watched.asked)
         eventually(lambda: len(watched.asked) > read + 2)
         assert site.context.decided.number == 0
-        site.windows.write([Span(1, 3, 5)], {0: [shard_facts(0, {1: [(BOB, 0)]})]})
-        site.context.progressed.happened()
+        site.windows.write([Span(1, 3, 5)], {0: [pack_shard_facts(0, {1: [(BOB, 0)]})]})
+        site.context.progressed.notify()
         thread.join(20)
         assert site.statuses() == ["safe", "noisy_count", "safe"]
         assert site.counted.ticks == [
@@ -96,7 +96,7 @@ class TestEndOffsets:
         parameters = make_parameters(threshold=2 * MERGED + 1)
         site = make_site(parameters, clock)
         site.release.take_over()
-        site.windows.write([Span(0, 0, 1)], {0: [shard_facts(0, {1: [(who, 0) for who in people]})]})
+        site.windows.write([Span(0, 0, 1)], {0: [pack_shard_facts(0, {1: [(who, 0) for who in people]})]})
         watched = spied(site)
         clock.move_to(released(parameters, 0))
         assert site.tick(0)

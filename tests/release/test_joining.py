@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import known_groups, member_ids
+from monitor.brokers.groups import list_groups, list_member_ids
 from monitor.brokers.membership import Membership
 from monitor.errors import FailedError
 from monitor.ingest.readiness import Readiness
@@ -180,12 +180,12 @@ def test_member_publishes_version_and_offset(
     eventually(lambda: one.owned == {0, 1}, 30)
     group = one._candidate.group
     with closing(connections.admin()) as admin:
-        assert member_ids(admin, group) == [f"location-monitor-town-{NEW}"]
+        assert list_member_ids(admin, group) == [f"location-monitor-town-{NEW}"]
         eventually(lambda: admin.list_group_offsets({group: None})[group], 30)
         one.close()
         committed = admin.list_group_offsets({group: None})[group]
     assert {(place.topic, found.offset) for place, found in committed.items()} == {(alerts, 0)}
-    assert known_groups(connections, group.removesuffix("-release")) == [group]
+    assert list_groups(connections, group.removesuffix("-release")) == [group]
 
 
 def test_bug_while_waiting_is_raised_by_owned(join: Join, eventually: Eventually) -> None:

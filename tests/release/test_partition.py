@@ -12,7 +12,7 @@ from monitor.errors import FencedError, LedgerChangedError, UnreachableError
 from monitor.public.instants import HOUR, MINUTE, SECOND
 from monitor.release.partition import LONGEST_WAIT, NEAR_RELEASE
 from monitor.windows.facts import Span
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from tests.release.worlds import RunningClock, World, released
 
 MakeWorld = Callable[..., World]
@@ -92,9 +92,9 @@ class TestNextTick:
             world.published(99)
             release = world.partition()
             release.take_over()
-            world.store.write([Span(0, 0, 1)], {0: [shard_facts(100, {1: [(b"a" * 16, 100), (b"b" * 16, 100)]})]})
+            world.store.write([Span(0, 0, 1)], {0: [pack_shard_facts(100, {1: [(b"a" * 16, 100), (b"b" * 16, 100)]})]})
             at(world, 100)
-            world.store.write([Span(0, 1, 2)], {0: [shard_facts(101, {2: [(b"a" * 16, 101), (b"b" * 16, 101)]})]})
+            world.store.write([Span(0, 1, 2)], {0: [pack_shard_facts(101, {2: [(b"a" * 16, 101), (b"b" * 16, 101)]})]})
             if late > MINUTE:
                 release.close()
                 at(world, 100, late)

@@ -26,7 +26,7 @@ from monitor.release.owner import LedgerPlace
 from monitor.tools.embedded import EmbeddedKafka, NodeSettings
 from monitor.tools.embedded.kafka import Quorum
 from monitor.windows.facts import Span
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_brokers import free_ports
 
@@ -194,7 +194,7 @@ def test_waits_for_uncopied_records(
         follower    x    │                            never before the release: unknown, not "safe"
                     x    │         x                  before it: counted
     """
-    name_of_two = shard_facts(0, {1: [(b"a" * 16, 0), (b"b" * 16, 0)]})
+    name_of_two = pack_shard_facts(0, {1: [(b"a" * 16, 0), (b"b" * 16, 0)]})
     now = SystemClock().now()
     parameters = replace(
         make_parameters(grid=SlotGrid(now - HOUR + 8 * SECOND, HOUR)),

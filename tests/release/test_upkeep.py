@@ -17,7 +17,7 @@ from monitor.public.parameters import AtTimes, HotSpots, Parameters
 from monitor.public.schedule import Schedule
 from monitor.release.upkeep import CHECK_SECONDS, RETRY_SECONDS, Upkeep
 from monitor.windows.facts import COMPLETE_FROM_START, Question, Span
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from tests.release.worlds import World, released
 
 Make = Callable[..., Parameters]
@@ -34,7 +34,7 @@ class TestOpening:
         release = world.partition()
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
-        world.store.write([Span(0, 0, 1)], {0: [shard_facts(101, {1: [(ANN, 101)]})]})
+        world.store.write([Span(0, 0, 1)], {0: [pack_shard_facts(101, {1: [(ANN, 101)]})]})
         question = {0: Question(((1, 100),))}
         assert world.store.read(question)[0].counts[1, 100] == 0
         assert release.decide_tick(100, world.stop)
@@ -45,11 +45,11 @@ class TestOpening:
         instant = parse_instant("2026-01-05T04:30:00Z")  # in slot 100
         crowds = HotSpots("crowds", Schedule((instant,)), Fraction(1), 2, HOUR)
         world = make_world(changes={"hot_spots": (crowds,)})
-        assert world.parameters.ranks_at(100)
+        assert world.parameters.draws_hot_spots_at(100)
         release = world.partition()
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
-        world.store.write([Span(0, 0, 1)], {0: [shard_facts(101, {1: [(ANN, 101)]})]})
+        world.store.write([Span(0, 0, 1)], {0: [pack_shard_facts(101, {1: [(ANN, 101)]})]})
         assert release.decide_tick(100, world.stop)
         assert world.store.read({0: Question(((1, 100),))})[0].counts[1, 100] == 0
         assert world.store.read({0: Question(((1, 100),), tick=100)})[0].settled
@@ -72,7 +72,7 @@ class TestEviction:
         site = make_site(parameters, clock)
         site.release.take_over()
         early, late = map(parse_instant, times)
-        visits = shard_facts(0, {0: [(ANN, 0), (BOB, 2)]}, {early: [(0, ANN), (0, BOB)], late: [(0, ANN)]})
+        visits = pack_shard_facts(0, {0: [(ANN, 0), (BOB, 2)]}, {early: [(0, ANN), (0, BOB)], late: [(0, ANN)]})
         site.windows.write([Span(0, 0, 1)], {0: [visits]})
         told: dict[tuple[str, str], list[str]] = {}
         stations = []
@@ -103,7 +103,7 @@ class TestEviction:
         parameters = make_parameters(places=1, window=2, at_times=(make_at_times("noon", "2026-01-01T00:30:00Z"),))
         site = make_site(parameters, clock)
         site.release.take_over()
-        site.windows.write([Span(0, 0, 1)], {0: [shard_facts(0, {0: [(ANN, 0)]}, {noon: [(0, ANN)]})]})
+        site.windows.write([Span(0, 0, 1)], {0: [pack_shard_facts(0, {0: [(ANN, 0)]}, {noon: [(0, ANN)]})]})
         for tick in range(6):
             clock.move_to(released(parameters, tick))
             site.tick(tick)

@@ -397,7 +397,7 @@ def test_no_key_of_person_ids_no_start(
     run = started("run", "--config", str(config))
     assert run.process.wait(60) == 2
     assert "visits.person_key_file" in run.text
-    assert "Make one:" in run.text
+    assert "Create one:" in run.text
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.errors import LedgerChangedError, PeriodError, ReplayError, UnreachableError
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
@@ -90,7 +90,7 @@ def lose_the_ledger(town: Any, eventually: Eventually) -> None:
     with closing(settings.kafka.admin()) as admin:
         admin.delete_topics([town.topics.alerts])
         eventually(lambda: admin.describe_topics([town.topics.alerts])[0]["error_code"])
-    wanted = needs(town.parameters, settings.config.kafka, simulated=True)
+    wanted = list_topic_needs(town.parameters, settings.config.kafka, simulated=True)
     set_up(settings.kafka, town.parameters, wanted, Beginning.LEDGER_LOST, town.clock.now())
 
 

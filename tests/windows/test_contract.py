@@ -8,7 +8,7 @@ import pytest
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, ShardFacts, Span, Windows
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
 EVENING = 1_767_258_000_000_000
@@ -26,12 +26,12 @@ def row(parameters: Parameters) -> int:
 
 def seen(row: int, *visits: tuple[bytes, int], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
     """Facts: these people were last seen at the row in these slots, as records stamped in a slot say."""
-    return {shard: [shard_facts(stamp, seen={row: visits})]}
+    return {shard: [pack_shard_facts(stamp, seen={row: visits})]}
 
 
 def present(instant: int, *visits: tuple[int, bytes], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
     """Facts: these people were at these rows at a designated time."""
-    return {shard: [shard_facts(stamp, present={instant: visits})]}
+    return {shard: [pack_shard_facts(stamp, present={instant: visits})]}
 
 
 def count(windows: Windows, row: int, first_slot: int, shard: int = 2) -> int:
@@ -276,7 +276,7 @@ def test_tidying_leaves_progress_and_since_alone(windows: Windows) -> None:
 
 def test_a_batch_larger_than_one_command_is_written_whole(windows: Windows, row: int) -> None:
     people = [number.to_bytes(16, "big") for number in range(25_001)]
-    facts = shard_facts(
+    facts = pack_shard_facts(
         OPEN, seen={row: [(who, 5) for who in people]}, present={EVENING: [(row, who) for who in people]}
     )
     windows.begin(0, 0, 0)

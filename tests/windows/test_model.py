@@ -19,7 +19,7 @@ import pytest
 
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, ShardFacts, Span
 from monitor.windows.memory import _Shard
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 
 WINDOW = 2
 ANN, BOB, EVE = b"a" * 16, b"b" * 16, b"e" * 16
@@ -36,7 +36,7 @@ class Record(NamedTuple):
     @property
     def facts(self) -> ShardFacts:
         """As the reader packs them: at a watched row, and at a designated time."""
-        return shard_facts(self.stamp, {ROW: [(self.person, self.last)]}, {INSTANT: [(ROW, self.person)]})
+        return pack_shard_facts(self.stamp, {ROW: [(self.person, self.last)]}, {INSTANT: [(ROW, self.person)]})
 
 
 LOGS = {

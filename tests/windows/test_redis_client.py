@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from redis import exceptions
 from redis.cluster import RedisCluster
 
 from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.public.clock import SystemClock
+from monitor.public.instants import SECOND
 from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.redis_client import RedisAddress, error_code, failure, redis_client, where
+from monitor.windows.redis_client import RedisAddress, error_code, failure, redis_client, server_time, where
 
 COMMAND = "Command # 3 (ZADD {tokyo:f:2}:w:17 GT 5 secret) of pipeline caused error: "
 TELLS: list[tuple[Exception, type[FailedError], str]] = [
@@ -81,3 +85,12 @@ def test_nobody_waits_longer_than_is_said() -> None:
     assert (options["socket_timeout"], options["socket_connect_timeout"]) == (5.0, 2.0)
     assert options["retry"].get_retries() == 1
     assert exceptions.TimeoutError not in options["retry"]._supported_errors
+
+
+@pytest.mark.parametrize("kind", ["valkey", "valkey_cluster"])
+def test_server_time(request: pytest.FixtureRequest, kind: str) -> None:
+    """A server and a cluster return the present instant."""
+    server: EmbeddedValkey = request.getfixturevalue(kind)
+    before = SystemClock().now()
+    with closing(redis_client(RedisAddress(server.url, cluster=kind == "valkey_cluster"))) as client:
+        assert before - SECOND <= server_time(client) <= SystemClock().now() + SECOND

@@ -18,7 +18,7 @@ from monitor.tools.embedded.ports import LOOPBACK
 from monitor.windows.facts import COMPLETE_FROM_START, Question, ShardFacts, Span
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 
@@ -40,7 +40,7 @@ def facts(parameters: Parameters) -> dict[int, list[ShardFacts]]:
     """In every shard, Ann at its first row: last seen in slot 5, and at a designated time."""
     firsts = [int(rows[0]) for rows in parameters.registry.by_shard]
     return {
-        shard: [shard_facts(5, seen={row: [(ANN, 5)]}, present={EVENING: [(row, ANN)]})]
+        shard: [pack_shard_facts(5, seen={row: [(ANN, 5)]}, present={EVENING: [(row, ANN)]})]
         for shard, row in enumerate(firsts)
     }
 
@@ -203,7 +203,7 @@ def test_a_replica_is_refused_and_named_as_one(valkey: EmbeddedValkey, open_wind
     with EmbeddedValkey(ValkeySettings(arguments=("--replicaof", LOOPBACK, port))) as replica:
         windows = open_windows(replica)
         with pytest.raises(UnreachableError, match="replica"):
-            windows.write([Span(0, 0, 10)], {0: [shard_facts(5, seen={0: [(ANN, 5)]})]})
+            windows.write([Span(0, 0, 10)], {0: [pack_shard_facts(5, seen={0: [(ANN, 5)]})]})
         with pytest.raises(UnreachableError, match="replica"):
             windows.begin(0, 0, 0)
 
@@ -334,7 +334,7 @@ def test_no_person_id_is_stored_in_the_clear(
     redis_windows.begin(0, 0, 0)
     for shard, rows in enumerate(parameters.registry.by_shard):
         row = int(rows[0])
-        found = shard_facts(5, seen={row: [(hashed, 5)]}, present={EVENING: [(row, hashed)]})
+        found = pack_shard_facts(5, seen={row: [(hashed, 5)]}, present={EVENING: [(row, hashed)]})
         redis_windows.write([Span(0, 0, shard + 1)], {shard: [found]})
     stored = b"".join(bytes(key) + bytes(raw.dump(key) or b"") for key in raw.scan_iter())
     assert hashed in stored

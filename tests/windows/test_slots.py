@@ -12,7 +12,7 @@ from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import COMPLETE_FROM_START, Question, Reading, ShardFacts, Span, Windows
 from monitor.windows.keys import Keys
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_store import RedisWindows
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
@@ -30,7 +30,7 @@ def facts(row: int, stamp: int, *people: bytes, last: int | None = None) -> dict
     """These people were at the row in a slot, and in the evening, as records stamped in slot `stamp` say."""
     slot = stamp if last is None else last
     visits, stays = [(who, slot) for who in people], [(row, who) for who in people]
-    return {2: [shard_facts(stamp, {row: visits}, {EVENING: stays})]}
+    return {2: [pack_shard_facts(stamp, {row: visits}, {EVENING: stays})]}
 
 
 def ask(windows: Windows, row: int, tick: int) -> Reading:
@@ -176,7 +176,7 @@ def test_more_than_one_script_moves_is_counted_once_all_is_in(
 ) -> None:
     """A tick is not settled while facts of its slot wait still, whichever look that takes."""
     people = [number.to_bytes(16, "big") for number in range(2 * MERGED + 1)]
-    packed = {2: [shard_facts(6, {row: [(who, 6) for who in people]})]}
+    packed = {2: [pack_shard_facts(6, {row: [(who, 6) for who in people]})]}
     at(6)
     stored.begin(0, 0, COMPLETE_FROM_START)
     stored.write([Span(0, 0, 1)], packed)

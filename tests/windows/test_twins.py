@@ -14,7 +14,7 @@ from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Reading, ShardFacts, Span, Windows
 from monitor.windows.memory import MemoryWindows
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_store import RedisWindows
 
 TIMES = (1_767_258_000_000_000, 1_767_344_400_000_000)
@@ -54,7 +54,7 @@ def facts_of(parameters: Parameters, batch: list[Visit]) -> dict[int, list[Shard
     for visit in batch:
         row = int(parameters.registry.by_shard[visit.shard][visit.nth])
         at = {} if visit.instant is None else {visit.instant: [(row, visit.person)]}
-        found = shard_facts(visit.stamp, seen={row: [(visit.person, visit.slot)]}, present=at)
+        found = pack_shard_facts(visit.stamp, seen={row: [(visit.person, visit.slot)]}, present=at)
         facts.setdefault(visit.shard, []).append(found)
     return facts
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import describe, needs
+from monitor.brokers.topics import describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.errors import FencedError, LedgerError, MonitorError, PeriodError, UnreachableError
 from monitor.operate.setup import Beginning, set_up
@@ -126,10 +126,10 @@ def make_scene(
             base = replace(parameters, registry=Registry(IDS, 3), at_times=(), period=3 * DAY)
             partitions = kafka_settings.partitions.model_copy(update={"alerts": ledger_partitions})
             kafka = kafka_settings.model_copy(update={"partitions": partitions})
-            wanted = needs(base, kafka, simulated=True)  # its records are of early 2026: others would expire
+            wanted = list_topic_needs(base, kafka, simulated=True)  # its records are of early 2026: others would expire
             set_up(connections, base, wanted, Beginning.FIRST_START, base.grid.start(TICK))
             with closing(connections.admin()) as admin:
-                found = describe(admin, [kafka.topics.alerts, kafka.topics.visits])
+                found = describe_topics(admin, [kafka.topics.alerts, kafka.topics.visits])
             alerts, visits = (found[name].topic_id for name in (kafka.topics.alerts, kafka.topics.visits))
             return Scene(connections, base, opened, kafka.topics.alerts, alerts, visits, ledger_partitions)
 

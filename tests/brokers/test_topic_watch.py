@@ -10,7 +10,7 @@ from kafka.errors import KafkaConnectionError
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topic_watch import TopicWatch
-from monitor.brokers.topics import TopicNeeds, create, needs
+from monitor.brokers.topics import TopicNeeds, create_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.errors import TopicError
 from monitor.public.parameters import Parameters
@@ -31,8 +31,8 @@ def wanted(
     connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
 ) -> tuple[TopicNeeds, ...]:
     """What the topics must be like, and are."""
-    made = needs(parameters, kafka_settings, simulated=False)
-    create(connections, made, 1)
+    made = list_topic_needs(parameters, kafka_settings, simulated=False)
+    create_topics(connections, made, 1)
     return made
 
 
@@ -86,7 +86,7 @@ def test_brokers_that_are_away_are_asked_later(wanted: tuple[TopicNeeds, ...]) -
 
     class Away(KafkaConnections):
         def admin(self) -> Any:
-            raise self.unreachable(KafkaConnectionError("refused"))
+            raise self.unreachable_error(KafkaConnectionError("refused"))
 
     monotonic = Monotonic()
     watch = TopicWatch(Away(("nowhere:9092",)), wanted, 60, monotonic)

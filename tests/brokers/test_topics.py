@@ -12,7 +12,15 @@ from uuid import UUID
 import pytest
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import FoundTopic, TopicNeeds, checked, create, describe, needs, risks
+from monitor.brokers.topics import (
+    TopicDescription,
+    TopicNeeds,
+    check_topics,
+    create_topics,
+    describe_topics,
+    list_risks,
+    list_topic_needs,
+)
 from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import at_times_record, hot_spots_record
 from monitor.errors import TopicError
@@ -30,7 +38,7 @@ class TestNeeds:
         self, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """A visit's fate depends on the broker's stamp; windows and horizons are read again from it."""
-        visits, _, _ = needs(parameters, kafka_settings, simulated=False)
+        visits, _, _ = list_topic_needs(parameters, kafka_settings, simulated=False)
         assert visits.topic == kafka_settings.topics.visits
         assert visits.partitions == 3
         assert (
@@ -48,7 +56,7 @@ class TestNeeds:
         self, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """Not compacted (that would drop aborted records, hence marks); a period, W + F, the horizon, and a margin."""
-        _, alerts, _ = needs(parameters, kafka_settings, simulated=False)
+        _, alerts, _ = list_topic_needs(parameters, kafka_settings, simulated=False)
         assert alerts.partitions == 2
         assert (
             created(alerts).items()
@@ -67,14 +75,14 @@ class TestNeeds:
     ) -> None:
         """A designated time is asked about, and its answers hold, until its horizon has gone by."""
         patient = replace(parameters, at_times=(replace(parameters.at_times[0], horizon=30 * DAY),))
-        for wanted in needs(patient, kafka_settings, simulated=False)[:2]:
+        for wanted in list_topic_needs(patient, kafka_settings, simulated=False)[:2]:
             assert int(created(wanted)["retention.ms"]) > 30 * DAY / MILLISECOND
 
     def test_simulated_time_is_kept_for_ever_and_taken_as_it_comes(
         self, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """Else 2013 is deleted, and a simulated future refused."""
-        for wanted in needs(parameters, kafka_settings, simulated=True)[:2]:
+        for wanted in list_topic_needs(parameters, kafka_settings, simulated=True)[:2]:
             assert (
                 created(wanted).items()
                 >= {
@@ -93,7 +101,7 @@ class TestNeeds:
         ids = tuple(f"{number:05}{letter * 80}" for number in range(9_000))
         spots = HotSpots("spots", Schedule.of(("12:00",), "UTC"), Fraction(1), 9_000, 6 * HOUR)
         wide = replace(parameters, registry=Registry(ids, 3), hot_spots=(spots,))
-        _, alerts, _ = needs(wide, kafka_settings, simulated=False)
+        _, alerts, _ = list_topic_needs(wide, kafka_settings, simulated=False)
         limit = int(created(alerts)["max.message.bytes"])
         common: dict[str, Any] = {
             "source": "town",
@@ -117,7 +125,7 @@ class TestNeeds:
     ) -> None:
         """100,000 locations with ids of 6 to 11 bytes in one shard: about 7 MB, so 8 shards."""
         wide = replace(parameters, registry=Registry(tuple(f"place-{n}" for n in range(100_000)), 1))
-        _, alerts, _ = needs(wide, kafka_settings, simulated=False)
+        _, alerts, _ = list_topic_needs(wide, kafka_settings, simulated=False)
         size = next(setting for setting in alerts.settings if setting.key == "max.message.bytes")
         assert not size.suffices("1048588")
         assert size.suffices(size.create)
@@ -133,17 +141,17 @@ class TestCreate:
         self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """All three at once; the second time there is nothing to make."""
-        wanted = needs(parameters, kafka_settings, simulated=False)
+        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
         names = kafka_settings.topics
-        assert create(connections, wanted, 1) == [names.visits, names.alerts, names.dead_letters]
-        found = checked(connections, wanted)
+        assert create_topics(connections, wanted, 1) == [names.visits, names.alerts, names.dead_letters]
+        found = check_topics(connections, wanted)
         assert {name: topic.partitions for name, topic in found.items()} == {
             names.visits: 3,
             names.alerts: 2,
             names.dead_letters: 2,
         }
-        assert create(connections, wanted, 1) == []
-        assert checked(connections, wanted) == found
+        assert create_topics(connections, wanted, 1) == []
+        assert check_topics(connections, wanted) == found
 
     def test_only_what_is_missing_is_made(
         self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
@@ -152,19 +160,19 @@ class TestCreate:
         names = kafka_settings.topics
         made = {names.dead_letters: {"num_partitions": 1, "replication_factor": 1}}
         admin.create_topics(made, wait_for_metadata=True)
-        wanted = needs(parameters, kafka_settings, simulated=False)
-        assert create(connections, wanted, None) == [names.visits, names.alerts]
-        assert checked(connections, wanted)[names.dead_letters].partitions == 1
+        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        assert create_topics(connections, wanted, None) == [names.visits, names.alerts]
+        assert check_topics(connections, wanted)[names.dead_letters].partitions == 1
 
     def test_simulated_topics_are_made_and_checked_too(
         self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """And they are none that the service itself would use."""
-        wanted = needs(parameters, kafka_settings, simulated=True)
-        create(connections, wanted, 1)
-        checked(connections, wanted)
+        wanted = list_topic_needs(parameters, kafka_settings, simulated=True)
+        create_topics(connections, wanted, 1)
+        check_topics(connections, wanted)
         with pytest.raises(TopicError, match="LogAppendTime"):
-            checked(connections, needs(parameters, kafka_settings, simulated=False))
+            check_topics(connections, list_topic_needs(parameters, kafka_settings, simulated=False))
 
 
 class TestChecked:
@@ -173,7 +181,7 @@ class TestChecked:
     ) -> None:
         """All three at once, by their keys in the configuration."""
         with pytest.raises(TopicError) as raised:
-            checked(connections, needs(parameters, kafka_settings, simulated=False))
+            check_topics(connections, list_topic_needs(parameters, kafka_settings, simulated=False))
         lines = str(raised.value).splitlines()
         for line, (key, name) in zip(lines, kafka_settings.topics, strict=True):
             assert line == (
@@ -189,13 +197,13 @@ class TestChecked:
         altered: Callable[..., None],
     ) -> None:
         """Compacted, kept by size, stamped by producers, kept too short, records too small: five lines."""
-        wanted = needs(parameters, kafka_settings, simulated=False)
-        create(connections, wanted, 1)
+        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        create_topics(connections, wanted, 1)
         names = kafka_settings.topics
         altered(names.visits, message_timestamp_type="CreateTime", retention_ms="60000")
         altered(names.alerts, cleanup_policy="compact", retention_bytes="1000000", max_message_bytes="9000")
         with pytest.raises(TopicError) as raised:
-            checked(connections, wanted)
+            check_topics(connections, wanted)
         lines = str(raised.value).splitlines()
         told = {
             (names.visits, "message.timestamp.type"): "CreateTime",
@@ -217,15 +225,15 @@ class TestChecked:
         altered: Callable[..., None],
     ) -> None:
         """Each setting of a message, applied as it says."""
-        wanted = needs(parameters, kafka_settings, simulated=False)
-        create(connections, wanted, 1)
+        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        create_topics(connections, wanted, 1)
         altered(kafka_settings.topics.alerts, cleanup_policy="compact", retention_ms="1000")
         with pytest.raises(TopicError) as raised:
-            checked(connections, wanted)
+            check_topics(connections, wanted)
         for line in str(raised.value).splitlines():
             name, _, setting = line.split("--topic ")[1].rstrip("`").partition(" --add-config ")
             altered(name, **dict([setting.split("=")]))
-        checked(connections, wanted)
+        check_topics(connections, wanted)
 
     @pytest.mark.parametrize(("kept", "suffices"), [(-1, True), (0, True), (1, False)])
     def test_a_retention_shorter_than_what_may_be_asked_is_refused(
@@ -238,27 +246,27 @@ class TestChecked:
         altered: Callable[..., None],
     ) -> None:
         """A millisecond too short is; exactly as long, and for ever, are not."""
-        wanted = needs(parameters, kafka_settings, simulated=False)
-        create(connections, wanted, 1)
+        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        create_topics(connections, wanted, 1)
         least = (parameters.mark_lifetime + 2 + parameters.period_slots) * HOUR // MILLISECOND
         altered(kafka_settings.topics.alerts, retention_ms="-1" if kept < 0 else str(least - kept))
         if suffices:
-            checked(connections, wanted)
+            check_topics(connections, wanted)
         else:
             with pytest.raises(TopicError, match=rf"retention\.ms is {least - 1}: expected at least {least} \(4d4h\)"):
-                checked(connections, wanted)
+                check_topics(connections, wanted)
 
 
 def test_a_description_has_the_topics_that_exist_with_all_their_settings(
     connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
     """Also those that nobody set, such as the dead letters' limit."""
-    create(connections, needs(parameters, kafka_settings, simulated=False), 1)
+    create_topics(connections, list_topic_needs(parameters, kafka_settings, simulated=False), 1)
     names = kafka_settings.topics
-    found = describe(admin, [names.dead_letters, "nowhere"])
+    found = describe_topics(admin, [names.dead_letters, "nowhere"])
     assert list(found) == [names.dead_letters]
     assert found[names.dead_letters].settings["max.message.bytes"] == "1048588"
-    assert describe(admin, ["nowhere"]) == {}
+    assert describe_topics(admin, ["nowhere"]) == {}
 
 
 @pytest.mark.parametrize("topic_id", [None, "", UUID(int=0)])
@@ -273,7 +281,7 @@ def test_a_topic_without_an_id_is_refused(topic_id: object) -> None:
             return {"topic": {resource.name: {"retention.ms": {"value": "-1"}} for resource in resources}}
 
     with pytest.raises(TopicError, match=r"topic visits: the brokers tell no id of it.*expected Kafka 3 or later"):
-        describe(Old(), ["visits"])
+        describe_topics(Old(), ["visits"])
 
 
 class TestRisks:
@@ -293,22 +301,22 @@ class TestRisks:
     def test_input_and_ledger_are_told_of_the_dead_letters_are_not(
         self, replicas: int, in_sync: str, told: str | None, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
-        wanted = needs(parameters, kafka_settings, simulated=False)
-        found = {need.topic: FoundTopic("id", 1, replicas, {"min.insync.replicas": in_sync}) for need in wanted}
-        warnings = risks(wanted, found)
+        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        found = {need.topic: TopicDescription("id", 1, replicas, {"min.insync.replicas": in_sync}) for need in wanted}
+        warnings = list_risks(wanted, found)
         names = kafka_settings.topics
         assert len(warnings) == (0 if told is None else 2)
         for name, warning in zip((names.visits, names.alerts), warnings, strict=False):
             assert re.search((told or "").format(name), warning), warning
-        assert risks(needs(parameters, kafka_settings, simulated=True), found) == []
+        assert list_risks(list_topic_needs(parameters, kafka_settings, simulated=True), found) == []
 
     def test_the_real_servers_copies_are_counted(
         self, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
     ) -> None:
         """One broker, so one copy."""
-        wanted = needs(parameters, kafka_settings, simulated=False)
-        create(connections, wanted, 1)
-        assert len(risks(wanted, checked(connections, wanted))) == 2
+        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        create_topics(connections, wanted, 1)
+        assert len(list_risks(wanted, check_topics(connections, wanted))) == 2
 
     @pytest.mark.parametrize(("factor", "in_sync"), [(None, None), (1, None), (2, None), (3, "2"), (5, "2")])
     def test_topics_are_made_so_that_one_broker_may_be_away_and_two_disks_hold_everything(
@@ -330,7 +338,9 @@ class TestRisks:
             def admin(self) -> Admin:
                 return Admin()
 
-        create(Connections(("nowhere:9092",)), needs(parameters, kafka_settings, simulated=False), factor)
+        create_topics(
+            Connections(("nowhere:9092",)), list_topic_needs(parameters, kafka_settings, simulated=False), factor
+        )
         names = kafka_settings.topics
         for name, expected in ((names.visits, in_sync), (names.alerts, in_sync), (names.dead_letters, None)):
             assert made[name]["configs"].get("min.insync.replicas") == expected
