@@ -32,11 +32,11 @@ class TestFastClock:
         release.take_over()
         if heard:
             world.context.store_clock.update(world.parameters.grid.start(100))
-        world.store.trouble = AWAY
+        world.store.error = AWAY
         world.clock.instant += 365 * DAY
         max_lead = world.parameters.grid.slot_of(world.clock.instant) - 1
         assert not release.decide_tick(max_lead, world.stop)
-        assert world.told() == []
+        assert world.statuses_by_tick() == []
         assert world.owners[0].may_decide(100)
         assert "the store's clock is not known to have reached" in release.trouble
 
@@ -47,7 +47,7 @@ class TestFastClock:
         """
         world = make_world()
         world.clock.step = 0
-        world.published(99)
+        world.publish_up_to(99)
         release = world.partition()
         release.take_over()
         world.clock.instant = world.parameters.grid.as_of(100) + HOUR // 2
@@ -56,9 +56,9 @@ class TestFastClock:
             assert not release.decide_tick(100, world.stop)
         assert "the store's clock is not known to have reached" in release.trouble
         assert caplog.text.count("the store's clock is not known to have reached") == 1
-        world.right.instant = world.clock.instant
+        world.true_clock.instant = world.clock.instant
         assert release.decide_tick(100, world.stop)
-        assert (release.trouble, world.counted.lost_ticks) == ("", [])
+        assert (release.trouble, world.observer.lost_ticks) == ("", [])
 
     def test_decides_after_fast_clock_is_corrected(self, make_world: MakeWorld) -> None:
         """After a takeover with a clock one year ahead, no tick is lost once the clock is corrected."""
@@ -74,7 +74,7 @@ class TestFastClock:
             assert release.next_tick() == tick
             assert release.decide_tick(tick, world.stop)
             assert world.clock.instant - world.parameters.grid.as_of(tick) < 40 * SECOND, "not at the slot's end"
-        assert world.told() == [(100, ["safe"]), (101, ["safe"])]
+        assert world.statuses_by_tick() == [(100, ["safe"]), (101, ["safe"])]
 
     def test_ledger_ahead_is_reported_and_counted(
         self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture
@@ -87,7 +87,7 @@ class TestFastClock:
             closes         100x  101x 102x   103
         """
         world = make_world()
-        world.published(102)
+        world.publish_up_to(102)
         release = world.partition()
         release.take_over()
         troubles = []
@@ -105,8 +105,8 @@ class TestFastClock:
         )
         assert troubles == [reason, reason, reason, ""]
         assert caplog.text.count(reason) == 1
-        assert world.counted.refusals == [0, 0]
-        assert world.counted.lost_ticks == []
+        assert world.observer.refusals == [0, 0]
+        assert world.observer.lost_ticks == []
 
 
 class TestStoreAway:
@@ -117,9 +117,9 @@ class TestStoreAway:
         release.take_over()
         world.clock.instant = world.parameters.grid.as_of(100) + 2 * SECOND
         world.context.store_clock.update(world.clock.instant)
-        world.store.trouble = AWAY
+        world.store.error = AWAY
         assert release.decide_tick(100, world.stop)
-        assert world.told() == [(100, ["unknown"])]
+        assert world.statuses_by_tick() == [(100, ["unknown"])]
 
     def test_each_tick_updates_the_estimate(self, make_world: MakeWorld) -> None:
         """Each tick reads the store's clock, so an outage is estimated from the last tick before it."""
@@ -128,7 +128,7 @@ class TestStoreAway:
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
         assert release.decide_tick(100, world.stop)
-        assert world.told() == [(100, ["safe"])]
+        assert world.statuses_by_tick() == [(100, ["safe"])]
         assert world.context.store_clock.has_reached(world.parameters.grid.as_of(100))
         assert not world.context.store_clock.has_reached(world.parameters.grid.as_of(101))
 

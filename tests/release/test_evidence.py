@@ -18,7 +18,7 @@ from monitor.windows.facts import Span
 from monitor.windows.keys import PROGRESS, Keys
 from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
-from tests.release.worlds import FrozenClock, Spied, released, short_slots
+from tests.release.worlds import FrozenClock, SpiedWindows, release_instant, short_slots
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
@@ -32,14 +32,14 @@ def closed(make_parameters: Make, seconds_ago: float = 2, **kept: Any) -> Parame
     return make_parameters(grid=SlotGrid(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR), **kept)
 
 
-def spied(site: Any) -> Spied:
+def spied(site: Any) -> SpiedWindows:
     """The site's windows from now on, whose readings are kept."""
-    watched = Spied(site.windows)
+    watched = SpiedWindows(site.windows)
     site.release._context = replace(site.context, windows=watched)
     return watched
 
 
-def counted(watched: Spied) -> list[list[int]]:
+def counted(watched: SpiedWindows) -> list[list[int]]:
     """The shards that were counted, reading by reading."""
     return [sorted(asked) for asked in watched.asked if any(question.tick is not None for question in asked.values())]
 
@@ -68,7 +68,7 @@ class TestEndOffsets:
         put(site.input_topic, 1, 5)
         site.windows.write([Span(1, 0, 0)], {})
         watched = spied(site)
-        clock.move_to(released(parameters, 0))
+        clock.move_to(release_instant(parameters, 0))
         thread = in_thread(lambda: site.tick(0))
         eventually(lambda: len(watched.asked) > 2)
         site.windows.write([Span(1, 0, 3)], {0: [pack_shard_facts(0, {1: [(ANN, 0)]})]})
@@ -79,7 +79,7 @@ class TestEndOffsets:
         site.context.progressed.notify()
         thread.join(20)
         assert site.statuses() == ["safe", "noisy_count", "safe"]
-        assert site.counted.ticks == [
+        assert site.observer.ticks == [
             (0, {"stations": "decided"}, {("stations", "safe"): 2, ("stations", "noisy_count"): 1})
         ]
 
@@ -98,7 +98,7 @@ class TestEndOffsets:
         site.release.take_over()
         site.windows.write([Span(0, 0, 1)], {0: [pack_shard_facts(0, {1: [(who, 0) for who in people]})]})
         watched = spied(site)
-        clock.move_to(released(parameters, 0))
+        clock.move_to(release_instant(parameters, 0))
         assert site.tick(0)
         assert len(counted(watched)) > 1
         assert site.statuses() == ["safe", "noisy_count", "safe"]
@@ -118,10 +118,10 @@ class TestEndOffsets:
         put(site.input_topic, 0, 1)
         put(site.input_topic, 1, 2)
         site.windows.write([Span(0, 0, 1), Span(1, 0, 1)], {})
-        clock.instant = released(parameters, 0)
+        clock.instant = release_instant(parameters, 0)
         assert site.tick(0)
         assert site.statuses() == ["unknown"] * 3
-        assert site.counted.ticks == [(0, {"stations": "unknown"}, {("stations", "unknown"): 3})]
+        assert site.observer.ticks == [(0, {"stations": "unknown"}, {("stations", "unknown"): 3})]
         assert not site.tick(0)
         assert kinds(site.place) == ["owner", *["over_time"] * 3]
 
@@ -131,7 +131,7 @@ class TestEndOffsets:
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock, begin=False)
         site.release.take_over()
-        clock.instant = released(parameters, 0)
+        clock.instant = release_instant(parameters, 0)
         site.tick(0)
         assert site.statuses() == ["unknown"] * 3
 
@@ -149,7 +149,7 @@ class TestEndOffsets:
         put(site.input_topic, 0, 1)
         tick = site.release.next_tick()
         site.tick(tick)
-        assert released(parameters, tick) <= clock.now() < parameters.grid.as_of(tick + 1)
+        assert release_instant(parameters, tick) <= clock.now() < parameters.grid.as_of(tick + 1)
         assert site.statuses() == ["unknown"] * 3
 
     def test_complete_tick_leaves_at_the_release(self, make_site: MakeSite, make_parameters: Make) -> None:
@@ -160,7 +160,7 @@ class TestEndOffsets:
         site.release.take_over()
         tick = site.release.next_tick()
         site.tick(tick)
-        assert clock.now() >= released(parameters, tick)
+        assert clock.now() >= release_instant(parameters, tick)
         assert site.statuses() == ["safe"] * 3
 
     def test_late_shard_leaves_others_complete(
@@ -197,7 +197,7 @@ class TestRedisClock:
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock)
         site.release.take_over()
-        clock.instant = released(parameters, 0)
+        clock.instant = release_instant(parameters, 0)
         site.tick(0)
         assert site.statuses() == [status] * 3
 
@@ -209,7 +209,7 @@ class TestRedisClock:
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock)
         site.release.take_over()
-        clock.instant = released(parameters, 0)
+        clock.instant = release_instant(parameters, 0)
         assert not site.tick(0)
         assert kinds(site.place) == ["owner"]
         assert "the store's clock is not known to have reached" in site.release.trouble
@@ -252,6 +252,6 @@ class TestRedisClock:
         parameters = make_parameters()
         site = make_site(parameters, clock)
         site.release.take_over()
-        clock.move_to(released(parameters, 0))
+        clock.move_to(release_instant(parameters, 0))
         site.tick(0)
         assert site.statuses() == ["safe"] * 3

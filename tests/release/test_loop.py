@@ -18,7 +18,7 @@ from monitor.public.instants import MINUTE, SECOND
 from monitor.public.parameters import Parameters
 from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace
-from tests.release.worlds import Owned, Taken, World, released
+from tests.release.worlds import FakeOwner, FixedOwnership, World, release_instant
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
@@ -44,7 +44,7 @@ def note_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def ticks_of(world: World, partition: int = 0) -> list[int]:
     """The ticks that a partition's owners published."""
-    return [tick for tick, _ in world.told(partition)]
+    return [tick for tick, _ in world.statuses_by_tick(partition)]
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def is_ready(world: World) -> bool:
     """Whether every partition was taken over, and all is well."""
-    return len(world.loop.owners) == len(world.owned) and world.said[-1:] == [""]
+    return len(world.loop.owners) == len(world.owned) and world.troubles[-1:] == [""]
 
 
 class TestOnRealServers:
@@ -73,12 +73,12 @@ class TestOnRealServers:
         """The loop decides one tick per slot until it is stopped, starting with the slot of the takeover."""
         parameters = make_parameters()
         site = make_site(parameters, clock)
-        loop, stop, wake = ReleaseLoop(site.context, Owned(), 1), threading.Event(), threading.Event()
+        loop, stop, wake = ReleaseLoop(site.context, FixedOwnership(), 1), threading.Event(), threading.Event()
         thread = in_thread(lambda: loop.run(stop, wake, lambda _: None))
         try:
             eventually(lambda: loop.owners, 20)
             for tick in range(3):
-                clock.move_to(released(parameters, tick))
+                clock.move_to(release_instant(parameters, tick))
                 eventually(lambda expected=tick: loop.last_tick == expected)
         finally:
             stop.set()
@@ -96,9 +96,9 @@ class TestOnRealServers:
         make_ledger: Callable[..., LedgerPlace],
         eventually: Eventually,
     ) -> None:
-        """Owned partitions are taken over, lost ones are closed, and partitions beyond Q are ignored."""
+        """FixedOwnership partitions are taken over, lost ones are closed, and partitions beyond Q are ignored."""
         site = make_site(make_parameters(places=8, shards=2), clock, make_ledger(ledger_partitions=2))
-        owned = Owned(frozenset({0, 1, 2}))
+        owned = FixedOwnership(frozenset({0, 1, 2}))
         with closing(ReleaseLoop(site.context, owned, 2)) as loop:
             loop.reconcile()
             eventually(lambda: sorted(loop.owners) == [0, 1], 20)
@@ -106,8 +106,8 @@ class TestOnRealServers:
             owned.owned = frozenset({1})
             loop.reconcile()
             assert dict(loop.owners) == {1: kept}
-            eventually(lambda: site.counted.gone == [0])
-            assert site.counted.takeovers == ["takeover", "takeover"]
+            eventually(lambda: site.observer.forgotten == [0])
+            assert site.observer.takeovers == ["takeover", "takeover"]
 
 
 class TestSideBySide:
@@ -122,19 +122,19 @@ class TestSideBySide:
             partition 1       | 100    | 101
         """
         answering = threading.Event()
-        decide = Taken.decide
+        decide = FakeOwner.decide
 
-        def slow(owner: Taken, tick: int, evidence: Any) -> Any:
+        def slow(owner: FakeOwner, tick: int, evidence: Any) -> Any:
             if owner.partition == 0:
                 answering.wait(30)
             return decide(owner, tick, evidence)
 
-        monkeypatch.setattr(Taken, "decide", slow)
+        monkeypatch.setattr(FakeOwner, "decide", slow)
         world = run_world(2)
         try:
             eventually(lambda: is_ready(world))
             for tick in (100, 101):
-                world.clock.move_to(released(world.parameters, tick))
+                world.clock.move_to(release_instant(world.parameters, tick))
                 eventually(lambda expected=tick: ticks_of(world, 1)[-1:] == [expected])
             assert ticks_of(world, 0) == []
         finally:
@@ -149,18 +149,18 @@ class TestSideBySide:
             partition 0               100, 101       the last closed tick is decided by who takes over
             partition 1    100        101
         """
-        world = run_world(2, lambda world: world.failing.add(0) or world.published(99, 0))
-        eventually(lambda: "taking over: partition 0 has no leader" in world.said and 1 in world.loop.owners)
-        world.clock.move_to(released(world.parameters, 100))
+        world = run_world(2, lambda world: world.failing.add(0) or world.publish_up_to(99, 0))
+        eventually(lambda: "taking over: partition 0 has no leader" in world.troubles and 1 in world.loop.owners)
+        world.clock.move_to(release_instant(world.parameters, 100))
         eventually(lambda: ticks_of(world, 1) == [100])
         world.failing.clear()
         eventually(lambda: 0 in world.loop.owners, 20)
-        eventually(lambda: world.said[-1] == "")
+        eventually(lambda: world.troubles[-1] == "")
         world.clock.move_to(world.clock.now() + world.parameters.release_delay)
         eventually(lambda: ticks_of(world, 0) == [100])
-        world.clock.move_to(released(world.parameters, 101))
+        world.clock.move_to(release_instant(world.parameters, 101))
         eventually(lambda: ticks_of(world, 1) == ticks_of(world, 0) == [100, 101])
-        assert world.counted.lost_ticks == []
+        assert world.observer.lost_ticks == []
 
     def test_takeover_during_another_release(self, run_world: RunWorld, eventually: Eventually) -> None:
         """
@@ -172,7 +172,7 @@ class TestSideBySide:
 
         def owns_the_first(world: World) -> None:
             world.owned = frozenset({0})
-            world.published(99, 1)
+            world.publish_up_to(99, 1)
 
         world = run_world(2, owns_the_first)
         eventually(lambda: is_ready(world))
@@ -180,12 +180,12 @@ class TestSideBySide:
         world.owned = frozenset({0, 1})
         world.wake.set()
         eventually(lambda: 1 in world.loop.owners)
-        world.clock.move_to(released(world.parameters, 100))
+        world.clock.move_to(release_instant(world.parameters, 100))
         eventually(lambda: ticks_of(world, 0) == [100])
         assert ticks_of(world, 1) == []
-        world.clock.move_to(released(world.parameters, 100) + 10 * SECOND)
+        world.clock.move_to(release_instant(world.parameters, 100) + 10 * SECOND)
         eventually(lambda: ticks_of(world, 1) == [100])
-        assert world.counted.lost_ticks == []
+        assert world.observer.lost_ticks == []
 
     def test_hanging_topic_check_does_not_delay_takeover(self, run_world: RunWorld, eventually: Eventually) -> None:
         """A topic check that hangs on one broker does not delay a takeover."""
@@ -213,7 +213,7 @@ class TestSideBySide:
         """A replaced topic that the topic check finds ends the loop."""
         world = make_world()
         world.owned = frozenset()
-        world.input.trouble = LedgerChangedError("made anew")
+        world.input.error = LedgerChangedError("made anew")
         with pytest.raises(LedgerChangedError):
             world.run()
 
@@ -237,19 +237,19 @@ class TestSideBySide:
         Each takeover writes to a ledger that takes no answers.
         """
         paused = note_pauses(monkeypatch)
-        decide = Taken.decide
+        decide = FakeOwner.decide
 
         def refused(*_: Any) -> Any:
             raise UnreachableError("the record is too large")
 
-        monkeypatch.setattr(Taken, "decide", refused)
-        world = run_world(1, lambda world: world.published(99))
+        monkeypatch.setattr(FakeOwner, "decide", refused)
+        world = run_world(1, lambda world: world.publish_up_to(99))
         eventually(lambda: is_ready(world))
         for attempt in range(8):
             world.clock.move_to(world.parameters.grid.as_of(100) + (attempt + 1) * world.parameters.release_delay)
-            eventually(lambda seen=attempt: len(world.tried) > seen + 1)
+            eventually(lambda seen=attempt: len(world.takeover_attempts) > seen + 1)
         assert paused[:6] == [0.5, 1, 2, 4, 8, 8]
-        monkeypatch.setattr(Taken, "decide", decide)
+        monkeypatch.setattr(FakeOwner, "decide", decide)
         world.clock.move_to(world.clock.now() + world.parameters.release_delay)
         eventually(lambda: ticks_of(world) == [100])
 
@@ -264,14 +264,14 @@ class TestOwnership:
         """
         world = run_world(2)
         eventually(lambda: is_ready(world))
-        world.clock.move_to(released(world.parameters, 100) - 2 * SECOND)
+        world.clock.move_to(release_instant(world.parameters, 100) - 2 * SECOND)
         eventually(lambda: len(waiting) == 2)
         world.owned = frozenset({1})
         world.wake.set()
         eventually(lambda: list(world.loop.owners) == [1])
-        world.clock.move_to(released(world.parameters, 100))
+        world.clock.move_to(release_instant(world.parameters, 100))
         eventually(lambda: ticks_of(world, 0) == ticks_of(world, 1) == [100])
-        eventually(lambda: world.counted.gone == [0])
+        eventually(lambda: world.observer.forgotten == [0])
 
     def test_lost_partition_stops_far_from_release(self, run_world: RunWorld, eventually: Eventually) -> None:
         """A partition that is lost long before its release stops at once, and its successor decides the tick."""
@@ -280,8 +280,8 @@ class TestOwnership:
         world.clock.move_to(world.parameters.grid.as_of(100) + 2 * SECOND)
         world.owned = frozenset({1})
         world.wake.set()
-        eventually(lambda: world.counted.gone == [0])
-        world.clock.move_to(released(world.parameters, 100))
+        eventually(lambda: world.observer.forgotten == [0])
+        world.clock.move_to(release_instant(world.parameters, 100))
         eventually(lambda: ticks_of(world, 1) == [100])
         assert ticks_of(world, 0) == []
 
@@ -294,31 +294,31 @@ class TestOwnership:
         """
         world = run_world(1)
         eventually(lambda: is_ready(world))
-        world.clock.move_to(released(world.parameters, 100) - 2 * SECOND)
+        world.clock.move_to(release_instant(world.parameters, 100) - 2 * SECOND)
         eventually(lambda: waiting)
         world.owned = frozenset()
         world.wake.set()
         eventually(lambda: not world.loop.owners)
         world.owned = frozenset({0})
-        turns = len(world.said)
+        turns = len(world.troubles)
         world.wake.set()
-        eventually(lambda: len(world.said) > turns)
-        assert world.tried == [0]
-        world.clock.move_to(released(world.parameters, 100))
+        eventually(lambda: len(world.troubles) > turns)
+        assert world.takeover_attempts == [0]
+        world.clock.move_to(release_instant(world.parameters, 100))
         eventually(lambda: ticks_of(world) == [100])
-        eventually(lambda: world.tried == [0, 0])
-        world.clock.move_to(released(world.parameters, 101))
+        eventually(lambda: world.takeover_attempts == [0, 0])
+        world.clock.move_to(release_instant(world.parameters, 101))
         eventually(lambda: ticks_of(world) == [100, 101])
 
     def test_idle_instance_counts_nothing(self, run_world: RunWorld, eventually: Eventually) -> None:
         """An instance without partitions counts neither ticks nor lost ticks."""
         world = run_world(1, lambda world: setattr(world, "owned", frozenset()))
         for tick in (100, 103):
-            world.clock.move_to(released(world.parameters, tick))
-            turns = len(world.said)
+            world.clock.move_to(release_instant(world.parameters, tick))
+            turns = len(world.troubles)
             world.wake.set()
-            eventually(lambda seen=turns: len(world.said) > seen)
-        assert (world.counted.ticks, world.counted.lost_ticks, world.loop.last_tick) == ([], [], None)
+            eventually(lambda seen=turns: len(world.troubles) > seen)
+        assert (world.observer.ticks, world.observer.lost_ticks, world.loop.last_tick) == ([], [], None)
 
     def test_wake_within_tolerance_skips_no_tick(self, run_world: RunWorld, eventually: Eventually) -> None:
         """
@@ -330,10 +330,10 @@ class TestOwnership:
         world = run_world(1)
         eventually(lambda: is_ready(world))
         world.clock.move_to(world.parameters.grid.as_of(100) + world.parameters.tolerance // 2)
-        turns = len(world.said)
+        turns = len(world.troubles)
         world.wake.set()
-        eventually(lambda: len(world.said) > turns)
-        world.clock.move_to(released(world.parameters, 100))
+        eventually(lambda: len(world.troubles) > turns)
+        world.clock.move_to(release_instant(world.parameters, 100))
         eventually(lambda: ticks_of(world) == [100])
 
     def test_close_waits_for_all_partitions_together(
@@ -375,6 +375,6 @@ class TestOwnership:
                 world.stop.set()
 
         world.loop.reconcile = reconcile  # type: ignore[method-assign]  # to see what is raised
-        world.clock.move_to(released(world.parameters, 100))
+        world.clock.move_to(release_instant(world.parameters, 100))
         eventually(lambda: raised)
         assert str(raised[0]) == "it belongs to another service"

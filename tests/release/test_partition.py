@@ -13,7 +13,7 @@ from monitor.public.instants import HOUR, MINUTE, SECOND
 from monitor.release.partition import LONGEST_WAIT, NEAR_RELEASE
 from monitor.windows.facts import Span
 from monitor.windows.packing import pack_shard_facts
-from tests.release.worlds import RunningClock, World, released
+from tests.release.worlds import RunningClock, World, release_instant
 
 MakeWorld = Callable[..., World]
 AWAY = UnreachableError("Redis does not answer")
@@ -36,7 +36,7 @@ class TestNextTick:
         assert release.next_tick() == 100
         assert release.decide_tick(100, world.stop)
         assert release.next_tick() == 101
-        assert world.told() == [(100, ["safe"])]
+        assert world.statuses_by_tick() == [(100, ["safe"])]
 
     def test_killed_first_owner_leaves_its_tick(self, make_world: MakeWorld) -> None:
         """
@@ -54,14 +54,14 @@ class TestNextTick:
         assert second.next_tick() == 100
         at(world, 102)
         assert second.decide_tick(second.next_tick(), world.stop)
-        assert world.told() == [(102, ["safe"])]
-        assert world.counted.lost_ticks == [(0, 2)]
+        assert world.statuses_by_tick() == [(102, ["safe"])]
+        assert world.observer.lost_ticks == [(0, 2)]
 
     @pytest.mark.parametrize(("last", "expected"), [(98, 99), (99, 100), (90, 99)])
     def test_new_owner_decides_last_closed_tick(self, last: int, expected: int, make_world: MakeWorld) -> None:
         """A new owner decides the last closed tick, 99 in slot 100, unless the ledger contains it."""
         world = make_world()
-        world.published(last)
+        world.publish_up_to(last)
         release = world.partition()
         release.take_over()
         assert release.next_tick() == expected
@@ -70,7 +70,7 @@ class TestNextTick:
     def test_tick_is_decided_until_next_slot_closes(self, left: int, expected: int, make_world: MakeWorld) -> None:
         """Clocks may differ by a second each way, so tick 99 may be decided until two seconds before slot 100 ends."""
         world = make_world()
-        world.published(98)
+        world.publish_up_to(98)
         world.clock.step = 0
         at(world, 100, -left)
         release = world.partition()
@@ -89,7 +89,7 @@ class TestNextTick:
         told = []
         for late in (SECOND, 50 * MINUTE):
             world = make_world()
-            world.published(99)
+            world.publish_up_to(99)
             release = world.partition()
             release.take_over()
             world.store.write([Span(0, 0, 1)], {0: [pack_shard_facts(100, {1: [(b"a" * 16, 100), (b"b" * 16, 100)]})]})
@@ -103,7 +103,7 @@ class TestNextTick:
             assert release.decide_tick(100, world.stop)
             at(world, 101)
             assert release.decide_tick(101, world.stop)
-            told.append([dict(said) for owner in world.owners for _, said in owner.told])
+            told.append([dict(said) for owner in world.owners for _, said in owner.published])
         assert told[0] == told[1]
         assert [said["stations", "noisy_count"] for said in told[0]] == [1, 1]
 
@@ -119,7 +119,7 @@ class TestReleaseTime:
         `after` and `expected` count from tick 99's end.
         """
         world = make_world()
-        world.published(98)
+        world.publish_up_to(98)
         world.clock.step = 0
         at(world, 99, after)
         release = world.partition()
@@ -131,13 +131,13 @@ class TestReleaseTime:
     def test_answers_leave_before_next_slot_closes(self, make_world: MakeWorld) -> None:
         """Answers leave before any clock closes the next slot, even if the whole release delay does not fit."""
         world = make_world()
-        world.published(98)
+        world.publish_up_to(98)
         at(world, 100, -10 * SECOND)
         release = world.partition()
         release.take_over()
         world.clock.step = 1
         assert release.decide_tick(99, world.stop)
-        assert world.told() == [(99, ["safe"])]
+        assert world.statuses_by_tick() == [(99, ["safe"])]
         assert 0 <= world.clock.instant - (world.parameters.grid.as_of(100) - 2 * SECOND) < SECOND
 
     def test_heartbeats_during_long_release_delay(self, make_world: MakeWorld) -> None:
@@ -151,7 +151,7 @@ class TestReleaseTime:
         release._heartbeat = lambda: heard.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
         assert release.decide_tick(100, world.stop)
         heard.append(world.clock.instant)
-        assert heard[-1] == released(world.parameters, 100)
+        assert heard[-1] == release_instant(world.parameters, 100)
         assert max(later - sooner for sooner, later in pairwise(heard)) <= LONGEST_WAIT
 
     def test_heartbeats_while_facts_lag(self, make_world: MakeWorld) -> None:
@@ -169,7 +169,7 @@ class TestReleaseTime:
         assert release.decide_tick(100, world.stop)
         assert len(heard) > 5 * MINUTE // (10 * SECOND)
         assert max(later - sooner for sooner, later in pairwise(heard)) <= 10 * SECOND
-        assert world.told() == [(100, ["unknown"])]
+        assert world.statuses_by_tick() == [(100, ["unknown"])]
 
     def test_clock_set_back_ends_the_wait(self, make_world: MakeWorld) -> None:
         """A clock that is set back by two seconds ends the wait, so no answer leaves before its time."""
@@ -184,7 +184,7 @@ class TestReleaseTime:
 
         world.clock.wait_until = set_back
         assert not release.decide_tick(100, world.stop)
-        assert world.told() == []
+        assert world.statuses_by_tick() == []
 
 
 def test_ledger_records_input_partitions(make_world: MakeWorld) -> None:
@@ -203,7 +203,7 @@ class TestStop:
     def test_stop_finishes_only_near_releases(self, left: int, decided: list[int], make_world: MakeWorld) -> None:
         """On a stop a near release still leaves; a far one is left to the next owner."""
         world = make_world(changes={"release_delay": MINUTE})
-        world.published(98)
+        world.publish_up_to(98)
         world.clock.step = 0
         at(world, 99, -SECOND)
         release = world.partition()
@@ -212,8 +212,8 @@ class TestStop:
         true_wait = world.clock.wait_until
 
         def wait(instant: int, wake: Any) -> bool:
-            if instant >= released(world.parameters, 99) - left:
-                world.clock.instant = released(world.parameters, 99) - left
+            if instant >= release_instant(world.parameters, 99) - left:
+                world.clock.instant = release_instant(world.parameters, 99) - left
                 world.clock.wait_until = true_wait
                 world.stop.set()
                 return False
@@ -221,7 +221,7 @@ class TestStop:
 
         world.clock.wait_until = wait
         assert release.decide_tick(99, world.stop) is bool(decided)
-        assert [tick for tick, _ in world.told()] == decided
+        assert [tick for tick, _ in world.statuses_by_tick()] == decided
         world.stop.clear()
         release.close()
         successor = world.partition()
@@ -231,13 +231,13 @@ class TestStop:
     def test_stop_before_evidence_decides_nothing(self, make_world: MakeWorld) -> None:
         """On a stop before the facts are complete no tick is decided: a successor may know more than "unknown"."""
         world = make_world()
-        world.published(98)
+        world.publish_up_to(98)
         world.input.end = 7
         release = world.partition()
         release.take_over()
         world.stop.set()
         assert not release.decide_tick(99, world.stop)
-        assert world.told() == []
+        assert world.statuses_by_tick() == []
         assert release.trouble == ""
 
 
@@ -248,19 +248,19 @@ class TestLostTicks:
         The ledger ends with tick 90, and nothing ran until slot 100.
         """
         world = make_world()
-        world.published(90)
+        world.publish_up_to(90)
         release = world.partition()
         release.take_over()
         at(world, 99)
         assert release.decide_tick(release.next_tick(), world.stop)
-        assert world.counted.lost_ticks == [(0, 8)]
+        assert world.observer.lost_ticks == [(0, 8)]
         assert (
             "ledger partition 0: the ticks of 2026-01-04T20:00:00Z to 2026-01-05T03:00:00Z are lost (8): no instance"
             in caplog.text
         )
         at(world, 100)
         assert release.decide_tick(100, world.stop)
-        assert world.counted.lost_ticks == [(0, 8)]
+        assert world.observer.lost_ticks == [(0, 8)]
 
     def test_tick_too_late_is_lost(self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
         """
@@ -271,7 +271,7 @@ class TestLostTicks:
             tick 101              decided
         """
         world = make_world()
-        world.published(99)
+        world.publish_up_to(99)
         release = world.partition()
         release.take_over()
         at(world, 100)
@@ -282,12 +282,12 @@ class TestLostTicks:
 
         world.clock.wait_until = oversleep  # the process is stopped within the wait
         assert not release.decide_tick(100, world.stop)
-        assert world.told() == []
+        assert world.statuses_by_tick() == []
         world.clock.wait_until = RunningClock.wait_until.__get__(world.clock)
         assert release.next_tick() == 101
         assert release.decide_tick(101, world.stop)
-        assert world.told() == [(101, ["safe"])]
-        assert world.counted.lost_ticks == [(0, 1)]
+        assert world.statuses_by_tick() == [(101, ["safe"])]
+        assert world.observer.lost_ticks == [(0, 1)]
         assert "(1): the next slot was about to close" in caplog.text
 
     def test_pause_between_ticks_is_logged(self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
@@ -299,26 +299,26 @@ class TestLostTicks:
         release.decide_tick(100, world.stop)
         at(world, 104)
         assert release.decide_tick(release.next_tick(), world.stop)
-        assert world.counted.lost_ticks == [(0, 3)]
+        assert world.observer.lost_ticks == [(0, 3)]
         assert "this instance was stopped, or delayed" in caplog.text
 
     @pytest.mark.parametrize("acknowledged", [True, False])
     def test_lost_ticks_are_counted_once_despite_failed_append(self, acknowledged: bool, make_world: MakeWorld) -> None:
         """If the append after a gap fails, the lost ticks are counted once, whether or not the append took effect."""
         world = make_world()
-        world.published(90)
+        world.publish_up_to(90)
         release = world.partition()
         release.take_over()
         (owner,) = world.owners
         owner.refused, owner.unacknowledged = (None, NO_BROKER) if acknowledged else (NO_BROKER, None)
         at(world, 99)
         assert not release.decide_tick(99, world.stop)
-        assert world.counted.lost_ticks == []
+        assert world.observer.lost_ticks == []
         release.take_over()
         while release.next_tick() < 101:
             at(world, release.next_tick())
             assert release.decide_tick(release.next_tick(), world.stop)
-        assert world.counted.lost_ticks == [(0, 8)]
+        assert world.observer.lost_ticks == [(0, 8)]
 
     def test_lost_counter_exists_before_any_loss(self, make_world: MakeWorld) -> None:
         """The counter of lost ticks exists before the first loss: a rate would miss the event that creates it."""
@@ -328,7 +328,7 @@ class TestLostTicks:
         def lost(partition: int, monitors: Sequence[str], ticks: int) -> None:
             shown.append((partition, ticks))
 
-        world.counted.lost = lost  # type: ignore[method-assign]  # to see the zero
+        world.observer.lost = lost  # type: ignore[method-assign]  # to see the zero
         world.partition(0).take_over()
         assert shown == [(0, 0)]
 
@@ -338,7 +338,7 @@ class TestFailures:
     def test_failure_is_followed_by_takeover(self, error: Exception, make_world: MakeWorld) -> None:
         """After a failure the partition is taken over again, the trouble is shown until then, and no tick is lost."""
         world = make_world()
-        world.published(99)
+        world.publish_up_to(99)
         release = world.partition()
         release.take_over()
         world.owners[0].refused = error
@@ -348,8 +348,8 @@ class TestFailures:
         release.take_over()
         assert release.trouble == ""
         assert release.decide_tick(release.next_tick(), world.stop)
-        assert world.told() == [(100, ["safe"])]
-        assert world.counted.lost_ticks == []
+        assert world.statuses_by_tick() == [(100, ["safe"])]
+        assert world.observer.lost_ticks == []
 
     @pytest.mark.parametrize("trouble", [LedgerChangedError("made anew"), NO_BROKER])
     def test_no_append_without_topic_check(self, trouble: Exception, make_world: MakeWorld) -> None:
@@ -359,14 +359,14 @@ class TestFailures:
         release.take_over()
         at(world, 100, 2 * SECOND)
         world.context.store_clock.update(world.clock.instant)
-        world.store.trouble, world.input.trouble = AWAY, trouble
+        world.store.error, world.input.error = AWAY, trouble
         if isinstance(trouble, LedgerChangedError):
             with pytest.raises(LedgerChangedError):
                 release.decide_tick(100, world.stop)
         else:
             assert not release.decide_tick(100, world.stop)
             assert release.owner is None
-        assert world.told() == []
+        assert world.statuses_by_tick() == []
 
     def test_closed_partition_has_no_series(self, make_world: MakeWorld) -> None:
         """A closed partition drops its metrics."""
@@ -374,4 +374,4 @@ class TestFailures:
         release = world.partition()
         release.take_over()
         release.close()
-        assert world.counted.gone == [0]
+        assert world.observer.forgotten == [0]

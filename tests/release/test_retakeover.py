@@ -13,7 +13,7 @@ from monitor.errors import InputChangedError, LedgerChangedError, UnreachableErr
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord, read_partition
-from tests.release.worlds import released
+from tests.release.worlds import release_instant
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
@@ -29,13 +29,13 @@ def test_fenced_owner_takes_over_again(
     second = make_site(parameters, clock, first.place)
     assert first.release.take_over()
     assert second.release.take_over()
-    clock.move_to(released(parameters, 0))
+    clock.move_to(release_instant(parameters, 0))
     assert not first.tick(0)
     assert first.release.owner is None
     assert first.counted.ticks == []
     assert second.tick(0)
     assert first.release.take_over()
-    clock.move_to(released(parameters, 1))
+    clock.move_to(release_instant(parameters, 1))
     assert first.release.next_tick() == 1
     assert not first.tick(0)
     assert first.tick(1)
@@ -71,7 +71,7 @@ def test_unknown_outcome_is_never_drawn_again(
         raise UnreachableError("no broker answers")
 
     writer.append = unacknowledged
-    clock.move_to(released(parameters, 0))
+    clock.move_to(release_instant(parameters, 0))
     assert not site.tick(0)
     assert site.release.take_over()
     assert site.release.next_tick() == 1
@@ -89,7 +89,7 @@ def test_successor_decides_the_remaining_tick(make_site: MakeSite, make_paramete
     parameters = make_parameters()
     site = make_site(parameters, clock)
     site.release.take_over()
-    clock.move_to(released(parameters, 0))
+    clock.move_to(release_instant(parameters, 0))
     assert site.tick(0)
     clock.move_to(parameters.grid.as_of(1))
     site.release.close()
@@ -99,7 +99,7 @@ def test_successor_decides_the_remaining_tick(make_site: MakeSite, make_paramete
     assert successor.next_tick() == 1
     assert successor.decide_tick(1, site.stop)
     assert [json.loads(record.value)["tick"] for record in successor.last_records] == [1, 1, 1]
-    assert site.counted.lost_ticks == []
+    assert site.observer.lost_ticks == []
     successor.close()
 
 
@@ -112,7 +112,7 @@ def test_recreated_input_ends_the_tick(
     site.release.take_over()
     admin.delete_topics([site.input_topic])
     eventually(lambda: site.input_topic not in admin.list_topics())
-    clock.move_to(released(parameters, 0))
+    clock.move_to(release_instant(parameters, 0))
     with pytest.raises(InputChangedError):
         site.tick(0)
     assert site.release.last_tick is None
@@ -130,12 +130,12 @@ def test_recreated_ledger_gets_no_answers(
     parameters = make_parameters()
     site = make_site(parameters, clock)
     site.release.take_over()
-    clock.move_to(released(parameters, 0))
+    clock.move_to(release_instant(parameters, 0))
     assert site.tick(0)
     admin.delete_topics([site.place.topic])
     eventually(lambda: site.place.topic not in admin.list_topics())
     admin.create_topics({site.place.topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-    clock.move_to(released(parameters, 1))
+    clock.move_to(release_instant(parameters, 1))
     with pytest.raises(LedgerChangedError):
         site.tick(1)
     assert list(read_partition(connections, site.place.topic, 0)) == []

@@ -18,7 +18,7 @@ from monitor.public.instants import HOUR, SECOND
 from monitor.public.parameters import Parameters
 from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace
-from tests.release.worlds import Owned, World, short_slots
+from tests.release.worlds import FixedOwnership, World, short_slots
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
@@ -40,9 +40,9 @@ def test_topics_are_checked_once_per_slot(make_world: MakeWorld) -> None:
     for slot, asked in ((100, 1), (100, 1), (101, 2)):
         look_in(world, slot)
         assert world.input.asked == asked
-    world.input.trouble = UnreachableError("no broker answers")
+    world.input.error = UnreachableError("no broker answers")
     look_in(world, 102)
-    world.input.trouble = LedgerChangedError("made anew")
+    world.input.error = LedgerChangedError("made anew")
     with pytest.raises(LedgerChangedError):
         look_in(world, 102)
 
@@ -50,7 +50,7 @@ def test_topics_are_checked_once_per_slot(make_world: MakeWorld) -> None:
 def test_failed_check_is_logged_once_per_slot(make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
     """A failed check is repeated in each cycle and logged once per slot."""
     world = make_world()
-    world.input.trouble = UnreachableError("no broker answers")
+    world.input.error = UnreachableError("no broker answers")
     for slot, lines in ((100, 1), (100, 1), (101, 2)):
         look_in(world, slot)
         assert caplog.text.count("no broker answers") == lines
@@ -68,16 +68,16 @@ def test_undecided_partition_is_reported(make_world: MakeWorld) -> None:
     """
     world = make_world(ledger_partitions=2)
     as_of = world.parameters.grid.as_of
-    world.input.newest_in = {0: as_of(101), 1: as_of(100)}
+    world.input.timestamps = {0: as_of(101), 1: as_of(100)}
     for slot in (102, 103):
         look_in(world, slot)
         assert world.loop.trouble == ""
-    world.input.newest_in = {0: as_of(102), 1: as_of(100)}
+    world.input.timestamps = {0: as_of(102), 1: as_of(100)}
     look_in(world, 104)
     assert world.loop.trouble == (
         "ledger partitions 1 have no answers of 2026-01-05T07:00:00Z: no instance decides them"
     )
-    world.input.newest_in = {0: as_of(103), 1: as_of(103)}
+    world.input.timestamps = {0: as_of(103), 1: as_of(103)}
     look_in(world, 105)
     assert world.loop.trouble == ""
 
@@ -86,7 +86,7 @@ def test_waiting_instance_reports_no_partition(make_world: MakeWorld) -> None:
     """An instance reports undecided partitions only after it has been a member for a whole slot."""
     world = make_world()
     as_of = world.parameters.grid.as_of
-    world.input.newest_in = {0: as_of(90)}
+    world.input.timestamps = {0: as_of(90)}
     world.joined = False
     for slot in (103, 104, 105):
         look_in(world, slot)
@@ -109,7 +109,7 @@ def test_recreated_input_ends_idle_instance(
     parameters = make_parameters()
     clock = make_world().clock
     site = make_site(parameters, clock)
-    with closing(ReleaseLoop(site.context, Owned(frozenset()), 1)) as loop:
+    with closing(ReleaseLoop(site.context, FixedOwnership(frozenset()), 1)) as loop:
         loop.check_topics()
         admin.delete_topics([site.input_topic])
         eventually(lambda: site.input_topic not in admin.list_topics())

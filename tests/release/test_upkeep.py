@@ -18,7 +18,7 @@ from monitor.public.schedule import Schedule
 from monitor.release.upkeep import CHECK_SECONDS, RETRY_SECONDS, Upkeep
 from monitor.windows.facts import COMPLETE_FROM_START, Question, Span
 from monitor.windows.packing import pack_shard_facts
-from tests.release.worlds import World, released
+from tests.release.worlds import World, release_instant
 
 Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
@@ -77,7 +77,7 @@ class TestEviction:
         told: dict[tuple[str, str], list[str]] = {}
         stations = []
         for tick in range(10):
-            clock.move_to(released(parameters, tick))
+            clock.move_to(release_instant(parameters, tick))
             site.tick(tick)
             for record in site.release.last_records:
                 value = json.loads(record.value)
@@ -105,7 +105,7 @@ class TestEviction:
         site.release.take_over()
         site.windows.write([Span(0, 0, 1)], {0: [pack_shard_facts(0, {0: [(ANN, 0)]}, {noon: [(0, ANN)]})]})
         for tick in range(6):
-            clock.move_to(released(parameters, tick))
+            clock.move_to(release_instant(parameters, tick))
             site.tick(tick)
         reading = site.windows.read({0: Question(((0, COMPLETE_FROM_START),), (noon,))})[0]
         assert reading.counts[0, COMPLETE_FROM_START] == 0
@@ -125,7 +125,7 @@ class TestEviction:
         for tick in (100, 101):
             world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
             assert release.decide_tick(tick, world.stop)
-        assert world.told() == [(100, ["safe"]), (101, ["safe"])]
+        assert world.statuses_by_tick() == [(100, ["safe"]), (101, ["safe"])]
 
 
 class TestEvictionPolicy:
@@ -135,10 +135,10 @@ class TestEvictionPolicy:
         release = world.partition()
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
-        world.store.found = EvictionError("maxmemory-policy is allkeys-lru")
+        world.store.check_error = EvictionError("maxmemory-policy is allkeys-lru")
         with pytest.raises(EvictionError):
             release.decide_tick(100, world.stop)
-        assert world.told() == []
+        assert world.statuses_by_tick() == []
 
     def test_eviction_policy_is_checked_every_minute(
         self, make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
@@ -151,7 +151,7 @@ class TestEvictionPolicy:
         checks = []
         for later, found in [(0.0, WindowsError("no")), (RETRY_SECONDS, None), (1.0, None), (CHECK_SECONDS, None)]:
             now[0] += later
-            world.store.found = found
+            world.store.check_error = found
             upkeep.check_eviction_policy()
             checks.append(world.store.checks)
         assert checks == [1, 2, 2, 3]
