@@ -21,7 +21,7 @@ from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import InputLog
 from monitor.operate.metrics import FATES, PREFIX, Metrics
-from monitor.operate.preflight import look
+from monitor.operate.preflight import run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import Clock, SystemClock
 from monitor.public.instants import DAY, HOUR, MINUTE, format_instant
@@ -128,7 +128,7 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
         wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
         set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, clock.now())
         _fill(settings, records(load, clock.now()), console)
-        found = look(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
+        found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
         windows = redis_windows(settings, found, clock)
         used = _used_memory(valkey.url)
         metrics = Metrics()

@@ -55,12 +55,12 @@ class DeadLetter(NamedTuple):
     headers: list[tuple[str, bytes]]
 
 
-def visit_payload(visit: object) -> bytes:
+def encode_visit(visit: object) -> bytes:
     """One refused visit as JSON, with all of its keys; a number beyond a double's range is written as a string."""
     return to_json(visit, inf_nan_mode="strings")
 
 
-def dead_letter(
+def make_dead_letter(
     fault: Fault, payload: bytes, origin: Origin, index: int | None, limit: int, count: int | None = None
 ) -> DeadLetter:
     """Make a dead letter of a refused record (`index` None) or visit, its value cut at `limit` bytes.

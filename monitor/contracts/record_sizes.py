@@ -51,7 +51,7 @@ def place_bytes(rule: OverTimeRule, running: Iterable[Fraction] = ()) -> int:
     return _PLACE_OVERHEAD + max(kept, min(rule.answers, rule.mark_lifetime) * each + heavier)
 
 
-def most_answers_a_record(rule: OverTimeRule) -> int:
+def max_answers_per_record(rule: OverTimeRule) -> int:
     """How large `answers_per_window` may be for this place's record to have `LARGEST_OF_ONE_PLACE` bytes at most.
 
     The ε of more answers has more digits: room is left for as many as `answers_per_window` has.

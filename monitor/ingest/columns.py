@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.dead_letters import visit_payload
+from monitor.contracts.dead_letters import encode_visit
 from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.ingest.batches import Unreadable
 
@@ -110,7 +110,7 @@ def refuse(
         raw = value if isinstance(value, bytes) else b""
         visits = open_record(raw)
         for _record, index, fault in of_record[:SINGLE]:
-            payload = b"" if isinstance(visits, Fault) else visit_payload(visits[index])
+            payload = b"" if isinstance(visits, Fault) else encode_visit(visits[index])
             refused.append(Refusal(record, index, fault, payload))
         others = Counter(fault.reason for _record, _index, fault in of_record[SINGLE:])
         first = of_record[SINGLE][1] if others else None

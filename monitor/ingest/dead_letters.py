@@ -9,7 +9,7 @@ from typing import Any, Final
 from kafka.errors import KafkaError
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.dead_letters import Origin, dead_letter
+from monitor.contracts.dead_letters import Origin, make_dead_letter
 from monitor.errors import UnreachableError
 from monitor.ingest.interfaces import DeadLetter
 
@@ -56,7 +56,7 @@ class DeadLetterTopic:
             refusal = letter.refusal
             origin = Origin(self._input, letter.partition, letter.offset)
             count = refusal.count if refusal.several else None
-            record = dead_letter(refusal.fault, refusal.payload, origin, refusal.index, self._limit, count)
+            record = make_dead_letter(refusal.fault, refusal.payload, origin, refusal.index, self._limit, count)
             sent.append(self._producer.send(self._topic, value=record.value, headers=record.headers))
         self._producer.flush(timeout=FLUSH_SECONDS)
         for future in sent:

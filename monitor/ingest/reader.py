@@ -136,7 +136,7 @@ class Reader:
             failpoint("reader.dead_letters_written")
         lowest = self._windows.write(batch.spans, batch.accepted.facts)
         failpoint("reader.written")
-        self.progressed.happened()
+        self.progressed.notify()
         return lowest
 
     def _finish(self) -> bool:

@@ -95,20 +95,20 @@ class OverTimeAnswer:
     resumes_at: int | None
 
 
-def running(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:
+def running_marks(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:
     """The marks that run at a tick: until ≥ tick. Marks ahead of the clock, after it jumped back, run too (docs/rules.md, rule 5)."""
     return tuple(mark for mark in marks if mark.until >= tick)
 
 
-def extended(rule: OverTimeRule, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
+def extend_marks(rule: OverTimeRule, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
     """The marks under the present rule: a longer window (or F) lengthens them, a shorter one changes nothing.
 
     After a change pass every mark of the last W + F ticks, also those that had run out under the old window.
     """
-    return tuple(_lengthened(mark, mark.last_stamp + rule.mark_lifetime - 1) for mark in marks)
+    return tuple(_lengthen(mark, mark.last_stamp + rule.mark_lifetime - 1) for mark in marks)
 
 
-def _lengthened(mark: Mark, until: int) -> Mark:
+def _lengthen(mark: Mark, until: int) -> Mark:
     return mark if mark.until >= until else replace(mark, until=until)
 
 
@@ -119,13 +119,13 @@ def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick
     """
     if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
         return False
-    return _spent(running(extended(rule, marks), tick)) + rule.answer_epsilon <= rule.epsilon
+    return _spent(running_marks(extend_marks(rule, marks), tick)) + rule.answer_epsilon <= rule.epsilon
 
 
-def resumes_at(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> int:
+def next_answer_tick(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> int:
     """The first tick after `tick` at which the location may answer, if nothing is published until then."""
     first = tick + 1 if lost_tick is None else max(tick + 1, lost_tick + rule.mark_lifetime)
-    run = running(extended(rule, marks), first)
+    run = running_marks(extend_marks(rule, marks), first)
     spent, allowed = _spent(run), rule.epsilon - rule.answer_epsilon
     for mark in sorted(run, key=lambda each: each.until):
         if spent <= allowed:
@@ -154,9 +154,9 @@ def step(
         raise PrivacyError(
             "A count or its noise is negative: expected 0 or more; pass distinct people and one-sided noise."
         )
-    run = running(extended(rule, marks), tick)
+    run = running_marks(extend_marks(rule, marks), tick)
     if not may_answer(rule, marks, tick, lost_tick):
-        return OverTimeAnswer("paused", None, run, resumes_at(rule, marks, tick, lost_tick))
+        return OverTimeAnswer("paused", None, run, next_answer_tick(rule, marks, tick, lost_tick))
     if count is None:
         return OverTimeAnswer("unknown", None, run, None)
     noisy_count = count + noise

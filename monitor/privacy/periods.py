@@ -24,7 +24,7 @@ _Ticks = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
+class PaidAnswer:
     """A noisy answer as a period sees it: its ε, the first and last slot whose visits it may have counted, its end."""
 
     epsilon: Fraction
@@ -33,7 +33,7 @@ class Paid:
     until: int
 
     @classmethod
-    def of(cls, mark: Mark, max_lead: int, mark_lifetime: int = 0) -> Paid:
+    def of(cls, mark: Mark, max_lead: int, mark_lifetime: int = 0) -> PaidAnswer:
         """A mark, made where visits were accepted `ahead` slots ahead (F); `reach`: W + F of the present rule."""
         window = max(1, mark.until - mark.last_stamp + 1 - max_lead)
         until = max(mark.until, mark.last_stamp + mark_lifetime - 1)
@@ -58,7 +58,7 @@ class Bound:
         """What one rule allows."""
         return cls(rule.epsilon, rule.answer_epsilon, rule.window, rule.max_lead, rule.mark_lifetime)
 
-    def or_by(self, other: Bound) -> Bound:
+    def combine(self, other: Bound) -> Bound:
         """What two rules allow that take turns in any order: the larger of both, and the shorter pause."""
         return Bound(
             max(self.epsilon, other.epsilon),
@@ -82,7 +82,7 @@ class Bound:
 class Place:
     """A place: what was answered, what may be answered (None: nothing any more), and from which tick on."""
 
-    paid: tuple[Paid, ...]
+    paid: tuple[PaidAnswer, ...]
     bound: Bound | None
     begins: int
 
@@ -92,7 +92,7 @@ class Place:
         return () if self.bound is None else (self.bound,)
 
     @property
-    def as_now(self) -> bool:
+    def is_steady(self) -> bool:
         """Whether all was answered as it is answered now: then what one rule allows in a period holds it as well."""
         if self.bound is None:
             return not self.paid
@@ -156,7 +156,7 @@ def _fits(places: Sequence[Place], slots: int, unit: int) -> bool:
     return (known + new) * unit < _INT64
 
 
-def _already(paid: Iterable[Paid], starts: _Ticks, slots: int, unit: int, kind: np.dtype[Any]) -> NDArray[Any]:
+def _already(paid: Iterable[PaidAnswer], starts: _Ticks, slots: int, unit: int, kind: np.dtype[Any]) -> NDArray[Any]:
     """What was paid by visits in the periods that begin at `starts`."""
     known = list(paid)
     amounts = [int(each.epsilon * unit) for each in known]

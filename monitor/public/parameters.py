@@ -167,7 +167,7 @@ class Parameters:
         """How many slots back any question may reach, the tick that is being decided included."""
         return max(self.widest_window, self.longest_horizon) + 2
 
-    def ranks_at(self, tick: int) -> bool:
+    def draws_hot_spots_at(self, tick: int) -> bool:
         """Whether hot spots are due at a tick: it is the final one of a designated time of theirs."""
         as_of = self.grid.as_of(tick)
         return any(
@@ -180,13 +180,9 @@ class Parameters:
         return -(-self.period // self.grid.length) + 1 if self.period else 0
 
     @property
-    def remembered(self) -> int:
+    def memory_slots(self) -> int:
         """For how many slots an answer that has run out may still count in a period."""
         return self.period_slots + self.history_slots
-
-    def current_slot(self, timestamp_ms: int) -> int:
-        """The current slot of a record: that of its broker timestamp (docs/rules.md, rule 7)."""
-        return self.grid.slot_of(timestamp_ms * 1_000)
 
     def window_start(self, window: int, tick: int) -> int:
         """The first slot of the window of W slots that ends with tick t."""

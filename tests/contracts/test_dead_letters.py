@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from monitor.contracts.dead_letters import DeadLetter, DeadLetterHeaders, Origin, dead_letter, visit_payload
+from monitor.contracts.dead_letters import DeadLetter, DeadLetterHeaders, Origin, encode_visit, make_dead_letter
 from monitor.contracts.visits import Fault, Reason
 
 FAULT = Fault(Reason.BAD_ID, "person_id: expected a string")
@@ -18,7 +18,7 @@ def headers(letter: DeadLetter) -> dict[str, str]:
 
 
 def test_a_visit_is_told_with_its_place() -> None:
-    letter = dead_letter(FAULT, b"{}", ORIGIN, 7, 100)
+    letter = make_dead_letter(FAULT, b"{}", ORIGIN, 7, 100)
     assert letter.value == b"{}"
     assert headers(letter) == {
         "reason": "bad_id",
@@ -31,16 +31,16 @@ def test_a_visit_is_told_with_its_place() -> None:
 
 
 def test_a_whole_record_has_no_place_in_itself() -> None:
-    assert headers(dead_letter(FAULT, b"\xff", ORIGIN, None, 100))["index"] == "-"
+    assert headers(make_dead_letter(FAULT, b"\xff", ORIGIN, None, 100))["index"] == "-"
 
 
 def test_what_exceeds_the_limit_is_cut_and_said_so() -> None:
-    assert "truncated" not in headers(dead_letter(FAULT, b"12345", ORIGIN, 0, 5))
-    cut = dead_letter(FAULT, b"123456", ORIGIN, 0, 5)
+    assert "truncated" not in headers(make_dead_letter(FAULT, b"12345", ORIGIN, 0, 5))
+    cut = make_dead_letter(FAULT, b"123456", ORIGIN, 0, 5)
     assert cut.value == b"12345"
     assert headers(cut)["truncated"] == "true"
 
 
 def test_a_payload_is_json_whatever_the_visit_is() -> None:
-    assert json.loads(visit_payload({"person_id": "駅", "x": float("inf")})) == {"person_id": "駅", "x": "Infinity"}
-    assert visit_payload(None) == b"null"
+    assert json.loads(encode_visit({"person_id": "駅", "x": float("inf")})) == {"person_id": "駅", "x": "Infinity"}
+    assert encode_visit(None) == b"null"

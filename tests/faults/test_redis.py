@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from monitor.brokers.topics import list_topic_needs
-from monitor.operate.preflight import look
+from monitor.operate.preflight import run_preflight
 from monitor.public.clock import SystemClock
 from monitor.service import redis_windows
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
@@ -103,7 +103,7 @@ def trimmed_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
     """Facts of the present are cut off, by somebody who takes them for old: unknown until a window has passed."""
     town = scene.town
     wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
-    found = look(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
+    found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
     with closing(redis_windows(town.settings, found, SystemClock())) as windows:
         windows.evict(range(4), town.now() + 2, [], [])
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from monitor.tools.audit.topics import visits_in
+from monitor.tools.audit.topics import parse_visits
 
 WATCHED: Final = ("inn", "bath", "駅")
 SLOT: Final = 10
@@ -139,7 +139,7 @@ class GeneratedRecord:
 
     def expected(self) -> Expected:
         """Return the expected fates, by the parser of the audit, which shares no code with the service."""
-        visits = visits_in(self.value)
+        visits = parse_visits(self.value)
         if visits is None:
             assert not (self.untouched and self.planted)
             return Expected(1, [])

@@ -11,7 +11,16 @@ from fractions import Fraction
 import pytest
 
 from monitor.errors import EpsilonError, PrivacyError
-from monitor.privacy.over_time import Mark, OverTimeRule, extended, may_answer, p_value, resumes_at, running, step
+from monitor.privacy.over_time import (
+    Mark,
+    OverTimeRule,
+    extend_marks,
+    may_answer,
+    next_answer_tick,
+    p_value,
+    running_marks,
+    step,
+)
 
 ONE = Fraction(1)
 RULE = OverTimeRule(ONE, answers=1, threshold=5, window=3, max_lead=2)  # W + F = 5
@@ -86,9 +95,9 @@ def test_a_pause_ends_when_enough_marks_have_ended() -> None:
         may     -        .  .  yes
     """
     marks = (Mark(0, 6, Fraction(1, 2), 4), Mark(2, 6, Fraction(1, 2), 6))
-    assert resumes_at(TWICE, marks, 3) == 5
+    assert next_answer_tick(TWICE, marks, 3) == 5
     assert [may_answer(TWICE, marks, tick) for tick in (3, 4, 5)] == [False, False, True]
-    assert running(marks, 5) == marks[1:]
+    assert running_marks(marks, 5) == marks[1:]
 
 
 def test_marks_ahead_of_the_clock_run() -> None:
@@ -102,10 +111,10 @@ def test_a_longer_window_lengthens_running_marks_and_a_shorter_one_changes_nothi
     long = OverTimeRule(ONE, 1, 5, window=9, max_lead=0)
     short = OverTimeRule(ONE, 1, 5, window=1, max_lead=0)
     marks = (Mark(2, 6, ONE, 6),)
-    assert [mark.until for mark in extended(long, marks)] == [10]
-    assert extended(short, marks) == marks
+    assert [mark.until for mark in extend_marks(long, marks)] == [10]
+    assert extend_marks(short, marks) == marks
     paused = step(long, marks, 10, 0, 0)
-    assert (paused.status, paused.resumes_at, paused.marks) == ("paused", 11, extended(long, marks))
+    assert (paused.status, paused.resumes_at, paused.marks) == ("paused", 11, extend_marks(long, marks))
     assert step(short, marks, 6, 0, 0).status == "paused"
     assert step(short, marks, 7, 0, 0).status == "safe"
 
@@ -114,14 +123,14 @@ def test_a_mark_of_the_build_that_counted_after_its_tick_runs_one_tick_longer_un
     """Its count may hold a visit of slot tick + 1; what it says itself is no shorter, and the flag is kept."""
     later = OverTimeRule(ONE, 1, 5, window=9, max_lead=0)
     earlier = Mark(2, 6, ONE, 6, counted_after=True)
-    assert [mark.until for mark in extended(later, (earlier, replace(earlier, counted_after=False)))] == [
+    assert [mark.until for mark in extend_marks(later, (earlier, replace(earlier, counted_after=False)))] == [
         2 + later.mark_lifetime,
         1 + later.mark_lifetime,
     ]
     assert [mark.counted_after for mark in step(later, (earlier,), 10, 0, 0).marks] == [True]
     assert step(later, (earlier,), 2 + later.mark_lifetime, 0, 0).status == "paused"
     assert step(later, (earlier,), 3 + later.mark_lifetime, 0, 0).status == "safe"
-    assert extended(OverTimeRule(ONE, 1, 5, window=1, max_lead=0), (earlier,)) == (earlier,)
+    assert extend_marks(OverTimeRule(ONE, 1, 5, window=1, max_lead=0), (earlier,)) == (earlier,)
 
 
 def test_a_smaller_epsilon_waits_until_earlier_marks_leave_room() -> None:
@@ -140,7 +149,7 @@ def test_a_lost_ledger_counts_as_spent_for_w_plus_f_ticks() -> None:
         answer  p  p  p  p  p  p  p  s  s
     """
     assert statuses(RULE, range(9), count=0, lost_tick=2) == "pppppppss"
-    assert resumes_at(RULE, (), 3, lost_tick=2) == 7
+    assert next_answer_tick(RULE, (), 3, lost_tick=2) == 7
     assert step(RULE, (), 3, None, 0, lost_tick=2).resumes_at == 7
     assert not may_answer(RULE, (), 6, lost_tick=2)
     assert may_answer(RULE, (), 7, lost_tick=2)
@@ -148,7 +157,7 @@ def test_a_lost_ledger_counts_as_spent_for_w_plus_f_ticks() -> None:
 
 def test_the_next_tick_is_when_an_idle_location_answers_again() -> None:
     """Nothing runs, so nothing is waited for."""
-    assert resumes_at(RULE, (), 3) == 4
+    assert next_answer_tick(RULE, (), 3) == 4
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -162,7 +171,7 @@ def test_the_next_tick_is_the_first_later_one_that_may_answer(seed: int) -> None
         if numbers.random() < 0.7
     )
     lost_tick = numbers.choice([None, 3, 8])
-    found = resumes_at(rule, marks, 9, lost_tick)
+    found = next_answer_tick(rule, marks, 9, lost_tick)
     assert found == next(tick for tick in range(10, 60) if may_answer(rule, marks, tick, lost_tick))
 
 

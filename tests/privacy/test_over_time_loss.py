@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, extended, running, step
+from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, extend_marks, running_marks, step
 from monitor.privacy.payments import most_answers, over_time_payment
 
 Law = Mapping[Hashable, tuple[Fraction, Any]]
@@ -314,7 +314,7 @@ class TestChangedRules:
         for draw, chance in one_sided(Fraction(1, 2) ** int(rule.answer_epsilon / self.unit), 3):
             answer = step(rule, marks, tick, count, draw)
             if answer.status == "noisy_count":
-                spent = sum(mark.epsilon for mark in running(extended(rule, marks), tick))
+                spent = sum(mark.epsilon for mark in running_marks(extend_marks(rule, marks), tick))
                 assert spent + rule.answer_epsilon <= rule.epsilon
                 assert sum(mark.epsilon for mark in answer.marks) <= rule.epsilon
             new = tuple(mark for mark in answer.marks if mark.tick == tick)
@@ -352,7 +352,7 @@ class TestChangedRules:
 
         def forgetful(marks: tuple[Mark, ...], tick: int, given: tuple[int, int | None]) -> Law:
             law = self.law(marks, tick, given, one_sided)
-            return {said: (chance, running(after, tick)) for said, (chance, after) in law.items()}
+            return {said: (chance, running_marks(after, tick)) for said, (chance, after) in law.items()}
 
         reaches = [0, 0, 0, 1]
         choices = [

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.privacy.over_time import Mark, OverTimeRule, may_answer
 from monitor.privacy.payments import over_time_payment
-from monitor.privacy.periods import Bound, Paid, Place, most_paid
+from monitor.privacy.periods import Bound, PaidAnswer, Place, most_paid
 
 NOW = 8
 
@@ -75,8 +75,8 @@ def most_of_all(
 def place(rules: Sequence[OverTimeRule], marks: tuple[Mark, ...], max_lead: int) -> Place:
     bound = Bound.of(rules[0])
     for rule in rules[1:]:
-        bound = bound.or_by(Bound.of(rule))
-    return Place(tuple(Paid.of(mark, max_lead, bound.mark_lifetime) for mark in marks), bound, NOW)
+        bound = bound.combine(Bound.of(rule))
+    return Place(tuple(PaidAnswer.of(mark, max_lead, bound.mark_lifetime) for mark in marks), bound, NOW)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -119,7 +119,7 @@ def test_marks_of_the_earlier_build_never_exceed_the_worst_case_of_an_unchanged_
             marks = (*marks, Mark(tick, 3, rule.answer_epsilon, until, counted_after=True))
     now = tick + 1
     bound = Bound.of(rule)
-    paid = tuple(Paid.of(mark, rule.max_lead, rule.mark_lifetime) for mark in marks)
+    paid = tuple(PaidAnswer.of(mark, rule.max_lead, rule.mark_lifetime) for mark in marks)
     assert most_paid([Place(paid, bound, now)], slots, now - rule.window - 1) <= bound.steady(slots)
 
 
@@ -158,7 +158,7 @@ def test_what_has_run_out_counts_while_a_period_holds_it() -> None:
     """
     marks = tuple(Mark(day, 3, Fraction(1), day) for day in range(14))
     bound = Bound(Fraction(7), Fraction(7), 14, 0, 14)
-    places = [Place(tuple(Paid.of(mark, 0) for mark in marks), None, 14), Place((), bound, 14)]
+    places = [Place(tuple(PaidAnswer.of(mark, 0) for mark in marks), None, 14), Place((), bound, 14)]
     assert most_paid(places, 14, oldest=1) == 26
     for now, most in ((26, 21), (32, 15), (33, 14)):
         assert most_paid([each.later(now) for each in places], 14, oldest=now - 13) == most
@@ -169,7 +169,10 @@ def test_many_digits_are_added_exactly() -> None:
     share = Fraction(3333333333333333, 10**16) * 123457 / 9999998
     bound = Bound(share, share, 4, 0, 4)
     mark = Mark(7, 3, share, 10)
-    places = [Place((Paid.of(mark, 0, 4),), bound, NOW), Place((), Bound(Fraction(1, 7), Fraction(1, 7), 4, 0, 4), NOW)]
+    places = [
+        Place((PaidAnswer.of(mark, 0, 4),), bound, NOW),
+        Place((), Bound(Fraction(1, 7), Fraction(1, 7), 4, 0, 4), NOW),
+    ]
     assert most_paid(places, 1, NOW - 3) == share + Fraction(1, 7)
 
 
@@ -179,5 +182,5 @@ def test_thousands_of_places_with_answers_are_added_in_a_moment() -> None:
     places = []
     for number in range(1_000):
         marks = [Mark(tick, 3, Fraction(1, 900), tick + 20_160) for tick in (number * 7, 20_161 + number * 11)]
-        places.append(Place(tuple(Paid.of(mark, 1, 20_161) for mark in marks), bound, 40_000))
+        places.append(Place(tuple(PaidAnswer.of(mark, 1, 20_161) for mark in marks), bound, 40_000))
     assert Fraction(2) < most_paid(places, 20_161, 40_000 - 20_160) < Fraction(4)

@@ -423,7 +423,7 @@ class Town:
             for time, instant in zip(self.live(tick), question.times, strict=True)
         }
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, windows, present)
-        return Evidence({0: reading}, {0: None not in counts.values()})
+        return Evidence({} if None in counts.values() else {0: reading})
 
     def _seen(self, record: LedgerRecord) -> list[tuple[Hashable, Any]]:
         """All that the public sees of a record, as (cell, what is said of it); of no cell: what is said of none."""

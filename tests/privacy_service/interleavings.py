@@ -23,10 +23,10 @@ from typing import Any, Final, cast
 from monitor.ingest.reader import Reader, _Batch
 from monitor.ingest.source import Fetched
 from monitor.public.instants import MINUTE
+from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decider
 from monitor.release.evidence import EvidenceReader
 from monitor.release.partition import PartitionRelease
-from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.windows.facts import Question, Reading, Span, Windows
@@ -74,7 +74,7 @@ class World:
         self._logs = [HandLog(plan, partitions, self.clock) for partitions in plan.readers]
         self._readers = [self._reader(log) for log in self._logs]
         parts = (plan.parameters, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
-        self._parts = Parts(*cast("Any", parts))
+        self._parts = ReleaseContext(*cast("Any", parts))
         shards = [
             [s for s in range(plan.shards) if s % plan.ledger_partitions == q] for q in range(plan.ledger_partitions)
         ]
@@ -172,7 +172,7 @@ class World:
     def _due(self, partition: int) -> int:
         release = PartitionRelease(partition, self._parts, cast("Any", None))
         release._taken_at = self.plan.instant(self._owners[partition].taken_at)
-        return release.due(self.tick)
+        return release.release_time(self.tick)
 
     def _is_due(self, partition: int) -> bool:
         return self.plan.real and self.clock.now() >= self._due(partition)
@@ -227,7 +227,7 @@ class World:
         """The owner looks once; whatever it would decide from must be the counts of the log."""
         evidence = self._evidence_of(partition)
         before = set(evidence._readings)
-        evidence._look()
+        evidence._read_once()
         for shard in evidence._readings.keys() - before:
             self._compare(self._questions[partition](self.tick)[shard], shard, evidence._readings[shard])
         owner = self._owners[partition]
@@ -274,7 +274,7 @@ class World:
     def _open(self, partition: int, tick: int) -> None:
         """The owner sees to the store after the tick, at once, late, or (if it died before) never."""
         self._opens -= {(partition, tick)}
-        Upkeep(self.plan.parameters, self.windows).after(tick, self._shards[partition])
+        Upkeep(self.plan.parameters, self.windows).finish_tick(tick, self._shards[partition])
 
     def _takeover(self, partition: int) -> None:
         self._left["takeover"] -= 1

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.privacy.over_time import Mark
-from monitor.privacy.periods import Bound, Paid, Place
+from monitor.privacy.periods import Bound, PaidAnswer, Place
 from monitor.privacy.periods import most_paid as bounded
 from monitor.release.decide import Decider
 from monitor.release.state import LedgerState
@@ -130,7 +130,7 @@ def test_a_third_location_makes_marks_that_run_exceed_their_shares_by_what_the_c
             ratio *= loss(((-1, two), (change, three)), cell_of(row), one, 0)
         worst_of_all = max(worst_of_all, ratio)
     (rule,) = {rule for monitor in three.parameters.over_time for rule in monitor.rules}
-    held = (Paid.of(Mark(0, 1, Fraction(1, 2), 1), 0, rule.mark_lifetime),)
+    held = (PaidAnswer.of(Mark(0, 1, Fraction(1, 2), 1), 0, rule.mark_lifetime),)
     places = [Place(paid, Bound.of(rule), 1) for paid in (held, held, ())]
     assert bounded(places, 1, 0) == Fraction(4, 3)
     assert worst_of_all == Q ** -int(Fraction(4, 3) / UNIT)
@@ -159,7 +159,7 @@ def test_two_configurations_that_take_turns_pay_the_larger_of_both_at_each_place
         visits = [visit("ann", place, *shape, moment) for shape, moment in product(SHAPES, range(8))]
         total *= max(loss(stages, cell_of(row), one, 0) for stages in courses for one in visits)
         bounds = [Bound.of(town.parameters.over_time[0].rules[0]) for town in (old, new) if row in town.watched]
-        places.append(Place((), bounds[0] if len(bounds) == 1 else bounds[0].or_by(bounds[1]), -1))
+        places.append(Place((), bounds[0] if len(bounds) == 1 else bounds[0].combine(bounds[1]), -1))
     assert bounded(places, 1, -1) == Fraction(4, 3)
     assert total == Q ** -int(Fraction(4, 3) / UNIT)
 

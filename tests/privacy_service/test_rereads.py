@@ -14,8 +14,8 @@ from monitor.ingest.reader import Reader
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, SECOND
 from monitor.public.parameters import Parameters
+from monitor.release.context import ReleaseContext
 from monitor.release.evidence import EvidenceReader
-from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.windows.facts import COMPLETE_FROM_START, Question
@@ -121,7 +121,7 @@ def test_a_reading_is_complete_if_it_holds_all_before_the_barrier_and_was_made_i
     windows = MemoryWindows(parameters, clock)
     for partition, offset in progress.items():
         windows.begin(partition, offset, 0)
-    parts = Parts(parameters, windows, *(cast("Any", None),) * 3, clock, Signal())
+    parts = ReleaseContext(parameters, windows, *(cast("Any", None),) * 3, clock, Signal())
     reader = EvidenceReader(parts, 3, {0: Question(tick=3)}, due, threading.Event(), lambda: None)
     reader._read_complete({0: 5, 1: 7})
     assert (0 in reader._readings) == complete
@@ -155,5 +155,5 @@ def test_the_next_slot_is_opened_by_its_owner_but_not_where_hot_spots_are_due(
     clock = SteppedClock(town.parameters.grid.as_of(tick))
     windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    Upkeep(town.parameters, windows).after(tick, [0])
+    Upkeep(town.parameters, windows).finish_tick(tick, [0])
     assert windows.read({0: Question(tick=tick)})[0].settled == (tick == 1)

@@ -294,7 +294,7 @@ def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> s
     config = load_config(configured(folder, plain, {"url": "redis://localhost"}, service), {})
     settings = settings_of(config, load_registry(config.locations.file), PERSON_KEY.encode())
     wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
-    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSAID, SystemClock().now(), 1)
+    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now(), 1)
     with _admin(server) as admin:
         return str(admin.describe_topics([config.kafka.topics.alerts])[0]["topic_id"])
 

@@ -139,7 +139,7 @@ def test_a_client_certificate_lets_the_service_in(
 def _lacks(right: Right) -> str:
     """Kafka does not say which transactional id; the line's beginning tells the ledger partition that it is for."""
     if right.kind == "transactional id":
-        return rf"safety-alerts-\d cannot be appended to: {_KAFKA}{_NO_RIGHT}.*TransactionalIdAuthorizationFailedError"
+        return rf"could not append to safety-alerts-\d: {_KAFKA}{_NO_RIGHT}.*TransactionalIdAuthorizationFailedError"
     return rf"{_KAFKA}{_NO_RIGHT}.*{right.kind.title()}AuthorizationFailedError.*\b{right.resource('city', '')}\b"
 
 
@@ -403,7 +403,7 @@ def test_no_key_of_person_ids_no_start(
     run = started("run", "--config", str(config))
     assert run.process.wait(60) == 2
     assert "visits.person_key_file" in run.text
-    assert "Make one:" in run.text
+    assert "Create one:" in run.text
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def begin(town: Any) -> None:
     """Make a town's topics as `topics --create` does."""
     settings = town.settings
     wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
-    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSAID, SystemClock().now())
+    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now())
 
 
 class Running:

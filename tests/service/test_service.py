@@ -168,7 +168,7 @@ def test_an_input_topic_that_was_made_anew_ends_the_service_and_answers_are_unkn
         town.visit(PERSONS[:4], "inn", 0)
         ticks(run, 0, 1)
         make_anew(town, eventually)
-        with pytest.raises(ReplayError, match="deleted or made anew") as raised:
+        with pytest.raises(ReplayError, match="deleted or re-created") as raised:
             run.tick(2)
         assert isinstance(raised.value.__cause__, InputChangedError)
     town.clock = type(town.clock)(town.parameters.grid.start(2))

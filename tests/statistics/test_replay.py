@@ -95,7 +95,7 @@ def replayed(kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path_factory: pyt
         with (folder / "visits.csv").open("w", newline="") as file:
             csv.writer(file).writerows([["person_id", "location_id", "arrived_at", "left_at"], *lines(with_b=with_b)])
         until = ORIGIN + SLOTS * HOUR
-        planned = driver.plan(folder / "visits.csv", settings.parameters, until, lambda: None)
+        planned = driver.plan_replay(folder / "visits.csv", settings.parameters, until, lambda: None)
         with pytest.MonkeyPatch.context() as patch, closing(planned.lines):
             if halved:
                 patch.setattr(driver, "secure_noise", Halved)

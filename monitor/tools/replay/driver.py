@@ -17,7 +17,7 @@ from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
 from monitor.errors import NotEmptyError, ReplayError
 from monitor.operate.health import Health
 from monitor.operate.metrics import FATES, PREFIX, Metrics
-from monitor.operate.preflight import Preflight, look
+from monitor.operate.preflight import Preflight, run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
@@ -54,7 +54,7 @@ class Summary:
     seconds: float
 
 
-def plan(path: Path, parameters: Parameters, until: int | None, read: Callable[[], None]) -> ReplayPlan:
+def plan_replay(path: Path, parameters: Parameters, until: int | None, read: Callable[[], None]) -> ReplayPlan:
     """Read and sort the file. `until` bounds the last as_of; `read` is called for each line.
 
     Raises:
@@ -83,7 +83,7 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
     _require_empty(settings.kafka, wanted)
     factor = config.kafka.replication_factor
     set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
-    return look(settings.kafka, parameters, wanted, config.kafka.topics.alerts)
+    return run_preflight(settings.kafka, parameters, wanted, config.kafka.topics.alerts)
 
 
 def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
@@ -187,7 +187,7 @@ class Replay:
 
 
 @contextmanager
-def fed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
+def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
     """A feed of the configured input topic, closed at the end."""
     feed = Feed(settings.kafka, settings.config.kafka.topics.visits, lines)
     try:
@@ -204,7 +204,7 @@ def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, tuple[L
     """
     clock = SteppedClock(settings.parameters.grid.start(planned.first_tick))
     found = prepare_empty(settings, clock)
-    with Replay(settings, found, clock) as run, fed(settings, iter(planned.lines)) as feed:
+    with Replay(settings, found, clock) as run, open_feed(settings, iter(planned.lines)) as feed:
         began = time.perf_counter()
         for tick in range(planned.first_tick, planned.last_tick + 1):
             feed.until(settings.parameters.grid.as_of(tick))

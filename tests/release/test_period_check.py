@@ -28,9 +28,9 @@ from monitor.public.instants import DAY
 from monitor.public.parameters import OverTime, Parameters, Registry, shard_of
 from monitor.release.decide import Evidence
 from monitor.release.ledger import LedgerRecord, Writer
+from monitor.release.ledger_reader import LedgerReader
 from monitor.release.owner import LedgerPlace, Owner
-from monitor.release.period_check import ATTEMPTS, Accounting, Limits
-from monitor.release.survey import Survey
+from monitor.release.period_check import ATTEMPTS, PeriodCheck, PeriodLimits
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
@@ -73,15 +73,15 @@ class Scene:
     def place(self) -> LedgerPlace:
         return LedgerPlace(self.topic, self.topic_id, self.input_id, "fingerprint", self.now)
 
-    def accounting(self, parameters: Parameters, stated: Fraction = STATED) -> Accounting:
+    def accounting(self, parameters: Parameters, stated: Fraction = STATED) -> PeriodCheck:
         """What one instance of a configuration knows of the ledger."""
-        survey = Survey(self.connections, parameters, self.topic, self.ledger_partitions, lambda: self.now)
-        limits = Limits(stated, STATED)
-        return Accounting(
+        survey = LedgerReader(self.connections, parameters, self.topic, self.ledger_partitions, lambda: self.now)
+        limits = PeriodLimits(stated, STATED)
+        return PeriodCheck(
             self.connections, self.place(), parameters, limits, survey, self.ledger_partitions, lambda: self.now
         )
 
-    def take(self, parameters: Parameters, row: int, accounting: Accounting | None = None) -> Owner:
+    def take(self, parameters: Parameters, row: int, accounting: PeriodCheck | None = None) -> Owner:
         """Take over the partition of a place."""
         clock, noise = SteppedClock(self.now), OneSidedNoise(SystemEntropy())
         partition = row % self.ledger_partitions
@@ -112,7 +112,7 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
         )
         for shard, question in owner.questions(tick).items()
     }
-    owner.decide(tick, Evidence(readings, dict.fromkeys(readings, True)))
+    owner.decide(tick, Evidence(readings))
 
 
 @pytest.fixture
@@ -228,13 +228,13 @@ class TestThreePartitions:
         """X is answered between the reading and the fence: the second reading sees it."""
         scene = make_scene(3)
         first = scene.take(scene.old, 0)
-        announce = Accounting._announce
+        announce = PeriodCheck._announce
 
-        def answered_before(self: Accounting, partitions: Any) -> None:
+        def answered_before(self: PeriodCheck, partitions: Any) -> None:
             decide(first, {0})
             announce(self, partitions)
 
-        monkeypatch.setattr(Accounting, "_announce", answered_before)
+        monkeypatch.setattr(PeriodCheck, "_announce", answered_before)
         with pytest.raises(PeriodError, match=r"4 \+ 1/6"):
             scene.take(scene.new, 2)
 
@@ -245,7 +245,7 @@ class TestThreePartitions:
         scene = make_scene(3)
         scene.take(scene.old, 0)
         attempts = []
-        monkeypatch.setattr(Accounting, "_announce", lambda _, partitions: attempts.append(list(partitions)))
+        monkeypatch.setattr(PeriodCheck, "_announce", lambda _, partitions: attempts.append(list(partitions)))
         with pytest.raises(UnreachableError, match="keep taking over partitions"):
             scene.take(scene.new, 2)
         assert attempts == [[0]] * ATTEMPTS
@@ -294,7 +294,7 @@ class TestSurvey:
     def test_each_reading_takes_in_what_is_new(self, make_scene: Callable[[int], Scene]) -> None:
         """In all partitions at once; aborted records too."""
         scene = make_scene(3)
-        survey = Survey(scene.connections, scene.old, scene.topic, 3, lambda: scene.now)
+        survey = LedgerReader(scene.connections, scene.old, scene.topic, 3, lambda: scene.now)
         survey.refresh()
         assert [spent.owned for spent in survey.spent(3).values()] == [False] * 3
         owners = [scene.take(scene.old, row) for row in (0, 1)]
@@ -311,7 +311,7 @@ class TestSurvey:
     ) -> None:
         """One reads and is held up; those who ask meanwhile are served by one more reading, and by its failure."""
         scene = make_scene(1)
-        survey = Survey(scene.connections, scene.old, scene.topic, 1, lambda: scene.now)
+        survey = LedgerReader(scene.connections, scene.old, scene.topic, 1, lambda: scene.now)
         going = threading.Event()
         readings: list[None] = []
         failed: list[None] = []

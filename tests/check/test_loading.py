@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from monitor.errors import ConfigError, OverspentError, Problem
-from monitor.tools.check.checked import load_checked
+from monitor.tools.check.loading import load_checked
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 

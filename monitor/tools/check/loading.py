@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from monitor.config import Config, Location, Read, load_registry, read_config
-from monitor.config.charges import overspending, overspending_problem
+from monitor.config import Config, Location, ParsedConfig, load_registry, read_config
+from monitor.config.charges import find_overspending, overspending_problem
 from monitor.config.registry import unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.tools.check.report import CheckReport, check
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedConfig:
     """What `check` accepts: so do `topics --create` and `run`, given the secrets, on servers that are new."""
 
     config: Config
@@ -22,24 +22,24 @@ class Checked:
     report: CheckReport
 
 
-def load_checked(path: Path, environ: Mapping[str, str]) -> Checked:
+def load_checked(path: Path, environ: Mapping[str, str]) -> CheckedConfig:
     """Read a configuration and its registry, and check them.
 
     Raises:
         ConfigError: with every problem of both, and the period's sum if that is one.
         OverspentError: the period's sum is all that is wrong.
     """
-    return examined(read_config(path, environ))
+    return examine(read_config(path, environ))
 
 
-def examined(read: Read, further: Sequence[Problem] = ()) -> Checked:
+def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> CheckedConfig:
     """As `load_checked`, of what was read already. `further` problems were found elsewhere: they are listed too."""
     registry: list[tuple[Location, ...]] = []
     problems = [*read.problems, *_of_registry(read, registry), *further]
     if read.problems or not registry:
         problems += _between(read, registry[0] if registry else None)
         raise ConfigError(str(read.path), tuple(problems))
-    config = read.whole()
+    config = read.to_config()
     try:
         report = check(config, registry[0])
     except ConfigError as error:
@@ -50,10 +50,10 @@ def examined(read: Read, further: Sequence[Problem] = ()) -> Checked:
         problems.append(overspending_problem(config, error))
     if problems:
         raise ConfigError(str(read.path), tuple(problems))
-    return Checked(config, registry[0], report)
+    return CheckedConfig(config, registry[0], report)
 
 
-def problems_in(work: Callable[[], object]) -> tuple[Problem, ...]:
+def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
     """The problems that something raises; none if it succeeds."""
     try:
         work()
@@ -62,16 +62,16 @@ def problems_in(work: Callable[[], object]) -> tuple[Problem, ...]:
     return ()
 
 
-def _of_registry(read: Read, loaded: list[tuple[Location, ...]]) -> Iterator[Problem]:
+def _of_registry(read: ParsedConfig, loaded: list[tuple[Location, ...]]) -> Iterator[Problem]:
     """Load the registry into `loaded`, or tell what is wrong with it, under the file's name."""
     if "locations" not in read.sections:
         return
     file = read.sections["locations"].file
-    for problem in problems_in(lambda: loaded.append(load_registry(file))):
+    for problem in collect_problems(lambda: loaded.append(load_registry(file))):
         yield problem if problem.key == "locations.file" else replace(problem, key=f"{file.name}: {problem.key}")
 
 
-def _between(read: Read, locations: Sequence[Location] | None) -> Iterator[Problem]:
+def _between(read: ParsedConfig, locations: Sequence[Location] | None) -> Iterator[Problem]:
     """What is wrong between those parts of a configuration that are right by themselves."""
     if locations is not None:
         yield from unknown_locations(read.monitors, locations)
@@ -81,7 +81,7 @@ def _between(read: Read, locations: Sequence[Location] | None) -> Iterator[Probl
         return
     whole = [monitor for index, monitor in read.monitors.items() if not _is_among(f"monitors.{index}", spoilt)]
     config = Config.model_construct(**parts, monitors=tuple(whole))
-    if (error := overspending(config)) is not None:
+    if (error := find_overspending(config)) is not None:
         yield overspending_problem(config, error)
 
 

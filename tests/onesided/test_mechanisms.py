@@ -236,7 +236,7 @@ def test_other_parameters_that_are_none_are_refused() -> None:
         AsymmetricGeometric(ONE, 0)
     with pytest.raises(EpsilonError, match="at least 1/1000000000000"):
         AsymmetricGeometric(ONE, 10**13)
-    with pytest.raises(ExactnessError, match="slots is a float"):
+    with pytest.raises(ExactnessError, match="grid is a float"):
         AsymmetricLaplace(ONE, ONE, as_fraction(0.1))
     with pytest.raises(PrivacyError, match="sensitivity is 0"):
         AsymmetricLaplace(ONE, Fraction(0), ONE)

@@ -18,8 +18,8 @@ from monitor.privacy.payments import at_times_payment, over_time_payment
 from monitor.public.instants import HOUR
 from monitor.public.parameters import OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
-from monitor.release.charges import LARGEST, charges_of
-from monitor.release.period_account import Account
+from monitor.release.declared_charges import MAX_CHARGES_BYTES, declare_charges
+from monitor.release.period_account import PeriodAccount
 from monitor.release.state import LedgerState, Spent
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
@@ -44,8 +44,8 @@ def empty(partitions: int) -> dict[int, Spent]:
 
 
 def total(parameters: Parameters, others: Mapping[int, Parameters], partitions: int = 1, tick: int = 12) -> Fraction:
-    told = {partition: charges_of(other) for partition, other in others.items()}
-    return Account(parameters, worst(parameters), empty(partitions), told).total(tick)
+    told = {partition: declare_charges(other) for partition, other in others.items()}
+    return PeriodAccount(parameters, worst(parameters), empty(partitions), told).total(tick)
 
 
 def halves(parameters: Parameters) -> Parameters:
@@ -88,7 +88,7 @@ class TestOthers:
         new, old = halves(parameters), watching(parameters, {0: HALF, 7: HALF})
         state = LedgerState()
         state.spend("stations", "place-7", (Mark(11, 5, HALF, 35),))
-        account = Account(new, worst(new), {0: state.spent()}, {0: charges_of(old)})
+        account = PeriodAccount(new, worst(new), {0: state.spent()}, {0: declare_charges(old)})
         assert account.total(12) == worst(new) + (worst(new) - 3) / 2
 
     @pytest.mark.parametrize(
@@ -112,7 +112,9 @@ class TestOthers:
 
     def test_with_others_no_date_is_told(self, parameters: Parameters) -> None:
         """They go on for as long as they like."""
-        account = Account(thirds(parameters), worst(thirds(parameters)), empty(1), {0: charges_of(halves(parameters))})
+        account = PeriodAccount(
+            thirds(parameters), worst(thirds(parameters)), empty(1), {0: declare_charges(halves(parameters))}
+        )
         assert account.fits_from(worst(thirds(parameters)), 12) is None
 
 
@@ -126,7 +128,7 @@ class TestCharges:
             release_delay=1,
             registry=Registry((*parameters.registry.ids, "place-9"), 4),
         )
-        assert charges_of(same) == charges_of(parameters)
+        assert declare_charges(same) == declare_charges(parameters)
         (noon,) = parameters.at_times
         changed = [
             thirds(parameters),
@@ -136,10 +138,10 @@ class TestCharges:
             replace(parameters, at_times=(replace(noon, epsilon=HALF),)),
             replace(parameters, at_times=(replace(noon, times=Schedule.of(("12:00",), "Asia/Tokyo")),)),
         ]
-        assert len({charges_of(each).digest for each in (parameters, *changed)}) == 1 + len(changed)
+        assert len({declare_charges(each).digest for each in (parameters, *changed)}) == 1 + len(changed)
 
     def test_they_are_told_as_configured(self, parameters: Parameters) -> None:
-        told = charges_of(watching(parameters, {0: HALF, 1: THIRD, 2: HALF}))
+        told = declare_charges(watching(parameters, {0: HALF, 1: THIRD, 2: HALF}))
         assert told.places is not None
         assert told.places[0].shares == {"1/2": ("place-0", "place-2"), "1/3": ("place-1",)}
         assert told.times is not None
@@ -152,12 +154,12 @@ class TestCharges:
         wide = replace(
             parameters, registry=Registry(ids, 2), over_time=(OverTime("all", tuple(range(len(ids))), rules),)
         )
-        told = charges_of(wide)
+        told = declare_charges(wide)
         assert (told.places, told.times) == (None, None)
         assert len(msgspec.json.encode(told)) < 100
         narrow = replace(wide, over_time=(OverTime("all", tuple(range(1_000)), rules[:1_000]),))
-        assert charges_of(narrow).places is not None
-        assert len(msgspec.json.encode(charges_of(narrow))) <= LARGEST
+        assert declare_charges(narrow).places is not None
+        assert len(msgspec.json.encode(declare_charges(narrow))) <= MAX_CHARGES_BYTES
 
     def test_an_unchanged_configuration_of_many_places_is_checked_in_a_moment(self, parameters: Parameters) -> None:
         """A hundred thousand places, each answered not long ago."""
@@ -171,5 +173,5 @@ class TestCharges:
         for number, location in enumerate(ids):
             state.spend("all", location, (Mark(number % 50, 5, HALF, number % 50 + rule.mark_lifetime - 1),))
         stated = worst(wide)
-        Account(wide, stated, {0: state.spent()}).require(stated, 50)
-        assert isinstance(charges_of(wide), Charges)
+        PeriodAccount(wide, stated, {0: state.spent()}).require(stated, 50)
+        assert isinstance(declare_charges(wide), Charges)
