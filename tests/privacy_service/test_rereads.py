@@ -64,7 +64,7 @@ def test_facts_that_are_read_again_hold_every_visit_from_since_on(
     for slot in range(20, 24):
         log = Log(parameters.grid.origin, range(-5, slot + 1))
         reader = reader_of(parameters, log, parameters.grid.start(slot))
-        offset, complete_from = reader._start_offsets._whole_from(0, *log.bounds(0))
+        offset, complete_from = reader._start_offsets._find_without_progress(0, *log.bounds(0))
         assert log.slots[offset] <= complete_from - max_lead
         assert complete_from <= slot - window  # whole for the tick that closes next
 
@@ -87,7 +87,7 @@ def test_what_expired_under_a_shorter_window_is_not_claimed_by_a_longer_one(
         for gone in range(len(slots) + 1):
             log = Log(parameters.grid.origin, slots, gone)
             reader = reader_of(parameters, log, parameters.grid.start(slot) + 1)
-            offset, complete_from = reader._start_offsets._whole_from(0, *log.bounds(0))
+            offset, complete_from = reader._start_offsets._find_without_progress(0, *log.bounds(0))
             unread = [at + max_lead for at in slots[:offset]]
             assert all(last < complete_from for last in unread)
             kept = slots[gone] if gone < len(slots) else slot
