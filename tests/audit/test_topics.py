@@ -25,7 +25,7 @@ from monitor.tools.audit.text import AuditError
 from monitor.tools.audit.topics import Topic, decode, read_output
 from monitor.tools.embedded import EmbeddedKafka
 from tests.audit.conftest import Tiny, as_of
-from tests.fuzz.records import Maker, make_seeds
+from tests.fuzz.records import RecordGenerator, make_seeds
 from tests.ingest import crafted
 
 LONGEST = str(2**63 - 1)
@@ -231,7 +231,7 @@ def test_input_decodes_as_in_service(tiny: Tiny) -> None:
     The 20,000 records are good, strange, flipped and cut.
     """
     terms = read_terms(tiny.write()[1])
-    values = [made.value for made in Maker(make_seeds(1_000), 3).records(20_000)]
+    values = [made.value for made in RecordGenerator(make_seeds(1_000), 3).records(20_000)]
     columns = decode_records(values, terms.default_stay)
     expected: list[list[tuple[str, str, int, int]]] = [[] for _ in values]
     for n, record in enumerate(columns.record.tolist()):

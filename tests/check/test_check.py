@@ -155,7 +155,7 @@ def test_too_large_snapshots_are_refused() -> None:
         check(config, (*load_locations(config), *wide))
     (problem,) = caught.value.problems
     assert (problem.key, problem.value) == ("service.shards", "1")
-    assert f"snapshots of at most {MAX_RECORD_BYTES // 2} bytes, and one with all locations of" in problem.expected
+    assert f"snapshots of at most {MAX_RECORD_BYTES // 2} bytes: one with all locations of" in problem.expected
     assert check(city(SERVICE__SHARDS="16"), (*load_locations(config), *wide)).locations == 120_200
 
 

@@ -64,7 +64,7 @@ def test_too_many_answers_are_refused() -> None:
     """
     registry = load_registry(load_minutes(1).locations.file)
     problem = list_problems(load_minutes(20_160), registry)["monitors.0.answers_per_window"]
-    assert problem.expected.startswith("records of at most 1000000 bytes: each repeats all answers")
+    assert problem.expected.startswith("records of at most 1000000 bytes: each record repeats all answers")
     accepted = int(problem.remedy.split()[3])
     assert accepted > 5_000
     check(load_minutes(accepted), registry)
@@ -110,4 +110,4 @@ def test_too_many_hot_spots_are_refused() -> None:
     registry = tuple(Location(f"place-{number}") for number in range(600_000))
     busiest = '{"name": "busiest", "kind": "hot_spots", "at": ["18:00"], "timezone": "UTC", "epsilon": 1, "top": 600000'
     environ = {"LOCATION_MONITOR__MONITORS": f'[{busiest}, "reporting_horizon": "2h"}}]'}
-    assert list_problems(load_config(EXAMPLE, environ), registry)["monitors.0.top"].remedy == "Name fewer."
+    assert list_problems(load_config(EXAMPLE, environ), registry)["monitors.0.top"].remedy == "Use a smaller number."

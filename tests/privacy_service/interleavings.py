@@ -23,10 +23,10 @@ from typing import Any, Final, cast
 from monitor.ingest.reader import Reader, _Batch
 from monitor.ingest.source import Fetched
 from monitor.public.instants import MINUTE
+from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decider
 from monitor.release.evidence import EvidenceReader
 from monitor.release.partition import PartitionRelease
-from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.windows.facts import Question, Reading, Span, Windows
@@ -74,7 +74,7 @@ class World:
         self._logs = [HandLog(plan, partitions, self.clock) for partitions in plan.readers]
         self._readers = [self._reader(log) for log in self._logs]
         parts = (plan.parameters, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
-        self._parts = Parts(*cast("Any", parts))
+        self._parts = ReleaseContext(*cast("Any", parts))
         shards = [
             [s for s in range(plan.shards) if s % plan.ledger_partitions == q] for q in range(plan.ledger_partitions)
         ]
@@ -114,7 +114,7 @@ class World:
         reader._prepare = prepared  # type: ignore[method-assign]  # prepares the same records only once
         reader._writer.shutdown()
         reader._writer = cast("Any", Held())
-        reader._committed = float("inf")
+        reader._committed_at = float("inf")
         return reader
 
     @property
@@ -172,7 +172,7 @@ class World:
     def _due(self, partition: int) -> int:
         release = PartitionRelease(partition, self._parts, cast("Any", None))
         release._taken_at = self.plan.instant(self._owners[partition].taken_at)
-        return release.due(self.tick)
+        return release.release_time(self.tick)
 
     def _is_due(self, partition: int) -> bool:
         return self.plan.real and self.clock.now() >= self._due(partition)
@@ -201,7 +201,7 @@ class World:
     def _step(self, number: int, numbers: Mapping[int, int], *, looks: bool) -> None:
         """Run one step of a reader; every half second of real time it checks that the windows still have its writes."""
         reader, log = self._readers[number], self._logs[number]
-        reader._looked = float("-inf") if looks else float("inf")
+        reader._checked_at = float("-inf") if looks else float("inf")
         log.next = numbers
         reader.step(0)
 
@@ -227,7 +227,7 @@ class World:
         """Let the owner look once, and check that the counts it could decide from are those of the log."""
         evidence = self._evidence_of(partition)
         before = set(evidence._readings)
-        evidence._look()
+        evidence._read_once()
         for shard in evidence._readings.keys() - before:
             self._compare(self._questions[partition](self.tick)[shard], shard, evidence._readings[shard])
         owner = self._owners[partition]
@@ -274,7 +274,7 @@ class World:
     def _open(self, partition: int, tick: int) -> None:
         """Let the owner open the next slot after the tick: immediately, late, or (if it died before) never."""
         self._opens -= {(partition, tick)}
-        Upkeep(self.plan.parameters, self.windows).after(tick, self._shards[partition])
+        Upkeep(self.plan.parameters, self.windows).finish_tick(tick, self._shards[partition])
 
     def _takeover(self, partition: int) -> None:
         self._left["takeover"] -= 1

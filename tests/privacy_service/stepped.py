@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from monitor.ingest.ports import DeadLetter
+from monitor.ingest.interfaces import DeadLetter
 from monitor.ingest.reader import _Batch
 from monitor.ingest.source import Fetched
 from monitor.public.clock import SteppedClock
@@ -69,7 +69,7 @@ class HandLog:
         stamps = [(ORIGIN + entry.stamp * HOUR + MINUTE) // 1_000 for entry in entries]
         return Fetched(partition, start, end, [value_of(entry) for entry in entries], stamps, range(start, end))
 
-    def go_on(self, partition: int, offset: int) -> None:
+    def resume(self, partition: int, offset: int) -> None:
         """As the service's."""
         self.waiting.discard(partition)
         self.reading[partition] = offset
@@ -84,7 +84,7 @@ class HandLog:
         """Return the bounds of the log; no record has expired."""
         return 0, self.end(partition)
 
-    def committed(self) -> dict[int, Any]:
+    def read_committed_offsets(self) -> dict[int, Any]:
         """Return no offsets; nothing was committed to Kafka."""
         return {}
 

@@ -14,8 +14,8 @@ from monitor.ingest.reader import Reader
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, SECOND
 from monitor.public.parameters import Parameters
+from monitor.release.context import ReleaseContext
 from monitor.release.evidence import EvidenceReader
-from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.windows.facts import COMPLETE_FROM_START, Question
@@ -62,7 +62,7 @@ def test_reread_facts_are_complete(window: int, max_lead: int, make_town: Callab
     for slot in range(20, 24):
         log = Log(parameters.grid.origin, range(-5, slot + 1))
         reader = reader_of(parameters, log, parameters.grid.start(slot))
-        offset, complete_from = reader._beginnings._whole_from(0, *log.bounds(0))
+        offset, complete_from = reader._start_offsets._find_without_progress(0, *log.bounds(0))
         assert log.slots[offset] <= complete_from - max_lead
         assert complete_from <= slot - window  # complete for the tick that closes next
 
@@ -83,7 +83,7 @@ def test_longer_window_excludes_expired_facts(window: int, max_lead: int, make_t
         for gone in range(len(slots) + 1):
             log = Log(parameters.grid.origin, slots, gone)
             reader = reader_of(parameters, log, parameters.grid.start(slot) + 1)
-            offset, complete_from = reader._beginnings._whole_from(0, *log.bounds(0))
+            offset, complete_from = reader._start_offsets._find_without_progress(0, *log.bounds(0))
             unread = [at + max_lead for at in slots[:offset]]
             assert all(last < complete_from for last in unread)
             kept = slots[gone] if gone < len(slots) else slot
@@ -117,7 +117,7 @@ def test_reading_is_complete_and_timely(
     windows = MemoryWindows(parameters, clock)
     for partition, offset in progress.items():
         windows.begin(partition, offset, 0)
-    parts = Parts(parameters, windows, *(cast("Any", None),) * 3, clock, Signal())
+    parts = ReleaseContext(parameters, windows, *(cast("Any", None),) * 3, clock, Signal())
     reader = EvidenceReader(parts, 3, {0: Question(tick=3)}, due, threading.Event(), lambda: None)
     reader._read_complete({0: 5, 1: 7})
     assert (0 in reader._readings) == complete
@@ -147,5 +147,5 @@ def test_owner_opens_the_next_slot(tick: int, make_town: Callable[..., Any]) -> 
     clock = SteppedClock(town.parameters.grid.as_of(tick))
     windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    Upkeep(town.parameters, windows).after(tick, [0])
+    Upkeep(town.parameters, windows).finish_tick(tick, [0])
     assert windows.read({0: Question(tick=tick)})[0].settled == (tick == 1)

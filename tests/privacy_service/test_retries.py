@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from monitor.errors import UnreachableError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.public.clock import SteppedClock
+from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decider
 from monitor.release.owner import Owner
 from monitor.release.partition import PartitionRelease
-from monitor.release.parts import Parts
 from monitor.release.state import LedgerState
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
@@ -118,12 +118,12 @@ def test_failed_append_is_not_decided_again(make_town: Callable[..., Any]) -> No
     clock = SteppedClock(town.parameters.grid.as_of(2) + town.parameters.release_delay)
     windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    parts = Parts(
+    parts = ReleaseContext(
         town.parameters, windows, cast("Any", Unread()), cast("Any", None), cast("Any", None), clock, Signal()
     )
     release = PartitionRelease(0, parts, Upkeep(town.parameters, windows))
     release.owner = owner
-    assert not release.tick(2, threading.Event())
+    assert not release.decide_tick(2, threading.Event())
     assert ledger.closed
     assert cast("Any", release).owner is None
     by_id: dict[bytes, set[Any]] = {}

@@ -134,7 +134,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
         people = 0 if given.people is None else given.people
         counts, present = dict.fromkeys(asked.windows, people), dict.fromkeys(asked.times, np.array([people]))
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, counts, present)
-        decision = decider.decide(tick, Evidence({0: reading}, {0: given.people is not None}), state)
+        decision = decider.decide(tick, Evidence({} if given.people is None else {0: reading}), state)
         state.forget(tick, parameters.mark_lifetime, parameters.grid.start(tick) - 100 * parameters.grid.length)
         outcome = tuple(seen({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)
         return outcome, Known(
@@ -207,7 +207,7 @@ def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: 
 
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("events", [TAKEOVERS, LOSSES], ids=["takeovers", "losses"])
-def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
+def test_one_visit_costs_its_locations_epsilon(
     window: int,
     max_lead: int,
     answers: int,
@@ -216,7 +216,7 @@ def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
     make_parameters: Callable[..., Parameters],
 ) -> None:
     """
-    The worst ratio is e^(ε_l), through takeovers and losses of the ledger at the adversary's choice of ticks.
+    The worst ratio of one visit is e^(ε_l), through takeovers and losses of the ledger at any ticks.
 
         W = 2, F = 1, k = 1: a visit of slot 1, stamped in slot 0
 
@@ -232,11 +232,11 @@ def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
-def test_a_designated_time_costs_exactly_its_epsilon_whoever_decides(
+def test_designated_time_costs_its_epsilon(
     threshold: int, make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes]
 ) -> None:
     """
-    Evaluated at each of five ticks on what is reported so far, published once: one answer at ε, through takeovers.
+    A designated time that is evaluated at five ticks costs one answer at ε, through takeovers.
 
         τ = 00:30, horizon 5 h
 
@@ -249,10 +249,10 @@ def test_a_designated_time_costs_exactly_its_epsilon_whoever_decides(
     assert worst == 1 / Q
 
 
-def test_as_many_streams_are_enumerated_as_the_theory_states(
+def test_number_of_streams_matches_the_theory(
     make_parameters: Callable[..., Parameters], stated_streams: Callable[[str], int]
 ) -> None:
-    """Over all W, F, k and T; with what befalls the ledger at each tick."""
+    """The enumeration covers the number of streams that docs/theory.md states, over all W, F, k and T."""
 
     def enumerated(ranges: Iterable[range], events: Sequence[str]) -> int:
         return sum(math.prod(map(len, choices(counted, events))) for counted in ranges)
@@ -267,10 +267,10 @@ def test_as_many_streams_are_enumerated_as_the_theory_states(
     assert timed == stated_streams("Decisions and ledger, a designated time")
 
 
-def test_a_designated_time_pays_no_more_where_the_ledger_is_lost(
+def test_lost_ledger_costs_no_more_for_a_time(
     make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes]
 ) -> None:
-    """A loss makes the time unknown for good: which locations are marked is not known any more."""
+    """A lost ledger makes a designated time unknown for good, because its marked locations are not known any more."""
     noon = make_at_times("noon", NOON, horizon=5, threshold=1)
     law = law_of(make_parameters(places=1, watched={}, at_times=(noon,)), cap=3)
     chosen = choices(range(TICKS), ("",))
@@ -289,20 +289,16 @@ class TestMutants:
             _worst_ratio(law, Known(), choices(counted, ("", event))) for counted in visits(parameters.mark_lifetime)
         )
 
-    def test_an_owner_that_does_not_read_the_ledger_draws_again(
-        self, make_parameters: Callable[..., Parameters]
-    ) -> None:
-        """Each of the three ticks that hold the visit answers."""
+    def test_owner_without_ledger_draws_again(self, make_parameters: Callable[..., Parameters]) -> None:
+        """An owner that does not read the ledger draws again at each of the three ticks that count the visit."""
 
         def begin(known: Known, parameters: Parameters, event: str, tick: int) -> LedgerState:
             return LedgerState() if event == "takeover" else state_of(known, parameters, event, tick)
 
         assert self.worst("takeover", begin, make_parameters) == Q**-3
 
-    def test_a_lost_ledger_taken_for_a_first_start_refunds_what_was_spent(
-        self, make_parameters: Callable[..., Parameters]
-    ) -> None:
-        """`--first-start` said wrongly: lost marks are refunded budget (docs/rules.md, rule 5)."""
+    def test_lost_ledger_as_first_start_refunds(self, make_parameters: Callable[..., Parameters]) -> None:
+        """A wrong `--first-start` after a loss refunds the spent ε (docs/rules.md, rule 5)."""
 
         def begin(known: Known, parameters: Parameters, event: str, tick: int) -> LedgerState:
             return LedgerState() if event == "lost" else state_of(known, parameters, event, tick)

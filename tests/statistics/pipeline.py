@@ -135,7 +135,7 @@ def publish(
         questions = {shard: replace(question, tick=tick) for shard, question in decider.questions(tick).items()}
         readings = windows.read(questions)
         assert readings[SHARD].settled
-        evidence = Evidence(readings, {SHARD: True})
+        evidence = Evidence(readings)
         for record in decider.decide(tick, evidence, state).records:
             outcomes.add(tick, record)
     return outcomes.count(parameters)

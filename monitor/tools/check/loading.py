@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from monitor.config import Config, Location, Read, load_registry, read_config
-from monitor.config.charges import overspending, overspending_problem
+from monitor.config import Config, Location, ParsedConfig, load_registry, read_config
+from monitor.config.charges import find_overspending, overspending_problem
 from monitor.config.registry import unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.tools.check.report import CheckReport, check
@@ -32,7 +32,7 @@ def load_checked(path: Path, environ: Mapping[str, str]) -> CheckedConfig:
     return examine(read_config(path, environ))
 
 
-def examine(read: Read, further: Sequence[Problem] = ()) -> CheckedConfig:
+def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> CheckedConfig:
     """Check a configuration that was read. `further` problems, which the caller found, are listed too.
 
     Raises:
@@ -43,7 +43,7 @@ def examine(read: Read, further: Sequence[Problem] = ()) -> CheckedConfig:
     if read.problems or registry is None:
         problems += _check_valid_parts(read, registry)
         raise ConfigError(str(read.path), tuple(problems))
-    config = read.whole()
+    config = read.to_config()
     try:
         report = check(config, registry)
     except ConfigError as error:
@@ -66,7 +66,7 @@ def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
     return ()
 
 
-def _load_registry(read: Read) -> tuple[tuple[Location, ...] | None, list[Problem]]:
+def _load_registry(read: ParsedConfig) -> tuple[tuple[Location, ...] | None, list[Problem]]:
     """Load the registry. Return None and its problems, under the name of the file, if it is invalid."""
     if "locations" not in read.sections:
         return None, []
@@ -80,7 +80,7 @@ def _load_registry(read: Read) -> tuple[tuple[Location, ...] | None, list[Proble
         ]
 
 
-def _check_valid_parts(read: Read, locations: Sequence[Location] | None) -> Iterator[Problem]:
+def _check_valid_parts(read: ParsedConfig, locations: Sequence[Location] | None) -> Iterator[Problem]:
     """Yield the problems between those sections and monitors that are valid on their own."""
     if locations is not None:
         yield from unknown_locations(read.monitors, locations)
@@ -90,7 +90,7 @@ def _check_valid_parts(read: Read, locations: Sequence[Location] | None) -> Iter
         return
     valid = [monitor for index, monitor in read.monitors.items() if not _is_among(f"monitors.{index}", invalid)]
     config = Config.model_construct(**parts, monitors=tuple(valid))
-    if (error := overspending(config)) is not None:
+    if (error := find_overspending(config)) is not None:
         yield overspending_problem(config, error)
 
 

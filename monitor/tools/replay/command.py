@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from monitor.config import Config, Location, person_key
+from monitor.config import Config, Location, read_person_key
 from monitor.errors import UsageError
 from monitor.service import Settings, settings_of
 from monitor.tools.check.loading import load_checked
@@ -57,7 +57,7 @@ def _open_settings(
     config: Config, locations: tuple[Location, ...], stderr: Console, *, embedded: bool
 ) -> Iterator[Settings]:
     if not embedded:
-        yield settings_of(config, locations, person_key(config))
+        yield settings_of(config, locations, read_person_key(config.visits))
         return
     with embedded_settings(
         config, locations, lambda text: stderr.print(text, highlight=False, soft_wrap=True)

@@ -12,11 +12,11 @@ from typing import Any, Final, Self
 from kafka import OffsetSpec, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicNeeds, describe, needs
+from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
 from monitor.errors import NotEmptyError, ReplayError
 from monitor.operate.health import Health
 from monitor.operate.metrics import FATES, PREFIX, Metrics
-from monitor.operate.preflight import Preflight, look
+from monitor.operate.preflight import Preflight, run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
@@ -83,18 +83,18 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
         TopicError: a topic exists with settings that do not fit simulated time.
     """
     config, parameters = settings.config, settings.parameters
-    wanted = needs(parameters, config.kafka, simulated=True)
+    wanted = list_topic_needs(parameters, config.kafka, simulated=True)
     _require_empty(settings.kafka, wanted)
     factor = config.kafka.replication_factor
     set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
-    return look(settings.kafka, parameters, wanted, config.kafka.topics.alerts)
+    return run_preflight(settings.kafka, parameters, wanted, config.kafka.topics.alerts)
 
 
 def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
-    with connections.reached():
+    with connections.translate_errors():
         admin = connections.admin()
         try:
-            topics = describe(admin, [need.topic for need in wanted])
+            topics = describe_topics(admin, [need.topic for need in wanted])
             ends = {name: _count_offsets(admin, name, topic.partitions) for name, topic in topics.items()}
         finally:
             admin.close()
@@ -123,7 +123,7 @@ class Replay:
         self._clock = clock
         self.metrics = Metrics()
         self.windows: Windows = redis_windows(settings, found, clock)
-        if not resumes and not self.windows.empty():
+        if not resumes and not self.windows.is_empty():
             self.windows.close()
             raise NotEmptyError(
                 f"replay needs a Redis without keys of service.name {settings.parameters.name!r}: choose another name, "

@@ -45,10 +45,10 @@ def made_anew(admin: Any, topic: str, partitions: int, eventually: Callable[...,
     admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
 
 
-def test_every_acknowledged_record_counts(
+def test_counts_acknowledged_records(
     connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
 ) -> None:
-    """By partition, also where there is none."""
+    """The end offset of each partition counts all acknowledged records, and is 0 for an empty partition."""
     name, topic_id = make_topic("visits", 3)
     put(producer, name, 0, 2)
     put(producer, name, 2, 5)
@@ -58,11 +58,11 @@ def test_every_acknowledged_record_counts(
         assert topic.read_end_offsets() == {0: 2, 1: 1, 2: 5}
 
 
-def test_records_behind_an_open_transaction_count(
+def test_counts_records_after_open_transaction(
     connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
 ) -> None:
     """
-    Someone else's open transaction hides what comes after it from read_committed readers.
+    The end offset includes records after an open transaction, which read_committed consumers can't see.
 
         offset    0  1  2  3
                   o  x  x  x         "o" is open: the last stable offset is 0, the high watermark 4
@@ -78,7 +78,7 @@ def test_records_behind_an_open_transaction_count(
         open_one.abort_transaction()
 
 
-def test_an_added_partition_is_seen_at_once(
+def test_added_partition_appears_at_once(
     connections: KafkaConnections,
     make_topic: MakeTopic,
     ledger: tuple[str, str],
@@ -86,7 +86,7 @@ def test_an_added_partition_is_seen_at_once(
     admin: Any,
     eventually: Callable[..., Any],
 ) -> None:
-    """The next barrier has it: what is produced to it must be read before anything is called safe."""
+    """The next end offsets contain an added partition, whose records must be read before a place is safe."""
     name, topic_id = make_topic("visits", 1)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         assert topic.read_end_offsets() == {0: 0}
@@ -98,7 +98,7 @@ def test_an_added_partition_is_seen_at_once(
         assert topic.read_end_offsets() == {0: 0, 1: 4}
 
 
-def test_a_listing_with_fewer_partitions_than_the_input_is_known_to_have_had_is_not_believed(
+def test_listing_with_too_few_partitions_is_refused(
     connections: KafkaConnections,
     make_topic: MakeTopic,
     ledger: tuple[str, str],
@@ -106,32 +106,34 @@ def test_a_listing_with_fewer_partitions_than_the_input_is_known_to_have_had_is_
     eventually: Callable[..., Any],
 ) -> None:
     """
-    A broker that lags in metadata lists one; the ledger told of two. What the second holds would be missed.
+    A listing with fewer partitions than the ledger records is refused: the visits of the others would be missed.
 
         listed      1            2
         barrier     unreachable  both
     """
     name, topic_id = make_topic("visits", 1)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        topic.expect(2)
-        topic.expect(1)
+        topic.expect_partitions(2)
+        topic.expect_partitions(1)
         for ask in (topic.read_end_offsets, topic.require_same):
-            with pytest.raises(UnreachableError, match=r"lists 1 partitions of .*, which had 2: its metadata lag"):
+            with pytest.raises(
+                UnreachableError, match=r"lists 1 partitions of .*, which had 2: its metadata is outdated"
+            ):
                 ask()
         admin.create_partitions({name: 2})
         eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 2)
         assert topic.read_end_offsets() == {0: 0, 1: 0}
-        assert topic.most == 2
+        assert topic.most_partitions == 2
 
 
-def test_a_listing_that_becomes_shorter_is_not_believed(
+def test_shrinking_listing_is_refused(
     connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str]
 ) -> None:
-    """Partitions never become fewer, and the longest listing is remembered."""
+    """Partitions are never removed, so a listing shorter than the longest one is refused."""
     name, topic_id = make_topic("visits", 3)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         assert sorted(topic.read_end_offsets()) == [0, 1, 2]
-        assert topic.most == 3
+        assert topic.most_partitions == 3
         describe = topic._admin.describe_topics
 
         def lagging(names: list[str]) -> Any:
@@ -144,10 +146,10 @@ def test_a_listing_that_becomes_shorter_is_not_believed(
             topic.read_end_offsets()
 
 
-def test_a_barrier_is_asked_for_once_a_tick(
+def test_end_offsets_are_read_once_per_tick(
     connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
 ) -> None:
-    """By whichever partition's thread comes first: it may be that of any moment after the tick's end."""
+    """The first partition thread reads the end offsets of a tick, and the others use them."""
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         assert topic.end_offsets_at(7) == {0: 0}
@@ -156,14 +158,17 @@ def test_a_barrier_is_asked_for_once_a_tick(
         assert topic.end_offsets_at(8) == {0: 2}
 
 
-def test_threads_that_ask_at_once_wait_for_one_failure_and_not_for_one_each(
+def test_waiting_threads_share_one_failure(
     connections: KafkaConnections,
     make_topic: MakeTopic,
     ledger: tuple[str, str],
     eventually: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A broker that hangs for ten seconds held up one ledger partition after the other, the last beyond its slot."""
+    """Threads that wait for a failing request fail with it.
+
+    One hanging broker must not delay them one after the other.
+    """
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         asked: list[int] = []
@@ -194,7 +199,7 @@ def test_threads_that_ask_at_once_wait_for_one_failure_and_not_for_one_each(
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])
-def test_a_topic_that_was_made_anew_is_another_one(
+def test_recreated_input_is_reported(
     partitions: int,
     connections: KafkaConnections,
     make_topic: MakeTopic,
@@ -202,24 +207,24 @@ def test_a_topic_that_was_made_anew_is_another_one(
     admin: Any,
     eventually: Callable[..., Any],
 ) -> None:
-    """Also with fewer or more partitions: the name is the same, the id is not, and it is told each time."""
+    """A re-created input has another id and is reported at each call, whatever its number of partitions."""
     name, topic_id = make_topic("visits", 2)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         assert topic.read_end_offsets() == {0: 0, 1: 0}
         made_anew(admin, name, partitions, eventually)
         for _ in range(2):
-            with pytest.raises(InputChangedError, match=f"'{name}'.*deleted or made anew"):
+            with pytest.raises(InputChangedError, match=f"'{name}'.*deleted or re-created"):
                 topic.read_end_offsets()
 
 
-def test_a_topic_that_is_gone_is_told(
+def test_deleted_input_is_reported(
     connections: KafkaConnections,
     make_topic: MakeTopic,
     ledger: tuple[str, str],
     admin: Any,
     eventually: Callable[..., Any],
 ) -> None:
-    """Deleted, and not made again."""
+    """A deleted input topic is reported."""
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         topic.read_end_offsets()
@@ -229,19 +234,22 @@ def test_a_topic_that_is_gone_is_told(
             topic.read_end_offsets()
 
 
-def test_a_ledger_that_was_made_anew_is_told_with_the_barrier_and_without(
+def test_recreated_ledger_is_reported(
     connections: KafkaConnections,
     make_topic: MakeTopic,
     ledger: tuple[str, str],
     admin: Any,
     eventually: Callable[..., Any],
 ) -> None:
-    """Two instances that each know another topic by this name would not fence each other."""
+    """A re-created ledger is reported with and without reading end offsets.
+
+    Owners that know different topics under one name would not fence each other.
+    """
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         topic.require_same()
         assert topic.read_end_offsets() == {0: 0}
         made_anew(admin, ledger[0], 1, eventually)
         for ask in (topic.read_end_offsets, topic.require_same):
-            with pytest.raises(LedgerChangedError, match=f"'{ledger[0]}'.*deleted or made anew"):
+            with pytest.raises(LedgerChangedError, match=f"'{ledger[0]}'.*deleted or re-created"):
                 ask()

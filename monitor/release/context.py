@@ -1,4 +1,4 @@
-"""What all ledger partitions of an instance share."""
+"""The objects that all ledger partitions of an instance share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from monitor.windows.facts import Windows
 
 
 class ReleaseObserver(Protocol):
-    """What is counted of the ticks. Called by the threads of several partitions."""
+    """Counts the events of a release. Called by the threads of several partitions."""
 
     def tick(
         self,
@@ -31,30 +31,31 @@ class ReleaseObserver(Protocol):
         outcomes: Mapping[str, str],
         answers: Mapping[tuple[str, str], int],
     ) -> None:
-        """A tick of an output partition was decided: its outcome by monitor, its answers by (monitor, status)."""
+        """Count a decided tick of an output partition: its outcome by monitor, its answers by (monitor, status)."""
 
     def lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
-        """So many ticks of an output partition were decided by nobody."""
+        """Count the ticks of an output partition that no instance decided."""
 
     def refused(self, partition: int, monitors: Sequence[str]) -> None:
-        """A tick closed that an output partition's ledger lies ahead of."""
+        """Count a tick that closed while the output partition's ledger was ahead of it."""
 
-    def let_go(self, partition: int) -> None:
-        """An output partition is not decided by this instance any longer."""
+    def forget_partition(self, partition: int) -> None:
+        """Drop the series of an output partition that this instance no longer decides."""
 
     def tick_took(self, seconds: float) -> None:
-        """How long a tick took, from barrier to ledger."""
+        """Observe how long a tick took, from reading the end offsets to the append."""
 
     def recovery(self, cause: str) -> None:
-        """A partition was taken over, because of `cause`."""
+        """Count a takeover of a partition, by its `cause`."""
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What the threads of an instance's partitions share. All of it may be used by several threads.
+class ReleaseContext:
+    """The objects that the partition threads of an instance share. All of them are thread-safe.
 
-    `take_over` makes the owner of a partition (and fences earlier ones). `progressed` happens when this instance's
-    reader has written; others' writes are noticed by looking again. `decided` happens when a tick was.
+    `take_over` creates the owner of a partition, which fences earlier owners. `progressed` is signalled when this
+    instance's reader has written; writes of other instances are seen by polling. `decided` is signalled after each
+    decided tick.
     """
 
     parameters: Parameters
@@ -74,7 +75,7 @@ class Parts:
 
 
 class SharedNoise:
-    """Noise that several threads draw from, one after the other."""
+    """A noise source for several threads. A lock serializes the draws."""
 
     def __init__(self, noise: Noise) -> None:
         self._noise = noise
@@ -82,15 +83,15 @@ class SharedNoise:
 
     @property
     def secure(self) -> bool:
-        """Whether nobody can predict it."""
+        """Whether the noise is unpredictable."""
         return self._noise.secure
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        """As the noise does."""
+        """Draw as `Noise.geometric` does."""
         with self._lock:
             return self._noise.geometric(epsilon, size)
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """As the noise does."""
+        """Draw as `Noise.reaches` does."""
         with self._lock:
             return self._noise.reaches(epsilon, gaps)

@@ -1,4 +1,4 @@
-"""`watch` on a real Kafka: it finds one whole last tick, whatever lies behind it, and follows what comes."""
+"""`watch` on a real Kafka: it finds the last complete tick, and follows new records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from monitor.tools.embedded import EmbeddedKafka
 
 CONFIG = Path(__file__).parents[2] / "config" / "demo.yaml"
 
-Said = Callable[..., OutputRecord]
+Record = Callable[..., OutputRecord]
 
 
 class Eventually(Protocol):
@@ -39,14 +39,14 @@ class Eventually(Protocol):
 
 @pytest.fixture
 def settings(kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Settings:
-    """The demo's, with a topic of alerts of this test's own that is not there yet."""
+    """The demo's settings with a separate output topic that does not exist yet."""
     config = load_config(CONFIG, {})
     topics = config.kafka.topics.model_copy(update={"alerts": topic("alerts")})
     servers = KafkaSettings(
         bootstrap_servers=(kafka.bootstrap_servers,), topics=topics, partitions=config.kafka.partitions
     )
-    moved = config.model_copy(update={"kafka": servers})
-    return settings_of(moved, load_registry(config.locations.file), bytes(16))
+    changed = config.model_copy(update={"kafka": servers})
+    return settings_of(changed, load_registry(config.locations.file), bytes(16))
 
 
 Published = Iterable[tuple[OutputRecord, int]]
@@ -54,7 +54,7 @@ Published = Iterable[tuple[OutputRecord, int]]
 
 @pytest.fixture
 def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
-    """Appends records with their timestamps (instants) to the topic, which it makes."""
+    """A function that appends records with timestamps (instants) to the topic, which the fixture creates."""
     name = settings.config.kafka.topics.alerts
     with closing(settings.kafka.admin()) as admin:
         configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
@@ -71,16 +71,17 @@ def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
 
 
 def output(settings: Settings, grid: SlotGrid, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:
-    """Where `watch` writes, at the as_of of a tick; with `once` all of it is there."""
+    """Run `watch` at the as_of of a tick, and return its output."""
     file = io.StringIO()
     watch(settings, Console(file=file, width=200), SteppedClock(grid.as_of(tick)), stop, once=once)
     return file
 
 
-def test_once_shows_one_whole_last_tick(
-    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid, said: Said
+def test_once_shows_the_last_tick(
+    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
 ) -> None:
-    publish((said(place, tick, 0), grid.as_of(tick)) for tick in range(30) for place in ("market", "clinic"))
+    """With --once the last complete tick is shown."""
+    publish((alert_record(place, tick, 0), grid.as_of(tick)) for tick in range(30) for place in ("market", "clinic"))
     lines = output(settings, grid, 29, threading.Event(), once=True).getvalue().splitlines()
     assert lines == [
         "As of Tue 6 Jan 06:00 UTC, tick 29",
@@ -89,10 +90,10 @@ def test_once_shows_one_whole_last_tick(
     ]
 
 
-def test_the_last_answers_are_found_behind_what_was_written_much_later(
-    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid, said: Said
+def test_answers_before_a_late_record_are_found(
+    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
 ) -> None:
-    """A service that starts after a long pause writes an owner record first: it hides no answer."""
+    """An owner record long after the last answers does not hide them."""
     later = grid.as_of(29) + 10 * DAY
     owner = owner_record(
         source="town",
@@ -105,14 +106,14 @@ def test_the_last_answers_are_found_behind_what_was_written_much_later(
         partition=0,
         at=later,
     )
-    publish([*((said("market", tick, 0), grid.as_of(tick)) for tick in range(30)), (owner, later)])
-    told = output(settings, grid, 29, threading.Event(), once=True).getvalue()
-    assert "As of Tue 6 Jan 06:00 UTC, tick 29" in told
+    publish([*((alert_record("market", tick, 0), grid.as_of(tick)) for tick in range(30)), (owner, later)])
+    text = output(settings, grid, 29, threading.Event(), once=True).getvalue()
+    assert "As of Tue 6 Jan 06:00 UTC, tick 29" in text
 
 
 @pytest.fixture
 def busiest(settings: Settings, grid: SlotGrid) -> Settings:
-    """The settings with hot spots each day at 02:30 UTC, drawn at 05:00, the last tick before 05:30."""
+    """Settings with hot spots each day at 02:30 UTC, drawn at 05:00, the last tick before 05:30."""
     times = Schedule.of(("02:30",), "UTC")
     monitor = HotSpots("busiest", times, Fraction(1), 3, 3 * HOUR)
     return replace(settings, parameters=replace(settings.parameters, grid=grid, hot_spots=(monitor,)))
@@ -122,45 +123,48 @@ def last_line(settings: Settings, grid: SlotGrid, tick: int) -> str:
     return output(settings, grid, tick, threading.Event(), once=True).getvalue().splitlines()[-1]
 
 
-def test_the_hot_spots_drawn_last_are_found_far_behind_the_last_tick(
-    busiest: Settings, publish: Callable[[Published], None], grid: SlotGrid, said: Said, drawn: Said
+def test_earlier_hot_spots_are_found(
+    busiest: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record, hot_spots_of: Record
 ) -> None:
+    """The latest hot spots are found far before the last tick."""
     #     tick   4              27          28
     #            τ in slot 2                τ in slot 26
-    hourly = [(said("market", tick, 0), grid.as_of(tick)) for tick in range(28)]
-    tonight = (drawn(26, {"park": 4}), grid.as_of(28))
-    publish(sorted([*hourly, (drawn(2, {"market": 9}), grid.as_of(4))], key=lambda one: one[1]))
-    found = "busiest Mon 5 Jan 02:30: market at most 9 (target people; noisy, drawn once)"
-    assert last_line(busiest, grid, 27) == found
-    publish([(said("market", 28, 0), grid.as_of(28)), tonight])
+    hourly = [(alert_record("market", tick, 0), grid.as_of(tick)) for tick in range(28)]
+    tonight = (hot_spots_of(26, {"park": 4}), grid.as_of(28))
+    publish(sorted([*hourly, (hot_spots_of(2, {"market": 9}), grid.as_of(4))], key=lambda item: item[1]))
+    line = "busiest Mon 5 Jan 02:30: market at most 9 (target people; noisy, drawn once)"
+    assert last_line(busiest, grid, 27) == line
+    publish([(alert_record("market", 28, 0), grid.as_of(28)), tonight])
     assert last_line(busiest, grid, 28).startswith("busiest Tue 6 Jan 02:30: park at most 4")
 
 
-def test_a_time_about_which_nothing_was_published_hides_no_earlier_one(
-    busiest: Settings, publish: Callable[[Published], None], grid: SlotGrid, said: Said, drawn: Said
+def test_skipped_time_hides_no_earlier_hot_spots(
+    busiest: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record, hot_spots_of: Record
 ) -> None:
-    published = [(drawn(2, {"market": 9}), grid.as_of(4)), (said("market", 60, 0), grid.as_of(60))]
+    """A time without hot spots does not hide those of an earlier time."""
+    published = [(hot_spots_of(2, {"market": 9}), grid.as_of(4)), (alert_record("market", 60, 0), grid.as_of(60))]
     publish(published)
     assert last_line(busiest, grid, 60).startswith("busiest Mon 5 Jan 02:30: market at most 9")
 
 
-def test_looking_back_tells_nothing_else_and_what_comes_is_still_told(
+def test_look_back_shows_only_hot_spots(
     busiest: Settings,
     publish: Callable[[Published], None],
     grid: SlotGrid,
-    said: Said,
-    drawn: Said,
+    alert_record: Record,
+    hot_spots_of: Record,
     eventually: Eventually,
 ) -> None:
-    publish([(said("park", 4, 0), grid.as_of(4)), (drawn(2, {"market": 9}), grid.as_of(4))])
-    publish([(said("market", 27, 0), grid.as_of(27))])
+    """Looking back shows hot spots only, and new records are still followed."""
+    publish([(alert_record("park", 4, 0), grid.as_of(4)), (hot_spots_of(2, {"market": 9}), grid.as_of(4))])
+    publish([(alert_record("market", 27, 0), grid.as_of(27))])
     stop, file = threading.Event(), io.StringIO()
     console, clock = Console(file=file, width=200), SteppedClock(grid.as_of(27))
     thread = threading.Thread(target=watch, args=(busiest, console, clock, stop), kwargs={"once": False})
     thread.start()
     try:
         eventually(lambda: "busiest Mon 5 Jan 02:30: market" in file.getvalue())
-        publish([(drawn(26, {"park": 4}), grid.as_of(28))])
+        publish([(hot_spots_of(26, {"park": 4}), grid.as_of(28))])
         news = "2026-01-06T05:00:00Z Tue 6 Jan 02:30 busiest: park at most 4 (target people; noisy, drawn once)\n"
         eventually(lambda: file.getvalue().endswith(news))
     finally:
@@ -169,7 +173,8 @@ def test_looking_back_tells_nothing_else_and_what_comes_is_still_told(
     assert "park: safe" not in file.getvalue()
 
 
-def test_the_ticks_that_draw_hot_spots_are_those_of_the_release(busiest: Settings, grid: SlotGrid) -> None:
+def test_final_ticks_match_the_release(busiest: Settings, grid: SlotGrid) -> None:
+    """The computed ticks of hot spots are those at which the release publishes them."""
     (monitor,) = busiest.parameters.hot_spots
     released = [
         tick
@@ -179,33 +184,34 @@ def test_the_ticks_that_draw_hot_spots_are_those_of_the_release(busiest: Setting
     assert [tick for tick in final_ticks(monitor, grid, 99) if tick >= 0] == released == [4, 28, 52, 76]
 
 
-def test_once_on_an_empty_topic_says_so(
-    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid
-) -> None:
+def test_once_on_an_empty_topic(settings: Settings, publish: Callable[[Published], None], grid: SlotGrid) -> None:
+    """On an empty topic --once says that nothing was published."""
     publish([])
-    assert output(settings, grid, 0, threading.Event(), once=True).getvalue() == "Nothing was published yet.\n"
+    assert output(settings, grid, 0, threading.Event(), once=True).getvalue() == "Nothing has been published yet.\n"
 
 
-def test_without_a_topic_it_says_what_to_do(settings: Settings, grid: SlotGrid) -> None:
+def test_missing_topic_is_refused(settings: Settings, grid: SlotGrid) -> None:
+    """Without the topic the message says how to create it."""
     with pytest.raises(TopicError, match="there is no such topic: run `location-monitor topics --create`"):
         output(settings, grid, 0, threading.Event(), once=True)
 
 
-def test_changes_are_told_as_they_come_until_it_is_stopped(
+def test_changes_are_printed_until_stopped(
     settings: Settings,
     publish: Callable[[Published], None],
     grid: SlotGrid,
-    said: Said,
+    alert_record: Record,
     eventually: Eventually,
 ) -> None:
-    publish([(said("market", 6, 0), grid.as_of(6))])
+    """New records are printed as news until the command is stopped."""
+    publish([(alert_record("market", 6, 0), grid.as_of(6))])
     stop, file = threading.Event(), io.StringIO()
     console, clock = Console(file=file, width=200), SteppedClock(grid.as_of(6))
     thread = threading.Thread(target=watch, args=(settings, console, clock, stop), kwargs={"once": False})
     thread.start()
     try:
         eventually(lambda: "places market: safe" in file.getvalue())
-        publish([(said("market", 7, 12), grid.as_of(7))])
+        publish([(alert_record("market", 7, 12), grid.as_of(7))])
         news = "2026-01-05T08:00:00Z market: at most 12 target people in the last 5h (noisy)\n"
         eventually(lambda: file.getvalue().endswith(news))
     finally:

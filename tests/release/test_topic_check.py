@@ -18,7 +18,7 @@ from monitor.public.instants import HOUR, SECOND
 from monitor.public.parameters import Parameters
 from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace
-from tests.release.worlds import Owned, World, short_slots
+from tests.release.worlds import FixedOwnership, World, short_slots
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
@@ -30,63 +30,63 @@ def look_in(world: World, slot: int) -> None:
     """Let it look around in a slot."""
     world.clock.step = 0
     world.clock.instant = world.parameters.grid.start(slot) + SECOND
-    world.loop.look()
+    world.loop.check_topics()
 
 
-def test_the_topics_are_asked_for_once_in_a_slot(make_world: MakeWorld) -> None:
-    """Also by an instance that owns nothing, which would stay in the input's group under an old fingerprint."""
+def test_topics_are_checked_once_per_slot(make_world: MakeWorld) -> None:
+    """The topics are checked once per slot, also by an instance without partitions."""
     world = make_world()
     world.owned = frozenset()
     for slot, asked in ((100, 1), (100, 1), (101, 2)):
         look_in(world, slot)
         assert world.input.asked == asked
-    world.input.trouble = UnreachableError("no broker answers")
+    world.input.error = UnreachableError("no broker answers")
     look_in(world, 102)
-    world.input.trouble = LedgerChangedError("made anew")
+    world.input.error = LedgerChangedError("made anew")
     with pytest.raises(LedgerChangedError):
         look_in(world, 102)
 
 
-def test_brokers_that_cannot_be_asked_are_logged_once_in_a_slot(
-    make_world: MakeWorld, caplog: pytest.LogCaptureFixture
-) -> None:
-    """They are asked again at each turn."""
+def test_failed_check_is_logged_once_per_slot(make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
+    """A failed check is repeated in each cycle and logged once per slot."""
     world = make_world()
-    world.input.trouble = UnreachableError("no broker answers")
+    world.input.error = UnreachableError("no broker answers")
     for slot, lines in ((100, 1), (100, 1), (101, 2)):
         look_in(world, slot)
         assert caplog.text.count("no broker answers") == lines
     assert world.input.asked == 3
 
 
-def test_a_partition_whose_ledger_lacks_the_tick_before_the_last_is_decided_by_nobody(make_world: MakeWorld) -> None:
+def test_undecided_partition_is_reported(make_world: MakeWorld) -> None:
     """
-    In slot 104 tick 103 is being decided: tick 102 must be in every partition. Not asked in the first two slots.
+    In slot 104 tick 103 is being decided, so every partition must contain tick 102.
+
+    The first two slots are not checked.
 
         partition 0    102
         partition 1    100, then 103
     """
     world = make_world(ledger_partitions=2)
     as_of = world.parameters.grid.as_of
-    world.input.newest_in = {0: as_of(101), 1: as_of(100)}
+    world.input.timestamps = {0: as_of(101), 1: as_of(100)}
     for slot in (102, 103):
         look_in(world, slot)
         assert world.loop.trouble == ""
-    world.input.newest_in = {0: as_of(102), 1: as_of(100)}
+    world.input.timestamps = {0: as_of(102), 1: as_of(100)}
     look_in(world, 104)
     assert world.loop.trouble == (
         "ledger partitions 1 have no answers of 2026-01-05T07:00:00Z: no instance decides them"
     )
-    world.input.newest_in = {0: as_of(103), 1: as_of(103)}
+    world.input.timestamps = {0: as_of(103), 1: as_of(103)}
     look_in(world, 105)
     assert world.loop.trouble == ""
 
 
-def test_an_instance_that_waits_to_join_says_nothing_of_what_others_decide(make_world: MakeWorld) -> None:
-    """Those who have joined do. Nor is asked about ticks that closed before it was a member for a whole slot."""
+def test_waiting_instance_reports_no_partition(make_world: MakeWorld) -> None:
+    """An instance reports undecided partitions only after it has been a member for a whole slot."""
     world = make_world()
     as_of = world.parameters.grid.as_of
-    world.input.newest_in = {0: as_of(90)}
+    world.input.timestamps = {0: as_of(90)}
     world.joined = False
     for slot in (103, 104, 105):
         look_in(world, slot)
@@ -99,23 +99,26 @@ def test_an_instance_that_waits_to_join_says_nothing_of_what_others_decide(make_
     assert "no instance decides them" in world.loop.trouble
 
 
-def test_an_input_that_was_made_anew_ends_the_loop_of_an_instance_that_owns_nothing_too(
+def test_recreated_input_ends_idle_instance(
     make_site: MakeSite, make_parameters: Make, admin: Any, eventually: Eventually, make_world: MakeWorld
 ) -> None:
-    """It holds input partitions, whose visits nobody else would read under the new fingerprint."""
+    """A re-created input ends an instance without output partitions too.
+
+    It is a member of the input group, and would read its share under the old fingerprint.
+    """
     parameters = make_parameters()
     clock = make_world().clock
     site = make_site(parameters, clock)
-    with closing(ReleaseLoop(site.parts, Owned(frozenset()), 1)) as loop:
-        loop.look()
+    with closing(ReleaseLoop(site.context, FixedOwnership(frozenset()), 1)) as loop:
+        loop.check_topics()
         admin.delete_topics([site.input_topic])
         eventually(lambda: site.input_topic not in admin.list_topics())
         clock.instant += HOUR
         with pytest.raises(InputChangedError):
-            loop.look()
+            loop.check_topics()
 
 
-def test_a_partition_that_a_foreign_member_holds_is_told_of(
+def test_partition_of_foreign_member_is_reported(
     make_site: MakeSite,
     make_parameters: Make,
     connections: KafkaConnections,
@@ -125,7 +128,7 @@ def test_a_partition_that_a_foreign_member_holds_is_told_of(
     eventually: Eventually,
 ) -> None:
     """
-    A consumer that somebody left in the release group decides nothing; its partition's last record grows old.
+    A foreign consumer in the release group decides nothing, so its partition is reported.
 
         partition 0    ours      answers of the last tick
         partition 1    theirs    none
@@ -144,7 +147,7 @@ def test_a_partition_that_a_foreign_member_holds_is_told_of(
 
         eventually(shared, 30)
         (own,) = ours.owned
-        with closing(ReleaseLoop(site.parts, ours, 2)) as loop:
+        with closing(ReleaseLoop(site.context, ours, 2)) as loop:
             thread = in_thread(lambda: loop.run(stop, wake, said.append))
             try:
                 eventually(lambda: loop.last_tick is not None, 20)

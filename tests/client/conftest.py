@@ -1,4 +1,4 @@
-"""Records of an output topic, made as the service makes them: hourly ticks, four locations in two shards."""
+"""Output records as the service writes them: hourly ticks, four locations in two shards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RULE = OverTimeRule(Fraction(1), 1, 10, 5, 2)  # W = 5, F = 2
 
 
 def over_time(location: str, tick: int, count: int | None, *answers: tuple[int, int]) -> OutputRecord:
-    """What Algorithm 3 says at a tick about a count without noise, after the earlier (tick, noisy count) answers."""
+    """The answer of Algorithm 3 at a tick for a count without noise, after earlier (tick, noisy count) answers."""
     marks = tuple(
         Mark(at, noisy_count, RULE.answer_epsilon, at + RULE.mark_lifetime - 1) for at, noisy_count in answers
     )
@@ -46,7 +46,7 @@ def snapshot(
     registry: Registry = REGISTRY,
     time: int = 2,
 ) -> OutputRecord:
-    """What Algorithm 4 says at a tick about half an hour into slot `time`; the horizon has five ticks."""
+    """The answer of Algorithm 4 at a tick about half an hour into slot `time`; the horizon has five ticks."""
     return at_times_record(
         source="town",
         monitor="midday",
@@ -66,7 +66,7 @@ def snapshot(
 
 
 def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busiest", after: int = 2) -> OutputRecord:
-    """The busiest locations half an hour into slot `time`, drawn `after` ticks later; None: input not complete."""
+    """The busiest locations half an hour into slot `time`, drawn `after` ticks later; None: incomplete input."""
     return hot_spots_record(
         source="town",
         monitor=monitor,
@@ -92,18 +92,18 @@ def registry() -> Registry:
 
 
 @pytest.fixture
-def said() -> Callable[..., OutputRecord]:
-    """`said("market", 7, 3)`: what is said at tick 7 of 3 people (None: input not complete), W + F = 7."""
+def alert_record() -> Callable[..., OutputRecord]:
+    """`alert_record("market", 7, 3)`: the alert at tick 7 for 3 people (None: incomplete input), W + F = 7."""
     return over_time
 
 
 @pytest.fixture
-def shown() -> Callable[..., OutputRecord]:
-    """`shown(shard, tick, {location: (tick, noisy count)})`: a snapshot."""
+def snapshot_record() -> Callable[..., OutputRecord]:
+    """`snapshot_record(shard, tick, {location: (tick, noisy count)})`: a snapshot."""
     return snapshot
 
 
 @pytest.fixture
-def drawn() -> Callable[..., OutputRecord]:
-    """`drawn(time, {location: noisy count})`: hot spots, two ticks after the slot of their time."""
+def hot_spots_of() -> Callable[..., OutputRecord]:
+    """`hot_spots_of(time, {location: noisy count})`: hot spots, two ticks after the slot of their time."""
     return hot_spots
