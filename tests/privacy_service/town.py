@@ -24,7 +24,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from monitor.ingest.ports import DeadLetter
+from monitor.ingest.interfaces import DeadLetter
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.privacy.over_time import Mark, OverTimeRule
@@ -292,7 +292,7 @@ class Town:
             for time, instant in zip(self.live(tick), question.times, strict=True)
         }
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, windows, present)
-        return Evidence({0: reading}, {0: None not in counts.values()})
+        return Evidence({} if None in counts.values() else {0: reading})
 
     def _public_parts(self, record: LedgerRecord) -> list[tuple[Hashable, Any]]:
         """Return the public parts of a record as (cell, part); the cell is None for parts that belong to no cell."""
