@@ -97,7 +97,7 @@ class Unacknowledged:
 class Unread:
     """An input topic without records."""
 
-    most = 1
+    most_partitions = 1
 
     def end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # the same at any tick
         return {0: 0}
