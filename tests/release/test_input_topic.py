@@ -1,4 +1,4 @@
-"""How much the input holds when a tick closes, asked of a real Kafka."""
+"""End offsets of the input topic, and checks of both topics, on a real Kafka."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_waiting_threads_share_one_failure(
     """
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        asked: list[int] = []
+        calls: list[int] = []
         began: list[float] = []
         answering = threading.Event()
 
@@ -180,7 +180,7 @@ def test_waiting_threads_share_one_failure(
             return began[-1]
 
         def hanging(_names: list[str]) -> Any:
-            asked.append(1)
+            calls.append(1)
             answering.wait(20)
             raise KafkaTimeoutError("no answer")
 
@@ -188,12 +188,12 @@ def test_waiting_threads_share_one_failure(
         monkeypatch.setattr("monitor.release.input_topic.time", SimpleNamespace(monotonic=monotonic))
         with ThreadPoolExecutor(5) as pool:
             waiting = [pool.submit(topic.end_offsets_at, 7) for _ in range(5)]
-            eventually(lambda: asked and len(began) == 5)
+            eventually(lambda: calls and len(began) == 5)
             answering.set()
-            told = [str(future.exception()) for future in waiting]
-        assert len(asked) == 1
-        assert len(told) == 5
-        assert all("no answer" in reason for reason in told)
+            errors = [str(future.exception()) for future in waiting]
+        assert len(calls) == 1
+        assert len(errors) == 5
+        assert all("no answer" in reason for reason in errors)
         del topic._admin.describe_topics
         assert topic.end_offsets_at(7) == {0: 0}
 

@@ -1,4 +1,4 @@
-"""One writer per ledger partition, on a real Kafka: fenced, read to the end, and made anew after any refusal."""
+"""Appends to and reads of the ledger on a real Kafka: one fenced writer per partition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def record(text: str, size: int = 0) -> LedgerRecord:
 
 def keys(connections: KafkaConnections, topic: str, until: int | None = None) -> list[str]:
     """What is in partition 0, uncommitted and aborted records included."""
-    return [found.key.decode() for _offset, found in read_partition(connections, topic, 0, until)]
+    return [keys_found.key.decode() for _offset, keys_found in read_partition(connections, topic, 0, until)]
 
 
 def committed(connections: KafkaConnections, topic: str) -> list[str]:
@@ -35,19 +35,19 @@ def committed(connections: KafkaConnections, topic: str) -> list[str]:
     with closing(connections.consumer(isolation_level="read_committed", auto_offset_reset="earliest")) as consumer:
         consumer.assign([place])
         end = consumer.end_offsets([place])[place]
-        found: list[str] = []
+        keys_found: list[str] = []
         deadline = time.monotonic() + 10
         while consumer.position(place) < end and time.monotonic() < deadline:
             for records in consumer.poll(timeout_ms=50).values():
-                found += [each.key.decode() for each in records]
-    return found
+                keys_found += [record.key.decode() for record in records]
+    return keys_found
 
 
 def left_open(writer: Writer, topic: str, *records: LedgerRecord) -> None:
     """Send within a transaction that is never committed, as a process does that is killed."""
     producer: Any = writer._producer
     producer.begin_transaction()
-    sent = [producer.send(topic, key=each.key, value=each.value, partition=0) for each in records]
+    sent = [producer.send(topic, key=record.key, value=record.value, partition=0) for record in records]
     producer.flush()
     for future in sent:
         future.get(timeout=10)
@@ -159,7 +159,7 @@ def test_many_records_fit_smallest_limit(
     name, topic_id = make_topic("ledger", **{"max.message.bytes": str(LEAST_MESSAGE_BYTES)})
     records = [record(f"place-{number}", 500) for number in range(2_000)]
     open_writer(name, topic_id).append(records)
-    assert committed(connections, name) == [each.key.decode() for each in records]
+    assert committed(connections, name) == [record.key.decode() for record in records]
 
 
 def test_record_larger_than_a_batch(

@@ -1,7 +1,7 @@
 """The barrier where a follower lags: what is stamped and not yet copied will be read, and must be waited for.
 
 Broker 2 leads the input, and broker 1 follows it through a forwarder, which the test closes. Broker 1 stays in sync for
-a minute all the same, so the high watermark stands still. Broker 1 has all the rest: ledger, transactions, controller.
+a minute all the same, so the high watermark does not move. Broker 1 has the ledger, transactions and controller.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Replication:
         self.is_open = True
 
     def close(self) -> None:
-        """The follower copies nothing from now on."""
+        """Stop the follower from copying."""
         self._forwarder.close()
         self.is_open = False
 
     def open(self) -> None:
-        """The follower goes on."""
+        """Let the follower copy again."""
         if not self.is_open:
             self._forwarder = Forwarder(self._target, self.port)
             self.is_open = True
