@@ -57,7 +57,7 @@ class PeriodAccount:
         times = self._carried_over.excess(tick) + self._other_times_total
         if self._is_unchanged:
             return self._worst + times
-        places = [place.later(tick) for place in self._places]
+        places = [place.without_answers_before(tick) for place in self._places]
         over_time = most_paid(places, self._parameters.period_slots, tick + 1 - self._oldest)
         return self._worst + max(Fraction(0), over_time - self._own) + times
 
@@ -92,7 +92,7 @@ class PeriodAccount:
     def _own(self) -> Fraction:
         """What one person may pay at all places under this configuration alone."""
         slots, bounds = self._parameters.period_slots, Counter(self._bounds.values())
-        return sum((bound.steady(slots) * times for bound, times in bounds.items()), Fraction(0))
+        return sum((bound.most_in_slots(slots) * times for bound, times in bounds.items()), Fraction(0))
 
     @cached_property
     def _bounds(self) -> dict[_Watched, Bound]:

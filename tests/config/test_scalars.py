@@ -43,8 +43,8 @@ def test_duration_round_trip(load: Any, duration: int) -> None:
 @pytest.mark.parametrize(
     ("value", "remedy"),
     [
-        ("2026-01-05T00:00:00", "without an offset"),
-        ("2026-01-05", "not a time of RFC 3339"),
+        ("2026-01-05T00:00:00", "no offset"),
+        ("2026-01-05", "not an RFC 3339 time"),
         ("2026-02-30T00:00:00Z", "no such date"),
         ("2026-01-05T00:00:00.0005Z", "whole milliseconds"),
         (1388588400, ""),

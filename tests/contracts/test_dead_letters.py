@@ -1,4 +1,4 @@
-"""Dead letters tell what was refused, whole or cut, and why."""
+"""Dead letters contain the refused record or visit, cut at the limit, and the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def headers(letter: DeadLetter) -> dict[str, str]:
     return named
 
 
-def test_a_visit_is_told_with_its_place() -> None:
+def test_visit_has_its_index() -> None:
+    """The dead letter of a visit has the visit's index in the record."""
     letter = make_dead_letter(FAULT, b"{}", ORIGIN, 7, 100)
     assert letter.value == b"{}"
     assert headers(letter) == {
@@ -30,17 +31,20 @@ def test_a_visit_is_told_with_its_place() -> None:
     }
 
 
-def test_a_whole_record_has_no_place_in_itself() -> None:
+def test_whole_record_has_no_index() -> None:
+    """The dead letter of a whole record has the index "-"."""
     assert headers(make_dead_letter(FAULT, b"\xff", ORIGIN, None, 100))["index"] == "-"
 
 
-def test_what_exceeds_the_limit_is_cut_and_said_so() -> None:
+def test_long_values_are_truncated() -> None:
+    """A value beyond the limit is cut, and the header truncated is set."""
     assert "truncated" not in headers(make_dead_letter(FAULT, b"12345", ORIGIN, 0, 5))
     cut = make_dead_letter(FAULT, b"123456", ORIGIN, 0, 5)
     assert cut.value == b"12345"
     assert headers(cut)["truncated"] == "true"
 
 
-def test_a_payload_is_json_whatever_the_visit_is() -> None:
+def test_every_visit_encodes_as_json() -> None:
+    """Any visit is encoded as JSON, also with an infinite number, and null."""
     assert json.loads(encode_visit({"person_id": "駅", "x": float("inf")})) == {"person_id": "駅", "x": "Infinity"}
     assert encode_visit(None) == b"null"

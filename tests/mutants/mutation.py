@@ -34,7 +34,7 @@ source_paths = ["monitor"]
 only_mutate = [{modules}]
 pytest_add_cli_args_test_selection = [{tests}]
 pytest_add_cli_args = [
-    "-x", "-p", "no:cacheprovider", "--deselect", "tests/privacy/test_purity.py", "-k", "not as_the_theory_states",
+    "-x", "-p", "no:cacheprovider", "--deselect", "tests/privacy/test_purity.py", "-k", "not matches_theory_page",
 ]
 use_git_change_detection = false
 

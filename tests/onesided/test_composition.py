@@ -1,4 +1,4 @@
-"""Composition: exact sums, one policy, a budget that is never exceeded; and the theorem itself, enumerated."""
+"""Composition: exact sums, one policy, a budget that is never exceeded, and Theorem 6 by enumeration."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def accountant(budget: Fraction = Fraction(1)) -> Accountant:
     ],
 )
 def test_costs_are_exact(event: Event, cost: Fraction) -> None:
-    """Sums in sequence, the greatest in parallel, nothing for post-processing; three thirds are one."""
+    """A sequence costs the sum, parallel events cost the maximum, and post-processing is free."""
     assert accountant().compose(event).spent == cost
     assert accountant().compose(event).remaining == 1 - cost
 
 
-def test_a_budget_is_met_exactly_and_not_exceeded() -> None:
-    """The error says requested, remaining, difference and what to do; what is refused is not spent."""
+def test_budget_is_never_exceeded() -> None:
+    """The error has the requested and remaining ε, the difference and the remedy; a refused event spends nothing."""
     account = accountant().compose(Repeated(THIRD, 2))
-    with pytest.raises(BudgetError, match=r"requested is 1/2, remaining is 1/3: .* 1/6 less\. Ask for fewer") as caught:
+    with pytest.raises(BudgetError, match=r"requested is 1/2, remaining is 1/3: .* 1/6 less\. Request fewer") as caught:
         account.compose(HALF)
     assert (caught.value.requested, caught.value.remaining, caught.value.difference) == (
         Fraction(1, 2),
@@ -54,8 +54,8 @@ def test_a_budget_is_met_exactly_and_not_exceeded() -> None:
     assert account.compose(THIRD).remaining == 0
 
 
-def test_an_event_for_a_wider_policy_counts_under_a_narrower_one_but_not_the_other_way() -> None:
-    """What is differentially private is so under every policy ([ADP], Theorem 5(2))."""
+def test_wider_policy_covers_narrower() -> None:
+    """A differentially private event is valid under every policy, but not the reverse ([ADP], Theorem 5(2))."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
     assert accountant().cost(Released(symmetric, Fraction(1))) == 1
     with pytest.raises(MixedPoliciesError, match="another policy"):
@@ -64,8 +64,8 @@ def test_an_event_for_a_wider_policy_counts_under_a_narrower_one_but_not_the_oth
         Accountant(RecordPolicy.uniform(VISITED, 3), Fraction(1)).compose(Sequential((HALF,)))
 
 
-def test_an_unknown_event_is_refused() -> None:
-    """Also within a known one."""
+def test_unknown_event_is_refused() -> None:
+    """An unknown event is refused, also within a known event."""
 
     @dataclass(frozen=True, slots=True)
     class Gaussian(Event):
@@ -75,8 +75,8 @@ def test_an_unknown_event_is_refused() -> None:
         accountant().compose(Sequential((HALF, Gaussian(3))))
 
 
-def test_parallel_events_need_people_of_their_own() -> None:
-    """The same people twice is a sequence."""
+def test_parallel_events_need_disjoint_people() -> None:
+    """The same people twice are refused, because these events are a sequence."""
     with pytest.raises(PrivacyError, match="compose events on the same people in sequence"):
         Parallel(("wards", "wards"), (HALF, THIRD))
     with pytest.raises(PrivacyError, match="1 different groups"):
@@ -84,23 +84,23 @@ def test_parallel_events_need_people_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, Fraction(0), Fraction(-1), float("inf"), float("nan"), True])
-def test_an_epsilon_that_is_not_exact_and_above_zero_is_refused(epsilon: object) -> None:
-    """In events and budgets alike."""
+def test_invalid_epsilon_is_refused(epsilon: object) -> None:
+    """An ε that is not an exact rational above 0 is refused in events and budgets."""
     with pytest.raises(EpsilonError, match="ε is"):
         Released(PLACES, cast("Fraction", epsilon))
     with pytest.raises(EpsilonError, match="ε is"):
         Accountant(PLACES, cast("Fraction", epsilon))
 
 
-def test_an_event_happens_at_least_once() -> None:
-    """Zero times would be a way to hide one."""
+def test_repeated_at_least_once() -> None:
+    """An event repeated zero times is refused, because it could hide a use of the data."""
     with pytest.raises(PrivacyError, match="times is 0"):
         Repeated(HALF, 0)
     assert accountant().compose(Repeated(HALF, 1)).spent == Fraction(1, 2)
 
 
-def test_theorem_6_is_met_with_equality_and_the_second_answer_may_depend_on_the_first() -> None:
-    """Two geometric answers at q; the second is of another place when the first is high. Worst ratio: q^-2 exactly."""
+def test_theorem_6_is_tight() -> None:
+    """Two geometric answers at q, the second about another place if the first is high, have the worst ratio q^-2."""
     q, most = Fraction(1, 2), 4
 
     def law(counts: tuple[int, ...]) -> dict[tuple[int, int], Fraction]:

@@ -1,4 +1,4 @@
-"""Estimates are right on average, bounds hold as often as they say."""
+"""Estimates are unbiased, and bounds hold with their stated chance."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3)])
-def test_mean_and_variance_are_the_laws(epsilon: Fraction) -> None:
-    """Summed over the law; and below the exponential's 1/ε and 1/ε²."""
+def test_mean_and_variance_match_the_law(epsilon: Fraction) -> None:
+    """Mean and variance match sums over the law, and are below the exponential's 1/ε and 1/ε²."""
     values = np.arange(2000)
     chances = -np.expm1(-float(epsilon)) * np.exp(-float(epsilon) * values)
     mean = float((chances * values).sum())
@@ -28,8 +28,8 @@ def test_mean_and_variance_are_the_laws(epsilon: Fraction) -> None:
 
 
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])
-def test_the_estimate_is_right_on_average(direction: Monotone) -> None:
-    """50,000 noisy counts of 40 people; seeded, 6.5 standard errors: 10^-10 for a random seed."""
+def test_estimate_is_unbiased(direction: Monotone) -> None:
+    """The average of 50,000 estimates of 40 people is within 6.5 standard errors: 10^-10 for a random seed."""
     epsilon, runs = Fraction(1, 2), 50_000
     noise = OneSidedNoise(SeededEntropy(41))
     noisy = AsymmetricGeometric(epsilon, 1, direction).release(np.full(runs, 40), noise)
@@ -41,14 +41,14 @@ def test_the_estimate_is_right_on_average(direction: Monotone) -> None:
     ("epsilon", "error", "reach"),
     [(Fraction(1), Fraction(1, 20), 2), (Fraction(1), Fraction(99, 100), 0), (Fraction(1, 2), Fraction(1, 1000), 13)],
 )
-def test_the_margin_is_the_least_that_will_do(epsilon: Fraction, error: Fraction, reach: int) -> None:
+def test_margin_is_the_smallest(epsilon: Fraction, error: Fraction, reach: int) -> None:
     """e^(-ε(g + 1)) is at most the error for g, and above it for g - 1."""
     assert margin(epsilon, error) == reach
     assert math.exp(-epsilon * (reach + 1)) <= error < math.exp(-epsilon * reach)
 
 
-def test_an_error_next_to_the_chance_itself_is_decided_by_more_bits() -> None:
-    """e^-1 cut to 100 digits, one below and one above: 3 steps or 2 at ε = 1/3."""
+def test_margin_uses_more_bits_when_close() -> None:
+    """For e^-1 with 110 digits, one unit below and above, the margin at ε = 1/3 is 3 and 2."""
     digits = (
         36787944117144232159552377016146086744581113103176783450783680169746149574489980335714727434591964374662732527
     )
@@ -58,8 +58,8 @@ def test_an_error_next_to_the_chance_itself_is_decided_by_more_bits() -> None:
 
 
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])
-def test_the_interval_holds_the_true_count_as_often_as_it_says(direction: Monotone) -> None:
-    """20,000 noisy counts of 30 people at error 1/20: one end always; the other in 95 % less 6.5 standard errors."""
+def test_interval_contains_the_true_count(direction: Monotone) -> None:
+    """Of 20,000 intervals at error 1/20, one end is always right, the other in 95 % minus 6.5 standard errors."""
     epsilon, runs, error = Fraction(1, 3), 20_000, Fraction(1, 20)
     noisy = AsymmetricGeometric(epsilon, 1, direction).release(np.full(runs, 30), OneSidedNoise(SeededEntropy(42)))
     ends = np.array([interval(epsilon, z, error, direction) for z in noisy.tolist()])
@@ -70,14 +70,14 @@ def test_the_interval_holds_the_true_count_as_often_as_it_says(direction: Monoto
     assert other.mean() > 0.95 - 6.5 * math.sqrt(0.05 * 0.95 / runs)
 
 
-def test_counts_are_never_said_to_be_below_zero() -> None:
-    """There are no fewer than 0 people."""
+def test_interval_is_never_negative() -> None:
+    """An interval does not extend below 0 people."""
     assert interval(Fraction(1, 10), 3, Fraction(1, 20)) == (0, 3)
     assert interval(Fraction(1), -2, Fraction(1, 20), "increasing") == (0, 0)
 
 
-def test_errors_that_are_none_are_refused() -> None:
-    """0, 1, floats; and an ε that noise is not drawn at."""
+def test_invalid_errors_are_refused() -> None:
+    """Errors of 0, 1 and a float are refused, and an ε that noise cannot be drawn at."""
     for error in (Fraction(0), Fraction(1)):
         with pytest.raises(PrivacyError, match="between 0 and 1"):
             margin(Fraction(1), error)

@@ -1,4 +1,4 @@
-"""Asymmetric noise and the one-sided decision: exact laws and losses by enumeration, and the running sampler."""
+"""Asymmetric noise and the one-sided decision: exact laws and losses by enumeration, and the sampler."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Law = dict[Hashable, Fraction]
 
 
 class Fixed:
-    """Noise that a test wrote: draws in order, and the uniform that decides whether a gap is reached."""
+    """Noise given by a test: draws in order, and the uniform that decides whether a gap is reached."""
 
     secure = False
 
@@ -47,22 +47,26 @@ class Fixed:
 
 
 def law_of(run: Callable[[Fixed], Hashable], epsilon: Fraction, q: Fraction, draws: int, most: int) -> Law:
-    """Every outcome of the real code with its exact chance, for draws below `most`: (1 - q) q^g each."""
+    """Return every outcome of the real code with its exact chance, for draws below `most`: (1 - q) q^g each."""
     law: Law = {}
     for taken in product(range(most), repeat=draws):
-        said = run(Fixed(taken, epsilon))
-        law[said] = law.get(said, Fraction(0)) + (1 - q) ** draws * q ** sum(taken)
+        outcome = run(Fixed(taken, epsilon))
+        law[outcome] = law.get(outcome, Fraction(0)) + (1 - q) ** draws * q ** sum(taken)
     return law
 
 
-def worst(law: Law, other: Law, seen: Callable[[Hashable], bool]) -> Fraction | float:
-    """The greatest ratio over outcomes whose chance the cut draws hold entirely."""
-    ratios = [chance / other[said] if other.get(said) else math.inf for said, chance in law.items() if seen(said)]
+def worst(law: Law, neighbour: Law, seen: Callable[[Hashable], bool]) -> Fraction | float:
+    """Return the greatest ratio over the outcomes whose chance is not affected by the limit of draws."""
+    ratios = [
+        chance / neighbour[outcome] if neighbour.get(outcome) else math.inf
+        for outcome, chance in law.items()
+        if seen(outcome)
+    ]
     return max(ratios)
 
 
 def within(value: Fraction | int, mark_lifetime: Fraction, z: Hashable) -> bool:
-    """Whether an outcome is nearer to the true value than a reach, so that no cut draw is missing from its chance."""
+    """Return whether an outcome is closer to the true value than a distance, so that its chance includes every draw."""
     return abs(cast("Fraction", z) - value) < mark_lifetime
 
 
@@ -73,10 +77,8 @@ def decided(rule: OneSidedDecision, count: int, noise: Fixed) -> bool:
 @pytest.mark.parametrize(("direction", "sign"), [("decreasing", 1), ("increasing", -1)])
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 @pytest.mark.parametrize("sensitivity", [1, 2, 3])
-def test_a_noisy_count_costs_exactly_epsilon_at_worst(
-    direction: Moving, sign: int, q: Fraction, sensitivity: int
-) -> None:
-    """Counts that change by Δ, with noise at ε/Δ: q^-Δ, q = e^(-ε/Δ); and f is never beyond z."""
+def test_worst_loss_is_exactly_epsilon(direction: Moving, sign: int, q: Fraction, sensitivity: int) -> None:
+    """For counts that change by Δ and noise at ε/Δ, the worst ratio is q^-Δ, q = e^(-ε/Δ)."""
     rule = AsymmetricGeometric(ONE, sensitivity, direction)
 
     def law(count: int) -> Law:
@@ -84,24 +86,24 @@ def test_a_noisy_count_costs_exactly_epsilon_at_worst(
 
     losses = []
     for count in range(4):
-        other = count - sign * sensitivity
-        if other >= 0:
-            losses.append(worst(law(count), law(other), partial(within, count, Fraction(12 - 3))))
+        neighbour = count - sign * sensitivity
+        if neighbour >= 0:
+            losses.append(worst(law(count), law(neighbour), partial(within, count, Fraction(12 - 3))))
         assert all((cast("int", z) - count) * sign >= 0 for z in law(count))
     assert max(losses) == q**-sensitivity
 
 
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])
-def test_towards_the_other_side_one_sided_noise_costs_without_bound(direction: Moving) -> None:
-    """Why the direction is asked for: 1 → 2 upwards rules z = 1 out."""
+def test_reverse_loss_is_unbounded(direction: Moving) -> None:
+    """One-sided noise in the wrong direction makes an outcome impossible: 1 → 2 upwards excludes z = 1."""
     rule = AsymmetricGeometric(ONE, 1, direction)
-    one, other = (1, 2) if direction == "decreasing" else (2, 1)
-    laws = [law_of(partial(rule.release_one, f), ONE, Fraction(1, 2), 1, 9) for f in (one, other)]
+    count, neighbour = (1, 2) if direction == "decreasing" else (2, 1)
+    laws = [law_of(partial(rule.release_one, f), ONE, Fraction(1, 2), 1, 9) for f in (count, neighbour)]
     assert worst(laws[0], laws[1], lambda _: True) == math.inf
 
 
 def test_two_sided_noise_costs_epsilon_both_ways() -> None:
-    """P[z - f = d] = (1 - q)/(1 + q) q^|d|, of which neighbours' ratio is q^-1: for d to ±3, but for 2^-20 cut off."""
+    """P[z - f = d] = (1 - q)/(1 + q) q^|d| has the ratio q^-1 between neighbours, checked for |d| ≤ 3 up to 2^-20."""
     q, rule = Fraction(1, 2), AsymmetricGeometric(ONE, 1, "not monotone")
     law = law_of(partial(rule.release_one, 5), ONE, q, 2, 24)
     for distance in range(-3, 4):
@@ -110,8 +112,8 @@ def test_two_sided_noise_costs_epsilon_both_ways() -> None:
 
 
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(4, 5)])
-def test_a_vector_costs_epsilon_for_the_sum_of_its_changes(q: Fraction) -> None:
-    """Three counts of which a person is in two at most: Δ = 2, noise at ε/2, worst q^-2."""
+def test_vector_costs_epsilon_for_total_change(q: Fraction) -> None:
+    """Three counts of which a person is in at most two have Δ = 2, noise at ε/2 and worst ratio q^-2."""
     rule = AsymmetricGeometric(ONE, 2)
     most = 5
 
@@ -122,41 +124,41 @@ def test_a_vector_costs_epsilon_for_the_sum_of_its_changes(q: Fraction) -> None:
     for counts in product((1, 2), repeat=3):
         for taken in product((0, 1), repeat=3):
             if 0 < sum(taken) <= 2:
-                other = tuple(f - t for f, t in zip(counts, taken, strict=True))
-                losses.append(worst(law(counts), law(other), lambda z: max(cast("tuple[int, ...]", z)) < most))
+                neighbour = tuple(f - t for f, t in zip(counts, taken, strict=True))
+                losses.append(worst(law(counts), law(neighbour), lambda z: max(cast("tuple[int, ...]", z)) < most))
     assert max(losses) == q**-2
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("decreasing", 1), ("increasing", -1)])
-@pytest.mark.parametrize("slots", [Fraction(1, 2), Fraction(2, 3), Fraction(3)])
-def test_on_a_grid_a_real_value_costs_at_most_epsilon(direction: Moving, sign: int, slots: Fraction) -> None:
-    """Values in twelfths, Δ = 1: a change is ⌈1/slots⌉ slots steps at most, and that is met."""
+@pytest.mark.parametrize("grid", [Fraction(1, 2), Fraction(2, 3), Fraction(3)])
+def test_grid_value_costs_at_most_epsilon(direction: Moving, sign: int, grid: Fraction) -> None:
+    """For values in twelfths and Δ = 1, a change is at most ⌈1/grid⌉ grid steps, and this maximum occurs."""
     q, most = Fraction(1, 2), 12
-    rule = AsymmetricLaplace(ONE, ONE, slots, direction)
-    per_change = math.ceil(1 / slots)
+    rule = AsymmetricLaplace(ONE, ONE, grid, direction)
+    per_change = math.ceil(1 / grid)
     assert rule.step_epsilon == ONE / per_change
     losses = []
     for twelfths, change in product(range(12, 25), range(1, 13)):
-        value, other = Fraction(twelfths, 12), Fraction(twelfths - sign * change, 12)
-        laws = [law_of(partial(rule.release, f), rule.step_epsilon, q, 1, most) for f in (value, other)]
+        value, neighbour = Fraction(twelfths, 12), Fraction(twelfths - sign * change, 12)
+        laws = [law_of(partial(rule.release, f), rule.step_epsilon, q, 1, most) for f in (value, neighbour)]
         assert all((cast("Fraction", z) - value) * sign >= 0 for z in laws[0])
-        assert all((cast("Fraction", z) / slots).denominator == 1 for z in laws[0])
-        losses.append(worst(laws[0], laws[1], partial(within, value, (most - per_change - 1) * slots)))
+        assert all((cast("Fraction", z) / grid).denominator == 1 for z in laws[0])
+        losses.append(worst(laws[0], laws[1], partial(within, value, (most - per_change - 1) * grid)))
     assert max(losses) == q**-per_change
 
 
-def test_on_a_grid_the_law_is_the_exponential_cut_to_the_grid() -> None:
-    """P[noise ≥ m·slots] is the same for both: e^(-ε·m·slots/Δ). Seeded; 6.5 standard errors: 10^-10 a point."""
-    slots, runs = Fraction(1, 4), 20_000
-    rule, noise = AsymmetricLaplace(ONE, Fraction(2), slots), OneSidedNoise(SeededEntropy(31))
+def test_grid_law_is_the_exponential() -> None:
+    """P[noise ≥ m·grid] = e^(-ε·m·grid/Δ) as for the exponential, within 6.5 standard errors: 10^-10 per point."""
+    grid, runs = Fraction(1, 4), 20_000
+    rule, noise = AsymmetricLaplace(ONE, Fraction(2), grid), OneSidedNoise(SeededEntropy(31))
     drawn = np.array([float(rule.release(Fraction(3), noise) - 3) for _ in range(runs)])
     for m in (1, 4, 12):
         chance = math.exp(-m / 8)
         assert abs((drawn >= m / 4).mean() - chance) < 6.5 * math.sqrt(chance * (1 - chance) / runs)
 
 
-def test_two_sided_noise_on_a_grid_rounds_to_the_nearest() -> None:
-    """And moves by the difference of two draws."""
+def test_two_sided_grid_rounds_to_nearest() -> None:
+    """A value is rounded to the nearest grid point and moved by the difference of two draws."""
     rule = AsymmetricLaplace(ONE, ONE, Fraction(1, 2), "not monotone")
     assert rule.release(Fraction(7, 10), Fixed([3, 1], ONE / 2)) == Fraction(1, 2) + 1
     assert rule.release(Fraction(78, 100), Fixed([0, 0], ONE / 2)) == 1
@@ -165,12 +167,10 @@ def test_two_sided_noise_on_a_grid_rounds_to_the_nearest() -> None:
 
 @pytest.mark.parametrize(("direction", "counts"), [("decreasing", range(7)), ("increasing", range(3, 12))])
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_a_decision_is_never_wrong_and_meets_theorem_9_at_every_step(
-    direction: Monotone, counts: range, q: Fraction
-) -> None:
-    """P[certain] = 1 - q^k for k P-neighbours to the other answer, and each step costs e^ε exactly: the most there is.
+def test_decision_is_true_and_meets_theorem_9(direction: Monotone, counts: range, q: Fraction) -> None:
+    """P[certain] = 1 - q^k for k P-neighbours to the other answer, the greatest possible, and each step costs e^ε.
 
-    Any mechanism has P[don't know | k] ≥ q · P[don't know | k - 1] and P[don't know | 0] = 1, so at most 1 - q^k.
+    Any mechanism has P[not certain | k] ≥ q · P[not certain | k - 1] and P[not certain | 0] = 1, so at most 1 - q^k.
     """
     rule, threshold = OneSidedDecision(ONE, 5, direction), 5
     by_steps: dict[int, Fraction] = {}
@@ -186,8 +186,8 @@ def test_a_decision_is_never_wrong_and_meets_theorem_9_at_every_step(
     assert all(by_steps[k] == q * by_steps[k - 1] for k in by_steps if k)
 
 
-def test_the_samplers_decision_has_its_chance() -> None:
-    """100,000 decisions at 3 below T, ε = 1/3: 1 - 1/e; seeded, 6.5 standard errors: 10^-10 for a random seed."""
+def test_sampled_decision_has_its_chance() -> None:
+    """100,000 decisions at 3 below T and ε = 1/3 are certain with chance 1 - 1/e, within 6.5 standard errors."""
     rule, noise = OneSidedDecision(Fraction(1, 3), 5), OneSidedNoise(SeededEntropy(32))
     certain = rule.decide(np.full(100_000, 2), noise).mean()
     chance = 1 - math.exp(-1)
@@ -195,13 +195,13 @@ def test_the_samplers_decision_has_its_chance() -> None:
 
 
 def as_fraction(value: object) -> Fraction:
-    """What the type checker would have refused."""
+    """Return a value as a type that the checker would refuse."""
     return cast("Fraction", value)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, 0.5, float("inf"), float("nan"), "1/2 "])
-def test_an_epsilon_that_is_none_is_refused_everywhere(epsilon: object) -> None:
-    """Zero, negative, a float, infinite."""
+def test_invalid_epsilon_is_refused(epsilon: object) -> None:
+    """An ε that is zero, negative, a float or infinite is refused by every mechanism."""
     wrong = as_fraction(epsilon)
     with pytest.raises(EpsilonError):
         AsymmetricGeometric(wrong)
@@ -211,8 +211,8 @@ def test_an_epsilon_that_is_none_is_refused_everywhere(epsilon: object) -> None:
         OneSidedDecision(wrong, 5)
 
 
-def test_counts_that_are_none_are_refused_without_being_said() -> None:
-    """Floats, negative ones, none at all, a table of them."""
+def test_invalid_counts_are_refused() -> None:
+    """Floats, negative counts, no counts and a table are refused, and no message contains a count."""
     rule, noise = AsymmetricGeometric(ONE), OneSidedNoise(SeededEntropy(1))
     with pytest.raises(ExactnessError, match="of type float64: expected integers"):
         rule.release(cast("list[int]", [1.0]), noise)
@@ -230,8 +230,8 @@ def test_counts_that_are_none_are_refused_without_being_said() -> None:
     assert rule.release([2**53], noise).size == 1
 
 
-def test_other_parameters_that_are_none_are_refused() -> None:
-    """Each names what is expected."""
+def test_invalid_parameters_are_refused() -> None:
+    """Each error names the expected value."""
     with pytest.raises(PrivacyError, match="sensitivity is 0"):
         AsymmetricGeometric(ONE, 0)
     with pytest.raises(EpsilonError, match="at least 1/1000000000000"):

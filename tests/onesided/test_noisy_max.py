@@ -1,4 +1,4 @@
-"""Algorithm 1: its exact loss by enumeration on the real selection, its mutants, its law, and bad input."""
+"""Algorithm 1: the exact loss of the real selection by enumeration, its mutants, its law, and invalid input."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Law = dict[Outcome, Fraction]
 Selection = Callable[[Counts, Sequence[int]], Outcome]
 
 ITEMS, MOST = 3, 5
-"""Draws go to MOST - 1. An outcome whose highest noisy count is below MOST needs no greater draw of any item."""
+"""Draws end at MOST - 1. An outcome whose highest noisy count is below MOST needs no greater draw."""
 
 
 class Fixed:
-    """Noise that a test wrote."""
+    """Noise given by a test."""
 
     secure = False
 
@@ -56,22 +56,22 @@ def real(rule: NoisyMaxRule) -> Selection:
 
 
 def laws_of(selection: Selection, q: Fraction) -> Callable[[Counts], Law]:
-    """The exact chance of every outcome whose noisy counts are all below MOST."""
+    """Return the exact chance of every outcome whose noisy counts are all below MOST."""
 
     @cache
     def law(counts: Counts) -> Law:
         chances: Law = {}
         for draws in product(range(MOST), repeat=ITEMS):
-            said = selection(counts, draws)
-            if all(noisy < MOST for _, noisy in said):
-                chances[said] = chances.get(said, Fraction(0)) + (1 - q) ** ITEMS * q ** sum(draws)
+            outcome = selection(counts, draws)
+            if all(noisy < MOST for _, noisy in outcome):
+                chances[outcome] = chances.get(outcome, Fraction(0)) + (1 - q) ** ITEMS * q ** sum(draws)
         return chances
 
     return law
 
 
 def neighbours(memberships: int) -> Iterator[tuple[Counts, Counts]]:
-    """Counts of two people in any of three items, and without some of what one of them is in."""
+    """Return the counts of two people in any of three items, with and without some memberships of one person."""
     for counts, taken in product(product((0, 1, 2), repeat=ITEMS), product((0, 1), repeat=ITEMS)):
         if 0 < sum(taken) <= memberships and all(f >= t for f, t in zip(counts, taken, strict=True)):
             yield counts, tuple(f - t for f, t in zip(counts, taken, strict=True))
@@ -80,41 +80,41 @@ def neighbours(memberships: int) -> Iterator[tuple[Counts, Counts]]:
 def worst(selection: Selection, q: Fraction, memberships: int) -> Fraction | float:
     law = laws_of(selection, q)
     return max(
-        chance / law(other)[said] if law(other).get(said) else math.inf
-        for counts, other in neighbours(memberships)
-        for said, chance in law(counts).items()
+        chance / law(neighbour)[outcome] if law(neighbour).get(outcome) else math.inf
+        for counts, neighbour in neighbours(memberships)
+        for outcome, chance in law(counts).items()
     )
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("memberships", [None, 1, 2, 3])
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_selection_and_values_cost_exactly_epsilon_together(k: int, memberships: int | None, q: Fraction) -> None:
-    """Noise at ε/min(k, m), q = e^(-ε/min(k, m)): the worst ratio is q^-min(k, m) = e^ε."""
+def test_worst_loss_is_exactly_epsilon(k: int, memberships: int | None, q: Fraction) -> None:
+    """With noise at ε/min(k, m) and q = e^(-ε/min(k, m)), the worst ratio is q^-min(k, m) = e^ε."""
     rule, most = NoisyMaxRule(ONE, k, memberships), ITEMS if memberships is None else memberships
     assert rule.noise_epsilon == ONE / min(k, most)
     assert worst(real(rule), q, most) == q ** -min(k, most)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_the_enumeration_misses_nothing_but_high_outcomes(k: int) -> None:
-    """Chances of the outcomes below MOST add up to P[all noisy counts below MOST]."""
+def test_enumeration_omits_only_high_outcomes(k: int) -> None:
+    """The chances of the outcomes below MOST add up to P[all noisy counts below MOST]."""
     q, counts = Fraction(1, 2), (2, 0, 1)
     total = sum(laws_of(real(NoisyMaxRule(ONE, k)), q)(counts).values())
     assert total == math.prod(1 - q ** (MOST - f) for f in counts)
 
 
 class TestMutants:
-    """Each is a small change of the algorithm; the enumeration must see it."""
+    """Small changes of the algorithm that the enumeration must detect."""
 
     q = Fraction(1, 2)
 
-    def test_a_person_in_more_counts_than_stated_pays_for_each(self) -> None:
-        """Noise at ε for one membership, but a person in three: 2ε for k = 2."""
+    def test_more_memberships_than_stated(self) -> None:
+        """Noise at ε for one membership, but a person in three counts, costs 2ε for k = 2."""
         assert worst(real(NoisyMaxRule(ONE, 2, 1)), self.q, ITEMS) == self.q**-2
 
-    def test_skipping_items_that_nobody_has_leaks_without_bound(self) -> None:
-        """An item that is named at all then proves a person."""
+    def test_skipping_empty_items(self) -> None:
+        """If items with count 0 are skipped, a named item proves a person."""
 
         def skipping(counts: Counts, draws: Sequence[int]) -> Outcome:
             noisy = [(place, f + g) for place, (f, g) in enumerate(zip(counts, draws, strict=True)) if f > 0]
@@ -122,8 +122,8 @@ class TestMutants:
 
         assert worst(skipping, self.q, 1) == math.inf
 
-    def test_ties_in_the_order_of_the_true_counts_cost_more(self) -> None:
-        """The order of a tie is then an answer of its own."""
+    def test_ties_by_true_counts(self) -> None:
+        """If true counts decide ties, the order of a tie is another answer."""
 
         def by_count(counts: Counts, draws: Sequence[int]) -> Outcome:
             noisy = [(place, f + g) for place, (f, g) in enumerate(zip(counts, draws, strict=True))]
@@ -131,8 +131,8 @@ class TestMutants:
 
         assert worst(by_count, self.q, 1) > self.q**-1
 
-    def test_noise_downwards_leaks_without_bound(self) -> None:
-        """Where counts fall, an outcome at the true count is ruled out."""
+    def test_noise_downwards(self) -> None:
+        """With noise downwards and falling counts, an outcome at the true count becomes impossible."""
 
         def downwards(counts: Counts, draws: Sequence[int]) -> Outcome:
             noisy = [(place, f - g) for place, (f, g) in enumerate(zip(counts, draws, strict=True))]
@@ -140,42 +140,42 @@ class TestMutants:
 
         assert worst(downwards, self.q, 1) == math.inf
 
-    def test_for_increasing_counts_the_highest_are_not_free_to_choose(self) -> None:
-        """Towards D' losers rise and overtake: for k = 1 and three counts that rise, more than ε with noise downwards.
+    def test_highest_of_increasing_counts(self) -> None:
+        """For k = 1 and three increasing counts with noise downwards, the highest costs more than ε.
 
-        The lowest k are: that is Algorithm 1 with everything mirrored.
+        The lowest k cost ε: this is Algorithm 1 mirrored.
         """
         law = {counts: self._argmax_law(counts) for counts in product((0, 1, 2, 3), repeat=ITEMS)}
-        ratios = [law[low][said] / law[high][said] for high, low in neighbours(ITEMS) for said in law[low]]
+        ratios = [law[low][outcome] / law[high][outcome] for high, low in neighbours(ITEMS) for outcome in law[low]]
         assert max(ratios) > self.q**-1
 
     def _argmax_law(self, counts: Counts) -> dict[Outcome, Fraction]:
-        """P[place j wins with f_j - G_j = z], ties by place, for z from -1 up: closed form."""
+        """Return P[item j wins with f_j - G_j = z], with ties by index, for z from -1 up, in closed form."""
         law: dict[Outcome, Fraction] = {}
         for place, z in product(range(ITEMS), range(-1, 1)):
             chance = (1 - self.q) * self.q ** (counts[place] - z)
-            for other, f in enumerate(counts):
-                if other != place:
-                    chance *= self.q ** max(f - z + (1 if other < place else 0), 0)
+            for neighbour, f in enumerate(counts):
+                if neighbour != place:
+                    chance *= self.q ** max(f - z + (1 if neighbour < place else 0), 0)
             law[((place, z),)] = chance
         return law
 
 
-def test_ties_go_by_the_public_order() -> None:
-    """Equal noisy counts: the earlier item first, and the later one left out."""
+def test_ties_keep_public_order() -> None:
+    """Of equal noisy counts the earlier item comes first, and the later one is left out."""
     assert real(NoisyMaxRule(ONE, 2))((1, 1, 0), (0, 0, 1)) == ((0, 1), (1, 1))
     assert real(NoisyMaxRule(ONE, 3))((0, 2, 1), (0, 0, 1)) == ((1, 2), (2, 2), (0, 0))
 
 
-def test_ties_among_many_are_in_the_public_order_too() -> None:
-    """Sorting that is not stable shows it only beyond a handful of items."""
+def test_many_ties_keep_public_order() -> None:
+    """Many ties keep the public order, which a sort that is not stable breaks."""
     counts = tuple(place % 3 for place in range(3_000))
     chosen = real(NoisyMaxRule(ONE, 1_500))(counts, [0] * 3_000)
     assert [place for place, _ in chosen] == [*range(2, 3_000, 3), *range(1, 1_500, 3)]
 
 
-def test_hot_spots_are_algorithm_1_where_nobody_is_in_two_counts() -> None:
-    """The service's k hot spots at ε, and `select` with one membership: the same from the same noise."""
+def test_hot_spots_are_algorithm_1() -> None:
+    """The service's k hot spots at ε equal `select` with one membership, for the same noise."""
     counts = np.array([3, 0, 5, 5, 1], dtype=np.int64)
     for seed in range(20):
         rows, noisy = hot_spots.step(ONE, 3, counts, OneSidedNoise(SeededEntropy(seed)))
@@ -183,10 +183,10 @@ def test_hot_spots_are_algorithm_1_where_nobody_is_in_two_counts() -> None:
         assert (rows.tolist(), noisy.tolist()) == (same.tolist(), as_noisy.tolist())
 
 
-def test_the_sampled_answer_follows_the_law() -> None:
-    """40,000 answers for counts 2, 0, 1, k = 2, ε = 2 ln 2 nearly: χ² over the outcomes that are expected 20 times.
+def test_sampled_answers_follow_the_law() -> None:
+    """A χ² test accepts 40,000 answers for counts 2, 0, 1, k = 2, ε ≈ 2 ln 2, over outcomes expected 20 times.
 
-    Seeded. The statistic of n cells exceeds n + 6·√(2n) + 18 with a chance below 10^-7 (Laurent and Massart, with
+    The statistic of n cells exceeds n + 6·√(2n) + 18 with a chance below 10^-7 (Laurent and Massart, with
     x = 16: 2√(16n) + 32 is the bound used).
     """
     epsilon, runs, counts = Fraction(7, 5), 40_000, (2, 0, 1)
@@ -194,21 +194,21 @@ def test_the_sampled_answer_follows_the_law() -> None:
     observed: dict[Outcome, int] = {}
     for _ in range(runs):
         places, noisy = select(NoisyMaxRule(epsilon, 2), counts, noise)
-        said = tuple(zip(places.tolist(), noisy.tolist(), strict=True))
-        observed[said] = observed.get(said, 0) + 1
+        outcome = tuple(zip(places.tolist(), noisy.tolist(), strict=True))
+        observed[outcome] = observed.get(outcome, 0) + 1
     q = Fraction(math.exp(-0.7))
     law = laws_of(real(NoisyMaxRule(epsilon, 2)), q)(counts)
-    cells = {said: float(chance) * runs for said, chance in law.items() if chance * runs > 20}
+    cells = {outcome: float(chance) * runs for outcome, chance in law.items() if chance * runs > 20}
     rest = runs - sum(cells.values())
-    statistic = sum((observed.get(said, 0) - expected) ** 2 / expected for said, expected in cells.items())
-    statistic += (runs - sum(observed.get(said, 0) for said in cells) - rest) ** 2 / rest
+    statistic = sum((observed.get(outcome, 0) - expected) ** 2 / expected for outcome, expected in cells.items())
+    statistic += (runs - sum(observed.get(outcome, 0) for outcome in cells) - rest) ** 2 / rest
     n = len(cells)
     assert n > 15
     assert statistic < n + 2 * math.sqrt(16 * n) + 32
 
 
-def test_a_million_items_are_selected_at_once() -> None:
-    """The true highest are found where noise is small, in order."""
+def test_million_items_are_selected() -> None:
+    """With small noise the truly highest of a million items are found, in order."""
     counts = np.zeros(1_000_000, dtype=np.int64)
     counts[[7, 999_999, 500]] = [900, 800, 700]
     places, noisy = select(NoisyMaxRule(ONE, 3, 1), counts, OneSidedNoise(SeededEntropy(52)))
@@ -216,8 +216,8 @@ def test_a_million_items_are_selected_at_once() -> None:
     assert all(noisy >= [900, 800, 700])
 
 
-def test_bad_input_is_refused_by_name() -> None:
-    """ε, k and memberships that are none; k beyond the items; counts that are none."""
+def test_invalid_input_is_refused() -> None:
+    """Invalid ε, k, memberships and counts are refused, and a k above the number of items."""
     noise = OneSidedNoise(SeededEntropy(1))
     for epsilon in (0, -1, 0.5, float("inf")):
         with pytest.raises(EpsilonError):

@@ -1,4 +1,4 @@
-"""Policies, P-neighbours, monotone queries: the paper's own examples, and exhaustive checks on tiny universes."""
+"""Policies, P-neighbours and monotone queries: the paper's examples, and exhaustive checks on small universes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOB, TOM, ALICE, EMA = (1, 0), (0, 0), (1, 1), (0, 1)
 
 
 def visitors(dataset: Dataset) -> tuple[int, ...]:
-    """How many people have been at each of the two places."""
+    """Return how many people have been at each of the two places."""
     return tuple(sum(record[place] == 1 for record in dataset) for place in range(2))
 
 
@@ -36,21 +36,21 @@ def universe(people: int) -> list[Dataset]:
     return list(product(TWO_PLACES.records(), repeat=people))
 
 
-def test_p_neighbours_of_records_are_those_of_the_papers_example_3() -> None:
-    """Alice, who was at both places, must look like three others; Bob like Tom; Tom like nobody."""
+def test_neighbours_match_example_3() -> None:
+    """Alice, who was at both places, has three neighbours, Bob has one (Tom), and Tom has none."""
     assert set(TWO_PLACES.record_neighbours(ALICE)) == {BOB, EMA, TOM}
     assert set(TWO_PLACES.record_neighbours(BOB)) == {TOM}
     assert set(TWO_PLACES.record_neighbours(TOM)) == set()
 
 
 @pytest.mark.parametrize(("record", "other"), list(product(product((0, 1), repeat=2), repeat=2)))
-def test_listing_and_asking_agree(record: Row, other: Row) -> None:
-    """`record_neighbours` lists what `is_record_neighbour` affirms."""
+def test_listed_neighbours_are_neighbours(record: Row, other: Row) -> None:
+    """`record_neighbours` lists exactly the records that `is_record_neighbour` accepts."""
     assert (other in set(TWO_PLACES.record_neighbours(record))) == TWO_PLACES.is_record_neighbour(record, other)
 
 
-def test_neighbouring_datasets_differ_in_one_record_and_one_way() -> None:
-    """Taking Alice's visits away is a P-neighbour; giving Tom some, or changing two people, is not."""
+def test_dataset_neighbours_differ_in_one_record() -> None:
+    """Removing Alice's visits is a P-neighbour; adding visits for Tom, or changing two people, is not."""
     dataset = (BOB, TOM, ALICE)
     assert TWO_PLACES.is_neighbour(dataset, (BOB, TOM, EMA))
     assert not TWO_PLACES.is_neighbour((BOB, TOM, EMA), dataset)
@@ -59,14 +59,14 @@ def test_neighbouring_datasets_differ_in_one_record_and_one_way() -> None:
     assert len(set(TWO_PLACES.neighbours(dataset))) == 1 + 0 + 3
 
 
-def test_neighbours_of_all_small_datasets_are_those_that_are_affirmed() -> None:
-    """All 256 pairs of datasets of two people."""
+def test_all_small_dataset_neighbours_agree() -> None:
+    """Listing and checking agree for all 256 pairs of datasets of two people."""
     for dataset, other in product(universe(2), repeat=2):
         assert (other in set(TWO_PLACES.neighbours(dataset))) == TWO_PLACES.is_neighbour(dataset, other)
 
 
-def test_differential_privacy_is_the_symmetric_policy() -> None:
-    """Any other record is a neighbour, both ways ([ADP], Theorem 5(1))."""
+def test_differential_privacy_is_symmetric() -> None:
+    """Under the symmetric policy any other record is a neighbour, in both directions ([ADP], Theorem 5(1))."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
     assert Policy.symmetric((0, 1)).is_symmetric
     assert not VISITED.is_symmetric
@@ -76,8 +76,8 @@ def test_differential_privacy_is_the_symmetric_policy() -> None:
     assert not TWO_PLACES.covers(symmetric)
 
 
-def test_one_sided_differential_privacy_is_a_policy_on_whole_records() -> None:
-    """A sensitive record must look like every other record, also sensitive ones; another record like none."""
+def test_one_sided_privacy_on_whole_records() -> None:
+    """A sensitive record is paired with every other record, and another record with none."""
     whole = Policy.of_sensitive(("home", "work", "hospital", "prison"), ("hospital", "prison"))
     assert whole.neighbours("hospital") == {"home", "work", "prison"}
     assert whole.neighbours("home") == frozenset()
@@ -85,9 +85,9 @@ def test_one_sided_differential_privacy_is_a_policy_on_whole_records() -> None:
     assert not whole.is_sensitive("work")
 
 
-def test_the_policy_graph_and_its_minimum_step() -> None:
+def test_policy_graph_and_minimum_step() -> None:
     """
-    Edges go one way: two steps from a to c, and no way back.
+    Edges have one direction: two steps from a to c, and no way back.
 
         a ──▶ b ──▶ c
     """
@@ -102,8 +102,8 @@ def test_the_policy_graph_and_its_minimum_step() -> None:
     assert records.minimum_step((("c", "a"),), (("a", "a"),)) is None
 
 
-def test_a_policy_covers_itself_and_what_has_fewer_pairs() -> None:
-    """Attribute by attribute; more pairs in one do not make up for fewer in another."""
+def test_policy_covers_fewer_pairs() -> None:
+    """A policy covers itself and policies with fewer pairs, attribute by attribute."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
     mixed = RecordPolicy((VISITED, Policy.symmetric((0, 1))))
     assert TWO_PLACES.covers(TWO_PLACES)
@@ -113,26 +113,26 @@ def test_a_policy_covers_itself_and_what_has_fewer_pairs() -> None:
     assert not TWO_PLACES.covers(mixed)
 
 
-def test_a_query_answers_with_as_many_numbers_for_every_dataset() -> None:
-    """Else some of its changes would be left out of the sensitivity."""
+def test_queries_have_a_fixed_length() -> None:
+    """A query whose length depends on the dataset is refused, because its sensitivity would miss changes."""
     with pytest.raises(ValueError, match="shorter"):
         sum_sensitivity(TWO_PLACES, lambda record: [1] * (1 + record.count(1)))
 
 
-def test_steps_from_k_visitors_to_none_are_k() -> None:
-    """One person's visits go at once, however many they are; each person is a step."""
+def test_removing_k_visitors_takes_k_steps() -> None:
+    """One step removes all visits of one person, so each person is a step."""
     assert TWO_PLACES.minimum_step((ALICE, BOB, TOM), (TOM, TOM, TOM)) == 2
 
 
-def test_counts_of_visitors_are_decreasing() -> None:
-    """[ADP], Example 5: each of the counts falls by at most 1, together by as many as there are places."""
+def test_visitor_counts_are_decreasing() -> None:
+    """Each count falls by at most 1, and all counts together by at most the number of places ([ADP], Example 5)."""
     expected = Sensitivity("decreasing", largest=1, total=2, changed=2)
     assert sensitivity(TWO_PLACES, visitors, universe(2)) == expected
     assert sum_sensitivity(TWO_PLACES, lambda record: [int(value == 1) for value in record]) == expected
 
 
-def test_counts_of_absence_are_increasing_and_sums_of_both_are_not_monotone() -> None:
-    """The direction is that of all components."""
+def test_absence_counts_are_increasing() -> None:
+    """Counts of absent people are increasing, and a query with both kinds of counts is not monotone."""
     absent = sum_sensitivity(TWO_PLACES, lambda record: [int(value == 0) for value in record])
     both = sum_sensitivity(TWO_PLACES, lambda record: [int(record[0] == 1), int(record[1] == 0)])
     assert absent.direction == "increasing"
@@ -140,8 +140,8 @@ def test_counts_of_absence_are_increasing_and_sums_of_both_are_not_monotone() ->
     assert sum_sensitivity(TWO_PLACES, lambda _: [1]) == Sensitivity("constant", 0, 0, 0)
 
 
-def test_under_a_symmetric_policy_no_query_but_a_constant_one_is_monotone() -> None:
-    """[ADP], Theorem 4, for every query of two values on two people at one place."""
+def test_symmetric_policy_has_no_monotone_query() -> None:
+    """Theorem 4 of [ADP] for every query with two values on two people at one place."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 1)
     datasets: list[Dataset] = list(product(symmetric.records(), repeat=2))
     for values in product((0, 1), repeat=len(datasets)):
@@ -150,8 +150,8 @@ def test_under_a_symmetric_policy_no_query_but_a_constant_one_is_monotone() -> N
         assert found.direction == ("constant" if len(set(values)) == 1 else "not monotone")
 
 
-def test_one_place_at_a_time_makes_one_count_change() -> None:
-    """One attribute "where at τ": a person counts at one place, so one count changes; but here one may also move."""
+def test_one_place_at_a_time() -> None:
+    """With one attribute "where at τ" a removal changes one count, but a move makes counts not monotone."""
     places = ("none", "a", "b")
     absent_only = RecordPolicy((Policy(frozenset(places), frozenset({("a", "none"), ("b", "none")})),))
     moved = RecordPolicy((Policy.of_sensitive(places, ("a", "b")),))
@@ -163,8 +163,8 @@ def test_one_place_at_a_time_makes_one_count_change() -> None:
     assert sum_sensitivity(moved, counted).direction == "not monotone"
 
 
-def test_policies_and_records_that_make_no_sense_are_refused() -> None:
-    """Each with what to do."""
+def test_invalid_policies_are_refused() -> None:
+    """Each error has the remedy."""
     with pytest.raises(PolicyError, match="no values"):
         Policy(frozenset(), frozenset())
     with pytest.raises(PolicyError, match="two different values"):
@@ -175,7 +175,7 @@ def test_policies_and_records_that_make_no_sense_are_refused() -> None:
         RecordPolicy(())
     with pytest.raises(PolicyError, match="expected 2, one for each policy"):
         TWO_PLACES.is_record_neighbour((1,), (0,))
-    with pytest.raises(PolicyError, match="no value of the policy"):
+    with pytest.raises(PolicyError, match="not a value of the policy"):
         TWO_PLACES.is_record_neighbour((1, 2), (1, 0))
     with pytest.raises(PolicyError, match="2 and 1 records"):
         TWO_PLACES.is_neighbour((BOB, TOM), (BOB,))

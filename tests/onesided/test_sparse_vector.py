@@ -1,4 +1,4 @@
-"""Algorithm 2: its exact loss by enumeration on the real step, its mutants, its law, and bad input."""
+"""Algorithm 2: the exact loss of the real step by enumeration, its mutants, its law, and invalid input."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ WorstRatio = Callable[[Mechanism, Hashable, Sequence[Pairs]], Fraction | float]
 Draws = tuple[tuple[int, Fraction], ...]
 OneSided = Callable[[Fraction, int], Draws]
 Answering = Callable[[int, int, int], tuple[Hashable, int]]
-"""(charged before, count, drawn) ↦ (what is said, charged after)."""
+"""(charged before, count, drawn) ↦ (answer, charged after)."""
 
 ONE = Fraction(1)
 QUERIES, MOST_PEOPLE, THRESHOLD = 4, 2, 2
 ENDED = "ended"
 CAP = 4
-"""Noisy counts beyond it are one outcome: their ratio is the same, as the law is memoryless."""
+"""Noisy counts beyond it are one outcome, because the law is memoryless and their ratio is the same."""
 
 
 def real(rule: SparseVectorRule) -> Answering:
@@ -52,15 +52,15 @@ def mechanism_of(answering: Answering, draws: Draws) -> Mechanism:
     def law(charged: int, _: int, count: int) -> Law:
         chances: dict[Hashable, tuple[Fraction, Any]] = {}
         for drawn, chance in draws:
-            said, after = answering(charged, count, drawn)
-            chances[said] = (chances.get(said, (Fraction(0), after))[0] + chance, after)
+            outcome, after = answering(charged, count, drawn)
+            chances[outcome] = (chances.get(outcome, (Fraction(0), after))[0] + chance, after)
         return chances
 
     return law
 
 
 def streams(memberships: int, sign: int) -> Iterator[list[Pairs]]:
-    """Queries of which a chosen few may change by one person towards D'; counts are the adversary's choice at each."""
+    """Return queries of which a chosen few may change by one person towards D'; the adversary chooses each count."""
     for changing in combinations(range(QUERIES), min(memberships, QUERIES)):
         yield [
             [
@@ -81,7 +81,7 @@ def worst_of(answering: Answering, draws: Draws, memberships: int, worst_ratio: 
 @pytest.mark.parametrize("memberships", [None, 1, 2])
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_all_answers_cost_exactly_epsilon_together(
+def test_worst_loss_is_exactly_epsilon(
     answers: int,
     memberships: int | None,
     direction: Monotone,
@@ -89,25 +89,25 @@ def test_all_answers_cost_exactly_epsilon_together(
     worst_ratio: WorstRatio,
     one_sided: OneSided,
 ) -> None:
-    """Four queries, chosen by what was said before: q^-min(c, m) = e^ε; free answers add nothing."""
+    """Four adaptive queries have the worst ratio q^-min(c, m) = e^ε, and free answers add nothing."""
     rule = SparseVectorRule(ONE, answers, memberships, direction)
     changing = QUERIES if memberships is None else memberships
     assert rule.noise_epsilon == ONE / min(answers, changing)
     sign = 1 if direction == "decreasing" else -1
-    mark_lifetime = CAP + MOST_PEOPLE + 2
-    worst = worst_of(real(rule), one_sided(q, mark_lifetime), changing, worst_ratio, sign)
+    most_drawn = CAP + MOST_PEOPLE + 2
+    worst = worst_of(real(rule), one_sided(q, most_drawn), changing, worst_ratio, sign)
     assert worst == q ** -min(answers, changing)
 
 
-def test_only_charged_answers_count_towards_memberships(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
-    """A person in all four counts costs no more where at most one of them is charged: c = 1."""
+def test_only_charged_answers_count(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    """With c = 1 a person in all four counts costs no more than one charged answer."""
     q = Fraction(1, 2)
     assert worst_of(real(SparseVectorRule(ONE, 1)), one_sided(q, 8), QUERIES, worst_ratio) == q**-1
 
 
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])
-def test_free_answers_are_certainly_true(direction: Monotone) -> None:
-    """For every count and draw: free means below the threshold, or at least it."""
+def test_free_answers_are_true(direction: Monotone) -> None:
+    """For every count and draw a free answer is true: below the threshold, or not below it."""
     rule = SparseVectorRule(ONE, 1, None, direction)
     for count, drawn in product(range(6), range(6)):
         answer = step(rule, 0, 3, count, drawn)
@@ -120,22 +120,18 @@ def test_free_answers_are_certainly_true(direction: Monotone) -> None:
 
 
 class TestMutants:
-    """Among them what the paper's text says if it is taken literally, and what its authors' program does."""
+    """Mutants, including the paper's text taken literally and the program of its authors."""
 
     q = Fraction(1, 2)
 
     @pytest.mark.parametrize("answers", [1, 2])
-    def test_ending_when_more_than_c_are_above_costs_one_answer_more(
-        self, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
-        """The loop of Algorithm 2 as printed gives c + 1 noisy counts at ε/c each."""
+    def test_ending_after_c_plus_1_answers(self, answers: int, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+        """The printed loop of Algorithm 2 gives c + 1 noisy counts at ε/c each."""
         literal = real(SparseVectorRule(ONE, answers + 1))
         assert worst_of(literal, one_sided(self.q, 8), QUERIES, worst_ratio) == self.q ** -(answers + 1)
 
-    def test_free_below_for_an_increasing_query_costs_every_answer(
-        self, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
-        """Taken literally, "below-the-threshold answers in the same way" for increasing queries: four are not free."""
+    def test_free_below_for_increasing_query(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+        """For increasing queries, "below-the-threshold answers in the same way" is not free for four queries."""
 
         def literal(charged: int, count: int, drawn: int) -> tuple[Hashable, int]:
             return ("below" if count - drawn < THRESHOLD else "above"), charged
@@ -143,27 +139,27 @@ class TestMutants:
         worst = worst_of(literal, one_sided(self.q, 8), QUERIES, worst_ratio, sign=-1)
         assert worst > self.q ** -(QUERIES - 1)
 
-    def test_noise_drawn_once_for_all_queries_leaks_without_bound(self) -> None:
-        """Two counts under one draw: their difference is public."""
+    def test_noise_drawn_once(self) -> None:
+        """Two counts with one draw reveal their difference."""
 
         def law(counts: tuple[int, int]) -> dict[tuple[int, ...], Fraction]:
             return {tuple(f + g for f in counts): (1 - self.q) * self.q**g for g in range(8)}
 
         assert not set(law((2, 2))) & set(law((2, 1)))
 
-    def test_a_second_branch_behind_an_early_below_costs_half_an_answer_more(self) -> None:
-        """The authors' program: a cheap draw at ε/2c decides "below", "far above" (published), or a second draw.
+    def test_second_draw_after_early_below(self) -> None:
+        """The authors' program has a cheap draw at ε/2c that decides "below", "far above", or a second draw.
 
-        Second draws come only if the first was above the threshold, so one answer depends on both: 3/2·ε/c, booked as
-        ε/c. Without the early "below" (a first draw that is not far above always goes on) it is ε/c again.
+        A second draw follows only if the first was above the threshold, so one answer depends on both: it costs 3/2·ε/c
+        but is charged as ε/c. Without the early "below" (a second draw unless far above) it costs ε/c again.
         In exact fractions, with r = e^(-ε/2c), T = 2, "far" from 6 on.
         """
         r, far = Fraction(1, 2), 6
 
         def published(count: int, noisy: int, *, early: bool) -> Fraction:
             not_below = r ** max(THRESHOLD - count, 0) if early else Fraction(1)
-            goes_on = not_below - r ** (far - count)
-            return goes_on * (1 - r**2) * (r**2) ** (noisy - count)
+            continues = not_below - r ** (far - count)
+            return continues * (1 - r**2) * (r**2) ** (noisy - count)
 
         ratios = {
             early: max(
@@ -176,8 +172,8 @@ class TestMutants:
         assert ratios[False] <= r**-2
 
 
-def test_algorithm_4_is_the_instance_with_one_charged_answer_a_location(one_sided: OneSided) -> None:
-    """One tick, three locations: for the same noise the same locations answer, with the same noisy counts."""
+def test_algorithm_4_is_an_instance(one_sided: OneSided) -> None:
+    """For one tick, three locations and the same noise, both answer the same locations with the same noisy counts."""
     rule = SparseVectorRule(ONE, answers=3, memberships=1)
     assert rule.noise_epsilon == AtTimesRule(ONE, THRESHOLD).epsilon
     for counts, draws in product(product(range(3), repeat=3), product(range(4), repeat=3)):
@@ -198,7 +194,7 @@ def test_algorithm_4_is_the_instance_with_one_charged_answer_a_location(one_side
 
         expected = answer_all(rule, counts, [THRESHOLD] * 3, Fixed())
         if sum(z is not None for z in expected) == 3:
-            continue  # then `geometric` cannot tell a first draw from a remainder
+            continue  # `geometric` could not distinguish a first draw from a remainder
         rows, noisy = at_times_step(AtTimesRule(ONE, THRESHOLD), np.zeros(3, dtype=np.bool_), Fixed.f, Fixed())
         answers: list[int | None] = [None] * 3
         for row, z in zip(rows.tolist(), noisy.tolist(), strict=True):
@@ -207,8 +203,8 @@ def test_algorithm_4_is_the_instance_with_one_charged_answer_a_location(one_side
 
 
 @pytest.mark.parametrize("answers", [1, 2, 3])
-def test_algorithm_3_is_the_instance_with_k_charged_answers_a_window(answers: int) -> None:
-    """Within W + F ticks: the same answers from the same noise, and a pause where the other ends."""
+def test_algorithm_3_is_an_instance(answers: int) -> None:
+    """Within W + F ticks both give the same answers for the same noise, and a pause where Algorithm 2 ends."""
     over_time = OverTimeRule(ONE, answers, THRESHOLD, window=4, max_lead=0)
     rule = SparseVectorRule(ONE, answers)
     assert over_time.answer_epsilon == rule.noise_epsilon
@@ -216,20 +212,20 @@ def test_algorithm_3_is_the_instance_with_k_charged_answers_a_window(answers: in
         marks: tuple[Mark, ...] = ()
         charged = 0
         for tick, count in enumerate(counts):
-            said = over_time_step(over_time, marks, tick, count, noise=tick % 2)
-            marks = said.marks
+            outcome = over_time_step(over_time, marks, tick, count, noise=tick % 2)
+            marks = outcome.marks
             if charged == answers:
-                assert said.status == "paused"
+                assert outcome.status == "paused"
                 continue
             answer = step(rule, charged, THRESHOLD, count, tick % 2)
             charged = answer.charged
-            assert answer.noisy_count == said.noisy_count
+            assert answer.noisy_count == outcome.noisy_count
 
 
 def test_sampled_answers_follow_the_law() -> None:
-    """40,000 streams of counts 1, 0, 1 at T = 2, c = 1, ε = 1: which query is charged first, if any.
+    """40,000 streams of counts 1, 0, 1 at T = 2, c = 1, ε = 1 have the law of the first charged query.
 
-    Seeded; χ² with 3 degrees of freedom exceeds 47 with a chance below 10^-9.
+    χ² with 3 degrees of freedom exceeds 47 with a chance below 10^-9.
     """
     noise, runs, counts = OneSidedNoise(SeededEntropy(61)), 40_000, [1, 0, 1]
     observed = [0] * 4
@@ -246,8 +242,8 @@ def test_sampled_answers_follow_the_law() -> None:
     assert statistic < 47
 
 
-def test_the_last_charged_answer_ends_the_answers() -> None:
-    """A certain stream: three far above, c = 2; what comes after is not answered, and asking on is an error."""
+def test_last_charged_answer_ends_the_sequence() -> None:
+    """Of three counts far above, with c = 2, the third is not answered, and a further step is an error."""
     rule, noise = SparseVectorRule(ONE, 2), OneSidedNoise(SeededEntropy(62))
     answers = answer_all(rule, [90, 90, 90], [5, 5, 5], noise)
     assert len(answers) == 2
@@ -256,8 +252,8 @@ def test_the_last_charged_answer_ends_the_answers() -> None:
     assert (caught.value.requested, caught.value.remaining) == (Fraction(1, 2), Fraction(0))
 
 
-def test_bad_input_is_refused_by_name() -> None:
-    """ε, c and memberships that are none; counts and thresholds that do not fit."""
+def test_invalid_input_is_refused() -> None:
+    """Invalid ε, c, memberships, counts and thresholds are refused."""
     rule, noise = SparseVectorRule(ONE, 1), OneSidedNoise(SeededEntropy(1))
     for epsilon in (0, -1, 0.5, float("inf")):
         with pytest.raises(EpsilonError):

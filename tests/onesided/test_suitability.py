@@ -1,4 +1,4 @@
-"""Which mechanism a policy and a query allow, and what the error says of the others."""
+"""The mechanisms that a policy and a query allow, and the reasons for refusing the others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from monitor.onesided.policies import VISITED, Policy, RecordPolicy, Sensitivity
 from monitor.onesided.suitability import Mechanism, applicable, require
 
 
-def test_counts_of_visitors_allow_all_that_adds_noise() -> None:
-    """Under "having been there is sensitive" counts never rise."""
+def test_visitor_counts_allow_upward_noise() -> None:
+    """Under the policy "a visit is sensitive" counts never rise, so all mechanisms with upward noise are valid."""
     query = sum_sensitivity(RecordPolicy.uniform(VISITED, 2), lambda record: [int(value == 1) for value in record])
     assert applicable(query) == (
         Mechanism.UPWARDS,
@@ -23,32 +23,32 @@ def test_counts_of_visitors_allow_all_that_adds_noise() -> None:
         require(mechanism, query)
 
 
-def test_under_differential_privacy_two_sided_noise_alone_is_left_and_theorem_4_says_why() -> None:
-    """The same counts, under the symmetric policy."""
+def test_symmetric_policy_allows_two_sided_noise() -> None:
+    """Under the symmetric policy only two-sided noise is valid, and the error names Theorem 4."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 1)
     query = sum_sensitivity(symmetric, lambda record: [int(value == 1) for value in record])
     assert applicable(query) == (Mechanism.TWO_SIDED,)
-    with pytest.raises(UnsuitableError, match=r"symmetric policy .* Theorem 4.* What applies: two-sided"):
+    with pytest.raises(UnsuitableError, match=r"symmetric policy .* Theorem 4.* Valid mechanisms: two-sided"):
         require(Mechanism.NOISY_MAX, query)
 
 
-def test_noise_to_the_wrong_side_is_refused() -> None:
-    """An increasing query under upward noise would rule outcomes out."""
+def test_wrong_direction_is_refused() -> None:
+    """Upward noise for an increasing query is refused, because it would make outcomes impossible."""
     rising = Sensitivity("increasing", 1, 1, 1)
     assert Mechanism.DOWNWARDS in applicable(rising)
     assert Mechanism.SPARSE_VECTOR_ABOVE in applicable(rising)
-    with pytest.raises(UnsuitableError, match="expected decreasing; noise to the wrong side"):
+    with pytest.raises(UnsuitableError, match="expected decreasing; noise on the wrong side"):
         require(Mechanism.UPWARDS, rising)
 
 
-def test_where_the_noise_is_not_scaled_a_component_may_change_by_one() -> None:
-    """Visits, of which a person has three, in the place of people."""
+def test_large_changes_are_refused() -> None:
+    """Where noise is not scaled to the sensitivity, a component that changes by 3 is refused."""
     visits = Sensitivity("decreasing", 3, 3, 1)
     require(Mechanism.UPWARDS, visits)
     with pytest.raises(UnsuitableError, match="changes by up to 3: expected at most 1; count people once"):
         require(Mechanism.SPARSE_VECTOR, visits)
 
 
-def test_a_constant_query_allows_everything() -> None:
-    """It says nothing of anyone."""
+def test_constant_query_allows_everything() -> None:
+    """A constant query depends on nobody, so every mechanism is valid."""
     assert applicable(Sensitivity("constant", 0, 0, 0)) == tuple(Mechanism)

@@ -48,7 +48,7 @@ def test_onesided_imports_only_privacy(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", [*PRIVACY, *ONESIDED], ids=lambda file: file.name)
-def test_only_numpy_and_the_standard_library(file: Path) -> None:
+def test_only_numpy_and_standard_library(file: Path) -> None:
     """Beyond this project, both packages import numpy and the standard library, and no random number generator."""
     for name in imported_names(file):
         top = name.split(".")[0]
@@ -57,7 +57,7 @@ def test_only_numpy_and_the_standard_library(file: Path) -> None:
 
 
 @pytest.mark.parametrize("file", EXACT, ids=lambda file: file.name)
-def test_no_binary_float_takes_part_in_a_decision(file: Path) -> None:
+def test_no_floats_in_decisions(file: Path) -> None:
     """No float literal, no float() and no float type occur, except where figures are displayed."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), node.lineno

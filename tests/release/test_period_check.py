@@ -255,7 +255,7 @@ class TestThreePartitions:
         scene = make_scene(3)
         with closing(Writer(scene.connections, scene.topic, scene.topic_id, 1)) as writer:
             writer.append([LedgerRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)])
-        with pytest.raises(LedgerError, match="What it spent is not known"):
+        with pytest.raises(LedgerError, match="it spent is not known"):
             scene.take(scene.new, 0)
 
     @pytest.mark.parametrize("round_", range(6))

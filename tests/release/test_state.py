@@ -323,7 +323,7 @@ def test_unknown_kinds_are_ignored(parameters: Parameters) -> None:
 def test_malformed_record_is_refused(kind: str, value: bytes, parameters: Parameters) -> None:
     """A malformed record of a known kind is refused, because the ε that it spent is not known."""
     record = LedgerRecord(b"stations/a", value, (("ce_type", f"{TYPE_PREFIX}{kind}".encode()),), 0)
-    with pytest.raises(LedgerError, match="What it spent is not known"):
+    with pytest.raises(LedgerError, match="it spent is not known"):
         LedgerState().fold(record, parameters.grid)
 
 

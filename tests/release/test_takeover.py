@@ -308,7 +308,7 @@ def test_unreadable_answer_is_refused(
     place = make_ledger()
     foreign = LedgerRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)
     open_writer(place.topic, place.topic_id).append([foreign])
-    with pytest.raises(LedgerError, match="What it spent is not known"):
+    with pytest.raises(LedgerError, match="it spent is not known"):
         take_over(place)
 
 
