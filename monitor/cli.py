@@ -32,7 +32,7 @@ from monitor.config import (
 )
 from monitor.contracts import schemas
 from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageError
-from monitor.ingest.fetching import FetchState, read_leniently
+from monitor.ingest.fetcher import FetchState, read_leniently
 from monitor.operate.logs import set_up_logging
 from monitor.operate.setup import Beginning, date_ledger_loss, redis_time, set_up
 from monitor.public.clock import SystemClock

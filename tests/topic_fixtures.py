@@ -1,4 +1,4 @@
-"""A small scheme, and topics of one's own on a real Kafka."""
+"""Fixtures for all tests: small parameters, and separate topics on a real Kafka."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from monitor.tools.embedded import EmbeddedKafka
 
 @pytest.fixture(scope="session")
 def parameters() -> Parameters:
-    """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 1; noon is asked for 6 hours.
+    """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 1; noon has a horizon of 6 hours.
 
-    A period has three days, which touch 73 slots: their visits are in the counts of N = 97 ticks, 3·25 + 22.
+    A period of three days touches 73 slots, whose visits are in the counts of N = 97 ticks, 3·25 + 22.
     """
     rule = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
     return Parameters(
@@ -47,7 +47,7 @@ def parameters() -> Parameters:
 
 @pytest.fixture
 def connections(kafka: EmbeddedKafka) -> KafkaConnections:
-    """How to talk to the session's Kafka."""
+    """Connections to the session's Kafka."""
     return KafkaConnections((kafka.bootstrap_servers,))
 
 
@@ -60,7 +60,7 @@ def admin(connections: KafkaConnections) -> Iterator[Any]:
 
 @pytest.fixture
 def kafka_settings(topic: Callable[[str], str]) -> KafkaSettings:
-    """The section `kafka` of a configuration, with topics that no other test has."""
+    """The section `kafka` of a configuration, with unique topics."""
     return KafkaSettings.model_validate(
         {
             "bootstrap_servers": ["localhost:9092"],
@@ -71,8 +71,8 @@ def kafka_settings(topic: Callable[[str], str]) -> KafkaSettings:
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """`topics --create`, as often as wanted."""
+class CreateTopics:
+    """A callable that runs `topics --create`."""
 
     connections: KafkaConnections
     parameters: Parameters
@@ -85,23 +85,23 @@ class Prepared:
         parameters: Parameters | None = None,
         lost_by: int | None = None,
     ) -> SetupResult:
-        at, of = now or self.parameters.grid.start(10), parameters or self.parameters
-        return set_up(self.connections, of, self.wanted, beginning, at, lost_by=lost_by)
+        at = now or self.parameters.grid.start(10)
+        return set_up(self.connections, parameters or self.parameters, self.wanted, beginning, at, lost_by=lost_by)
 
 
 @pytest.fixture
-def create(connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings) -> Prepared:
-    """Makes the topics of `kafka_settings` and begins their ledger."""
-    return Prepared(connections, parameters, list_topic_needs(parameters, kafka_settings, simulated=False))
+def create(connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings) -> CreateTopics:
+    """A callable that creates the topics of `kafka_settings` and initialises their ledger."""
+    return CreateTopics(connections, parameters, list_topic_needs(parameters, kafka_settings, simulated=False))
 
 
 @pytest.fixture
-def emptied(admin: Any, eventually: Callable[..., Any]) -> Callable[[str, int], None]:
-    """Deletes a ledger partition's first record and its marker, as retention does: `emptied(topic, partition)`."""
+def empty_partition(admin: Any, eventually: Callable[..., Any]) -> Callable[[str, int], None]:
+    """`empty_partition(topic, partition)` deletes the first record and its marker, as retention does."""
 
     def empty(topic: str, partition: int) -> None:
         place = TopicPartition(topic, partition)
-        # The marker follows the commit by a moment.
+        # The transaction marker is written shortly after the commit.
         eventually(lambda: admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset == 2)
         admin.delete_records({place: 2})
 
@@ -109,8 +109,8 @@ def emptied(admin: Any, eventually: Callable[..., Any]) -> Callable[[str, int], 
 
 
 @pytest.fixture
-def altered(admin: Any, eventually: Callable[..., Any]) -> Callable[..., None]:
-    """Changes a topic's settings, and waits until the broker shows them: `altered(topic, retention_ms="1000")`."""
+def alter_topic(admin: Any, eventually: Callable[..., Any]) -> Callable[..., None]:
+    """`alter_topic(topic, retention_ms="1000")` changes settings, and waits until the broker returns them."""
 
     def alter(topic: str, **settings: str) -> None:
         configs = {key.replace("_", "."): value for key, value in settings.items()}

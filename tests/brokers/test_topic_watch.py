@@ -1,4 +1,4 @@
-"""Settings that somebody changes while the service runs are seen, on a real Kafka."""
+"""Changes of topic settings while the service runs are detected, on a real Kafka."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from monitor.public.parameters import Parameters
 
 
 class Monotonic:
-    """A monotonic clock that is moved by hand, in seconds."""
+    """A monotonic clock in seconds that the test moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -30,10 +30,10 @@ class Monotonic:
 def wanted(
     connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
 ) -> tuple[TopicNeeds, ...]:
-    """What the topics must be like, and are."""
-    made = list_topic_needs(parameters, kafka_settings, simulated=False)
-    create_topics(connections, made, 1)
-    return made
+    """The needs of topics that exist with these settings."""
+    needs = list_topic_needs(parameters, kafka_settings, simulated=False)
+    create_topics(connections, needs, 1)
+    return needs
 
 
 @pytest.mark.parametrize(
@@ -47,22 +47,22 @@ def wanted(
         ("alerts", "unclean.leader.election.enable", "true"),
     ],
 )
-def test_a_setting_that_no_longer_suffices_is_told_at_the_next_look_with_what_mends_it(
+def test_changed_setting_is_refused_at_next_check(
     topic_of: str,
     setting: str,
     value: str,
     connections: KafkaConnections,
     wanted: tuple[TopicNeeds, ...],
     kafka_settings: KafkaSettings,
-    altered: Callable[..., None],
+    alter_topic: Callable[..., None],
 ) -> None:
-    """Nothing is asked before it is time to."""
+    """A changed setting is refused at the next scheduled check, with the command that corrects it."""
     monotonic = Monotonic()
     watch = TopicWatch(connections, wanted, 60, monotonic)
     monotonic.now = 60
     assert watch.look()
     name = getattr(kafka_settings.topics, topic_of)
-    altered(name, **{setting.replace(".", "_"): value})
+    alter_topic(name, **{setting.replace(".", "_"): value})
     monotonic.now = 119
     assert not watch.look()
     monotonic.now = 120
@@ -70,10 +70,10 @@ def test_a_setting_that_no_longer_suffices_is_told_at_the_next_look_with_what_me
         watch.look()
 
 
-def test_a_topic_that_is_gone_is_left_to_who_uses_it(
+def test_deleted_topic_is_ignored(
     connections: KafkaConnections, wanted: tuple[TopicNeeds, ...], admin: Any, eventually: Callable[..., Any]
 ) -> None:
-    """A tick finds that the input was made anew, a letter that the dead letters' topic is away."""
+    """A deleted topic is left to the parts that use it."""
     monotonic = Monotonic()
     watch = TopicWatch(connections, wanted, 60, monotonic)
     admin.delete_topics([wanted[2].topic])
@@ -81,8 +81,8 @@ def test_a_topic_that_is_gone_is_left_to_who_uses_it(
     assert watch.look()
 
 
-def test_brokers_that_are_away_are_asked_later(wanted: tuple[TopicNeeds, ...]) -> None:
-    """That they are away is said by all who need them."""
+def test_unreachable_brokers_are_retried(wanted: tuple[TopicNeeds, ...]) -> None:
+    """If Kafka does not answer, the check is repeated later."""
 
     class Away(KafkaConnections):
         def admin(self) -> Any:

@@ -210,7 +210,7 @@ def test_a_reader_dies_as_soon_as_it_has_noted_where_to_begin(before: Callable[[
     assert victim.wait(40) == -signal.SIGKILL, victim.text[-2_000:]
     changed = {partition for partition, offset in reached(scene).items() if noted.get(partition) != offset}
     assert len(changed) == 1
-    assert ("gone unread" in victim.text) == (before is lost)
+    assert ("lost before they were read" in victim.text) == (before is lost)
     other = scene.start()
     scene.subscriber.wait_whole(90)
     skipped = old_enough(scene) if before is expired else {}

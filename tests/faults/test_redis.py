@@ -93,7 +93,7 @@ def holding_a_key_of_another_type(store: EmbeddedValkey, scene: Scene) -> None:
         key = min(client.scan_iter(match="*:w:*", count=1_000))
         client.delete(key)
         client.set(key, "not ours")
-        until(lambda: "holds what is not ours" in running(scene).text, 40, "it is noticed")
+        until(lambda: "has data of another program" in running(scene).text, 40, "it is noticed")
         scene.subscriber.wait_new()
         tag = key.partition(b"}")[0].decode()
         client.delete(*client.scan_iter(match=f"{tag}*", count=1_000))

@@ -84,11 +84,11 @@ class TestRunPreflight:
         preflight: Callable[[Parameters], Preflight],
         parameters: Parameters,
         kafka_settings: KafkaSettings,
-        emptied: Callable[[str, int], None],
+        empty_partition: Callable[[str, int], None],
     ) -> None:
         """An empty partition that does not begin at offset 0 is an expired ledger."""
         create()
-        emptied(kafka_settings.topics.alerts, 0)
+        empty_partition(kafka_settings.topics.alerts, 0)
         with pytest.raises(LedgerError, match=r"begins above offset 0.*--ledger-lost"):
             preflight(parameters)
 
@@ -98,11 +98,11 @@ class TestRunPreflight:
         preflight: Callable[[Parameters], Preflight],
         parameters: Parameters,
         kafka_settings: KafkaSettings,
-        emptied: Callable[[str, int], None],
+        empty_partition: Callable[[str, int], None],
     ) -> None:
         """The loss of any ledger partition is found, not only of the first."""
         create()
-        emptied(kafka_settings.topics.alerts, 1)
+        empty_partition(kafka_settings.topics.alerts, 1)
         with pytest.raises(LedgerError, match="partition 1 of"):
             preflight(parameters)
 
@@ -151,7 +151,7 @@ class TestRunPreflight:
         kafka_settings: KafkaSettings,
         connections: KafkaConnections,
         create: Create,
-        emptied: Callable[[str, int], None],
+        empty_partition: Callable[[str, int], None],
     ) -> None:
         """First records with different numbers of ledger partitions are refused."""
         create()
@@ -159,7 +159,7 @@ class TestRunPreflight:
         with closing(connections.admin()) as admin:
             topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
         for partition, ledger_partitions in enumerate((first, other)):
-            emptied(ledger, partition)
+            empty_partition(ledger, partition)
             record = ledger_record(
                 source="town", service="town", partitions=ledger_partitions, lost_at=None, partition=partition, at=0
             )
@@ -176,12 +176,12 @@ class TestRunPreflight:
         parameters: Parameters,
         kafka_settings: KafkaSettings,
         published: Callable[..., None],
-        altered: Callable[..., None],
+        alter_topic: Callable[..., None],
         create: Create,
     ) -> None:
         """The ledger can be read with each compression.type, in which the broker rewrites batches."""
         create()
-        altered(kafka_settings.topics.alerts, compression_type=codec)
+        alter_topic(kafka_settings.topics.alerts, compression_type=codec)
         published(10)
         marked = {key for state in preflight(parameters).states for key in state.marks}
         assert marked == {("stations", "place-0"), ("stations", "place-1")}

@@ -152,12 +152,12 @@ def test_partly_lost_ledger_is_refused(
     connections: KafkaConnections,
     parameters: Parameters,
     kafka_settings: KafkaSettings,
-    emptied: Callable[[str, int], None],
+    empty_partition: Callable[[str, int], None],
 ) -> None:
     """If one partition lost its first record, the operator must say what that means."""
     create()
     ledger = kafka_settings.topics.alerts
-    emptied(ledger, 1)
+    empty_partition(ledger, 1)
     with pytest.raises(LedgerError, match="only some partitions are initialised"):
         create()
     now = parameters.grid.start(12)
@@ -190,7 +190,7 @@ def test_q_comes_from_any_remaining_record(
     kafka_settings: KafkaSettings,
     admin: Any,
     eventually: Callable[..., Any],
-    emptied: Callable[[str, int], None],
+    empty_partition: Callable[[str, int], None],
 ) -> None:
     """
     The number of ledger partitions comes from any first record that is left.
@@ -205,7 +205,7 @@ def test_q_comes_from_any_remaining_record(
     ledger = kafka_settings.topics.alerts
     admin.create_partitions({ledger: 4})
     eventually(lambda: len(admin.describe_topics([ledger])[0]["partitions"]) == 4)
-    emptied(ledger, 0)
+    empty_partition(ledger, 0)
     now = parameters.grid.start(12)
     assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (0,), now)
     assert terms(connections, parameters, ledger, 0) == OwnerTerms("town", 2, now)
@@ -266,7 +266,7 @@ class TestDateLedgerLoss:
         before = SystemClock().now()
         assert before - SECOND <= redis_time(address) <= SystemClock().now() + SECOND
         with closing(RedisWindows(parameters, "clock", redis_client(address))) as windows:
-            assert windows.empty()
+            assert windows.is_empty()
 
     @pytest.mark.usefixtures("ran_before")
     def test_first_record_contains_the_loss(self, create: Create, parameters: Parameters) -> None:
@@ -282,12 +282,12 @@ def test_ledger_of_another_service_is_refused(
     create: Create,
     parameters: Parameters,
     kafka_settings: KafkaSettings,
-    emptied: Callable[[str, int], None],
+    empty_partition: Callable[[str, int], None],
 ) -> None:
     """Another service's ledger is refused, whether complete or partly lost."""
     create()
     if lost:
-        emptied(kafka_settings.topics.alerts, 1)
+        empty_partition(kafka_settings.topics.alerts, 1)
     with pytest.raises(LedgerError, match=r"service\.name is 'osaka'.*belongs to 'town'"):
         create(Beginning.FIRST_START, parameters=replace(parameters, name="osaka"))
 

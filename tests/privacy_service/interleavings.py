@@ -114,7 +114,7 @@ class World:
         reader._prepare = prepared  # type: ignore[method-assign]  # prepares the same records only once
         reader._writer.shutdown()
         reader._writer = cast("Any", Held())
-        reader._committed = float("inf")
+        reader._committed_at = float("inf")
         return reader
 
     @property
@@ -201,7 +201,7 @@ class World:
     def _step(self, number: int, numbers: Mapping[int, int], *, looks: bool) -> None:
         """Run one step of a reader; every half second of real time it checks that the windows still have its writes."""
         reader, log = self._readers[number], self._logs[number]
-        reader._looked = float("-inf") if looks else float("inf")
+        reader._checked_at = float("-inf") if looks else float("inf")
         log.next = numbers
         reader.step(0)
 

@@ -1,6 +1,6 @@
-"""What one person may pay in a period where another configuration's owners may go on, and what owner records say of it.
+"""The most that one person may pay while owners of another configuration continue, and the charges in owner records.
 
-The scheme watches place-0 and place-1 in "stations", ε_l = 1/2 each, W + F = 25, and asks about noon.
+The parameters watch place-0 and place-1 in "stations", ε_l = 1/2 each, W + F = 25, and asks about noon.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 
 
 def watching(parameters: Parameters, shares: Mapping[int, Fraction], name: str = "stations") -> Parameters:
-    """The scheme with one monitor that watches these rows at these ε_l."""
+    """Parameters with one monitor that watches these rows at these ε_l."""
     rule = parameters.over_time[0].rules[0]
     rules = tuple(replace(rule, epsilon=epsilon) for epsilon in shares.values())
     return replace(parameters, over_time=(OverTime(name, tuple(shares), rules),))
 
 
 def worst(parameters: Parameters) -> Fraction:
-    """What one person may pay by the scheme alone: as `check` has it."""
+    """The most that one person may pay under the parameters alone, as `check` computes it."""
     slots, rules = parameters.period_slots, [rule for monitor in parameters.over_time for rule in monitor.rules]
     places = (over_time_payment(rule.epsilon, rule.answers, rule.window, rule.max_lead, slots) for rule in rules)
     return sum(places, at_times_payment(Fraction(1), 3 * len(parameters.at_times)))
@@ -44,8 +44,8 @@ def empty(partitions: int) -> dict[int, Spent]:
 
 
 def total(parameters: Parameters, others: Mapping[int, Parameters], partitions: int = 1, tick: int = 12) -> Fraction:
-    told = {partition: declare_charges(other) for partition, other in others.items()}
-    return PeriodAccount(parameters, worst(parameters), empty(partitions), told).total(tick)
+    charges = {partition: declare_charges(other) for partition, other in others.items()}
+    return PeriodAccount(parameters, worst(parameters), empty(partitions), charges).total(tick)
 
 
 def halves(parameters: Parameters) -> Parameters:
@@ -57,34 +57,34 @@ def thirds(parameters: Parameters) -> Parameters:
 
 
 class TestOthers:
-    def test_alone_a_configuration_may_charge_its_worst_case(self, parameters: Parameters) -> None:
-        """Nothing was published, and nobody else is an owner."""
+    def test_total_alone_is_the_worst_case(self, parameters: Parameters) -> None:
+        """Without answers and other owners the total is the worst case of the configuration."""
         assert total(thirds(parameters), {}) == worst(thirds(parameters)) == worst(halves(parameters))
 
-    def test_two_that_take_turns_may_charge_the_larger_of_both_at_each_place(self, parameters: Parameters) -> None:
-        """A half at X and Y, a third at Z: 4/3 of what either states for places; noon they have in common."""
+    def test_two_configurations_charge_the_larger_share(self, parameters: Parameters) -> None:
+        """Two configurations may charge the larger share of each location: 1/2 at X and Y, 1/3 at Z."""
         new = thirds(parameters)
         assert total(new, {0: halves(parameters)}) - 3 == Fraction(4, 3) * (worst(new) - 3)
 
-    def test_an_owner_answers_in_its_own_partition_alone(self, parameters: Parameters) -> None:
-        """Of two: place-0 and place-1 lie in different ones, so where the other owns one, one place is at a half."""
+    def test_owner_charges_in_its_partition_only(self, parameters: Parameters) -> None:
+        """An owner may charge only the locations of its ledger partition."""
         new, old = thirds(parameters), halves(parameters)
         rows = {int(old.registry.shard[row]): row for row in (0, 1)}
         assert set(rows) == {0, 1}
         more = Fraction(1, 6) / 1 * (worst(new) - 3)
         assert [total(new, {partition: old}, 2) for partition in (0, 1)] == [worst(new) + more] * 2
 
-    def test_a_place_that_only_the_other_watches_counts_in_full(self, parameters: Parameters) -> None:
-        """A renamed monitor is another one: each answers by itself."""
+    def test_location_of_other_configuration_counts_in_full(self, parameters: Parameters) -> None:
+        """A location under a renamed monitor counts in full, because both monitors answer."""
         new, old = halves(parameters), watching(parameters, {0: HALF, 1: HALF}, "bridges")
         assert total(new, {0: old}) - 3 == 2 * (worst(new) - 3)
 
-    def test_a_smaller_share_of_the_other_adds_nothing(self, parameters: Parameters) -> None:
-        """The larger of both is this configuration's own."""
+    def test_smaller_share_adds_nothing(self, parameters: Parameters) -> None:
+        """A smaller share in the other configuration adds nothing."""
         assert total(halves(parameters), {0: watching(parameters, {0: THIRD, 1: THIRD})}) == worst(halves(parameters))
 
-    def test_what_the_other_answered_counts_with_what_it_may_answer_yet(self, parameters: Parameters) -> None:
-        """At place-7, which only the other one watches: it was answered just now, and again in W + F ticks."""
+    def test_past_and_future_answers_of_other_count(self, parameters: Parameters) -> None:
+        """At place-7, which only the other configuration watches, past answers count together with future ones."""
         new, old = halves(parameters), watching(parameters, {0: HALF, 7: HALF})
         state = LedgerState()
         state.spend("stations", "place-7", (Mark(11, 5, HALF, 35),))
@@ -101,17 +101,17 @@ class TestOthers:
             (Fraction(1), ("13:00",), "noon", 1),
         ],
     )
-    def test_of_designated_times_only_what_this_one_does_not_charge_is_added(
+    def test_only_excess_of_designated_times_is_added(
         self, epsilon: Fraction, at: tuple[str, ...], name: str, more: Fraction, parameters: Parameters
     ) -> None:
-        """For each time of a period; of more days than it has, to be safe. Whichever partitions they own."""
+        """Of designated times only the excess is added, for each time of a period (the bound has more days)."""
         (noon,) = parameters.at_times
-        asked = replace(noon, name=name, epsilon=epsilon, times=Schedule.of(at, "UTC"))
-        old = replace(parameters, at_times=(asked,))
+        other = replace(noon, name=name, epsilon=epsilon, times=Schedule.of(at, "UTC"))
+        old = replace(parameters, at_times=(other,))
         assert total(parameters, {0: old, 1: old}, 2) == worst(parameters) + 6 * more
 
-    def test_with_others_no_date_is_told(self, parameters: Parameters) -> None:
-        """They go on for as long as they like."""
+    def test_no_date_while_others_run(self, parameters: Parameters) -> None:
+        """While other owners run there is no date from which the sum fits."""
         account = PeriodAccount(
             thirds(parameters), worst(thirds(parameters)), empty(1), {0: declare_charges(halves(parameters))}
         )
@@ -119,8 +119,8 @@ class TestOthers:
 
 
 class TestCharges:
-    def test_equal_charges_have_equal_digests_and_others_do_not(self, parameters: Parameters) -> None:
-        """Thresholds, delays and the registry charge nobody."""
+    def test_digest_depends_on_charges_only(self, parameters: Parameters) -> None:
+        """The digest depends on charges only, not on thresholds, delays or the registry."""
         rule = replace(parameters.over_time[0].rules[0], threshold=9)
         same = replace(
             parameters,
@@ -138,31 +138,36 @@ class TestCharges:
             replace(parameters, at_times=(replace(noon, epsilon=HALF),)),
             replace(parameters, at_times=(replace(noon, times=Schedule.of(("12:00",), "Asia/Tokyo")),)),
         ]
-        assert len({declare_charges(each).digest for each in (parameters, *changed)}) == 1 + len(changed)
+        assert len({declare_charges(variant).digest for variant in (parameters, *changed)}) == 1 + len(changed)
 
-    def test_they_are_told_as_configured(self, parameters: Parameters) -> None:
-        told = declare_charges(watching(parameters, {0: HALF, 1: THIRD, 2: HALF}))
-        assert told.places is not None
-        assert told.places[0].shares == {"1/2": ("place-0", "place-2"), "1/3": ("place-1",)}
-        assert told.times is not None
-        assert (told.times[0].kind, told.times[0].at, told.times[0].horizon) == ("at_times", ("12:00:00",), "6h")
+    def test_charges_are_declared_as_configured(self, parameters: Parameters) -> None:
+        """Declared charges have the shares and times of the configuration."""
+        charges = declare_charges(watching(parameters, {0: HALF, 1: THIRD, 2: HALF}))
+        assert charges.places is not None
+        assert charges.places[0].shares == {"1/2": ("place-0", "place-2"), "1/3": ("place-1",)}
+        assert charges.times is not None
+        assert (charges.times[0].kind, charges.times[0].at, charges.times[0].horizon) == (
+            "at_times",
+            ("12:00:00",),
+            "6h",
+        )
 
-    def test_with_a_hundred_thousand_places_the_digest_alone_is_told(self, parameters: Parameters) -> None:
-        """An owner record fits the least that the topic takes, however much is watched."""
+    def test_many_locations_declare_the_digest_only(self, parameters: Parameters) -> None:
+        """With 100,000 locations only the digest is declared, so that an owner record always fits."""
         ids = tuple(f"place-{number}" for number in range(100_000))
         rules = parameters.over_time[0].rules[:1] * len(ids)
         wide = replace(
             parameters, registry=Registry(ids, 2), over_time=(OverTime("all", tuple(range(len(ids))), rules),)
         )
-        told = declare_charges(wide)
-        assert (told.places, told.times) == (None, None)
-        assert len(msgspec.json.encode(told)) < 100
+        charges = declare_charges(wide)
+        assert (charges.places, charges.times) == (None, None)
+        assert len(msgspec.json.encode(charges)) < 100
         narrow = replace(wide, over_time=(OverTime("all", tuple(range(1_000)), rules[:1_000]),))
         assert declare_charges(narrow).places is not None
         assert len(msgspec.json.encode(declare_charges(narrow))) <= MAX_CHARGES_BYTES
 
-    def test_an_unchanged_configuration_of_many_places_is_checked_in_a_moment(self, parameters: Parameters) -> None:
-        """A hundred thousand places, each answered not long ago."""
+    def test_check_of_many_locations_is_fast(self, parameters: Parameters) -> None:
+        """The check of 100,000 recently answered locations is fast."""
         ids = tuple(f"place-{number}" for number in range(100_000))
         rule = parameters.over_time[0].rules[0]
         rules = (rule,) * len(ids)

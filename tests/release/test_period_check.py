@@ -1,7 +1,7 @@
-"""The check that ends every takeover, on a real ledger: two configurations that take turns, in one and in three parts.
+"""The check at the end of every takeover, on a real ledger: two configurations, with one or three partitions.
 
-The old one watches X and Y at half an ε each, the new one X, Y and Z at a third: each states what it may charge alone.
-Places lie in partitions of their own where there are three.
+The old configuration watches X and Y at ε = 1/2 each, the new one X, Y and Z at 1/3. Each states what it may charge
+alone. With three partitions each location is in a separate one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ STATED = over_time_payment(Fraction(1), 1, 24, 1, 3 * 24 + 1)
 
 @dataclass
 class Scene:
-    """A ledger that has begun, and instances of several configurations on it."""
+    """An initialised ledger, and instances of several configurations."""
 
     connections: KafkaConnections
     base: Parameters
@@ -54,7 +54,7 @@ class Scene:
     ledger_partitions: int
 
     def parameters(self, *shares: Fraction) -> Parameters:
-        """A configuration that watches the first places at these ε_l."""
+        """A configuration that watches the first locations at these ε_l."""
         rules = tuple(OverTimeRule(epsilon, 1, 3, 24, 1) for epsilon in shares)
         return replace(self.base, over_time=(OverTime("stations", tuple(range(len(shares))), rules),))
 
@@ -74,7 +74,7 @@ class Scene:
         return LedgerPlace(self.topic, self.topic_id, self.input_id, "fingerprint", self.now)
 
     def accounting(self, parameters: Parameters, stated: Fraction = STATED) -> PeriodCheck:
-        """What one instance of a configuration knows of the ledger."""
+        """The check of one instance of a configuration."""
         survey = LedgerReader(self.connections, parameters, self.topic, self.ledger_partitions, lambda: self.now)
         limits = PeriodLimits(stated, STATED)
         return PeriodCheck(
@@ -82,7 +82,7 @@ class Scene:
         )
 
     def take(self, parameters: Parameters, row: int, accounting: PeriodCheck | None = None) -> Owner:
-        """Take over the partition of a place."""
+        """Take over the partition of a location."""
         clock, noise = SteppedClock(self.now), OneSidedNoise(SystemEntropy())
         partition = row % self.ledger_partitions
         accounts = accounting or self.accounting(parameters)
@@ -91,7 +91,7 @@ class Scene:
         return owner
 
     def legacy(self, row: int) -> Owner:
-        """An owner whose records tell no charges, as those of the earlier build."""
+        """An owner whose records declare no charges, as in an earlier build."""
         clock, noise = SteppedClock(self.now), OneSidedNoise(SystemEntropy())
         owner = Owner(self.connections, self.place(), row % self.ledger_partitions, self.old, noise, clock)
         self.opened.callback(owner.close)
@@ -99,7 +99,7 @@ class Scene:
 
 
 def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
-    """Decide a tick with many people at these places, and nobody elsewhere."""
+    """Decide a tick with many people at these locations, and nobody elsewhere."""
     readings = {
         shard: Reading(
             {},
@@ -107,7 +107,7 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
             COMPLETE_FROM_START,
             NEVER,
             0,
-            {asked: 10 * (asked[0] in rows) for asked in question.windows},
+            {window: 10 * (window[0] in rows) for window in question.windows},
             {},
         )
         for shard, question in owner.questions(tick).items()
@@ -119,7 +119,7 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
 def make_scene(
     connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
 ) -> Iterator[Callable[[int], Scene]]:
-    """Makes scenes: `make_scene(3)` with three ledger partitions."""
+    """`make_scene(3)` creates a scene with three ledger partitions."""
     with ExitStack() as opened:
 
         def make(ledger_partitions: int) -> Scene:
@@ -129,28 +129,24 @@ def make_scene(
             wanted = list_topic_needs(base, kafka, simulated=True)  # its records are of early 2026: others would expire
             set_up(connections, base, wanted, Beginning.FIRST_START, base.grid.start(TICK))
             with closing(connections.admin()) as admin:
-                found = describe_topics(admin, [kafka.topics.alerts, kafka.topics.visits])
-            alerts, visits = (found[name].topic_id for name in (kafka.topics.alerts, kafka.topics.visits))
+                topics = describe_topics(admin, [kafka.topics.alerts, kafka.topics.visits])
+            alerts, visits = (topics[name].topic_id for name in (kafka.topics.alerts, kafka.topics.visits))
             return Scene(connections, base, opened, kafka.topics.alerts, alerts, visits, ledger_partitions)
 
         yield make
 
 
 class TestOnePartition:
-    def test_a_place_answered_under_the_old_configuration_keeps_the_new_one_from_starting(
-        self, make_scene: Callable[[int], Scene]
-    ) -> None:
-        """A half was answered at X; with a third at each of three, one person may pay more than is stated."""
+    def test_old_answers_block_new_configuration(self, make_scene: Callable[[int], Scene]) -> None:
+        """An answer at X at 1/2 blocks a configuration of three thirds: together they exceed the stated ε."""
         scene = make_scene(1)
         decide(scene.take(scene.old, 0), {0})
         with pytest.raises(PeriodError, match=r"4 \+ 1/6 = 25/6, which is 1/6 too much.*It would fit from"):
             scene.take(scene.new, 0)
         decide(scene.take(scene.old, 0), {1}, TICK + 1)
 
-    def test_a_place_answered_under_the_new_configuration_keeps_the_old_one_from_coming_back(
-        self, make_scene: Callable[[int], Scene]
-    ) -> None:
-        """Z is unknown to the old one, and was answered at a third: a rollback has to wait."""
+    def test_new_answers_block_old_configuration(self, make_scene: Callable[[int], Scene]) -> None:
+        """An answer at Z, which the old configuration does not watch, blocks a rollback."""
         scene = make_scene(1)
         scene.take(scene.old, 0)
         decide(scene.take(scene.new, 0), {2})
@@ -158,8 +154,8 @@ class TestOnePartition:
             scene.take(scene.old, 0)
         decide(scene.take(scene.new, 0), {0}, TICK + 1)
 
-    def test_where_more_is_stated_they_may_take_turns(self, make_scene: Callable[[int], Scene]) -> None:
-        """4/3 of it."""
+    def test_larger_stated_epsilon_allows_turns(self, make_scene: Callable[[int], Scene]) -> None:
+        """With 4/3 of the stated ε the configurations may take turns."""
         scene = make_scene(1)
         for parameters, rows in ((scene.old, {0}), (scene.new, {2}), (scene.old, {1})):
             accounting = scene.accounting(parameters, STATED * 4 / 3)
@@ -169,18 +165,18 @@ class TestOnePartition:
 
 
 class TestThreePartitions:
-    def test_owners_of_one_configuration_leave_each_other_alone(self, make_scene: Callable[[int], Scene]) -> None:
-        """Three instances, each with a partition of its own."""
+    def test_owners_of_one_configuration_coexist(self, make_scene: Callable[[int], Scene]) -> None:
+        """Three instances of one configuration own one partition each."""
         scene = make_scene(3)
         owners = [scene.take(scene.old, row) for row in range(3)]
         for row, owner in enumerate(owners):
             decide(owner, {row})
 
-    def test_owners_of_another_configuration_are_fenced_where_both_together_would_cost_too_much(
-        self, make_scene: Callable[[int], Scene]
-    ) -> None:
+    def test_owners_of_other_configuration_are_fenced(self, make_scene: Callable[[int], Scene]) -> None:
         """
-        Nothing was answered yet, so the new one may begin; but not while the old one may answer at X and Y.
+        Owners of another configuration are fenced if both together would exceed the stated ε.
+
+        Nothing was answered yet, so the new configuration may start, but only after it fences the owners of X and Y.
 
             partition   X      Y      Z
             owner       old    old    new     fences both
@@ -188,16 +184,16 @@ class TestThreePartitions:
         scene = make_scene(3)
         fenced = [scene.take(scene.old, row) for row in (0, 1)]
         owner = scene.take(scene.new, 2)
-        for row, one in enumerate(fenced):
+        for row, fenced_owner in enumerate(fenced):
             with pytest.raises(FencedError):
-                decide(one, {row})
+                decide(fenced_owner, {row})
         decide(owner, {2})
         with pytest.raises(PeriodError, match=r"4 \+ 1/3 = 13/3"):
             scene.take(scene.old, 0)
         decide(scene.take(scene.new, 0), {0})
 
-    def test_an_instance_that_is_refused_fences_nobody(self, make_scene: Callable[[int], Scene]) -> None:
-        """X was answered: the new one can't begin, and the old one goes on at X and at Y."""
+    def test_refused_instance_fences_no_owner(self, make_scene: Callable[[int], Scene]) -> None:
+        """A refused instance fences no owner: the old ones continue at X and Y."""
         scene = make_scene(3)
         owners = [scene.take(scene.old, row) for row in (0, 1)]
         decide(owners[0], {0})
@@ -206,26 +202,26 @@ class TestThreePartitions:
         for owner in owners:
             decide(owner, {1}, TICK + 1)
 
-    def test_where_the_larger_of_both_is_stated_nobody_is_fenced(self, make_scene: Callable[[int], Scene]) -> None:
-        """Old and new answer side by side: 4/3 of it is stated."""
+    def test_sufficient_epsilon_fences_no_owner(self, make_scene: Callable[[int], Scene]) -> None:
+        """If 4/3 is stated, old and new owners answer side by side."""
         scene = make_scene(3)
         owners = [scene.take(scene.old, row, scene.accounting(scene.old, STATED * 4 / 3)) for row in (0, 1)]
         owners.append(scene.take(scene.new, 2, scene.accounting(scene.new, STATED * 4 / 3)))
         for row, owner in enumerate(owners):
             decide(owner, {row})
 
-    def test_owners_that_do_not_tell_their_charges_are_fenced(self, make_scene: Callable[[int], Scene]) -> None:
-        """Those of the earlier build: what they may charge counts as too much, even if it is the same."""
+    def test_owners_without_charges_are_fenced(self, make_scene: Callable[[int], Scene]) -> None:
+        """Owners that declare no charges (an earlier build) are fenced."""
         scene = make_scene(3)
         earlier = scene.legacy(0)
         decide(scene.take(scene.old, 1), {1})
         with pytest.raises(FencedError):
             decide(earlier, {0})
 
-    def test_what_the_fence_let_through_is_counted(
+    def test_answers_before_the_fence_count(
         self, make_scene: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """X is answered between the reading and the fence: the second reading sees it."""
+        """An answer between the first reading and the fence is found by the second reading."""
         scene = make_scene(3)
         first = scene.take(scene.old, 0)
         announce = PeriodCheck._announce
@@ -238,10 +234,10 @@ class TestThreePartitions:
         with pytest.raises(PeriodError, match=r"4 \+ 1/6"):
             scene.take(scene.new, 2)
 
-    def test_others_that_keep_coming_back_are_given_way_to(
+    def test_takeover_gives_up_after_attempts(
         self, make_scene: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """After a few attempts the takeover fails, to be tried again: nothing is decided meanwhile."""
+        """If other owners keep returning, the takeover fails after a few attempts and is retried later."""
         scene = make_scene(3)
         scene.take(scene.old, 0)
         attempts = []
@@ -250,8 +246,8 @@ class TestThreePartitions:
             scene.take(scene.new, 2)
         assert attempts == [[0]] * ATTEMPTS
 
-    def test_a_partition_that_cannot_be_read_refuses_every_takeover(self, make_scene: Callable[[int], Scene]) -> None:
-        """What was spent there is not known; and of a refused takeover nothing is held open."""
+    def test_unreadable_partition_refuses_takeovers(self, make_scene: Callable[[int], Scene]) -> None:
+        """An unreadable ledger partition refuses every takeover, because its spent ε is unknown."""
         scene = make_scene(3)
         with closing(Writer(scene.connections, scene.topic, scene.topic_id, 1)) as writer:
             writer.append([LedgerRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)])
@@ -259,12 +255,10 @@ class TestThreePartitions:
             scene.take(scene.new, 0)
 
     @pytest.mark.parametrize("round_", range(6))
-    def test_of_two_that_take_over_at_once_at_most_one_decides(
-        self, round_: int, make_scene: Callable[[int], Scene]
-    ) -> None:
-        """Each at a partition of its own, at the same moment: at least one sees the other, and fences it or is refused.
+    def test_simultaneous_takeovers_decide_at_most_once(self, round_: int, make_scene: Callable[[int], Scene]) -> None:
+        """Of two simultaneous takeovers at most one decides: at least one sees the other, and fences it or is refused.
 
-        What both have answered in the end is never more than is stated: a half at X and thirds at Y and Z would be.
+        Answers of both would exceed the stated ε: 1/2 at X and 1/3 at Y and Z.
         """
         scene = make_scene(3)
         start, decided = threading.Barrier(2), dict[str, bool]()
@@ -291,8 +285,8 @@ class TestThreePartitions:
 
 
 class TestSurvey:
-    def test_each_reading_takes_in_what_is_new(self, make_scene: Callable[[int], Scene]) -> None:
-        """In all partitions at once; aborted records too."""
+    def test_readings_include_new_records(self, make_scene: Callable[[int], Scene]) -> None:
+        """Each reading includes the new records of all partitions, aborted ones too."""
         scene = make_scene(3)
         survey = LedgerReader(scene.connections, scene.old, scene.topic, 3, lambda: scene.now)
         survey.refresh()
@@ -306,10 +300,10 @@ class TestSurvey:
         marked = [list(spent.marks) for spent in survey.spent(3).values()]
         assert marked == [[("stations", IDS[0])], [("stations", IDS[1])], []]
 
-    def test_a_reading_that_began_later_serves_those_who_wait(
+    def test_later_reading_serves_waiting_threads(
         self, make_scene: Callable[[int], Scene], monkeypatch: pytest.MonkeyPatch, eventually: Callable[..., Any]
     ) -> None:
-        """One reads and is held up; those who ask meanwhile are served by one more reading, and by its failure."""
+        """Threads that wait during a reading share the result, or the failure, of one later reading."""
         scene = make_scene(1)
         survey = LedgerReader(scene.connections, scene.old, scene.topic, 1, lambda: scene.now)
         going = threading.Event()

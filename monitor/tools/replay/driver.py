@@ -119,7 +119,7 @@ class Replay:
         self._clock = clock
         self.metrics = Metrics()
         self.windows: Windows = redis_windows(settings, found, clock)
-        if not resumes and not self.windows.empty():
+        if not resumes and not self.windows.is_empty():
             self.windows.close()
             raise NotEmptyError(
                 f"replay needs a Redis without keys of service.name {settings.parameters.name!r}: choose another name, "

@@ -1,4 +1,4 @@
-"""Times in bulk are what `parse_instant` says, or are left to it."""
+"""Parsing times in bulk equals `parse_instant`, or leaves times to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import TimeError
-from monitor.ingest.timestamps import _known_tail, parse_instants
+from monitor.ingest.parse_times import _parse_known_tail, parse_instants
 from monitor.public.instants import format_instant, parse_instant
 
 FORMS = [
@@ -50,13 +50,13 @@ BAD = [
 ]
 
 
-def test_what_is_kept_of_times_is_bounded_in_bytes() -> None:
-    """Time zones of 96 kB stayed in a cache, 4,096 of them at most."""
-    _known_tail.cache_clear()
+def test_cache_is_bounded() -> None:
+    """The cache is bounded in bytes, although a text may have a time zone of 96 kB."""
+    _parse_known_tail.cache_clear()
     long = [f"2026-11-20T08:15:00.{number:0100000d}Z" for number in range(20)]
     assert not parse_instants(long)[1].any()
     assert parse_instants(["2026-11-20T08:15:00.123456789012345678+00:00"])[1].all()
-    assert _known_tail.cache_info().currsize == 1
+    assert _parse_known_tail.cache_info().currsize == 1
 
 
 def check(texts: list[str]) -> None:
@@ -68,24 +68,29 @@ def check(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", FORMS[:9])
-def test_common_forms_are_read_in_bulk(text: str) -> None:
+def test_common_forms(text: str) -> None:
+    """Common forms are understood in bulk."""
     instants, fits = parse_instants([text, FORMS[0]])
     assert fits.all()
     assert instants[0] == parse_instant(text)
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_what_is_no_time_is_never_taken_for_one(text: str) -> None:
+def test_invalid_times(text: str) -> None:
+    """An invalid time is never understood."""
     with pytest.raises(TimeError):
         parse_instant(text)
-    for beside in ([], [FORMS[0]], [FORMS[6]]):
-        _, fits = parse_instants([text, *beside])
+    for neighbors in ([], [FORMS[0]], [FORMS[6]]):
+        _, fits = parse_instants([text, *neighbors])
         assert not fits[0]
         assert fits[1:].all()
 
 
-def test_a_newline_within_a_text_moves_no_time_to_another() -> None:
-    """Three texts whose joined rows are three lines of 20 characters, but not their own."""
+def test_newline_in_a_text() -> None:
+    """A newline in a text does not shift the times.
+
+    Three texts whose joined rows are three other lines of 20 characters.
+    """
     whole = FORMS[0]
     texts = [f"{whole}\n{whole}", whole[:9], whole[10:]]
     assert len("\n".join(texts)) == 3 * 21 - 1
@@ -94,7 +99,8 @@ def test_a_newline_within_a_text_moves_no_time_to_another() -> None:
     assert not fits.any()
 
 
-def test_every_day_of_a_cycle_of_the_calendar_is_read_right() -> None:
+def test_every_day_of_400_years() -> None:
+    """Every day of a cycle of the calendar is read correctly."""
     rng = random.Random(7)
     instants = [rng.randrange(-62_135_596_800, 253_402_300_800) * 1_000_000 for _ in range(5_000)]
     read, fits = parse_instants([format_instant(instant) for instant in instants])
@@ -114,5 +120,6 @@ _MUTANTS = st.builds(
 
 @settings(max_examples=1_500, derandomize=True, deadline=None)
 @given(st.lists(st.one_of(st.sampled_from(FORMS), _MUTANTS, st.text(max_size=25)), max_size=4))
-def test_whatever_is_understood_is_what_parse_instant_reads(texts: list[str]) -> None:
+def test_bulk_equals_parse_instant(texts: list[str]) -> None:
+    """An understood text has the instant that `parse_instant` returns."""
     check(texts)

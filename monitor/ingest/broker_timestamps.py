@@ -1,4 +1,4 @@
-"""Whose clock stamped a record: a visit's fate depends on the broker's (docs/rules.md, rule 7)."""
+"""Finds records without a broker timestamp, on which a visit's fate depends (docs/rules.md, rule 7)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Final, Protocol
 
 LOG_APPEND_TIME: Final = 1
-"""Kafka's type of a timestamp that the broker gave; 0 is the producer's."""
+"""Kafka's timestamp type of broker timestamps; 0 is the type of producers' timestamps."""
 
 
 class Stamped(Protocol):
@@ -15,11 +15,11 @@ class Stamped(Protocol):
 
     @property
     def timestamp_type(self) -> int:
-        """0: the producer's time; 1: the broker's."""
+        """0 for the producer's time, 1 for the broker's."""
 
 
-def first_run(records: Sequence[Stamped]) -> tuple[int, int] | None:
-    """The first run [begin, end) of records that the broker did not stamp; None if it stamped all."""
+def find_unstamped(records: Sequence[Stamped]) -> tuple[int, int] | None:
+    """Return the first run [begin, end) of records without a broker timestamp; None if all records have one."""
     if all(record.timestamp_type == LOG_APPEND_TIME for record in records):
         return None
     begin = sum(1 for _ in takewhile(lambda record: record.timestamp_type == LOG_APPEND_TIME, records))

@@ -1,7 +1,7 @@
-"""kafka-python's fetcher, so that whatever was fetched can be passed: read leniently, within bounds, or told of.
+"""A replacement of kafka-python's fetcher that cannot get stuck at a batch, and reads leniently and within bounds.
 
-kafka-python 3.0.12 keeps a fetch whose reading has failed, and a seek to its offset makes it loop without end. It reads
-less leniently than Java some batches that brokers accept, and decompresses at once all that a batch holds.
+kafka-python 3.0.12 keeps a fetch that it failed to read, and a seek to its offset makes it loop without end. It refuses
+some batches that brokers and Java's client accept, and it decompresses a whole batch at once.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, KafkaError
 from kafka.protocol.consumer import IsolationLevel
 
-from monitor.ingest.batches import FORMAT, LOG_END, Bounds, FetchedRecord, Unreadable, not_read, read_batch
+from monitor.ingest.batches import FORMAT, LOG_END, Bounds, FetchedRecord, Unreadable, make_unreadable, read_batch
 
 POLL_BYTES: Final = 4 * 1024 * 1024
-"""How much a poll gives at once, beside one record."""
+"""The size limit of the records that a poll returns, besides one record."""
 
 TRIES: Final = 4
-"""How often a damaged batch is fetched: damage on the way, or on one broker's disk, may be gone the next time."""
+"""How often a damaged batch is fetched: the damage may be in transit, or on the disk of one broker only."""
 
 
 @dataclass
 class FetchState:
-    """How one reader reads: within `bounds`, and with so many `tries` for what is damaged.
+    """The limits and the state of one reader's fetches, which outlive a replaced consumer.
 
-    It outlives a consumer that is given up. `left`: how many bytes the present poll may still give.
+    `tries`: how often a damaged batch is fetched. `left`: the bytes that the present poll may still return.
     """
 
     bounds: Bounds = field(default_factory=Bounds)
@@ -38,7 +38,7 @@ class FetchState:
     _failed: dict[Any, tuple[int, int]] = field(default_factory=dict)
 
     def try_again(self, place: Any, offset: int) -> bool:
-        """Whether to fetch from an offset once more, since what came was damaged."""
+        """Return whether to fetch from an offset again, after damaged data."""
         before, times = self._failed.get(place, (offset, 0))
         times = times + 1 if before == offset else 1
         self._failed[place] = offset, times
@@ -46,8 +46,8 @@ class FetchState:
 
 
 def read_leniently(consumer: Any, reading: FetchState) -> Any:
-    """Make a consumer that has not been used give `FetchedRecord`s, and not fail because of what a batch holds."""
-    fetcher = consumer._fetcher  # noqa: SLF001  # kafka-python takes none but its own
+    """Make an unused consumer return `FetchedRecord`s, and never fail because of a batch's content."""
+    fetcher = consumer._fetcher  # noqa: SLF001  # kafka-python has no option to pass one in
     fetcher.__class__ = _Fetcher
     fetcher.reading = reading
     fetcher.PartitionRecords = partial(_Records, reading)
@@ -55,14 +55,14 @@ def read_leniently(consumer: Any, reading: FetchState) -> Any:
 
 
 class _NoBatches:
-    """Stands for bytes that are not even the frames of batches."""
+    """A placeholder for bytes in which not even the frames of batches are right."""
 
     def next_batch(self) -> NoReturn:
         raise CorruptRecordError("no complete batch was found")
 
 
 class _Fetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no types
-    """A fetcher that gives no more than a few megabytes at once."""
+    """A fetcher that returns at most a few megabytes per poll."""
 
     reading: FetchState
 
@@ -85,17 +85,17 @@ class _Fetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no types
 
 
 class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
-    """What was fetched of one partition, as `FetchedRecord`s. Nothing comes after what is lost unread."""
+    """The fetched records of one partition, as `FetchedRecord`s. Nothing follows records that are lost unread."""
 
     def __init__(self, reading: FetchState, *arguments: Any, **settings: Any) -> None:
         self._reading = reading
         super().__init__(*arguments, **settings)
 
     def take(self, n: int | None = None) -> list[FetchedRecord]:
-        """Give at most `n` records, and little more than what the poll may still give.
+        """Return at most `n` records, and hardly more bytes than the poll may still return.
 
         Raises:
-            CorruptRecordError: what comes next is damaged, and is fetched again.
+            CorruptRecordError: the next batch is damaged, and is fetched again.
         """
         taken: list[FetchedRecord] = []
         try:
@@ -111,7 +111,7 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
             if taken:
                 self._next_inline_exception = error
                 return taken
-            self.drain()  # or it would be asked, without end, for what it cannot give
+            self.drain()  # otherwise kafka-python would call this again without end
             raise
         self.drain()
         return taken
@@ -132,8 +132,8 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
         except Exception as error:
             begin = max(self.fetch_offset, self.next_fetch_offset)
             if self._reading.try_again(tp, begin):
-                raise CorruptRecordError(f"what {tp} holds at offset {begin} is damaged") from error
-            why = f"what came has not the form of batches ({type(error).__name__})"
+                raise CorruptRecordError(f"the data of {tp} at offset {begin} are damaged") from error
+            why = f"the data are not in the format of batches ({type(error).__name__})"
             yield FetchedRecord(begin, 0, Unreadable(begin, LOG_END, 1, None, why, b"", lost=True))
         self.drain()
 
@@ -142,12 +142,12 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
         if not batch.validate_crc():
             if self._reading.try_again(tp, begin):
                 raise _DamagedError(f"the checksum of the batch of {tp} at offset {begin} is wrong")
-            yield not_read(batch, begin, None, "its checksum is wrong", lost=True)
-        elif not self._is_passed(batch):
+            yield make_unreadable(batch, begin, None, "its checksum is wrong", lost=True)
+        elif not self._is_skipped(batch):
             yield from read_batch(batch, begin, self._reading.bounds)
 
-    def _is_passed(self, batch: Any) -> bool:
-        """Whether a batch holds nothing for readers: a transaction's end, or records of one that was aborted."""
+    def _is_skipped(self, batch: Any) -> bool:
+        """Return whether a batch has no visible records: a transaction's end, or an aborted transaction."""
         if batch.magic != FORMAT:
             return False
         self.leader_epoch = batch.leader_epoch
@@ -161,4 +161,4 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
 
 
 class _DamagedError(CorruptRecordError):  # type: ignore[misc]  # as above
-    """A batch whose checksum is wrong, which is fetched again."""
+    """A batch with a wrong checksum, which is fetched again."""

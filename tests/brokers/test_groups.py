@@ -30,7 +30,7 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 
 @pytest.fixture
 def commit(connections: KafkaConnections) -> Callable[..., None]:
-    """Commits an offset of a topic's partition in a group, with metadata."""
+    """Return a function that commits an offset of a topic's partition in a group, with metadata."""
 
     def committing(group: str, topic: str, partition: int, offset: int, metadata: str) -> None:
         place = TopicPartition(topic, partition)
@@ -56,20 +56,20 @@ def commit(connections: KafkaConnections) -> Callable[..., None]:
         ("city\n", False),
     ],
 )
-def test_a_services_groups_are_told_by_their_names(group: str, own: bool) -> None:  # parametrized
-    """The name, the name with -release, and the name with the 16 digits of a fingerprint; a dot is no wildcard."""
+def test_groups_of_a_service(group: str, own: bool) -> None:  # parametrized
+    """The service's groups are recognized by name: the service's name, alone or with -release or a fingerprint."""
     assert is_of_service("city", group) is own
     assert not is_of_service("c.ty", group)
 
 
-def test_what_all_groups_of_a_service_have_committed_is_told_by_partition(
+def test_committed_offsets_by_partition(
     connections: KafkaConnections, topic: Callable[[str], str], commit: Callable[..., None]
 ) -> None:
-    """The lowest and the highest, of this topic alone, whatever other services and other topics' groups say."""
+    """The lowest and highest commit of each partition ignore other services and other topics."""
     name, visits, other = topic("town"), topic("visits"), topic("other")
     with closing(connections.admin()) as admin:
-        made = {one: {"num_partitions": 3, "replication_factor": 1} for one in (visits, other)}
-        admin.create_topics(made, wait_for_metadata=True)
+        settings = {name: {"num_partitions": 3, "replication_factor": 1} for name in (visits, other)}
+        admin.create_topics(settings, wait_for_metadata=True)
     assert list_groups(connections, name) == []
     assert read_committed_offsets(connections, name, visits, "id") == {}
     commit(input_group(name, OLD), visits, 0, 7, "id")
@@ -84,10 +84,10 @@ def test_what_all_groups_of_a_service_have_committed_is_told_by_partition(
     }
 
 
-def test_what_was_committed_of_a_deleted_topic_of_the_same_name_does_not_count(
+def test_commits_of_a_deleted_topic(
     connections: KafkaConnections, topic: Callable[[str], str], commit: Callable[..., None]
 ) -> None:
-    """Its offsets are those of other records; a commit says in its metadata which topic it means."""
+    """A commit for a deleted topic of the same name does not count: its metadata contain another topic id."""
     name, visits = topic("town"), topic("visits")
     with closing(connections.admin()) as admin:
         admin.create_topics({visits: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
@@ -96,10 +96,10 @@ def test_what_was_committed_of_a_deleted_topic_of_the_same_name_does_not_count(
     assert read_committed_offsets(connections, name, visits, "id") == {}
 
 
-def test_the_members_of_a_group_are_told_by_their_client_ids(
+def test_member_ids(
     connections: KafkaConnections, topic: Callable[[str], str], eventually: Callable[..., object]
 ) -> None:
-    """A group that nobody was ever in has none, and one that was left has none."""
+    """The members of a group are listed by client id; an unknown group and an abandoned group have none."""
     group, visits = topic("town-release"), topic("visits")
     with closing(connections.admin()) as admin:
         admin.create_topics({visits: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)

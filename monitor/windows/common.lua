@@ -1,17 +1,17 @@
--- What several scripts share; it stands before their own text.
+-- Functions that several scripts use. This file is inserted before their text.
 --
--- A shard's hash says which facts may be in its windows: `opened` is a slot, and facts stamped up to it are there or may
--- be put there; later ones wait in a sorted set by stamp. `shown` is the latest stamp of any fact in the windows.
--- A number that may have more than 14 digits is written with %.0f: Lua would round it.
+-- A shard's hash says which facts may be in its windows: facts stamped up to the slot `opened` are in the windows, or
+-- may be moved there. Later facts wait in a sorted set by stamp. `shown` is the latest stamp of any fact in the windows.
+-- Numbers with more than 14 digits are formatted with %.0f, because Lua would round them.
 
-local HEADER = 9          -- of a waiting member: the stamp (8 bytes), and s (seen) or p (present)
+local HEADER = 9          -- bytes before the facts of a waiting member: the stamp (8 bytes), and s (seen) or p (present)
 local SEEN, PRESENT = 24, 28  -- bytes of a packed fact (monitor/windows/packing.py)
-local PORTION = 2000      -- facts to a command
-local MERGED = 50000      -- facts that one script merges at most: a server is busy with them for a fraction of a second
+local PORTION = 2000      -- facts per command
+local MERGED = 50000      -- facts that one script merges at most, which keeps the server busy for a fraction of a second
 
-local NOTHING_SHOWN = -2 ^ 52  -- as monitor.windows.facts.SINCE_EVER
+local NOTHING_SHOWN = -2 ^ 52  -- as monitor.windows.facts.COMPLETE_FROM_START
 
--- The slot that it is now: by the server's clock, or by a simulated one (µs) where the caller gives it.
+-- Return the present slot and instant: of the server's clock, or of a simulated clock (µs) that the caller passes in.
 local function present_slot(now, origin, length)
   if now == '' then
     local time = redis.call('TIME')
@@ -29,8 +29,8 @@ local function set_number(meta, field, value)
   redis.call('HSET', meta, field, string.format('%.0f', value))
 end
 
--- `opened` as it may be in this slot: one that lies ahead of the clock, after a failover to a host whose clock is right,
--- is lowered as far as the windows allow; what is waiting for a slot that has closed is opened.
+-- Adapt `opened` to the present slot, and return it. If it is ahead of the clock (after a failover from a host with a
+-- fast clock), lower it as far as the windows allow. Closed slots are opened.
 local function opened_in(meta, slot)
   local opened = number_of(meta, 'opened')
   local may = math.max(opened > slot and number_of(meta, 'shown') or opened, slot - 1)
@@ -46,7 +46,7 @@ local function raise_shown(meta, stamp)
   end
 end
 
--- Add packed facts to the windows (from a place in the blob on), sorted by row: each row's together.
+-- Add packed facts to the windows, from a place in the blob on. They are sorted by row, so each row takes few commands.
 local function add_seen(prefix, stamp, blob, from, expiry)
   local row, arguments, count, i = nil, {}, 0, from
   local function flush()
@@ -69,7 +69,7 @@ local function add_seen(prefix, stamp, blob, from, expiry)
   flush()
 end
 
--- Add packed facts to the sets of designated times, sorted by time; one that was dropped is not asked about any more.
+-- Add packed facts, sorted by time, to the sets of designated times. Evicted times are skipped: nothing counts them.
 local function add_present(prefix, dropped, blob, from, expiry)
   local instant, arguments, count, i = nil, {}, 0, from
   local function flush()
@@ -102,8 +102,8 @@ local function add(meta, kind, stamp, blob, from, expiry)
   end
 end
 
--- Put waiting facts stamped up to a slot into the windows, the earliest first; whether any are left. They are removed
--- once they have been added, for an error stops a script and takes nothing back.
+-- Move waiting facts stamped up to a slot into the windows, the earliest first; return whether any are left. Facts are
+-- added before they are removed, because an error stops a script without undoing its changes.
 local function merge(meta, waiting, slot, expiry)
   local merged = 0
   while merged < MERGED do
@@ -119,7 +119,7 @@ local function merge(meta, waiting, slot, expiry)
   return redis.call('ZCOUNT', waiting, '-inf', slot) > 0
 end
 
--- Make a shard's hash known to be new: without `opened` nothing says what the windows hold, so they are emptied.
+-- Initialize a shard without `opened`: nothing says which facts its windows have, so empty them.
 local function begin_shard(meta, slot)
   if redis.call('HEXISTS', meta, 'opened') == 0 then
     for i = 2, #KEYS do
