@@ -62,7 +62,7 @@ def test_reread_facts_are_complete(window: int, max_lead: int, make_town: Callab
     for slot in range(20, 24):
         log = Log(parameters.grid.origin, range(-5, slot + 1))
         reader = reader_of(parameters, log, parameters.grid.start(slot))
-        offset, complete_from = reader._start_offsets._whole_from(0, *log.bounds(0))
+        offset, complete_from = reader._start_offsets._find_without_progress(0, *log.bounds(0))
         assert log.slots[offset] <= complete_from - max_lead
         assert complete_from <= slot - window  # complete for the tick that closes next
 
@@ -83,7 +83,7 @@ def test_longer_window_excludes_expired_facts(window: int, max_lead: int, make_t
         for gone in range(len(slots) + 1):
             log = Log(parameters.grid.origin, slots, gone)
             reader = reader_of(parameters, log, parameters.grid.start(slot) + 1)
-            offset, complete_from = reader._start_offsets._whole_from(0, *log.bounds(0))
+            offset, complete_from = reader._start_offsets._find_without_progress(0, *log.bounds(0))
             unread = [at + max_lead for at in slots[:offset]]
             assert all(last < complete_from for last in unread)
             kept = slots[gone] if gone < len(slots) else slot
