@@ -73,7 +73,7 @@ def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
 
 
 def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
-    """Run the service until `stop` is set. While a server is away, the service is alive but not ready.
+    """Run the service until `stop` is set. While a server is unreachable, the service is alive but not ready.
 
     Raises:
         RefusedError: the operator must first correct something on the servers.

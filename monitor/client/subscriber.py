@@ -13,7 +13,7 @@ from monitor.errors import TopicError
 POLL_MS: Final = 250
 BACK_TICKS: Final = 3
 _WIDER: Final = 8
-_MOST_RECORDS: Final = 5_000
+_MAX_RECORDS: Final = 5_000
 
 
 class Published(NamedTuple):
@@ -147,7 +147,7 @@ class Subscriber:
     def poll(self) -> list[Published]:
         """Return the next records, after at most 250 ms."""
         with self._connections.translate_errors():
-            polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=_MOST_RECORDS)
+            polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=_MAX_RECORDS)
         return [
             Published(tuple(record.headers or ()), record.value) for records in polled.values() for record in records
         ]

@@ -21,7 +21,7 @@ SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown
 _LATE_SLOTS: Final = 2
 _NOTHING: Final = "Nothing has been published yet."
 _FRAME_LINES: Final = 3  # the header, the line with the number of hidden rows, and one spare line
-_LEAST_ROWS: Final = 5
+_MIN_ROWS: Final = 5
 _PADDING: Final = 6  # one blank on both sides of three columns
 
 
@@ -78,7 +78,7 @@ class Screen:
         head = [Text(line, style="bold") for line in headline(self._subscriber_view, self._words.grid, self._now)]
         news = [Text(f"  {line.text}", style=STYLES[line.status]) for line in self._news]
         taken = sum(len(text.wrap(console, options.max_width)) for text in (*head, *news))
-        room = max(_LEAST_ROWS, options.size.height - taken - _FRAME_LINES)
+        room = max(_MIN_ROWS, options.size.height - taken - _FRAME_LINES)
         yield Group(*head, self._table(console, options.max_width, room), *news)
 
     def _table(self, console: Console, width: int, room: int) -> Table:

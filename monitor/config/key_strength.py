@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
-SHORTEST: Final = 16
+MIN_BYTES: Final = 16
 """The minimum length of a secret, in bytes."""
 
-LEAST_LEFT: Final = 12
+MIN_REMAINING: Final = 12
 """The minimum number of bytes without repetitions, where each run and each word counts as two bytes."""
 
-LEAST_DISTINCT: Final = 10
+MIN_DISTINCT: Final = 10
 """The minimum number of distinct bytes among these."""
 
-STRONG_KEY: Final = f"a secret of at least {SHORTEST} bytes that is hard to guess: no words, runs or repetitions"
+STRONG_KEY: Final = f"a secret of at least {MIN_BYTES} bytes that is hard to guess: no words, runs or repetitions"
 CREATE_KEY: Final = "head -c 32 /dev/urandom | base64 > person.key"
 
 _RUN: Final = 3
@@ -32,7 +32,7 @@ def is_guessable(key: bytes) -> bool:
     left = _shorten_runs(_drop_repetition(key))
     if left.isascii():
         left = _WORD.sub(lambda word: word[0][:2], left)
-    return len(key) < SHORTEST or len(left) < LEAST_LEFT or len(set(left)) < LEAST_DISTINCT
+    return len(key) < MIN_BYTES or len(left) < MIN_REMAINING or len(set(left)) < MIN_DISTINCT
 
 
 def _drop_repetition(key: bytes) -> bytes:

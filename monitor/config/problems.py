@@ -24,7 +24,7 @@ _SHAPES: Final = {
     "recursion_loop": "a value that does not contain itself",
 }
 _SIMPLE: Final = {"bool_parsing": "true or false", "bool_type": "true or false"}
-_LONGEST: Final = 80
+_MAX_LENGTH: Final = 80
 
 
 def problems_of(error: ValidationError, prefix: str, model: type[BaseModel]) -> Iterator[Problem]:
@@ -58,7 +58,7 @@ def format_value(key: str, value: object) -> str:
     if value is None:
         return "empty"
     text = repr(value) if not isinstance(value, bool) else str(value).lower()
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
 
 
 def _problem(detail: ErrorDetails, key: str, owner: type[BaseModel] | None, name: str) -> Problem:

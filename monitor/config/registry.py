@@ -18,7 +18,7 @@ from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import ConfigError, Problem
 
 COLUMNS: Final = ("location_id", "name", "latitude", "longitude")
-MOST_LISTED: Final = 20
+MAX_LISTED: Final = 20
 
 _BOUNDS: Final = {"latitude": 90.0, "longitude": 180.0}
 _COMPARABLE: Final = 10_000  # the search for the nearest id takes linear time, so it is limited
@@ -73,7 +73,7 @@ def unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Loc
         for location in watched:
             if location not in known:
                 compared += len(known)
-                near = difflib.get_close_matches(location, known, n=1) if compared <= MOST_LISTED * _COMPARABLE else []
+                near = difflib.get_close_matches(location, known, n=1) if compared <= MAX_LISTED * _COMPARABLE else []
                 hint = (
                     f"Did you mean {near[0]!r}?" if near else "Add it to locations.file, or remove it from the monitor."
                 )
@@ -106,8 +106,8 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def _limit(problems: list[Problem]) -> tuple[Problem, ...]:
-    more = len(problems) - MOST_LISTED
-    listed = tuple(problems[:MOST_LISTED])
+    more = len(problems) - MAX_LISTED
+    listed = tuple(problems[:MAX_LISTED])
     return (*listed, Problem(f"and {more} more", "", "none", "Correct these first.")) if more > 0 else listed
 
 

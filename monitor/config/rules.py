@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor, TimedMonitor
-from monitor.config.scalars import MOST_SHARDS
+from monitor.config.scalars import MAX_SHARDS
 from monitor.config.servers import url_password
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from monitor.config.servers import KafkaSettings, RedisSettings
 
 
-MOST_PARTITIONS: Final = 10_000
+MAX_PARTITIONS: Final = 10_000
 """The most partitions that Kafka creates per request."""
 
 _GROUP_OF_ANOTHER: Final = re.compile(r"-(release|[0-9a-f]{16})\Z")
@@ -85,7 +85,7 @@ def _check_release_delay(clock: ClockSettings) -> Iterator[Problem]:
         yield Problem(
             "clock.release_delay",
             format_duration(delay),
-            f"more than clock.tolerance ({format_duration(tolerance)}), when the reading of a tick begins",
+            f"more than clock.tolerance ({format_duration(tolerance)}), because reading starts that long after a tick",
             "Raise release_delay or lower tolerance.",
         )
 
@@ -203,12 +203,12 @@ def _check_topics(kafka: KafkaSettings) -> Iterator[Problem]:
 
 def _check_partitions(kafka: KafkaSettings) -> Iterator[Problem]:
     inputs, outputs = kafka.partitions.visits, kafka.partitions.alerts
-    if inputs + 2 * outputs > MOST_PARTITIONS:  # the dead letter topic has as many as the output topic
+    if inputs + 2 * outputs > MAX_PARTITIONS:  # the dead letter topic has as many as the output topic
         key = "visits" if inputs > outputs else "alerts"
         yield Problem(
             f"kafka.partitions.{key}",
             str(inputs if key == "visits" else outputs),
-            f"visits + 2·alerts of at most {MOST_PARTITIONS}, the most partitions that Kafka creates at once",
+            f"visits + 2·alerts of at most {MAX_PARTITIONS}, the most partitions that Kafka creates at once",
             "Lower it; partitions can be added to the input topic later.",
         )
 
@@ -216,7 +216,7 @@ def _check_partitions(kafka: KafkaSettings) -> Iterator[Problem]:
 def _check_shards(service: ServiceSettings, kafka: KafkaSettings) -> Iterator[Problem]:
     shards, ledger_partitions = service.shards, kafka.partitions.alerts
     if shards % ledger_partitions:
-        candidates = [str(number) for number in nearest_multiples(shards, ledger_partitions) if number <= MOST_SHARDS]
+        candidates = [str(number) for number in nearest_multiples(shards, ledger_partitions) if number <= MAX_SHARDS]
         yield Problem(
             "service.shards",
             str(shards),

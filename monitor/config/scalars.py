@@ -31,9 +31,9 @@ from monitor.public.instants import (
     parse_instant,
 )
 
-LONGEST: Final = 100 * YEAR  # so sums of a few durations and an instant fit into int64
-MOST: Final = 10**12
-MOST_SHARDS: Final = 4_096
+MAX_DURATION: Final = 100 * YEAR  # so sums of a few durations and an instant fit into int64
+MAX_NUMBER: Final = 10**12
+MAX_SHARDS: Final = 4_096
 PROBLEM: Final = "location_monitor"
 
 _NAME: Final = r"[A-Za-z0-9_-]{1,100}"
@@ -79,7 +79,7 @@ def _duration_parser(least: int) -> Callable[[object], int]:
             duration = parse_duration(value)
         except DurationError:
             raise invalid_value(example, "Write it as in Prometheus: a number and y, w, d, h, m, s or ms.") from None
-        if not least <= duration <= LONGEST:
+        if not least <= duration <= MAX_DURATION:
             raise invalid_value(f"a duration from {format_duration(least)} to 100y")
         return duration
 
@@ -130,7 +130,7 @@ def whole_number(value: object) -> int | None:
 
 
 def _number_parser(least: int, most: int) -> Callable[[object], int]:
-    what = f"a whole number of at least {least}" if most == MOST else f"a whole number from {least} to {most}"
+    what = f"a whole number of at least {least}" if most == MAX_NUMBER else f"a whole number from {least} to {most}"
 
     def read(value: object) -> int:
         number = whole_number(value)
@@ -216,11 +216,13 @@ Epsilon = Annotated[
     PlainSerializer(format_epsilon, return_type=str, when_used="json"),
     WithJsonSchema(_EPSILON_SCHEMA),
 ]
-WholeNumber = Annotated[int, PlainValidator(_number_parser(1, MOST)), WithJsonSchema({"type": "integer", "minimum": 1})]
+WholeNumber = Annotated[
+    int, PlainValidator(_number_parser(1, MAX_NUMBER)), WithJsonSchema({"type": "integer", "minimum": 1})
+]
 Shards = Annotated[
     int,
-    PlainValidator(_number_parser(1, MOST_SHARDS)),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_SHARDS}),
+    PlainValidator(_number_parser(1, MAX_SHARDS)),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_SHARDS}),
 ]
 Port = Annotated[
     int, PlainValidator(_number_parser(0, 65535)), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 65535})

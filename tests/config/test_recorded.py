@@ -80,7 +80,7 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
 
     @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
     @given(monitors())
-    def holds(generated: list[dict[str, Any]]) -> None:
+    def check_round_trip(generated: list[dict[str, Any]]) -> None:
         try:
             config = load({"monitors": generated, "privacy.epsilon": str(LARGEST)})
             check(config, PLACES)
@@ -102,7 +102,7 @@ def test_accepted_shares_are_read_back(load: Any) -> None:
         assert isinstance(drawn, HotSpotsEntry)
         assert drawn.epsilon == busiest.epsilon
 
-    holds()
+    check_round_trip()
 
 
 def test_share_of_47_characters_is_read_back(load: Any) -> None:

@@ -127,7 +127,7 @@ def test_guessable_person_key_is_refused(load: Any, refusal: Any, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "made",
+    "generate",
     [
         lambda: base64.b64encode(os.urandom(32)),
         lambda: os.urandom(32).hex().encode(),
@@ -135,9 +135,9 @@ def test_guessable_person_key_is_refused(load: Any, refusal: Any, tmp_path: Path
         lambda: base64.urlsafe_b64encode(os.urandom(48)),
     ],
 )
-def test_random_person_keys_are_accepted(made: Callable[[], bytes]) -> None:
+def test_random_person_keys_are_accepted(generate: Callable[[], bytes]) -> None:
     """Random keys in base64, in hexadecimal and as bytes are accepted; the chance of a refusal is below 10⁻⁶."""
-    assert not [key for key in (made() for _ in range(2_000)) if is_guessable(key)]
+    assert not [key for key in (generate() for _ in range(2_000)) if is_guessable(key)]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"0123456789abcde\n"])

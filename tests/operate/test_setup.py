@@ -244,21 +244,21 @@ class TestDateLedgerLoss:
     def test_loss_is_dated_by_the_later_clock(self, parameters: Parameters, redis_is_ahead: int) -> None:
         """A loss is dated by the later clock, plus the tolerance."""
         here = parameters.grid.start(10)
-        by, how = date_ledger_loss(SteppedClock(here), self.TOLERANCE, lambda: here + redis_is_ahead)
-        assert by == here + max(0, redis_is_ahead) + self.TOLERANCE
-        assert how.startswith(f"{format_instant(by)}: this machine's clock shows {format_instant(here)}, ")
-        assert f"Redis's clock {format_instant(here + redis_is_ahead)}; " in how
+        lost_by, explanation = date_ledger_loss(SteppedClock(here), self.TOLERANCE, lambda: here + redis_is_ahead)
+        assert lost_by == here + max(0, redis_is_ahead) + self.TOLERANCE
+        assert explanation.startswith(f"{format_instant(lost_by)}: this machine's clock shows {format_instant(here)}, ")
+        assert f"Redis's clock {format_instant(here + redis_is_ahead)}; " in explanation
 
     def test_loss_without_redis_uses_local_clock(self, parameters: Parameters) -> None:
         """If Redis does not answer, the explanation says so."""
 
-        def away() -> int:
+        def unreachable() -> int:
             raise UnreachableError("Redis at nowhere does not answer")
 
         here = parameters.grid.start(10)
-        by, how = date_ledger_loss(SteppedClock(here), self.TOLERANCE, away)
-        assert by == here + self.TOLERANCE
-        assert "by this machine's clock alone: check that it is right (Redis at nowhere does not answer)" in how
+        lost_by, explanation = date_ledger_loss(SteppedClock(here), self.TOLERANCE, unreachable)
+        assert lost_by == here + self.TOLERANCE
+        assert "by this machine's clock alone: check that it is right (Redis at nowhere does not answer)" in explanation
 
     def test_redis_time_writes_nothing(self, valkey: EmbeddedValkey, parameters: Parameters) -> None:
         """Redis's time is read without writing a key."""

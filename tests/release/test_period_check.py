@@ -55,7 +55,7 @@ class Scene:
 
     def parameters(self, *shares: Fraction) -> Parameters:
         """A configuration that watches the first locations at these ε_l."""
-        rules = tuple(OverTimeRule(epsilon, 1, 3, 24, 1) for epsilon in shares)
+        rules = tuple(OverTimeRule(epsilon, 1, 60, 24, 1) for epsilon in shares)
         return replace(self.base, over_time=(OverTime("stations", tuple(range(len(shares))), rules),))
 
     @property
@@ -99,7 +99,7 @@ class Scene:
 
 
 def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
-    """Decide a tick with many people at these locations, and nobody elsewhere."""
+    """Decide a tick with 100 people at these locations and nobody elsewhere; a false alarm has a chance below 10⁻⁸."""
     readings = {
         shard: Reading(
             {},
@@ -107,7 +107,7 @@ def decide(owner: Owner, rows: set[int], tick: int = TICK) -> None:
             COMPLETE_FROM_START,
             NEVER,
             0,
-            {window: 10 * (window[0] in rows) for window in question.windows},
+            {window: 100 * (window[0] in rows) for window in question.windows},
             {},
         )
         for shard, question in owner.questions(tick).items()
