@@ -106,8 +106,8 @@ def test_theorem_6_is_tight() -> None:
     def law(counts: tuple[int, ...]) -> dict[tuple[int, int], Fraction]:
         chances = {}
         for first, second in product(range(most), repeat=2):
-            asked = counts[1] if first > 2 else counts[0]
-            gaps = (first - counts[0], second - asked)
+            count = counts[1] if first > 2 else counts[0]
+            gaps = (first - counts[0], second - count)
             chances[first, second] = (1 - q) ** 2 * q ** sum(gaps) if min(gaps) >= 0 else Fraction(0)
         return chances
 

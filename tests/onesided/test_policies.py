@@ -146,8 +146,8 @@ def test_symmetric_policy_has_no_monotone_query() -> None:
     datasets: list[Dataset] = list(product(symmetric.records(), repeat=2))
     for values in product((0, 1), repeat=len(datasets)):
         table = dict(zip(datasets, values, strict=True))
-        found = sensitivity(symmetric, partial(looked_up, table), datasets)
-        assert found.direction == ("constant" if len(set(values)) == 1 else "not monotone")
+        measured = sensitivity(symmetric, partial(looked_up, table), datasets)
+        assert measured.direction == ("constant" if len(set(values)) == 1 else "not monotone")
 
 
 def test_one_place_at_a_time() -> None:

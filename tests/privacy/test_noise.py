@@ -142,12 +142,12 @@ def test_draws_beyond_the_table_restart(epsilon: Fraction, table_end: int) -> No
 
 def test_only_draws_beyond_restart() -> None:
     """Of three draws (0, beyond the table, 1) only the second is drawn again."""
-    two, one = (floor_exp(Fraction(k), 64) - 1 for k in (2, 1))
+    below_second, below_first = (floor_exp(Fraction(k), 64) - 1 for k in (2, 1))
     entropy = Scripted(
-        b"\xff\xff\x00\x00" + first_bits(one),
-        bytes(8) + further_bits(one),
-        first_bits(two),
-        further_bits(two),
+        b"\xff\xff\x00\x00" + first_bits(below_first),
+        bytes(8) + further_bits(below_first),
+        first_bits(below_second),
+        further_bits(below_second),
     )
     assert OneSidedNoise(entropy).geometric(ONE, 3).tolist() == [0, 44 + 2, 1]
 

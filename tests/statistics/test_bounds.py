@@ -49,9 +49,9 @@ def test_chance_fits_its_own_samples() -> None:
 
 def test_loss_is_between_its_bounds() -> None:
     """The bounds contain the true loss, and are infinite above if D' never has the outcome."""
-    found: Counter[Hashable] = Counter({"alarm": 6_000, "safe": 3_000, "rare": 1_000})
+    observed: Counter[Hashable] = Counter({"alarm": 6_000, "safe": 3_000, "rare": 1_000})
     neighbour: Counter[Hashable] = Counter({"alarm": 3_000, "safe": 7_000})
-    by_outcome = {loss.outcome: loss for loss in losses(found, neighbour, 3, 1e-6)}
+    by_outcome = {loss.outcome: loss for loss in losses(observed, neighbour, 3, 1e-6)}
     assert by_outcome["alarm"].at_least < log(2) < by_outcome["alarm"].at_most < log(2) + 0.3
     assert by_outcome["rare"].at_least > 3
     assert by_outcome["rare"].at_most == inf
