@@ -227,7 +227,7 @@ class Writer:
             if _is_fence(error):
                 raise FencedError(f"another owner has taken over {self._topic}-{self._partition}") from error
             why = self._connections.unreachable_error(error)
-            raise UnreachableError(f"could not append to {self._topic}-{self._partition}: {why}") from error
+            raise UnreachableError(f"{self._topic}-{self._partition} cannot be appended to: {why}") from error
 
     def close(self) -> None:
         """Close the producer. The broker or the next writer aborts an open transaction."""

@@ -37,7 +37,7 @@ def read(
     present: Sequence[int] | None = None,
     **known: int,
 ) -> dict[int, Reading]:
-    """What shards would tell: `people` at every watched row (or by row), `present` at every designated time."""
+    """Return readings: `people` at every watched row (or by row), `present` at every designated time."""
     given: dict[str, Any] = {
         "complete_from": COMPLETE_FROM_START,
         "evicted_before": COMPLETE_FROM_START,
@@ -48,17 +48,18 @@ def read(
         shard: Reading(
             progress={0: 1},
             counts={
-                (row, start): people if isinstance(people, int) else people.get(row, 0) for row, start in asked.windows
+                (row, start): people if isinstance(people, int) else people.get(row, 0)
+                for row, start in question.windows
             },
-            present={at: np.array(present if present is not None else [0, 0, 0]) for at in asked.times},
+            present={at: np.array(present if present is not None else [0, 0, 0]) for at in question.times},
             **given,
         )
-        for shard, asked in questions.items()
+        for shard, question in questions.items()
     }
 
 
-def tell(decider: Decider, tick: int, state: LedgerState, people: Any = 0, **known: Any) -> Decision:
-    """Decide a tick on complete input."""
+def decide_complete(decider: Decider, tick: int, state: LedgerState, people: Any = 0, **known: Any) -> Decision:
+    """Decide a tick with complete readings of all shards."""
     readings = read(decider.questions(tick), people, **known)
     return decider.decide(tick, Evidence(readings), state)
 

@@ -16,10 +16,12 @@ from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
 
 def decide(owner: Owner, tick: int, people: int = 0) -> tuple[LedgerRecord, ...]:
-    """Decide a tick on complete input with so many people everywhere."""
+    """Decide a tick on complete input with `people` people at every place."""
     readings = {
-        shard: Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(asked.windows, people), {})
-        for shard, asked in owner.questions(tick).items()
+        shard: Reading(
+            {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(question.windows, people), {}
+        )
+        for shard, question in owner.questions(tick).items()
     }
     return owner.decide(tick, Evidence(readings)).records
 
@@ -29,7 +31,7 @@ def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0
 
 
 def kinds(records: list[LedgerRecord]) -> list[str]:
-    """Each record's kind, answers by tick."""
+    """Return each record's kind; answers by their tick."""
     named = {OWNER.encode(): "owner", LEDGER.encode(): "ledger"}
     return [named.get(dict(record.headers)["ce_type"]) or str(json.loads(record.value)["tick"]) for record in records]
 

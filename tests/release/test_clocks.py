@@ -1,4 +1,4 @@
-"""Wrong clocks: this machine's runs ahead, or the store's is away; nothing false is said, and the reason is shown."""
+"""Wrong clocks: this machine's clock is ahead, or the store's clock is unreachable."""
 
 from __future__ import annotations
 

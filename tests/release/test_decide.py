@@ -16,7 +16,7 @@ from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import Question
-from tests.release.deciding import key_order, noisy_at, read, statuses, tell, value_of
+from tests.release.deciding import decide_complete, key_order, noisy_at, read, statuses, value_of
 
 Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
@@ -29,17 +29,17 @@ class TestOverTime:
         """A complete reading (counts 0, 2, 1) is decided at threshold 2; without it all places are unknown."""
         decider = Decider(make_parameters(), [0], noise)
         readings = read(decider.questions(5), {1: 2, 2: 1})
-        decided = decider.decide(5, Evidence(readings), LedgerState())
-        assert list(statuses(decided).values()) == ["safe", "noisy_count", "safe"]
-        assert decided.answers == {("stations", "safe"): 2, ("stations", "noisy_count"): 1}
+        decision = decider.decide(5, Evidence(readings), LedgerState())
+        assert list(statuses(decision).values()) == ["safe", "noisy_count", "safe"]
+        assert decision.answers == {("stations", "safe"): 2, ("stations", "noisy_count"): 1}
         missing = decider.decide(5, Evidence({}), LedgerState())
         assert set(statuses(missing).values()) == {"unknown"}
         assert missing.answers == {("stations", "unknown"): 3}
 
     def test_no_readings_are_unknown(self, make_parameters: Make, noise: Any) -> None:
         """Without any reading, as in an outage until the release, all places are unknown."""
-        decided = Decider(make_parameters(), [0], noise).decide(5, Evidence({}), LedgerState())
-        assert set(statuses(decided).values()) == {"unknown"}
+        decision = Decider(make_parameters(), [0], noise).decide(5, Evidence({}), LedgerState())
+        assert set(statuses(decision).values()) == {"unknown"}
 
     @pytest.mark.parametrize("bound", ["complete_from", "evicted_before"])
     def test_incomplete_window_is_unknown(self, bound: str, make_parameters: Make, noise: Any) -> None:
@@ -51,15 +51,15 @@ class TestOverTime:
             tick 6       [#  #  #]         decided
         """
         decider = Decider(make_parameters(window=3), [0], noise)
-        assert set(statuses(tell(decider, 5, LedgerState(), **{bound: 4})).values()) == {"unknown"}
-        assert set(statuses(tell(decider, 6, LedgerState(), **{bound: 4})).values()) == {"safe"}
+        assert set(statuses(decide_complete(decider, 5, LedgerState(), **{bound: 4})).values()) == {"unknown"}
+        assert set(statuses(decide_complete(decider, 6, LedgerState(), **{bound: 4})).values()) == {"safe"}
 
     def test_replaced_input_is_unknown(self, make_parameters: Make, noise: Any) -> None:
         """A window that begins before `input_since` of the owner record is unknown, as with `complete_from`."""
         decider = Decider(make_parameters(window=3), [0], noise)
         state = LedgerState(terms=OwnerTerms("town", 1, input_since=4))
-        assert set(statuses(tell(decider, 5, state)).values()) == {"unknown"}
-        assert set(statuses(tell(decider, 6, state)).values()) == {"safe"}
+        assert set(statuses(decide_complete(decider, 5, state)).values()) == {"unknown"}
+        assert set(statuses(decide_complete(decider, 6, state)).values()) == {"safe"}
 
     @pytest.mark.parametrize("max_lead", [0, 1, 2])
     def test_lost_ledger_pauses(self, max_lead: int, make_parameters: Make, noise: Any) -> None:
@@ -75,20 +75,20 @@ class TestOverTime:
         decider = Decider(parameters, [0], noise)
         mark_lifetime = 3 + max_lead
         for tick in range(10, 10 + mark_lifetime):
-            decided = tell(decider, tick, state)
-            assert set(statuses(decided).values()) == {"paused"}
-            assert value_of(decided.records[0])["answers"] == []
-            assert parse_instant(value_of(decided.records[0])["resumes_at"]) == parameters.grid.as_of(
+            decision = decide_complete(decider, tick, state)
+            assert set(statuses(decision).values()) == {"paused"}
+            assert value_of(decision.records[0])["answers"] == []
+            assert parse_instant(value_of(decision.records[0])["resumes_at"]) == parameters.grid.as_of(
                 10 + mark_lifetime
             )
-        assert set(statuses(tell(decider, 10 + mark_lifetime, state)).values()) == {"safe"}
+        assert set(statuses(decide_complete(decider, 10 + mark_lifetime, state)).values()) == {"safe"}
 
     def test_paused_beats_unknown(self, make_parameters: Make, noise: Any) -> None:
         """A paused location answers "paused" even if its count is unknown."""
         decider = Decider(make_parameters(), [0], noise)
         state = LedgerState(marks={("stations", "place-1"): {5: noisy_at(5, 4)}})
-        decided = decider.decide(6, Evidence({}), state)
-        assert list(statuses(decided).values()) == ["unknown", "paused", "unknown"]
+        decision = decider.decide(6, Evidence({}), state)
+        assert list(statuses(decision).values()) == ["unknown", "paused", "unknown"]
 
     def test_marks_of_another_owner_pause(self, make_parameters: Make, noise: Any) -> None:
         """
@@ -99,13 +99,13 @@ class TestOverTime:
             second       p  p  p  s
         """
         parameters = make_parameters(window=3, max_lead=1)
-        first = tell(Decider(parameters, [0], noise), 5, LedgerState(), {1: 2})
+        first = decide_complete(Decider(parameters, [0], noise), 5, LedgerState(), {1: 2})
         state = LedgerState()
         for record in first.records:
             state.fold(record, parameters.grid)
         second = Decider(parameters, [0], noise)
-        said = [statuses(tell(second, tick, state))["stations/place-1"] for tick in range(6, 10)]
-        assert said == ["paused", "paused", "paused", "safe"]
+        answered = [statuses(decide_complete(second, tick, state))["stations/place-1"] for tick in range(6, 10)]
+        assert answered == ["paused", "paused", "paused", "safe"]
 
     def test_each_answer_spends_its_share(self, make_parameters: Make, noise: Any) -> None:
         """
@@ -116,12 +116,18 @@ class TestOverTime:
         """
         parameters = make_parameters(answers=2, places=1, max_lead=1)
         decider, state = Decider(parameters, [0], noise), LedgerState()
-        told = [value_of(tell(decider, tick, state, 3).records[0]) for tick in range(5, 10)]
-        assert [each["status"] for each in told] == ["noisy_count", "noisy_count", "paused", "paused", "noisy_count"]
-        assert {each["epsilon"] for each in told} == {"1/2"}
+        values = [value_of(decide_complete(decider, tick, state, 3).records[0]) for tick in range(5, 10)]
+        assert [value["status"] for value in values] == [
+            "noisy_count",
+            "noisy_count",
+            "paused",
+            "paused",
+            "noisy_count",
+        ]
+        assert {value["epsilon"] for value in values} == {"1/2"}
         answer = {"noisy_count": 3, "epsilon": "1/2"}
         five, six, nine = ({"tick": tick} | answer | {"until": tick + 3} for tick in (5, 6, 9))
-        assert [each["answers"] for each in told] == [[five], [five, six], [five, six], [five, six], [six, nine]]
+        assert [value["answers"] for value in values] == [[five], [five, six], [five, six], [five, six], [six, nine]]
         assert noise.drawn == [(Fraction(1, 2), 1)] * 5
 
     def test_longer_window_revives_marks(self, make_parameters: Make, noise: Any) -> None:
@@ -134,8 +140,8 @@ class TestOverTime:
         """
         state = LedgerState(marks={("stations", "place-0"): {5: noisy_at(5, 2)}})
         decider = Decider(make_parameters(window=6, places=1, max_lead=1), [0], noise)
-        said = [statuses(tell(decider, tick, state))["stations/place-0"] for tick in range(7, 13)]
-        assert said == ["paused"] * 5 + ["safe"]
+        answered = [statuses(decide_complete(decider, tick, state))["stations/place-0"] for tick in range(7, 13)]
+        assert answered == ["paused"] * 5 + ["safe"]
 
     def test_every_location_gets_fresh_noise(self, make_parameters: Make, noise: Any) -> None:
         """Every location gets fresh noise at every tick (docs/rules.md, rule 3).
@@ -144,17 +150,17 @@ class TestOverTime:
         """
         decider, state = Decider(make_parameters(), [0], noise), LedgerState()
         noise.script = [0, 2, 0]
-        assert statuses(tell(decider, 5, state))["stations/place-1"] == "noisy_count"
-        tell(decider, 6, state)
+        assert statuses(decide_complete(decider, 5, state))["stations/place-1"] == "noisy_count"
+        decide_complete(decider, 6, state)
         decider.decide(7, Evidence({}), state)
-        tell(decider, 8, state)
+        decide_complete(decider, 8, state)
         assert noise.drawn == [(ONE, 3)] * 4
 
     def test_noise_goes_to_its_location(self, make_parameters: Make, noise: Any) -> None:
         """Draws 5, 0, 1 are added to counts 0, 1, 1 in registry order; the threshold is 2."""
         noise.script = [5, 0, 1]
-        decided = tell(Decider(make_parameters(), [0], noise), 5, LedgerState(), {1: 1, 2: 1})
-        assert [value_of(record).get("noisy_count") for record in decided.records] == [5, None, 2]
+        decision = decide_complete(Decider(make_parameters(), [0], noise), 5, LedgerState(), {1: 1, 2: 1})
+        assert [value_of(record).get("noisy_count") for record in decision.records] == [5, None, 2]
 
     def test_weights_draw_at_their_epsilon(self, make_parameters: Make, noise: Any) -> None:
         """Locations with shares 1/2 and 1/4 draw noise at the share that they pay."""
@@ -163,29 +169,29 @@ class TestOverTime:
         half, quarter = (replace(monitor.rules[0], epsilon=Fraction(1, part)) for part in (2, 4))
         parameters = replace(parameters, over_time=(replace(monitor, rules=(half, quarter, half)),))
         noise.script = [7, 8, 9]
-        decided = tell(Decider(parameters, [0], noise), 5, LedgerState())
+        decision = decide_complete(Decider(parameters, [0], noise), 5, LedgerState())
         assert noise.drawn == [(Fraction(1, 2), 2), (Fraction(1, 4), 1)]
-        told = [(value_of(record)["noisy_count"], value_of(record)["epsilon"]) for record in decided.records]
-        assert told == [(7, "1/2"), (9, "1/4"), (8, "1/2")]
+        values = [(value_of(record)["noisy_count"], value_of(record)["epsilon"]) for record in decision.records]
+        assert values == [(7, "1/2"), (9, "1/4"), (8, "1/2")]
 
     def test_records_have_public_order(self, make_parameters: Make, noise: Any) -> None:
         """Records follow the configured monitors and the registry, whatever the counts."""
         parameters = make_parameters(watched={"zoo": [0, 2], "alley": [1, 2]})
-        decided = tell(Decider(parameters, [0], noise), 5, LedgerState(), {2: 9})
-        assert key_order(decided) == ["zoo/place-0", "zoo/place-2", "alley/place-1", "alley/place-2"]
+        decision = decide_complete(Decider(parameters, [0], noise), 5, LedgerState(), {2: 9})
+        assert key_order(decision) == ["zoo/place-0", "zoo/place-2", "alley/place-1", "alley/place-2"]
 
     def test_monitors_mark_separately(self, make_parameters: Make, noise: Any) -> None:
         """A location in two monitors pays and pauses in each of them separately."""
         decider, state = Decider(make_parameters(watched={"zoo": [0], "alley": [0]}), [0], noise), LedgerState()
         noise.script = [2, 0]
-        assert list(statuses(tell(decider, 5, state)).values()) == ["noisy_count", "safe"]
-        assert list(statuses(tell(decider, 6, state)).values()) == ["paused", "safe"]
+        assert list(statuses(decide_complete(decider, 5, state)).values()) == ["noisy_count", "safe"]
+        assert list(statuses(decide_complete(decider, 6, state)).values()) == ["paused", "safe"]
 
     def test_partition_decides_its_own_shards(self, make_parameters: Make, noise: Any) -> None:
         """Two owners of one shard each decide every location once, and read only their own shards."""
         parameters = make_parameters(places=12, shards=2)
         deciders = [Decider(parameters, [shard], noise) for shard in (0, 1)]
-        keys = [key_order(tell(decider, 5, LedgerState())) for decider in deciders]
+        keys = [key_order(decide_complete(decider, 5, LedgerState())) for decider in deciders]
         assert all(keys)
         assert sorted(keys[0] + keys[1]) == sorted(f"stations/place-{row}" for row in range(12))
         assert [list(decider.questions(5)) for decider in deciders] == [[0], [1]]
@@ -195,18 +201,18 @@ class TestOverTime:
         parameters = make_parameters(places=12, shards=2)
         decider = Decider(parameters, [0, 1], noise)
         readings = read(decider.questions(5))
-        decided = decider.decide(5, Evidence({0: readings[0]}), LedgerState())
+        decision = decider.decide(5, Evidence({0: readings[0]}), LedgerState())
         shard = {
             f"stations/{place}": int(parameters.registry.shard[row]) for place, row in parameters.registry.rows.items()
         }
-        assert statuses(decided) == {key: ("safe", "unknown")[shard[key]] for key in shard}
+        assert statuses(decision) == {key: ("safe", "unknown")[shard[key]] for key in shard}
 
     def test_record_times_are_the_ticks_end(self, make_parameters: Make, noise: Any) -> None:
         """A record contains as_of, window_start and ce_id of its tick, and its Kafka timestamp is as_of."""
         parameters = make_parameters(places=1)
-        record = tell(Decider(parameters, [0], noise), 5, LedgerState()).records[0]
-        told = value_of(record)
-        assert (told["as_of"], told["window_start"]) == ("2026-01-01T06:00:00Z", "2026-01-01T03:00:00Z")
+        record = decide_complete(Decider(parameters, [0], noise), 5, LedgerState()).records[0]
+        value = value_of(record)
+        assert (value["as_of"], value["window_start"]) == ("2026-01-01T06:00:00Z", "2026-01-01T03:00:00Z")
         assert dict(record.headers)["ce_id"] == b"stations/place-0/5"
         assert record.timestamp_ms == parameters.grid.as_of(5) // 1_000
 
@@ -216,14 +222,14 @@ def test_questions_have_no_duplicates(make_parameters: Make, make_at_times: Make
     parameters = make_parameters(
         watched={"zoo": [0], "alley": [0, 1]}, at_times=(make_at_times("noon", NOON), make_at_times("lunch", NOON))
     )
-    asked = Decider(parameters, [0], noise).questions(12)
-    assert asked == {0: Question(((0, 10), (1, 10)), (parse_instant(NOON),), 12)}
+    questions = Decider(parameters, [0], noise).questions(12)
+    assert questions == {0: Question(((0, 10), (1, 10)), (parse_instant(NOON),), 12)}
 
 
 def test_state_records_the_decided_tick(make_parameters: Make, noise: Any) -> None:
     """A decided tick is recorded in the state even if it has no records."""
     state = LedgerState()
-    tell(Decider(make_parameters(watched={}), [0], noise), 5, state)
+    decide_complete(Decider(make_parameters(watched={}), [0], noise), 5, state)
     assert state.last_tick == 5
 
 
@@ -243,4 +249,4 @@ def test_owner_record_alone_sets_terms(make_parameters: Make, noise: Any) -> Non
     )
     state = LedgerState(expired_until=parameters.grid.start(0))
     state.fold(LedgerRecord(record.key, record.value, tuple(record.headers), 0), parameters.grid)
-    assert set(statuses(tell(Decider(parameters, [0], noise), 5, state)).values()) == {"paused"}
+    assert set(statuses(decide_complete(Decider(parameters, [0], noise), 5, state)).values()) == {"paused"}

@@ -14,7 +14,7 @@ from monitor.public.parameters import AtTimes, HotSpots, Parameters
 from monitor.public.schedule import Schedule
 from monitor.release.decide import Decider, Evidence
 from monitor.release.state import LedgerState, OwnerTerms
-from tests.release.deciding import key_order, read, tell, value_of
+from tests.release.deciding import decide_complete, key_order, read, value_of
 
 Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
@@ -32,12 +32,12 @@ class TestAtTimes:
         A time is answered from its slot's end to its horizon, and the last answer is final: τ = 12:30, horizon 2 h.
 
             tick      11  12  13  14
-            told          x   x!           "!" is final, unknown or not
+            value          x   x!           "!" is final, unknown or not
         """
         decider, state = Decider(parameters, [0], noise), LedgerState()
-        told = {tick: tell(decider, tick, state).records for tick in (11, 12, 13, 14)}
-        assert [len(records) for records in told.values()] == [0, 1, 1, 0]
-        assert [value_of(told[tick][0])["final"] for tick in (12, 13)] == [False, True]
+        value = {tick: decide_complete(decider, tick, state).records for tick in (11, 12, 13, 14)}
+        assert [len(records) for records in value.values()] == [0, 1, 1, 0]
+        assert [value_of(value[tick][0])["final"] for tick in (12, 13)] == [False, True]
         unknown = decider.decide(13, Evidence({}), LedgerState()).records[0]
         assert (value_of(unknown)["status"], value_of(unknown)["final"]) == ("unknown", True)
 
@@ -58,14 +58,14 @@ class TestAtTimes:
 
         `evicted_before` limits windows only.
         """
-        decided = tell(Decider(parameters, [0], noise), 12, LedgerState(), **known)
-        assert [value_of(record)["status"] for record in decided.records] == [status]
+        decision = decide_complete(Decider(parameters, [0], noise), 12, LedgerState(), **known)
+        assert [value_of(record)["status"] for record in decision.records] == [status]
 
     def test_time_before_replaced_input_is_unknown(self, parameters: Parameters, noise: Any) -> None:
         """A time before `input_since` is unknown: 13 > slot 12."""
         for complete_from, status in ((12, "complete"), (13, "unknown")):
             state = LedgerState(terms=OwnerTerms("town", 1, input_since=complete_from))
-            assert value_of(tell(Decider(parameters, [0], noise), 12, state).records[0])["status"] == status
+            assert value_of(decide_complete(Decider(parameters, [0], noise), 12, state).records[0])["status"] == status
 
     def test_time_before_lost_ledger_is_unknown(self, parameters: Parameters, noise: Any) -> None:
         """A time before the loss of a ledger stays unknown, because its marked locations are not known.
@@ -76,17 +76,17 @@ class TestAtTimes:
         lost, kept = (LedgerState(terms=OwnerTerms("town", 1, lost_at=at)) for at in (noon + 1, noon))
         decider = Decider(parameters, [0], noise)
         for tick in (12, 13):
-            assert value_of(tell(decider, tick, lost, present=[5, 5, 5]).records[0])["status"] == "unknown"
-            assert value_of(tell(decider, tick, kept, present=[0, 0, 0]).records[0])["status"] == "complete"
+            assert value_of(decide_complete(decider, tick, lost, present=[5, 5, 5]).records[0])["status"] == "unknown"
+            assert value_of(decide_complete(decider, tick, kept, present=[0, 0, 0]).records[0])["status"] == "complete"
         assert lost.noisy == {("noon", noon): {}}
         assert [len(gaps) for gaps in noise.gaps] == [3, 3]
 
     def test_noisy_locations_stay_listed(self, parameters: Parameters, noise: Any) -> None:
         """place-1 is drawn at tick 12; at tick 13 only the other two are drawn, although its count has changed."""
         decider, state = Decider(parameters, [0], noise), LedgerState()
-        first = value_of(tell(decider, 12, state, present=[0, 2, 1]).records[0])
+        first = value_of(decide_complete(decider, 12, state, present=[0, 2, 1]).records[0])
         assert first["noisy_counts"] == {"place-1": {"tick": 12, "noisy_count": 2}}
-        second = value_of(tell(decider, 13, state, present=[2, 7, 1]).records[0])
+        second = value_of(decide_complete(decider, 13, state, present=[2, 7, 1]).records[0])
         assert second["noisy_counts"] == {
             "place-0": {"tick": 13, "noisy_count": 2},
             "place-1": {"tick": 12, "noisy_count": 2},
@@ -97,24 +97,24 @@ class TestAtTimes:
         """Every unmarked location is drawn at each tick, also at count 0 (docs/rules.md, rule 3)."""
         decider, state = Decider(parameters, [0], noise), LedgerState()
         for tick in (12, 13):
-            tell(decider, tick, state)
+            decide_complete(decider, tick, state)
         assert noise.gaps == [[2, 2, 2], [2, 2, 2]]
 
     def test_unknown_snapshot_keeps_noisy_counts(self, parameters: Parameters, noise: Any) -> None:
         """An unknown snapshot lists the noisy counts that were published before."""
         decider, state = Decider(parameters, [0], noise), LedgerState()
-        tell(decider, 12, state, present=[0, 2, 0])
-        told = value_of(decider.decide(13, Evidence({}), state).records[0])
-        assert (told["status"], told["noisy_counts"]) == ("unknown", {"place-1": {"tick": 12, "noisy_count": 2}})
+        decide_complete(decider, 12, state, present=[0, 2, 0])
+        value = value_of(decider.decide(13, Evidence({}), state).records[0])
+        assert (value["status"], value["noisy_counts"]) == ("unknown", {"place-1": {"tick": 12, "noisy_count": 2}})
 
     def test_marks_of_another_owner_are_kept(self, parameters: Parameters, noise: Any) -> None:
         """place-1, marked by another owner's snapshot, is listed with the tick that drew it and is not drawn again."""
         state = LedgerState()
-        for record in tell(Decider(parameters, [0], noise), 12, LedgerState(), present=[0, 2, 0]).records:
+        for record in decide_complete(Decider(parameters, [0], noise), 12, LedgerState(), present=[0, 2, 0]).records:
             state.fold(record, parameters.grid)
         noise.gaps.clear()
-        told = value_of(tell(Decider(parameters, [0], noise), 13, state, present=[0, 4, 0]).records[0])
-        assert told["noisy_counts"] == {"place-1": {"tick": 12, "noisy_count": 2}}
+        value = value_of(decide_complete(Decider(parameters, [0], noise), 13, state, present=[0, 4, 0]).records[0])
+        assert value["noisy_counts"] == {"place-1": {"tick": 12, "noisy_count": 2}}
         assert noise.gaps == [[2, 2]]
 
     def test_snapshots_have_public_order(self, make_parameters: Make, make_at_times: MakeAt, noise: Any) -> None:
@@ -126,21 +126,21 @@ class TestAtTimes:
         questions = decider.questions(12)
         sizes = [len(rows) for rows in parameters.registry.by_shard]
         readings = {
-            shard: read({shard: asked}, present=[9] * sizes[shard])[shard] for shard, asked in questions.items()
+            shard: read({shard: question}, present=[9] * sizes[shard])[shard] for shard, question in questions.items()
         }
-        decided = decider.decide(12, Evidence(readings), LedgerState())
+        decision = decider.decide(12, Evidence(readings), LedgerState())
         expected = [(name, at) for name, at in (("zoo", early), ("zoo", late), ("alley", early))]
-        assert key_order(decided) == [f"{name}/{at}/{shard}" for name, at in expected for shard in (0, 1)]
-        for record in decided.records:
-            told = value_of(record)
-            rows = [parameters.registry.rows[location] for location in told["noisy_counts"]]
-            assert rows == parameters.registry.by_shard[told["shard"]].tolist()
+        assert key_order(decision) == [f"{name}/{at}/{shard}" for name, at in expected for shard in (0, 1)]
+        for record in decision.records:
+            value = value_of(record)
+            rows = [parameters.registry.rows[location] for location in value["noisy_counts"]]
+            assert rows == parameters.registry.by_shard[value["shard"]].tolist()
 
     def test_removed_location_stays_marked(self, parameters: Parameters, noise: Any) -> None:
         """A location that left the registry is not listed but stays marked, in case it returns."""
         noon = parse_instant(NOON)
         state = LedgerState(noisy={("noon", noon): {"place-9": (12, 4)}})
-        assert value_of(tell(Decider(parameters, [0], noise), 13, state).records[0])["noisy_counts"] == {}
+        assert value_of(decide_complete(Decider(parameters, [0], noise), 13, state).records[0])["noisy_counts"] == {}
         assert state.noisy["noon", noon] == {"place-9": (12, 4)}
 
 
@@ -153,11 +153,11 @@ class TestHotSpots:
         return Decider(parameters, shards, noise, parameters.hot_spots)
 
     def evidence(self, decider: Decider, tick: int, people: Mapping[int, int], complete: bool = True) -> Evidence:
-        """So many people by row at τ, wherever it is asked for."""
+        """Return readings with these people at τ, by row; only shard 0 if not complete."""
         rows_of = decider._parameters.registry.by_shard
         readings = {
-            shard: read({shard: asked}, present=[people.get(int(row), 0) for row in rows_of[shard]])[shard]
-            for shard, asked in decider.questions(tick).items()
+            shard: read({shard: question}, present=[people.get(int(row), 0) for row in rows_of[shard]])[shard]
+            for shard, question in decider.questions(tick).items()
         }
         return Evidence({shard: reading for shard, reading in readings.items() if complete or shard == 0})
 
@@ -166,8 +166,8 @@ class TestHotSpots:
         decider, state = self.decider(make_parameters, noise), LedgerState()
         assert decider.decide(12, self.evidence(decider, 12, {3: 5}), state).records == ()
         noise.script = [4, 1, 0, 0]
-        decided = decider.decide(13, self.evidence(decider, 13, {1: 3, 3: 3}), state)
-        (record,) = decided.records
+        decision = decider.decide(13, self.evidence(decider, 13, {1: 3, 3: 3}), state)
+        (record,) = decision.records
         assert value_of(record)["hot_spots"] == [
             {"location_id": "place-0", "noisy_count": 4},
             {"location_id": "place-1", "noisy_count": 4},

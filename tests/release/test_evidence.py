@@ -1,4 +1,4 @@
-"""What a tick is decided from, on real servers: the barrier is waited for until the release, later it is unknown."""
+"""The evidence of a tick on real servers: it waits for the end offsets until the release."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ MERGED = 50_000  # waiting facts that one script merges
 
 
 def closed(make_parameters: Make, seconds_ago: float = 2, **kept: Any) -> Parameters:
-    """Slot 0 has closed, so long ago: by as much as clocks may differ (a second) unless told otherwise."""
+    """Return an instant after the end of slot 0, by default after the tolerance of one second."""
     return make_parameters(grid=SlotGrid(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR), **kept)
 
 
 def spied(site: Any) -> SpiedWindows:
-    """The site's windows from now on, whose readings are kept."""
+    """Replace the site's windows by windows that record their questions."""
     watched = SpiedWindows(site.windows)
     site.release._context = replace(site.context, windows=watched)
     return watched
 
 
 def counted(watched: SpiedWindows) -> list[list[int]]:
-    """The shards that were counted, reading by reading."""
+    """Return the counted shards of each read."""
     return [sorted(asked) for asked in watched.asked if any(question.tick is not None for question in asked.values())]
 
 
@@ -90,7 +90,7 @@ class TestEndOffsets:
         A tick is read again while facts of its slot are still pending; before, "safe" would be false.
 
             waiting   100,001   50,001   1      0
-            look               no       no     yes: counted
+            poll               no       no     yes: counted
         """
         people = [number.to_bytes(16, "big") for number in range(2 * MERGED + 1)]
         parameters = make_parameters(threshold=2 * MERGED + 1)
@@ -181,7 +181,7 @@ class TestEndOffsets:
         shards = [int(shard) for shard in parameters.registry.shard]
         assert site.statuses() == [("safe", "unknown")[shard] for shard in shards]
         assert counted(watched) == [[0]]
-        assert len(watched.asked) > 5, "shard 1 was looked at again until the release"
+        assert len(watched.asked) > 5, "shard 1 was read again until the release"
 
 
 class TestRedisClock:
@@ -220,9 +220,9 @@ class TestRedisClock:
 
         Here the broker's clock is 0.9 s behind Redis.
 
-            broker    …  as_of - 0.4 s                     a visit is stamped here, and lies beyond a barrier asked now
+            broker    …  as_of - 0.4 s                     a visit is stamped here, after end offsets read now
             Redis        as_of + 0.5 s    as_of + 1 s
-            barrier      not asked        asked
+            offsets      not read         read
         """
         parameters = closed(make_parameters, 0.5)
         clock = FrozenClock(parameters.grid.start(0))

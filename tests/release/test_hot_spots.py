@@ -1,4 +1,4 @@
-"""Hot spots at a tick: drawn once, at the final tick, on complete input of all shards."""
+"""Hot spots: drawn once, at the final tick, from complete readings of all shards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HUGE = Fraction(50)  # noise is 0 but for a chance of e^-50 a draw
 
 
 def scheme_with(make_parameters: Make, horizon: int = 2, **more: Any) -> Parameters:
-    """Watches nothing but the two busiest of 6 places in 3 shards, at the middle of slot 10."""
+    """Return parameters with one monitor: the two busiest of 6 places in 3 shards, at the middle of slot 10."""
     parameters = make_parameters(places=6, shards=3, watched={}, **more)
     noon = parameters.grid.start(10) + HOUR // 2
     return replace(parameters, hot_spots=(HotSpots("busiest", Schedule((noon,)), HUGE, 2, horizon * HOUR),))
@@ -41,7 +41,7 @@ def read(
     return readings
 
 
-def tell(
+def decide_complete(
     parameters: Parameters,
     tick: int,
     state: LedgerState,
@@ -49,7 +49,7 @@ def tell(
     *,
     complete_from: int = COMPLETE_FROM_START,
 ) -> Decision:
-    """Decide a tick by the partition that gives the answer, which owns no shard of its own here."""
+    """Decide a tick by the partition that gives the answer. It has no shards here."""
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
     readings = read(parameters, decider.questions(tick), people, complete_from)
     return decider.decide(tick, Evidence(readings), state)
@@ -66,19 +66,19 @@ def test_final_tick_names_the_busiest_locations(make_parameters: Make) -> None:
     """
     parameters = scheme_with(make_parameters)
     people = {0: 1, 3: 7, 5: 4}
-    assert tell(parameters, 10, LedgerState(), people).records == ()
-    (record,) = tell(parameters, 11, LedgerState(), people).records
+    assert decide_complete(parameters, 10, LedgerState(), people).records == ()
+    (record,) = decide_complete(parameters, 11, LedgerState(), people).records
     value = HotSpotsSnapshot.model_validate_json(record.value)
     assert [(spot.location_id, spot.noisy_count) for spot in value.hot_spots] == [("place-3", 7), ("place-5", 4)]
     assert (value.status, value.final, value.epsilon, value.locations) == ("complete", True, "50", 6)
     assert record.key.decode() == f"busiest/{value.time}"
-    assert tell(parameters, 12, LedgerState(), people).records == ()
+    assert decide_complete(parameters, 12, LedgerState(), people).records == ()
 
 
 def test_incomplete_input_is_unknown(make_parameters: Make) -> None:
     """Incomplete input makes the answer unknown, and it names no location."""
     parameters = scheme_with(make_parameters)
-    (record,) = tell(parameters, 11, LedgerState(), {3: 7}, complete_from=11).records
+    (record,) = decide_complete(parameters, 11, LedgerState(), {3: 7}, complete_from=11).records
     value = json.loads(record.value)
     assert (value["status"], value["hot_spots"]) == ("unknown", [])
 
@@ -88,8 +88,8 @@ def test_one_late_shard_makes_the_answer_unknown(make_parameters: Make) -> None:
     parameters = scheme_with(make_parameters)
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
     readings = read(parameters, decider.questions(11), {3: 7}, COMPLETE_FROM_START)
-    decided = decider.decide(11, Evidence({0: readings[0], 2: readings[2]}), LedgerState())
-    assert decided.answers == {("busiest", "unknown"): 1}
+    decision = decider.decide(11, Evidence({0: readings[0], 2: readings[2]}), LedgerState())
+    assert decision.answers == {("busiest", "unknown"): 1}
 
 
 def test_longer_horizon_does_not_draw_again(
@@ -103,11 +103,11 @@ def test_longer_horizon_does_not_draw_again(
         after      -      -      -
     """
     parameters = scheme_with(make_parameters)
-    (record,) = tell(parameters, 11, LedgerState(), {3: 7}).records
+    (record,) = decide_complete(parameters, 11, LedgerState(), {3: 7}).records
     state = LedgerState()
     state.fold(record, parameters.grid)
     assert state.last_tick == 11
-    assert tell(scheme_with(make_parameters, horizon=3), 12, state, {3: 7}).records == ()
+    assert decide_complete(scheme_with(make_parameters, horizon=3), 12, state, {3: 7}).records == ()
 
 
 def test_other_partitions_read_only_their_shards(make_parameters: Make) -> None:

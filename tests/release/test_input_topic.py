@@ -1,4 +1,4 @@
-"""How much the input holds when a tick closes, asked of a real Kafka."""
+"""End offsets of the input topic, and checks of both topics, on a real Kafka."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def put(producer: Any, topic: str, partition: int, records: int) -> None:
         future.get(timeout=10)
 
 
-def made_anew(admin: Any, topic: str, partitions: int, eventually: Callable[..., Any]) -> None:
-    """Delete a topic and make it again under the same name."""
+def recreate(admin: Any, topic: str, partitions: int, eventually: Callable[..., Any]) -> None:
+    """Delete a topic and create it again under the same name."""
     admin.delete_topics([topic])
     eventually(lambda: topic not in admin.list_topics())
     admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
@@ -109,7 +109,7 @@ def test_listing_with_too_few_partitions_is_refused(
     A listing with fewer partitions than the ledger records is refused: the visits of the others would be missed.
 
         listed      1            2
-        barrier     unreachable  both
+        offsets     unreachable  both
     """
     name, topic_id = make_topic("visits", 1)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
@@ -171,7 +171,7 @@ def test_waiting_threads_share_one_failure(
     """
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
-        asked: list[int] = []
+        calls: list[int] = []
         began: list[float] = []
         answering = threading.Event()
 
@@ -180,7 +180,7 @@ def test_waiting_threads_share_one_failure(
             return began[-1]
 
         def hanging(_names: list[str]) -> Any:
-            asked.append(1)
+            calls.append(1)
             answering.wait(20)
             raise KafkaTimeoutError("no answer")
 
@@ -188,12 +188,12 @@ def test_waiting_threads_share_one_failure(
         monkeypatch.setattr("monitor.release.input_topic.time", SimpleNamespace(monotonic=monotonic))
         with ThreadPoolExecutor(5) as pool:
             waiting = [pool.submit(topic.end_offsets_at, 7) for _ in range(5)]
-            eventually(lambda: asked and len(began) == 5)
+            eventually(lambda: calls and len(began) == 5)
             answering.set()
-            told = [str(future.exception()) for future in waiting]
-        assert len(asked) == 1
-        assert len(told) == 5
-        assert all("no answer" in reason for reason in told)
+            errors = [str(future.exception()) for future in waiting]
+        assert len(calls) == 1
+        assert len(errors) == 5
+        assert all("no answer" in reason for reason in errors)
         del topic._admin.describe_topics
         assert topic.end_offsets_at(7) == {0: 0}
 
@@ -211,7 +211,7 @@ def test_recreated_input_is_reported(
     name, topic_id = make_topic("visits", 2)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         assert topic.read_end_offsets() == {0: 0, 1: 0}
-        made_anew(admin, name, partitions, eventually)
+        recreate(admin, name, partitions, eventually)
         for _ in range(2):
             with pytest.raises(InputChangedError, match=f"'{name}'.*deleted or re-created"):
                 topic.read_end_offsets()
@@ -249,7 +249,7 @@ def test_recreated_ledger_is_reported(
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         topic.require_same()
         assert topic.read_end_offsets() == {0: 0}
-        made_anew(admin, ledger[0], 1, eventually)
+        recreate(admin, ledger[0], 1, eventually)
         for ask in (topic.read_end_offsets, topic.require_same):
             with pytest.raises(LedgerChangedError, match=f"'{ledger[0]}'.*deleted or re-created"):
                 ask()

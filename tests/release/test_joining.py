@@ -1,4 +1,4 @@
-"""When an instance joins the release group: the decision alone, and on a real Kafka."""
+"""Joining the release group: the policy alone, and members on a real Kafka."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from monitor.tools.embedded import EmbeddedKafka
 OLD, NEW = "0123456789abcdef", "fedcba9876543210"
 PATIENCE = 10.0
 
-Looks = Sequence[tuple[float, list[str] | None, bool]]
+Observations = Sequence[tuple[float, list[str] | None, bool]]
 
 
-def joined_at(looks: Looks) -> float | None:
-    """When it joins, by what it sees over time: (seconds, versions of the members, ready)."""
+def joined_at(observations: Observations) -> float | None:
+    """Return when it joins, given observations: (seconds, versions of the members, ready)."""
     policy = JoinPolicy(NEW, PATIENCE)
-    return next((now for now, members, ready in looks if policy.may_join(members, ready=ready, now=now)), None)
+    return next((now for now, members, ready in observations if policy.may_join(members, ready=ready, now=now)), None)
 
 
 class TestJoinPolicy:
@@ -53,8 +53,14 @@ class TestJoinPolicy:
     @pytest.mark.parametrize("between", [[OLD], [NEW], None])
     def test_half_a_slot_restarts(self, between: list[str] | None) -> None:
         """The half slot starts again when the group had a member or its members were not known."""
-        looks: Looks = [(0, [], False), (6, between, False), (8, [], False), (17.9, [], False), (18, [], False)]
-        assert joined_at(looks) == 18
+        observations: Observations = [
+            (0, [], False),
+            (6, between, False),
+            (8, [], False),
+            (17.9, [], False),
+            (18, [], False),
+        ]
+        assert joined_at(observations) == 18
 
     @pytest.mark.parametrize("members", [[NEW], [OLD], None])
     def test_unready_never_joins_others(self, members: list[str] | None) -> None:
@@ -72,12 +78,12 @@ class TestJoinPolicy:
 
 @dataclass
 class FixedReadiness:
-    """A readiness that the test tells."""
+    """A readiness that the test sets."""
 
     ready: bool
 
     def look(self) -> None:
-        """Nothing to see."""
+        """Do nothing."""
 
 
 @pytest.fixture
@@ -101,16 +107,18 @@ Join = Callable[..., DelayedMembership]
 def join(connections: KafkaConnections, alerts: str, topic: Callable[[str], str]) -> Iterator[Join]:
     """Makes candidates for one group: `join(version, FixedReadiness(True), slot_seconds=2)`."""
     group = f"{topic('town')}-release"
-    made: list[DelayedMembership] = []
+    members: list[DelayedMembership] = []
 
-    def joining(version: str, told: FixedReadiness, slot_seconds: float = 2.0) -> DelayedMembership:
+    def joining(version: str, readiness: FixedReadiness, slot_seconds: float = 2.0) -> DelayedMembership:
         candidate = Candidate(group, version, slot_seconds)
-        made.append(DelayedMembership(connections, alerts, candidate, cast("Readiness", told), threading.Event()))
-        return made[-1]
+        members.append(
+            DelayedMembership(connections, alerts, candidate, cast("Readiness", readiness), threading.Event())
+        )
+        return members[-1]
 
     yield joining
-    for one in made:
-        one.close()
+    for member in members:
+        member.close()
 
 
 Eventually = Callable[..., Any]
@@ -144,13 +152,13 @@ def test_member_stays_when_others_arrive(join: Join, eventually: Eventually) -> 
 
 
 def test_unready_joins_real_group_after_half_a_slot(join: Join, eventually: Eventually) -> None:
-    """An unready instance joins an empty group after half a slot; one with a long slot joins when it becomes ready."""
-    told = FixedReadiness(ready=False)
-    patient = join(NEW, told, slot_seconds=7200)
+    """An unready instance joins an empty group after half a slot, or as soon as it becomes ready."""
+    readiness = FixedReadiness(ready=False)
+    patient = join(NEW, readiness, slot_seconds=7200)
     quick = join(NEW, FixedReadiness(ready=False), slot_seconds=1)
     eventually(lambda: quick.owned == {0, 1}, 30)
     assert patient.owned == frozenset()
-    told.ready = True
+    readiness.ready = True
     eventually(lambda: len(patient.owned) == len(quick.owned) == 1, 30)
 
 
@@ -176,13 +184,13 @@ def test_member_publishes_version_and_offset(
 
     Brokers forget groups without committed offsets soon after the last member has left.
     """
-    one = join(NEW, FixedReadiness(ready=True))
-    eventually(lambda: one.owned == {0, 1}, 30)
-    group = one._candidate.group
+    member = join(NEW, FixedReadiness(ready=True))
+    eventually(lambda: member.owned == {0, 1}, 30)
+    group = member._candidate.group
     with closing(connections.admin()) as admin:
         assert list_member_ids(admin, group) == [f"location-monitor-town-{NEW}"]
         eventually(lambda: admin.list_group_offsets({group: None})[group], 30)
-        one.close()
+        member.close()
         committed = admin.list_group_offsets({group: None})[group]
     assert {(place.topic, found.offset) for place, found in committed.items()} == {(alerts, 0)}
     assert list_groups(connections, group.removesuffix("-release")) == [group]

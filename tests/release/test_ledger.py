@@ -1,4 +1,4 @@
-"""One writer per ledger partition, on a real Kafka: fenced, read to the end, and made anew after any refusal."""
+"""Appends to and reads of the ledger on a real Kafka: one fenced writer per partition."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ def record(text: str, size: int = 0) -> LedgerRecord:
 
 
 def keys(connections: KafkaConnections, topic: str, until: int | None = None) -> list[str]:
-    """What is in partition 0, uncommitted and aborted records included."""
-    return [found.key.decode() for _offset, found in read_partition(connections, topic, 0, until)]
+    """Return the keys in partition 0, including uncommitted and aborted records."""
+    return [keys_found.key.decode() for _offset, keys_found in read_partition(connections, topic, 0, until)]
 
 
 def committed(connections: KafkaConnections, topic: str) -> list[str]:
-    """What a read_committed subscriber sees of partition 0."""
+    """Return the keys in partition 0 that a read_committed subscriber sees."""
     place = TopicPartition(topic, 0)
     with closing(connections.consumer(isolation_level="read_committed", auto_offset_reset="earliest")) as consumer:
         consumer.assign([place])
         end = consumer.end_offsets([place])[place]
-        found: list[str] = []
+        keys_found: list[str] = []
         deadline = time.monotonic() + 10
         while consumer.position(place) < end and time.monotonic() < deadline:
             for records in consumer.poll(timeout_ms=50).values():
-                found += [each.key.decode() for each in records]
-    return found
+                keys_found += [record.key.decode() for record in records]
+    return keys_found
 
 
 def left_open(writer: Writer, topic: str, *records: LedgerRecord) -> None:
-    """Send within a transaction that is never committed, as a process does that is killed."""
+    """Send records in a transaction that is never committed, like a process that is killed."""
     producer: Any = writer._producer
     producer.begin_transaction()
-    sent = [producer.send(topic, key=each.key, value=each.value, partition=0) for each in records]
+    sent = [producer.send(topic, key=record.key, value=record.value, partition=0) for record in records]
     producer.flush()
     for future in sent:
         future.get(timeout=10)
@@ -146,7 +146,7 @@ def test_new_writer_after_refused_record(
 ) -> None:
     """After a record that exceeds max.message.bytes its tick is not committed, and a new writer can append."""
     name, topic_id = make_topic("ledger", **{"max.message.bytes": "9000"})
-    with pytest.raises(UnreachableError, match=f"could not append to {name}-0"):
+    with pytest.raises(UnreachableError, match=f"{name}-0 cannot be appended to"):
         open_writer(name, topic_id).append([record("small"), record("large", 50_000)])
     open_writer(name, topic_id).append([record("after")])
     assert committed(connections, name) == ["after"]
@@ -159,7 +159,7 @@ def test_many_records_fit_smallest_limit(
     name, topic_id = make_topic("ledger", **{"max.message.bytes": str(LEAST_MESSAGE_BYTES)})
     records = [record(f"place-{number}", 500) for number in range(2_000)]
     open_writer(name, topic_id).append(records)
-    assert committed(connections, name) == [each.key.decode() for each in records]
+    assert committed(connections, name) == [record.key.decode() for record in records]
 
 
 def test_record_larger_than_a_batch(

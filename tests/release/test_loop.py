@@ -1,4 +1,4 @@
-"""The loop over an instance's partitions: each on a thread of its own, so that none holds another up."""
+"""The loop over the partitions of an instance, each on a separate thread."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ Eventually = Callable[..., Any]
 
 
 def note_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """For how long partition 0's thread wants to pause, each time it does; it goes on at once."""
-    paused: list[float] = []
+    """Record the pauses of partition 0's thread, and shorten them to 10 ms."""
+    pauses: list[float] = []
     wait = threading.Event.wait
 
     def noting(event: threading.Event, seconds: float | None = None) -> bool:
         if seconds is not None and threading.current_thread().name == "ledger-0":
-            paused.append(seconds)
+            pauses.append(seconds)
             seconds = 0.01
         return wait(event, seconds)
 
     monkeypatch.setattr(threading.Event, "wait", noting)
-    return paused
+    return pauses
 
 
 def ticks_of(world: World, partition: int = 0) -> list[int]:
-    """The ticks that a partition's owners published."""
+    """Return the ticks that a partition's owners published."""
     return [tick for tick, _ in world.statuses_by_tick(partition)]
 
 
 @pytest.fixture
 def waiting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The threads that have read all that a tick counts, each time one has: they wait for the release from then on."""
+    """The names of the threads that have read the evidence of a tick and wait for its release."""
     threads: list[str] = []
     monkeypatch.setitem(failpoints._armed, "tick.read", lambda: threads.append(threading.current_thread().name))
     return threads
 
 
 def is_ready(world: World) -> bool:
-    """Whether every partition was taken over, and all is well."""
+    """Return whether every partition is taken over and there is no trouble."""
     return len(world.loop.owners) == len(world.owned) and world.troubles[-1:] == [""]
 
 
@@ -189,10 +189,10 @@ class TestSideBySide:
 
     def test_hanging_topic_check_does_not_delay_takeover(self, run_world: RunWorld, eventually: Eventually) -> None:
         """A topic check that hangs on one broker does not delay a takeover."""
-        answering, looked = threading.Event(), threading.Event()
+        answering, checked = threading.Event(), threading.Event()
 
         def hangs(_partitions: int) -> dict[int, int]:
-            looked.set()
+            checked.set()
             answering.wait(30)
             return {}
 
@@ -202,7 +202,7 @@ class TestSideBySide:
 
         world = run_world(1, prepare)
         try:
-            assert looked.wait(10)
+            assert checked.wait(10)
             world.owned = frozenset({0})
             world.wake.set()
             eventually(lambda: world.loop.owners)
@@ -213,7 +213,7 @@ class TestSideBySide:
         """A replaced topic that the topic check finds ends the loop."""
         world = make_world()
         world.owned = frozenset()
-        world.input.error = LedgerChangedError("made anew")
+        world.input.error = LedgerChangedError("re-created")
         with pytest.raises(LedgerChangedError):
             world.run()
 
@@ -224,10 +224,10 @@ class TestSideBySide:
 
         A broker that returns is found within a slot.
         """
-        paused = note_pauses(monkeypatch)
+        pauses = note_pauses(monkeypatch)
         world = run_world(1, lambda world: world.failing.add(0))
-        eventually(lambda: len(paused) > 5)
-        assert paused[:5] == [0.5, 1, 2, 2, 2]
+        eventually(lambda: len(pauses) > 5)
+        assert pauses[:5] == [0.5, 1, 2, 2, 2]
         world.failing.clear()
         eventually(lambda: is_ready(world))
 
@@ -236,7 +236,7 @@ class TestSideBySide:
 
         Each takeover writes to a ledger that takes no answers.
         """
-        paused = note_pauses(monkeypatch)
+        pauses = note_pauses(monkeypatch)
         decide = FakeOwner.decide
 
         def refused(*_: Any) -> Any:
@@ -248,7 +248,7 @@ class TestSideBySide:
         for attempt in range(8):
             world.clock.move_to(world.parameters.grid.as_of(100) + (attempt + 1) * world.parameters.release_delay)
             eventually(lambda seen=attempt: len(world.takeover_attempts) > seen + 1)
-        assert paused[:6] == [0.5, 1, 2, 4, 8, 8]
+        assert pauses[:6] == [0.5, 1, 2, 4, 8, 8]
         monkeypatch.setattr(FakeOwner, "decide", decide)
         world.clock.move_to(world.clock.now() + world.parameters.release_delay)
         eventually(lambda: ticks_of(world) == [100])

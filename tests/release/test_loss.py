@@ -40,7 +40,7 @@ Ratio = Fraction | float
 
 
 class Known(NamedTuple):
-    """What an owner carries from tick to tick: its marks, the last tick's records, and when the ledger was lost."""
+    """The knowledge of an owner: its marks, the last tick's records, and when the ledger was lost."""
 
     marks: tuple[Mark, ...] = ()
     noisy: tuple[int, int] | None = None
@@ -49,7 +49,7 @@ class Known(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What the adversary picks at a tick. `people` None: unknown."""
+    """The adversary's choices at a tick. `people` is None if the tick is unknown."""
 
     people: int | None
     event: str = ""
@@ -60,14 +60,14 @@ Law = Mapping[Hashable, tuple[Fraction, Known]]
 
 @dataclass
 class Injected:
-    """One branch of the noise, with its chance: `reached` for the draw against a gap, `draw` for a geometric one."""
+    """One branch of the noise and its probability: `reached` for a draw against a gap, `draw` for a geometric draw."""
 
     draw: int
     chance_of_draw: Fraction
     reached: bool
     chance: Fraction = Fraction(1)
     drew: bool = False
-    asked: bool = False
+    compared: bool = False
     secure: bool = True
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002  # the draws are given
@@ -78,24 +78,24 @@ class Injected:
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:  # noqa: ARG002  # as above
         for gap in gaps.tolist():
-            self.asked = True
+            self.compared = True
             self.chance *= Q**gap if self.reached else 1 - Q**gap
         return np.full(gaps.shape, self.reached)
 
     @property
     def counts(self) -> bool:
-        """Whether the branch is one: of those that differ in what was not asked for, the first stands for all."""
-        return (self.drew or self.draw == 0) and (self.asked or self.reached)
+        """Whether to count the branch: of branches that differ only in unused draws, the first one counts."""
+        return (self.drew or self.draw == 0) and (self.compared or self.reached)
 
 
 def branches(parameters: Parameters, cap: int) -> Iterator[Injected]:
-    """Draws 0 to cap, the last for itself and all beyond (nothing is lost: the law is memoryless)."""
+    """Return the draws 0 to cap. The last one includes all larger draws, as the law is memoryless."""
     for reached, draw in product((True, False) if parameters.at_times else (True,), range(cap + 1)):
         yield Injected(draw, Q**cap if draw == cap else (1 - Q) * Q**draw, reached)
 
 
 def state_of(known: Known, parameters: Parameters, event: str, tick: int) -> LedgerState:
-    """The state that a tick is decided in: what was carried, or folded by a new owner, or nothing after a loss."""
+    """Return the state before a tick: carried over, folded by a new owner, or empty after a loss."""
     state = LedgerState(terms=OwnerTerms("town", 1, lost_at=known.lost_at))
     if event == "lost":
         state.terms = OwnerTerms("town", 1, lost_at=parameters.grid.start(tick))
@@ -118,28 +118,28 @@ COUNTS = frozenset({"noisy_count", "count_at_most"})
 
 
 def seen(value: Any, cap: int) -> Any:
-    """What the public sees, with all noisy counts from the cap on taken for one."""
+    """Return what the public sees. All noisy counts from the cap on are equal."""
     if isinstance(value, dict):
         return tuple((key, min(got, cap) if key in COUNTS else seen(got, cap)) for key, got in value.items())
-    return tuple(seen(each, cap) for each in value) if isinstance(value, list) else value
+    return tuple(seen(item, cap) for item in value) if isinstance(value, list) else value
 
 
 def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callable[[Known, int, Given], Law]:
-    """The real decision as a law: outcome → (chance, what is known then), every draw injected."""
+    """Return the law of the real decision: outcome → (probability, knowledge afterwards), with every draw injected."""
 
     def decide(known: Known, tick: int, given: Given, noise: Injected) -> tuple[Hashable, Known]:
         state = begin(known, parameters, given.event, tick)
         decider = Decider(parameters, [0], noise)
-        asked = decider.questions(tick)[0]
+        question = decider.questions(tick)[0]
         people = 0 if given.people is None else given.people
-        counts, present = dict.fromkeys(asked.windows, people), dict.fromkeys(asked.times, np.array([people]))
+        counts, present = dict.fromkeys(question.windows, people), dict.fromkeys(question.times, np.array([people]))
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, counts, present)
         decision = decider.decide(tick, Evidence({} if given.people is None else {0: reading}), state)
         state.forget(tick, parameters.mark_lifetime, parameters.grid.start(tick) - 100 * parameters.grid.length)
         outcome = tuple(seen({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)
         return outcome, Known(
             state.marks_of("stations", "place-0"),
-            next((counted for told in state.noisy.values() for counted in told.values()), None),
+            next((counted for noisy in state.noisy.values() for counted in noisy.values()), None),
             decision.records,
             state.terms.lost_at if state.terms else None,
         )
@@ -160,7 +160,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
 
 
 def pairs(tick: int, counted: range) -> list[tuple[int | None, int | None]]:
-    """(count under D, under D'): another person, one whose visit is removed, counted at these ticks; and unknown."""
+    """Return pairs (count under D, count under D'), with and without another person, and unknown."""
     people = product((0, 1), (0, 1), (0, 1) if tick in counted else (0,))
     return [*sorted({(other + max(rest, gone), other + rest) for other, rest, gone in people}), (None, None)]
 
@@ -173,18 +173,18 @@ def choices(counted: range, events: Sequence[str]) -> list[list[tuple[Given, Giv
 
 
 def visits(mark_lifetime: int) -> list[range]:
-    """The ticks whose counts hold one visit: W + F in a row, fewer where it was reported late or the stream ends."""
+    """Return the ticks that count one visit: W + F in a row, fewer if it was reported late or the stream ends."""
     return [
         range(first, last) for first in range(TICKS) for last in range(first + 1, min(first + mark_lifetime, TICKS) + 1)
     ]
 
 
 REPORTED = [range(first, TICKS) for first in range(TICKS)]
-"""The ticks whose counts hold a visit at a designated time: it stays among what is known of that time."""
+"""The ticks that count a visit at a designated time: from its report to the end."""
 
 
 def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: Sequence[Any]) -> Ratio:
-    """The greatest Pr[D]/Pr[D'] over all choices and outcomes, exact; inf where D' rules an outcome out."""
+    """Return the exact maximum of Pr[D]/Pr[D'] over all choices and outcomes; inf if D' excludes an outcome."""
 
     @cache
     def worst(tick: int, known: Known, neighbour: Known) -> Ratio:
@@ -280,7 +280,7 @@ def test_lost_ledger_costs_no_more_for_a_time(
 
 
 class TestMutants:
-    """Each is a small fault of taking over; the enumeration above must see it."""
+    """Small bugs of a takeover, which the enumeration must detect."""
 
     def worst(self, event: str, begin: Begin, make_parameters: Callable[..., Parameters]) -> Ratio:
         parameters = make_parameters(places=1, window=2, max_lead=1, threshold=1)

@@ -1,4 +1,4 @@
-"""The release group: who owns which output partition, and what is told of a member that dies."""
+"""Members of the release group: their partitions, and the failure of a member."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_members_share_partitions(
 
 
 class Member:
-    """A member of a group, or what stands for one, that has a fault."""
+    """A fake consumer whose poll fails."""
 
     def subscribe(self, topics: list[str], listener: Any) -> None: ...
 

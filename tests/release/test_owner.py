@@ -30,7 +30,7 @@ def test_first_tick_is_the_takeovers_slot(
     A partition that is taken over in the middle of slot 7 starts with tick 7.
 
         slot   5  6  7  8
-                     ^              tick 7 closes it; tick 6 was someone else's or nobody's
+                     ^              tick 7 closes it; tick 6 belongs to an earlier owner
     """
     parameters = make_parameters()
     at(clock, parameters, 7)
@@ -138,8 +138,8 @@ def test_partitions_have_separate_owners(
     for owner in owners:
         decide(owner, 0)
     for partition, rows in enumerate(parameters.registry.by_shard):
-        told = [json.loads(record.value) for record in ledger(connections, place, partition)]
-        assert [value["location_id"] for value in told if "tick" in value] == [f"place-{row}" for row in rows]
+        values = [json.loads(record.value) for record in ledger(connections, place, partition)]
+        assert [value["location_id"] for value in values if "tick" in value] == [f"place-{row}" for row in rows]
 
 
 def test_more_input_partitions_are_recorded(
@@ -166,5 +166,5 @@ def test_published_fingerprint_hides_the_key(make_parameters: Make) -> None:
     assert len({fingerprint(parameters, digest, "t") for digest in digests}) == 2
     published = published_fingerprint(parameters, "t")
     assert published not in {fingerprint(parameters, digest, "t") for digest in digests}
-    assert published != published_fingerprint(parameters, "made anew")
+    assert published != published_fingerprint(parameters, "re-created")
     assert published != published_fingerprint(make_parameters(window=9), "t")

@@ -1,4 +1,4 @@
-"""One ledger partition on lists, tick by tick: which tick is decided when, by whom, and which one is lost."""
+"""One in-memory ledger partition: which ticks are decided when, and which ones are lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_BROKER = UnreachableError("no broker answers")
 
 
 def at(world: World, tick: int, after: int = SECOND) -> None:
-    """Set both clocks to so long after a tick's end."""
+    """Set both clocks to an offset from a tick's end."""
     world.set_clocks(world.parameters.grid.as_of(tick) + after)
 
 
@@ -86,7 +86,7 @@ class TestNextTick:
             counted at once          tick 100: 1 noisy      tick 101: 2 noisy
             by a successor               late: the same
         """
-        told = []
+        published = []
         for late in (SECOND, 50 * MINUTE):
             world = make_world()
             world.publish_up_to(99)
@@ -103,9 +103,9 @@ class TestNextTick:
             assert release.decide_tick(100, world.stop)
             at(world, 101)
             assert release.decide_tick(101, world.stop)
-            told.append([dict(said) for owner in world.owners for _, said in owner.published])
-        assert told[0] == told[1]
-        assert [said["stations", "noisy_count"] for said in told[0]] == [1, 1]
+            published.append([dict(answers) for owner in world.owners for _, answers in owner.published])
+        assert published[0] == published[1]
+        assert [answers["stations", "noisy_count"] for answers in published[0]] == [1, 1]
 
 
 class TestReleaseTime:
@@ -147,12 +147,12 @@ class TestReleaseTime:
         release.take_over()
         at(world, 100)
         world.clock.step = 0
-        heard = [world.clock.instant]
-        release._heartbeat = lambda: heard.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
+        heartbeats = [world.clock.instant]
+        release._heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to record it
         assert release.decide_tick(100, world.stop)
-        heard.append(world.clock.instant)
-        assert heard[-1] == release_instant(world.parameters, 100)
-        assert max(later - sooner for sooner, later in pairwise(heard)) <= LONGEST_WAIT
+        heartbeats.append(world.clock.instant)
+        assert heartbeats[-1] == release_instant(world.parameters, 100)
+        assert max(later - sooner for sooner, later in pairwise(heartbeats)) <= LONGEST_WAIT
 
     def test_heartbeats_while_facts_lag(self, make_world: MakeWorld) -> None:
         """The thread sends heartbeats while it waits five minutes for facts.
@@ -164,11 +164,11 @@ class TestReleaseTime:
         release.take_over()
         at(world, 100)
         world.clock.step, world.input.end = 5 * SECOND, 7
-        heard = [world.clock.instant]
-        release._heartbeat = lambda: heard.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
+        heartbeats = [world.clock.instant]
+        release._heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to record it
         assert release.decide_tick(100, world.stop)
-        assert len(heard) > 5 * MINUTE // (10 * SECOND)
-        assert max(later - sooner for sooner, later in pairwise(heard)) <= 10 * SECOND
+        assert len(heartbeats) > 5 * MINUTE // (10 * SECOND)
+        assert max(later - sooner for sooner, later in pairwise(heartbeats)) <= 10 * SECOND
         assert world.statuses_by_tick() == [(100, ["unknown"])]
 
     def test_clock_set_back_ends_the_wait(self, make_world: MakeWorld) -> None:
@@ -351,7 +351,7 @@ class TestFailures:
         assert world.statuses_by_tick() == [(100, ["safe"])]
         assert world.observer.lost_ticks == []
 
-    @pytest.mark.parametrize("trouble", [LedgerChangedError("made anew"), NO_BROKER])
+    @pytest.mark.parametrize("trouble", [LedgerChangedError("re-created"), NO_BROKER])
     def test_no_append_without_topic_check(self, trouble: Exception, make_world: MakeWorld) -> None:
         """While the store is unreachable, nothing is appended unless the topics are known to be the same."""
         world = make_world()

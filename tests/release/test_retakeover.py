@@ -1,4 +1,4 @@
-"""A partition on real servers that is fenced, whose append fails, or whose topics are others: it is taken again."""
+"""Repeated takeovers on real servers: after a fence, a failed append, or a replaced topic."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_fenced_owner_takes_over_again(
     assert not first.tick(0)
     assert first.tick(1)
     assert [json.loads(record.value)["tick"] for record in first.release.last_records] == [1, 1, 1]
-    told = [kind for kind in kinds(first.place) if kind != "owner"]
-    assert told == ["over_time"] * 9, "tick 0, its bytes again by the takeover, tick 1"
+    answers = [kind for kind in kinds(first.place) if kind != "owner"]
+    assert answers == ["over_time"] * 9, "tick 0, its bytes again by the takeover, tick 1"
 
 
 def test_unknown_outcome_is_never_drawn_again(
@@ -76,10 +76,10 @@ def test_unknown_outcome_is_never_drawn_again(
     assert site.release.take_over()
     assert site.release.next_tick() == 1
     assert not site.tick(0)
-    told: dict[bytes, set[LedgerRecord]] = {}
+    answers: dict[bytes, set[LedgerRecord]] = {}
     for _, record in read_partition(connections, site.place.topic, 0):
-        told.setdefault(dict(record.headers)["ce_id"], set()).add(record)
-    assert {len(records) for records in told.values()} == {1}
+        answers.setdefault(dict(record.headers)["ce_id"], set()).add(record)
+    assert {len(records) for records in answers.values()} == {1}
     assert kinds(site.place) == ["owner", "over_time", "owner", "over_time"]
     assert len(noise.drawn) == 1
 

@@ -1,4 +1,4 @@
-"""Folding the ledger's records gives what deciding left behind; whatever cannot be folded is refused."""
+"""Folding ledger records restores the state; records that can't be folded are refused."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
 
 
-def told(**kept: Any) -> LedgerRecord:
-    """An owner record, or the ledger's first one if it carries no input."""
+def terms_record(**kept: Any) -> LedgerRecord:
+    """Return an owner record, or a start record if it has no input topic."""
     given: dict[str, Any] = {"source": "town", "service": "town", "partitions": 1, "lost_at": None, "partition": 0}
     given |= {"at": 0} | kept
     make = owner_record if "input_topic_id" in given else ledger_record
@@ -46,14 +46,14 @@ def folded(records: Sequence[LedgerRecord], grid: SlotGrid) -> LedgerState:
 
 
 def spoken(state: LedgerState) -> tuple[Any, ...]:
-    """What deciding depends on; places about which nothing was said yet count as absent."""
+    """Return what decisions depend on; places without answers are left out."""
     marks = {key: marks for key, marks in state.marks.items() if marks}
     return state.terms, state.last_tick, marks, {key: noisy for key, noisy in state.noisy.items() if noisy}
 
 
 @pytest.fixture
 def parameters(make_parameters: Make, make_at_times: MakeAt) -> Parameters:
-    """Two over_time monitors with two answers a window, and two of designated times that lie thick."""
+    """Two over_time monitors with two answers per window, and two monitors with many designated times."""
     times = [f"2026-01-01T{hour:02}:30:00Z" for hour in range(2, 12)]
     return make_parameters(
         places=4,
@@ -66,7 +66,7 @@ def parameters(make_parameters: Make, make_at_times: MakeAt) -> Parameters:
 
 
 def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[LedgerRecord]]]:
-    """Ticks of random counts, some of them unknown, with seeded noise: the state that is left, and the records."""
+    """Decide ticks of random counts, some unknown, with seeded noise. Return the state and the records."""
     numbers = random.Random(seed)
     decider = Decider(parameters, [0, 1], OneSidedNoise(SeededEntropy(seed)))
     state, published = LedgerState(terms=OwnerTerms("town", 1)), []
@@ -78,13 +78,13 @@ def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[L
                 COMPLETE_FROM_START,
                 NEVER,
                 0,
-                {window: numbers.randrange(4) for window in asked.windows},
+                {window: numbers.randrange(4) for window in question.windows},
                 {
                     at: np.array([numbers.randrange(3) for _ in parameters.registry.by_shard[shard]])
-                    for at in asked.times
+                    for at in question.times
                 },
             )
-            for shard, asked in decider.questions(tick).items()
+            for shard, question in decider.questions(tick).items()
         }
         complete = {shard: reading for shard, reading in readings.items() if numbers.random() < 0.8}
         published.append(list(decider.decide(tick, Evidence(complete), state).records))
@@ -95,7 +95,7 @@ def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[L
 def test_folding_restores_the_state(seed: int, parameters: Parameters) -> None:
     """After every tick folding the records gives the state that deciding left, so a takeover can happen at any tick."""
     state, published = decided_ticks(parameters, seed)
-    records = [told(), *(record for records in published for record in records)]
+    records = [terms_record(), *(record for records in published for record in records)]
     assert spoken(folded(records, parameters.grid)) == spoken(state)
     assert any(state.marks.values())
     assert any(state.noisy.values())
@@ -105,8 +105,8 @@ def test_folding_restores_the_state(seed: int, parameters: Parameters) -> None:
 def test_repeated_records_change_nothing(seed: int, parameters: Parameters) -> None:
     """Records that are repeated, as takeovers do, change nothing."""
     _, published = decided_ticks(parameters, seed)
-    once = [told(), *(record for records in published for record in records)]
-    doubled = [told(), *(record for records in published for record in (*records, *records[::-1], *records))]
+    once = [terms_record(), *(record for records in published for record in records)]
+    doubled = [terms_record(), *(record for records in published for record in (*records, *records[::-1], *records))]
     assert spoken(folded(doubled, parameters.grid)) == spoken(folded(once, parameters.grid))
 
 
@@ -153,7 +153,7 @@ COUNTED = {"input_topic_id": "i"}
 
 
 def without_counting(record: LedgerRecord) -> LedgerRecord:
-    """The owner record as the earlier build wrote it."""
+    """Return the owner record as an earlier build writes it."""
     value = json.loads(record.value)
     for key in ("counting", "input_partitions", "charges"):
         del value[key]
@@ -171,8 +171,8 @@ def test_owner_record_sets_counted_after(first: int, parameters: Parameters) -> 
         or             (expired)        5 … 7  our owner  8 … 15
     """
     _, published = decided_ticks(parameters, seed=4)
-    ours, earlier = told(**COUNTED), without_counting(told(**COUNTED))
-    before = [told(), earlier] if first == 0 else [told()]
+    ours, earlier = terms_record(**COUNTED), without_counting(terms_record(**COUNTED))
+    before = [terms_record(), earlier] if first == 0 else [terms_record()]
     ticks = [record for records in published[first:8] for record in records]
     later = [record for records in published[8:] for record in records]
     state = folded([*before, *ticks, ours, *later], parameters.grid)
@@ -185,8 +185,8 @@ def test_owner_record_sets_counted_after(first: int, parameters: Parameters) -> 
 def test_rollback_marks_are_flagged(parameters: Parameters) -> None:
     """After a rollback the marks of the earlier build are flagged: its owner record has no `counting`."""
     _, published = decided_ticks(parameters, seed=4)
-    ours, earlier = told(**COUNTED), without_counting(told(**COUNTED))
-    records = [told(), ours, *(one for records in published[:8] for one in records)]
+    ours, earlier = terms_record(**COUNTED), without_counting(terms_record(**COUNTED))
+    records = [terms_record(), ours, *(one for records in published[:8] for one in records)]
     records += [earlier, *(one for records in published[8:] for one in records)]
     state = folded(records, parameters.grid)
     flagged = {mark.tick for key in state.marks for mark in state.marks_of(*key) if mark.counted_after}
@@ -202,7 +202,7 @@ def test_expiry_ends_at_first_remaining_answer(parameters: Parameters) -> None:
     """
     _, published = decided_ticks(parameters, seed=5)
     year, now = 8_760 * HOUR, parameters.grid.start(6)
-    stray = replace(told(**COUNTED), timestamp_ms=(now + year) // 1_000)
+    stray = replace(terms_record(**COUNTED), timestamp_ms=(now + year) // 1_000)
     state = LedgerState()
     state.read(100, stray, parameters.grid, now)
     assert state.expired_until == now
@@ -214,11 +214,11 @@ def test_expiry_ends_at_first_remaining_answer(parameters: Parameters) -> None:
 
 def test_most_input_partitions_are_kept(parameters: Parameters) -> None:
     """The largest number of input partitions is kept per input topic: brokers with outdated metadata list fewer."""
-    records = [told(), *(told(input_topic_id="i", input_partitions=seen) for seen in (3, 8, 5))]
+    records = [terms_record(), *(terms_record(input_topic_id="i", input_partitions=seen) for seen in (3, 8, 5))]
     terms = folded(records, parameters.grid).terms
     assert terms is not None
     assert terms.input_partitions == 8
-    terms = folded([*records, told(input_topic_id="other", input_partitions=2)], parameters.grid).terms
+    terms = folded([*records, terms_record(input_topic_id="other", input_partitions=2)], parameters.grid).terms
     assert terms is not None
     assert terms.input_partitions == 2
 
@@ -226,10 +226,10 @@ def test_most_input_partitions_are_kept(parameters: Parameters) -> None:
 def test_spent_marks_have_their_max_lead(parameters: Parameters) -> None:
     """Each spent mark has the F of the owner before it, or None if its charges are not known."""
     _, published = decided_ticks(parameters, seed=4)
-    records: list[LedgerRecord] = [told(), without_counting(told(**COUNTED))]
+    records: list[LedgerRecord] = [terms_record(), without_counting(terms_record(**COUNTED))]
     for tick, answers in enumerate(published):
         if tick in (4, 9):
-            records.append(told(**COUNTED, charges=Charges("0" * 16, tick)))
+            records.append(terms_record(**COUNTED, charges=Charges("0" * 16, tick)))
         records += answers
     spent = folded(records, parameters.grid).spent()
     found = {mark.tick: max_lead for marks in spent.marks.values() for mark, max_lead in marks}
@@ -271,9 +271,9 @@ def test_terms_combine_start_and_owner(parameters: Parameters) -> None:
     """Q comes from the first record, the input from the latest owner, and of two losses the later one counts."""
     lost, later = parameters.grid.start(3), parameters.grid.start(4)
     records = [
-        told(partitions=2, lost_at=later),
-        told(partitions=7, lost_at=lost, input_topic_id="a"),
-        told(partitions=7, input_topic_id="b", input_since=8, fingerprint="g"),
+        terms_record(partitions=2, lost_at=later),
+        terms_record(partitions=7, lost_at=lost, input_topic_id="a"),
+        terms_record(partitions=7, input_topic_id="b", input_since=8, fingerprint="g"),
     ]
     assert folded(records, parameters.grid).terms == OwnerTerms("town", 2, later, "b", 8, "g")
 
@@ -288,7 +288,7 @@ def test_owner_record_does_not_start_a_ledger(parameters: Parameters) -> None:
         owner  lost_at            has, and all counts as spent
         …  owner                  has: the first record has expired
     """
-    stray, first = told(input_topic_id="i"), told(lost_at=HOUR)
+    stray, first = terms_record(input_topic_id="i"), terms_record(lost_at=HOUR)
     assert folded([stray], parameters.grid).terms is None
     assert folded([stray, first], parameters.grid).terms == OwnerTerms("town", 1, HOUR)
     expired = LedgerState(expired_until=0)
@@ -299,7 +299,7 @@ def test_owner_record_does_not_start_a_ledger(parameters: Parameters) -> None:
 def test_foreign_record_is_refused(parameters: Parameters) -> None:
     """A record of another service is refused: two services on one output topic both spend."""
     with pytest.raises(LedgerError, match=r"'town' and contains a record of 'osaka'.*kafka\.topics\.alerts"):
-        folded([told(), told(service="osaka", input_topic_id="a")], parameters.grid)
+        folded([terms_record(), terms_record(service="osaka", input_topic_id="a")], parameters.grid)
 
 
 @pytest.mark.parametrize("grid", [{"length": 30 * MINUTE}, {"origin": 1_000 * HOUR}])
@@ -307,7 +307,7 @@ def test_other_slot_grid_is_refused(grid: dict[str, int], parameters: Parameters
     """A ledger of another slot grid is refused: its tick numbers are meaningless here."""
     _, published = decided_ticks(parameters, seed=3, ticks=3)
     with pytest.raises(LedgerError, match=r"clock\.slot and clock\.origin put tick 0 at"):
-        folded([told(), *published[0]], replace(parameters.grid, **grid))
+        folded([terms_record(), *published[0]], replace(parameters.grid, **grid))
 
 
 def test_unknown_kinds_are_ignored(parameters: Parameters) -> None:
@@ -329,7 +329,7 @@ def test_malformed_record_is_refused(kind: str, value: bytes, parameters: Parame
 
 def test_later_format_is_refused(parameters: Parameters) -> None:
     """A ledger of a later format is refused: its records may spend in unknown ways."""
-    first = told()
+    first = terms_record()
     later = replace(first, value=first.value.replace(b'"ledger":1', b'"ledger":2'))
     assert later != first
     with pytest.raises(LedgerError, match="format 2: expected 1"):

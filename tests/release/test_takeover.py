@@ -1,4 +1,4 @@
-"""Takeovers of a ledger partition on a real Kafka: what an owner reads, repeats, refuses and carries on."""
+"""Takeovers of a ledger partition on a real Kafka: what an owner reads, repeats, refuses and carries over."""
 
 from __future__ import annotations
 
@@ -171,8 +171,8 @@ def test_expired_answers_count_under_longer_window(
     assert kinds(ledger(connections, place)) == ["owner", "4"]
     at(clock, long, 5)
     owner = take_over(place, parameters=long)
-    said = [json.loads(decide(owner, tick)[-1].value)["status"] for tick in range(5, 18)]
-    assert said == [*["paused"] * 10, "safe", "safe", "safe"]
+    published_statuses = [json.loads(decide(owner, tick)[-1].value)["status"] for tick in range(5, 18)]
+    assert published_statuses == [*["paused"] * 10, "safe", "safe", "safe"]
 
 
 def test_recreated_ledger_needs_its_new_id(
@@ -198,14 +198,14 @@ def test_recreated_ledger_needs_its_new_id(
     admin.delete_topics([old.topic])
     eventually(lambda: old.topic not in admin.list_topics())
     admin.create_topics({old.topic: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-    anew = replace(old, topic_id=str(admin.describe_topics([old.topic])[0]["topic_id"]))
-    with closing(Writer(connections, anew.topic, anew.topic_id, 0)) as writer:
+    recreated = replace(old, topic_id=str(admin.describe_topics([old.topic])[0]["topic_id"]))
+    with closing(Writer(connections, recreated.topic, recreated.topic_id, 0)) as writer:
         writer.append([start])
     at(clock, parameters, 1)
     with pytest.raises(LedgerChangedError, match="re-created"):
         take_over(old)
-    assert kinds(ledger(connections, anew)) == ["ledger", "owner"]
-    state = take_over(anew).state
+    assert kinds(ledger(connections, recreated)) == ["ledger", "owner"]
+    state = take_over(recreated).state
     assert (state.lost_at, state.last_tick) == (parameters.grid.start(1), None)
 
 
@@ -313,8 +313,8 @@ def test_unreadable_answer_is_refused(
 
 
 @dataclass
-class Books:
-    """TakeoverCheck that are given, and say at which partitions they were asked."""
+class FakeCheck:
+    """A takeover check that records its calls: (partition, number of records read)."""
 
     charges: Charges = field(default_factory=lambda: Charges("0123456789abcdef", 1, (), ()))
     at: int = 0
@@ -331,26 +331,26 @@ class Books:
 
 
 @pytest.fixture
-def with_books(
+def take_over_with(
     connections: KafkaConnections, make_parameters: Make, clock: SteppedClock, noise: Any
 ) -> Iterator[Callable[..., Owner]]:
-    """Takes over partition 0 with accounts; owners are closed at the end."""
+    """Takes over partition 0 with a check. The owners are closed at the end."""
     with ExitStack() as opened:
 
-        def take(place: LedgerPlace, books: Books) -> Owner:
+        def take(place: LedgerPlace, check: FakeCheck) -> Owner:
             return opened.enter_context(
-                closing(Owner(connections, place, 0, make_parameters(window=7, places=1), noise, clock, books))
+                closing(Owner(connections, place, 0, make_parameters(window=7, places=1), noise, clock, check))
             )
 
         yield take
 
 
 def test_owner_record_contents(
-    connections: KafkaConnections, make_ledger: MakeLedger, with_books: Callable[..., Owner]
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over_with: Callable[..., Owner]
 ) -> None:
     """An owner record contains the counting, the charges and the number of input partitions."""
     place = replace(make_ledger(), input_partitions=3)
-    owner = with_books(place, Books())
+    owner = take_over_with(place, FakeCheck())
     (value,) = owner_values(ledger(connections, place))
     assert (value["counting"], value["input_partitions"]) == (COUNTING, 3)
     assert value["charges"] == {"digest": "0123456789abcdef", "ahead": 1, "places": [], "times": []}
@@ -358,7 +358,7 @@ def test_owner_record_contents(
 
 
 def test_owner_record_uses_the_cautious_clock(
-    connections: KafkaConnections, make_ledger: MakeLedger, with_books: Callable[..., Owner], clock: SteppedClock
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over_with: Callable[..., Owner], clock: SteppedClock
 ) -> None:
     """Owner records are stamped by the clock that is not ahead.
 
@@ -367,13 +367,13 @@ def test_owner_record_uses_the_cautious_clock(
     place = make_ledger()
     right = clock.now() + 5 * SECOND
     clock.move_to(clock.now() + 365 * DAY)
-    with_books(place, Books(at=right))
+    take_over_with(place, FakeCheck(at=right))
     (record,) = [record for record in ledger(connections, place) if record.key == b"owner"]
     assert record.timestamp_ms == right // 1_000
 
 
 def test_check_ends_a_takeover(
-    connections: KafkaConnections, make_ledger: MakeLedger, with_books: Callable[..., Owner], take_over: TakeOver
+    connections: KafkaConnections, make_ledger: MakeLedger, take_over_with: Callable[..., Owner], take_over: TakeOver
 ) -> None:
     """The check runs once the owner record is appended and all before it is read.
 
@@ -381,9 +381,9 @@ def test_check_ends_a_takeover(
     """
     place = make_ledger()
     decide(take_over(place), 0)
-    books = Books(refused=PeriodError("too much"))
+    check = FakeCheck(refused=PeriodError("too much"))
     with pytest.raises(PeriodError, match="too much"):
-        with_books(place, books)
-    assert books.asked == [(0, 5)]
+        take_over_with(place, check)
+    assert check.asked == [(0, 5)]
     assert kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
     decide(take_over(place), 1)

@@ -1,4 +1,4 @@
-"""Once in a slot the loop looks around: that topics are the same, and that somebody decides each output partition."""
+"""The topic check, once per slot: topics are the same, and each output partition is being decided."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MakeWorld = Callable[..., World]
 Eventually = Callable[..., Any]
 
 
-def look_in(world: World, slot: int) -> None:
-    """Let it look around in a slot."""
+def check_in(world: World, slot: int) -> None:
+    """Run the topic check in a slot."""
     world.clock.step = 0
     world.clock.instant = world.parameters.grid.start(slot) + SECOND
     world.loop.check_topics()
@@ -38,13 +38,13 @@ def test_topics_are_checked_once_per_slot(make_world: MakeWorld) -> None:
     world = make_world()
     world.owned = frozenset()
     for slot, asked in ((100, 1), (100, 1), (101, 2)):
-        look_in(world, slot)
+        check_in(world, slot)
         assert world.input.asked == asked
     world.input.error = UnreachableError("no broker answers")
-    look_in(world, 102)
-    world.input.error = LedgerChangedError("made anew")
+    check_in(world, 102)
+    world.input.error = LedgerChangedError("re-created")
     with pytest.raises(LedgerChangedError):
-        look_in(world, 102)
+        check_in(world, 102)
 
 
 def test_failed_check_is_logged_once_per_slot(make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
@@ -52,7 +52,7 @@ def test_failed_check_is_logged_once_per_slot(make_world: MakeWorld, caplog: pyt
     world = make_world()
     world.input.error = UnreachableError("no broker answers")
     for slot, lines in ((100, 1), (100, 1), (101, 2)):
-        look_in(world, slot)
+        check_in(world, slot)
         assert caplog.text.count("no broker answers") == lines
     assert world.input.asked == 3
 
@@ -70,15 +70,15 @@ def test_undecided_partition_is_reported(make_world: MakeWorld) -> None:
     as_of = world.parameters.grid.as_of
     world.input.timestamps = {0: as_of(101), 1: as_of(100)}
     for slot in (102, 103):
-        look_in(world, slot)
+        check_in(world, slot)
         assert world.loop.trouble == ""
     world.input.timestamps = {0: as_of(102), 1: as_of(100)}
-    look_in(world, 104)
+    check_in(world, 104)
     assert world.loop.trouble == (
         "ledger partitions 1 have no answers of 2026-01-05T07:00:00Z: no instance decides them"
     )
     world.input.timestamps = {0: as_of(103), 1: as_of(103)}
-    look_in(world, 105)
+    check_in(world, 105)
     assert world.loop.trouble == ""
 
 
@@ -89,13 +89,13 @@ def test_waiting_instance_reports_no_partition(make_world: MakeWorld) -> None:
     world.input.timestamps = {0: as_of(90)}
     world.joined = False
     for slot in (103, 104, 105):
-        look_in(world, slot)
+        check_in(world, slot)
         assert world.loop.trouble == ""
     world.joined = True
     for slot in (106, 107):
-        look_in(world, slot)
+        check_in(world, slot)
         assert world.loop.trouble == ""
-    look_in(world, 108)
+    check_in(world, 108)
     assert "no instance decides them" in world.loop.trouble
 
 
@@ -136,7 +136,7 @@ def test_partition_of_foreign_member_is_reported(
     ledger = make_ledger(ledger_partitions=2)
     site = make_site(short_slots(make_parameters, places=8, shards=2), SystemClock(), ledger)
     group, stop, wake = topic("release"), threading.Event(), threading.Event()
-    said: list[str] = []
+    troubles: list[str] = []
     foreign = connections.member(group, auto_offset_reset="earliest")
     foreign.subscribe([ledger.topic])
     with closing(foreign), closing(Membership(connections, ledger.topic, group, wake)) as ours:
@@ -148,12 +148,12 @@ def test_partition_of_foreign_member_is_reported(
         eventually(shared, 30)
         (own,) = ours.owned
         with closing(ReleaseLoop(site.context, ours, 2)) as loop:
-            thread = in_thread(lambda: loop.run(stop, wake, said.append))
+            thread = in_thread(lambda: loop.run(stop, wake, troubles.append))
             try:
                 eventually(lambda: loop.last_tick is not None, 20)
-                eventually(lambda: said[-1], 20)
+                eventually(lambda: troubles[-1], 20)
             finally:
                 stop.set()
                 wake.set()
                 thread.join(20)
-    assert re.fullmatch(f"ledger partitions {1 - own} have no answers of .*Z: no instance decides them", said[-1])
+    assert re.fullmatch(f"ledger partitions {1 - own} have no answers of .*Z: no instance decides them", troubles[-1])

@@ -1,4 +1,4 @@
-"""Between ticks: facts of the next slot are let in, old ones cut off, and the store is seen to evict nothing."""
+"""Upkeep between ticks: open the next slot, evict old facts, check the eviction policy."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TestEviction:
         early, late = map(parse_instant, times)
         visits = pack_shard_facts(0, {0: [(ANN, 0), (BOB, 2)]}, {early: [(0, ANN), (0, BOB)], late: [(0, ANN)]})
         site.windows.write([Span(0, 0, 1)], {0: [visits]})
-        told: dict[tuple[str, str], list[str]] = {}
+        statuses: dict[tuple[str, str], list[str]] = {}
         stations = []
         for tick in range(10):
             clock.move_to(release_instant(parameters, tick))
@@ -82,12 +82,12 @@ class TestEviction:
             for record in site.release.last_records:
                 value = json.loads(record.value)
                 if value["kind"] == "at_times":
-                    told.setdefault((value["monitor"], value["time"]), []).append(value["status"])
+                    statuses.setdefault((value["monitor"], value["time"]), []).append(value["status"])
                     expected = {"place-0": {"tick": 0, "noisy_count": 2}} if value["time"] == times[0] else {}
                     assert value["noisy_counts"] == expected
                 else:
                     stations.append(value["status"])
-        assert told == {
+        assert statuses == {
             ("short", times[0]): ["complete"] * 2,
             ("long", times[0]): ["complete"] * 6,
             ("short", times[1]): ["complete"] * 2,

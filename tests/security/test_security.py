@@ -139,7 +139,7 @@ def test_a_client_certificate_lets_the_service_in(
 def _lacks(right: Right) -> str:
     """Kafka does not say which transactional id; the line's beginning tells the ledger partition that it is for."""
     if right.kind == "transactional id":
-        return rf"could not append to safety-alerts-\d: {_KAFKA}{_NO_RIGHT}.*TransactionalIdAuthorizationFailedError"
+        return rf"safety-alerts-\d cannot be appended to: {_KAFKA}{_NO_RIGHT}.*TransactionalIdAuthorizationFailedError"
     return rf"{_KAFKA}{_NO_RIGHT}.*{right.kind.title()}AuthorizationFailedError.*\b{right.resource('city', '')}\b"
 
 
