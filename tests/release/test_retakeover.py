@@ -32,7 +32,7 @@ def test_fenced_owner_takes_over_again(
     clock.move_to(release_instant(parameters, 0))
     assert not first.tick(0)
     assert first.release.owner is None
-    assert first.counted.ticks == []
+    assert first.observer.ticks == []
     assert second.tick(0)
     assert first.release.take_over()
     clock.move_to(release_instant(parameters, 1))
