@@ -26,6 +26,7 @@ _OUTSIDE = re.compile(
 _CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 _KEY = re.compile(r"(?<![\w\])])\[([A-Z]{2,5})\](?!\()")
 _WRAPPED = re.compile(r"\s*\n[ +-]*(?:(?:#|--|\*|>)[ ]+)?\s*")
+_PATH = re.compile(r"`((?:monitor|simulators|tests|docs|config|deploy)/[\w./-]*|(?:\w+/)+[\w-]+\.(?:py|lua))`")
 _HOME = {"rule": "rules.md", "promise": "guarantees.md"}
 
 
@@ -124,6 +125,13 @@ def test_rules_and_sections_are_numbered_in_order(named: dict[str, Any]) -> None
     for page, heading, last in [*expected, ("runtime", sections, 6)]:
         numbers = re.findall(heading, named[f"docs/{page}.md"].prose, re.MULTILINE)
         assert numbers == [str(number) for number in range(1, last + 1)], page
+
+
+def test_paths_in_a_page_exist(document: Any) -> None:
+    """A path of this repository that a page names, from the root or from monitor/, exists."""
+    paths = {path for path in _PATH.findall(document.prose) if "…" not in path}
+    places = (_ROOT, _ROOT / "monitor", document.path.parent)
+    assert {path for path in paths if not any((place / path).exists() for place in places)} == set()
 
 
 @pytest.mark.parametrize(
