@@ -20,11 +20,13 @@ _PARTS = rf"(?:sections?|rules?) {_NUMBERS}"
 _PAGE = re.compile(rf"\bdocs/((?:[\w-]+/)*[\w-]+\.md)(?:#([\w-]+))?((?:(?:, | and |; ){_PARTS})*)")
 _PART = re.compile(rf"\b(section|rule)s? ({_NUMBERS})")
 _NUMBERED = re.compile(rf"\b(rule|decision|promise)s? ({_NUMBERS})", re.IGNORECASE)
+# Names of pages that were never in the repository.
 _OUTSIDE = re.compile(
     r"(?<!docs/)\b(?:privacy model|interface|runtime|privacy|performance)(?:\.md)?, (?:rule|section)s? \d"
 )
 _CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 _KEY = re.compile(r"(?<![\w\])])\[([A-Z]{2,5})\](?!\()")
+# A line break with the indent and the comment or diff marker of the next line.
 _WRAPPED = re.compile(r"\s*\n[ +-]*(?:(?:#|--|\*|>)[ ]+)?\s*")
 _PATH = re.compile(r"`((?:monitor|simulators|tests|docs|config|deploy)/[\w./-]*|(?:\w+/)+[\w-]+\.(?:py|lua))`")
 _HOME = {"rule": "rules.md", "promise": "guarantees.md"}
@@ -32,23 +34,23 @@ _HOME = {"rule": "rules.md", "promise": "guarantees.md"}
 
 @dataclass(frozen=True)
 class Pages:
-    """The pages' anchors and numbered headings, and the keys of the references."""
+    """The anchors and the texts of the pages under docs/, by path from there, and the keys of the references."""
 
     anchors: Mapping[str, set[str]]
-    headings: Mapping[str, str]
+    texts: Mapping[str, str]
     keys: frozenset[str]
 
     def has(self, page: str, kind: str, number: int) -> bool:
-        """Whether a page has a heading with this number; a decision is a page."""
+        """Return whether a page has a heading with this number. A decision is a page itself."""
         if kind == "decision":
-            return any(name.startswith(f"decisions/{number:04d}-") for name in self.headings)
+            return any(name.startswith(f"decisions/{number:04d}-") for name in self.texts)
         prefix = {"section": f"## {number}. ", "rule": f"### Rule {number}. ", "promise": f"### {number}. "}[kind]
-        return bool(re.search(rf"^{re.escape(prefix)}\S", self.headings.get(page, ""), re.MULTILINE))
+        return bool(re.search(rf"^{re.escape(prefix)}\S", self.texts.get(page, ""), re.MULTILINE))
 
 
 @pytest.fixture(scope="module")
 def pages(named: dict[str, Any]) -> Pages:
-    """The pages under docs/, by their path from there."""
+    """Return the pages that can be cited."""
     documents = {name.removeprefix("docs/"): each for name, each in named.items() if name.startswith("docs/")}
     return Pages(
         {name: each.anchors for name, each in documents.items()},
@@ -57,16 +59,16 @@ def pages(named: dict[str, Any]) -> Pages:
     )
 
 
-def _sources() -> list[Path]:
-    """All files in which citations are looked for. This one is left out: it contains wrong ones."""
-    found = [path for folder in _FOLDERS for path in sorted((_ROOT / folder).rglob("*")) if path.is_file()]
-    found += [*sorted(_ROOT.glob("*.md")), _ROOT / "Makefile", _ROOT / "pyproject.toml"]
-    return [path for path in found if path.suffix in _SUFFIXES and path != Path(__file__)]
+def _list_sources() -> list[Path]:
+    """Return the files that are checked: all except this one, which contains wrong citations on purpose."""
+    paths = [path for folder in _FOLDERS for path in sorted((_ROOT / folder).rglob("*")) if path.is_file()]
+    paths += [*sorted(_ROOT.glob("*.md")), _ROOT / "Makefile", _ROOT / "pyproject.toml"]
+    return [path for path in paths if path.suffix in _SUFFIXES and path != Path(__file__)]
 
 
-def _text(path: Path) -> str:
-    """The words of a file: comments and strings of Python, comments of other code, so that [X] in code is no key."""
-    text = path.read_text(encoding="utf-8")
+def _read_words(path: Path) -> str:
+    """Return the text of a page or patch, and of code the comments and strings: a subscript is not a citation."""
+    text = path.read_read_words(encoding="utf-8")
     if path.suffix in {".md", ".patch"}:
         return text
     if path.suffix != ".py":
@@ -77,48 +79,49 @@ def _text(path: Path) -> str:
 
 
 def _expand(numbers: str) -> Iterator[int]:
-    """The numbers of a list such as "3, 6 and 7" or "1-3"."""
+    """Yield the numbers of a list such as "3, 6 and 7" or "1-3"."""
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", numbers):
         yield from range(int(first), int(last or first) + 1)
 
 
-def _wrong(text: str, pages: Pages) -> list[str]:
-    """The citations in a text that lead nowhere, as they are written."""
+def _find_wrong(text: str, pages: Pages) -> list[str]:
+    """Return the citations in a text that lead nowhere."""
     flat = _WRAPPED.sub(" ", text)
-    wrong = [found[0] for found in _OUTSIDE.finditer(flat)]
-    for found in _PAGE.finditer(flat):
-        page, anchor, parts = found.groups()
+    wrong = [citation[0] for citation in _OUTSIDE.finditer(flat)]
+    for citation in _PAGE.finditer(flat):
+        page, anchor, parts = citation.groups()
         if page not in pages.anchors or (anchor and anchor not in pages.anchors[page]):
-            wrong.append(found[0])
+            wrong.append(citation[0])
         for kind, numbers in _PART.findall(parts):
             wrong += [f"{page}: {kind} {n}" for n in _expand(numbers) if not pages.has(page, kind.lower(), n)]
     for kind, numbers in _NUMBERED.findall(_PAGE.sub("", flat)):
         home = _HOME.get(kind.lower(), "")
         wrong += [f"{kind} {n}" for n in _expand(numbers) if not pages.has(home, kind.lower(), n)]
-    return wrong + [f"[{key}]" for key in _keys(text) if key not in pages.keys]
+    return wrong + [f"[{key}]" for key in _find_keys(text) if key not in pages.keys]
 
 
-def _keys(text: str) -> list[str]:
+def _find_keys(text: str) -> list[str]:
+    """Return the keys of references in a text, such as ADP in [ADP]."""
     return _KEY.findall(_CODE.sub("", text))
 
 
 @pytest.mark.parametrize("folder", [*_FOLDERS, ""])
 def test_citations_lead_somewhere(folder: str, pages: Pages) -> None:
     """Every page, section, rule, decision, promise and reference that is cited exists."""
-    sources = [path for path in _sources() if "/".join(path.relative_to(_ROOT).parts[:-1][:1]) == folder]
+    sources = [path for path in _list_sources() if "/".join(path.relative_to(_ROOT).parts[:-1][:1]) == folder]
     assert sources
-    wrong = {str(path.relative_to(_ROOT)): _wrong(_text(path), pages) for path in sources}
+    wrong = {str(path.relative_to(_ROOT)): _find_wrong(_read_words(path), pages) for path in sources}
     assert {path: citations for path, citations in wrong.items() if citations} == {}
 
 
-def test_a_file_that_cites_a_paper_names_the_references() -> None:
+def test_file_citing_papers_names_references() -> None:
     """A reader who meets a key such as [ADP] finds in the same file where it is defined."""
-    citing = {path: text for path in _sources() if _keys(text := _text(path))}
+    citing = {path: text for path in _list_sources() if _find_keys(text := _read_words(path))}
     assert citing
     assert [str(path.relative_to(_ROOT)) for path, text in citing.items() if "references.md" not in text] == []
 
 
-def test_rules_and_sections_are_numbered_in_order(named: dict[str, Any]) -> None:
+def test_rules_and_sections_are_numbered(named: dict[str, Any]) -> None:
     """A number names one rule of the privacy model, and one section of each page that is cited by sections."""
     sections = r"^## (\d+)\. "
     expected = [("rules", r"^### Rule (\d+)\. ", 12), ("rules", sections, 8), ("interface", sections, 5)]
@@ -127,7 +130,7 @@ def test_rules_and_sections_are_numbered_in_order(named: dict[str, Any]) -> None
         assert numbers == [str(number) for number in range(1, last + 1)], page
 
 
-def test_paths_in_a_page_exist(document: Any) -> None:
+def test_paths_in_page_exist(document: Any) -> None:
     """A path of this repository that a page names, from the root or from monitor/, exists."""
     paths = {path for path in _PATH.findall(document.prose) if "…" not in path}
     places = (_ROOT, _ROOT / "monitor", document.path.parent)
@@ -156,9 +159,9 @@ def test_paths_in_a_page_exist(document: Any) -> None:
         "Theorem 9 of [XYZ]",
     ],
 )
-def test_a_wrong_citation_is_found(text: str, pages: Pages) -> None:
+def test_wrong_citation_is_found(text: str, pages: Pages) -> None:
     """Each planted citation leads nowhere, and is reported."""
-    assert _wrong(text, pages)
+    assert _find_wrong(text, pages)
 
 
 @pytest.mark.parametrize(
@@ -171,6 +174,6 @@ def test_a_wrong_citation_is_found(text: str, pages: Pages) -> None:
         "Theorem 9 of [ADP]; see [Operations](operations.md)",
     ],
 )
-def test_a_right_citation_is_accepted(text: str, pages: Pages) -> None:
+def test_right_citation_is_accepted(text: str, pages: Pages) -> None:
     """Lists, ranges, wrapped lines and references are read as they are meant."""
-    assert _wrong(text, pages) == []
+    assert _find_wrong(text, pages) == []
