@@ -68,7 +68,7 @@ def _list_sources() -> list[Path]:
 
 def _read_words(path: Path) -> str:
     """Return the text of a page or patch, and of code the comments and strings: a subscript is not a citation."""
-    text = path.read_read_words(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
     if path.suffix in {".md", ".patch"}:
         return text
     if path.suffix != ".py":
