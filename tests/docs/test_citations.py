@@ -131,6 +131,14 @@ def test_rules_and_sections_are_numbered(named: dict[str, Any]) -> None:
         assert numbers == [str(number) for number in range(1, last + 1)], page
 
 
+def test_glossary_has_each_term_once(named: dict[str, Any]) -> None:
+    """A term, or an abbreviation such as W, has one row."""
+    rows = re.findall(r"^\| ([^|-][^|]*) \|", named["docs/glossary.md"].text, re.MULTILINE)
+    terms = [term for row in rows for term in row.split(", ") if row != "term"]
+    assert len(terms) > 50
+    assert len(terms) == len(set(terms))
+
+
 def test_paths_in_page_exist(document: Any) -> None:
     """A path of this repository that a page names, from the root or from monitor/, exists."""
     paths = {path for path in _PATH.findall(document.prose) if "…" not in path}
