@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the additional servers that the tests use if they are present: Debian's Redis and Prometheus (promtool).
+# Installs the further real servers that the tests use where they are found: Debian's Redis and Prometheus (promtool).
 set -euo pipefail
 if ! command -v apt-get >/dev/null; then
     echo "test-tools: this is not a Debian system; the tests that need redis-server or promtool will be skipped." >&2
@@ -14,7 +14,7 @@ if [ ${#missing[@]} -eq 0 ]; then
 fi
 sudo=""
 [ "$(id -u)" -eq 0 ] || sudo="sudo"
-# The tests start the servers on their own ports, so the packages must not start them.
+# The servers are started by the tests on ports of their own: nothing may start with the package.
 export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
 $sudo apt-get update -qq
 $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}"
