@@ -19,7 +19,7 @@ demo: $(READY)  ## watch the main job: a simulated town, a real Kafka and Valkey
 test: $(DEV) lint types  ## run every check: lint, types and all tests, on real servers that the tests start
 	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
-soak: $(DEV)  ## run what takes long: wider enumerations, hours of faults, and mutmut over monitor/privacy
+soak: $(DEV)  ## run what takes long: wider enumerations, hours of faults, and mutmut
 	$(BIN)/pytest -m soak
 	$(BIN)/python tests/mutants/mutation.py
 

@@ -49,7 +49,7 @@ class SparseVector:
     "as coded": adaptive. A first draw of mean 2k/ε; 0 or less above the threshold is "below"; far above is published at
     half the cost; in between a second draw of mean k/ε decides and is published. An answer far above is booked, and its
     mean noise subtracted, as of the cheap branch, whichever it came from. (The answers of the second draw cost 3/2 of
-    what they are booked at: tests/privacy/test_sparse_vector.py.)
+    what they are booked at: tests/onesided/test_sparse_vector.py.)
     """
 
     counts: NDArray[np.int64]

@@ -1,9 +1,9 @@
-"""A mutation run of mutmut over monitor/privacy: `python tests/mutants/mutation.py [PATTERN…]` (`make soak`).
+"""Run mutmut over monitor/privacy and monitor/onesided: `python tests/mutants/mutation.py [PATTERN…]` (`make soak`).
 
-Works in build/mutation, on copies of the package and of its tests; mutmut itself is put there as well, on the side, so
-that nothing of it gets into the virtual environment. Patterns name modules (`over_time` is one), which only their own
-tests then have to catch; without any, all of monitor/privacy is mutated. Ends with the list of survivors, of which
-docs/mutation.md says why they are none to worry about.
+It works in build/mutation, on copies of the package and of its tests. mutmut is installed there too, so the virtual
+environment does not change. Patterns name modules, for example `over_time`. Only the tests of these modules run then.
+Without a pattern, every module of both packages is mutated. The run ends with a list of the survivors;
+docs/mutation.md explains why they do no harm.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from typing import Final
 REPOSITORY: Final = Path(__file__).parents[2]
 PLACE: Final = REPOSITORY / "build" / "mutation"
 TOOL: Final = PLACE / "tool"
+PACKAGES: Final = ("privacy", "onesided")
 MUTMUT: Final = "mutmut==3.8.1"
 
-# Modules without tests of their own: those of what is built on them.
+# Modules without a test file: the tests of the modules that use them run instead.
 _TESTED_BY: Final = {"counts": ("mechanisms", "noisy_max", "sparse_vector")}
 
-# The package's own environment comes first on the path: mutmut brings another pytest.
+# The project's environment comes first on the path, because mutmut brings another pytest.
 _START: Final = f"import sys; sys.path.append({str(TOOL)!r}); from mutmut.__main__ import cli; cli()"
 
-# What is left out looks at the sources, or at the documents, which are not put there.
+# The deselected tests read the sources or the documents, which are not copied.
 _CONFIG: Final = """\
 [tool.mutmut]
 source_paths = ["monitor"]
 only_mutate = [{modules}]
 pytest_add_cli_args_test_selection = [{tests}]
 pytest_add_cli_args = [
-    "-x", "-p", "no:cacheprovider", "--deselect", "tests/privacy/test_purity.py", "-k", "not as_the_theory_states",
+    "-x", "-p", "no:cacheprovider", "--deselect", "tests/privacy/test_purity.py", "-k", "not matches_theory_page",
 ]
 use_git_change_detection = false
 
@@ -45,7 +46,7 @@ markers = ["soak: takes long"]
 
 
 def prepare(patterns: list[str]) -> None:
-    """Put the tool, fresh copies and the settings in place."""
+    """Install the tool, and write fresh copies and the settings."""
     TOOL.mkdir(parents=True, exist_ok=True)
     if not (TOOL / "mutmut").exists():
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -54,21 +55,22 @@ def prepare(patterns: list[str]) -> None:
         shutil.rmtree(PLACE / old, ignore_errors=True)
     without_bytecode = shutil.ignore_patterns("__pycache__")
     shutil.copytree(REPOSITORY / "monitor", PLACE / "monitor", ignore=without_bytecode)
-    shutil.copytree(REPOSITORY / "tests" / "privacy", PLACE / "tests" / "privacy", ignore=without_bytecode)
-    modules = ", ".join(f'"monitor/privacy/{pattern}.py"' for pattern in patterns or ["*"])
+    for package in PACKAGES:
+        shutil.copytree(REPOSITORY / "tests" / package, PLACE / "tests" / package, ignore=without_bytecode)
+    modules = ", ".join(f'"monitor/{package}/{name}.py"' for package in PACKAGES for name in patterns or ["*"])
     tests = ", ".join(f'"{test}"' for test in _tests(patterns))
     (PLACE / "pyproject.toml").write_text(_CONFIG.format(modules=modules, tests=tests), encoding="utf-8")
 
 
 def _tests(patterns: list[str]) -> list[str]:
-    """The tests that run: those of the modules that are named, or all."""
-    named = [name for pattern in patterns for name in _TESTED_BY.get(pattern, (pattern,))]
-    found = [path for name in named for path in sorted((PLACE / "tests" / "privacy").glob(f"test_{name}*.py"))]
-    return [path.relative_to(PLACE).as_posix() for path in found] or ["tests/privacy"]
+    """Return the test files of the named modules, or the folders of all tests."""
+    names = [name for pattern in patterns for name in _TESTED_BY.get(pattern, (pattern,))]
+    files = [path for name in names for path in sorted((PLACE / "tests").glob(f"*/test_{name}*.py"))]
+    return [path.relative_to(PLACE).as_posix() for path in files] or [f"tests/{package}" for package in PACKAGES]
 
 
 def mutmut(*arguments: str) -> int:
-    """Run mutmut there; its exit code."""
+    """Run mutmut in the working folder and return its exit code."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, "-P", "-c", _START, *arguments], cwd=PLACE, env=environment, check=False

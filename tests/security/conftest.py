@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.config import load_config, load_registry
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SystemClock
@@ -293,8 +293,8 @@ def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> s
     plain = {"bootstrap_servers": [server.bootstrap_servers]}
     config = load_config(configured(folder, plain, {"url": "redis://localhost"}, service), {})
     settings = settings_of(config, load_registry(config.locations.file), PERSON_KEY.encode())
-    wanted = needs(settings.parameters, config.kafka, simulated=False)
-    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSAID, SystemClock().now(), 1)
+    wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
+    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now(), 1)
     with _admin(server) as admin:
         return str(admin.describe_topics([config.kafka.topics.alerts])[0]["topic_id"])
 
@@ -338,8 +338,25 @@ def village(
     grant(server, "city", KAFKA_RIGHTS, "village", make_topics(server, tmp_path_factory.mktemp("village"), "village"))
 
     def redis_user(*rules: str) -> None:
-        with closing(redis.Redis.from_url(guarded_redis.operator)) as operator:
-            operator.execute_command("ACL", "SETUSER", "village", *rules)  # type: ignore[no-untyped-call]  # redis-py gives it no types
+        _set_redis_user(guarded_redis, "village", *rules)
 
     redis_user(*(rule.replace("city", "village") for rule in redis_rules()))
     return server, redis_user
+
+
+@pytest.fixture(scope="session")
+def hamlet(
+    guarded_city: GuardedCity, guarded_redis: GuardedRedis, tmp_path_factory: pytest.TempPathFactory
+) -> EmbeddedKafka:
+    """Where nobody but the user who lacks a right to transactional ids runs: no other instance takes the partitions."""
+    server = guarded_city.kafka
+    ledger_id = make_topics(server, tmp_path_factory.mktemp("hamlet"), "hamlet")
+    for lacking in (right for right in KAFKA_RIGHTS if right.kind == "transactional id"):
+        grant(server, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "hamlet", ledger_id)
+    _set_redis_user(guarded_redis, "hamlet", *(rule.replace("city", "hamlet") for rule in redis_rules()))
+    return server
+
+
+def _set_redis_user(server: GuardedRedis, name: str, *rules: str) -> None:
+    with closing(redis.Redis.from_url(server.operator)) as operator:
+        operator.execute_command("ACL", "SETUSER", name, *rules)  # type: ignore[no-untyped-call]  # redis-py gives it no types
