@@ -1,9 +1,8 @@
-"""A mutation run of mutmut over monitor/privacy: `python tests/mutants/mutation.py [PATTERN…]` (`make soak`).
+"""Run mutmut over monitor/privacy: `python tests/mutants/mutation.py [MODULE…]` (`make soak`).
 
-Works in build/mutation, on copies of the package and of its tests; mutmut itself is put there as well, on the side, so
-that nothing of it gets into the virtual environment. Patterns name modules (`over_time` is one), which only their own
-tests then have to catch; without any, all of monitor/privacy is mutated. Ends with the list of survivors, of which
-docs/mutation.md says why they are none to worry about.
+It works on copies of the package and its tests in build/mutation. mutmut is installed there too, so that the virtual
+environment stays as it is. With module names, such as `over_time`, only these modules are mutated, and only their own
+tests run. The output ends with the list of survivors; docs/mutation.md explains each.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ PLACE: Final = REPOSITORY / "build" / "mutation"
 TOOL: Final = PLACE / "tool"
 MUTMUT: Final = "mutmut==3.8.1"
 
-# Modules without tests of their own: those of what is built on them.
+# Modules without their own tests, and the modules whose tests cover them.
 _TESTED_BY: Final = {"counts": ("mechanisms", "noisy_max", "sparse_vector")}
 
-# The package's own environment comes first on the path: mutmut brings another pytest.
+# The project's environment comes first on the path: mutmut brings another pytest.
 _START: Final = f"import sys; sys.path.append({str(TOOL)!r}); from mutmut.__main__ import cli; cli()"
 
-# What is left out looks at the sources, or at the documents, which are not put there.
+# The deselected tests read sources or documents that are not copied.
 _CONFIG: Final = """\
 [tool.mutmut]
 source_paths = ["monitor"]
@@ -45,7 +44,7 @@ markers = ["soak: takes long"]
 
 
 def prepare(patterns: list[str]) -> None:
-    """Put the tool, fresh copies and the settings in place."""
+    """Install mutmut, copy the package and its tests, and write the settings."""
     TOOL.mkdir(parents=True, exist_ok=True)
     if not (TOOL / "mutmut").exists():
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -61,14 +60,14 @@ def prepare(patterns: list[str]) -> None:
 
 
 def _tests(patterns: list[str]) -> list[str]:
-    """The tests that run: those of the modules that are named, or all."""
-    named = [name for pattern in patterns for name in _TESTED_BY.get(pattern, (pattern,))]
-    found = [path for name in named for path in sorted((PLACE / "tests" / "privacy").glob(f"test_{name}*.py"))]
-    return [path.relative_to(PLACE).as_posix() for path in found] or ["tests/privacy"]
+    """Return the test files of the named modules, or the folder of all tests."""
+    names = [name for pattern in patterns for name in _TESTED_BY.get(pattern, (pattern,))]
+    paths = [path for name in names for path in sorted((PLACE / "tests" / "privacy").glob(f"test_{name}*.py"))]
+    return [path.relative_to(PLACE).as_posix() for path in paths] or ["tests/privacy"]
 
 
 def mutmut(*arguments: str) -> int:
-    """Run mutmut there; its exit code."""
+    """Run mutmut on the copies and return its exit code."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, "-P", "-c", _START, *arguments], cwd=PLACE, env=environment, check=False
@@ -76,7 +75,7 @@ def mutmut(*arguments: str) -> int:
 
 
 def main() -> int:
-    """Mutate, test, and list what survived."""
+    """Mutate, test, and list the survivors."""
     prepare(sys.argv[1:])
     code = mutmut("run")
     mutmut("results")
