@@ -1,4 +1,7 @@
-"""Files as replay reads them (docs/interface.md, section 2): CSV, gzipped where the name ends so, whole or not there at all."""
+"""Files of visits and registries (docs/interface.md, section 2).
+
+They are CSV, gzipped if the name ends in .gz, and appear under their names only when they are complete.
+"""
 
 from __future__ import annotations
 

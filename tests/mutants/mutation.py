@@ -39,7 +39,7 @@ use_git_change_detection = false
 [tool.pytest.ini_options]
 addopts = "-m 'not soak' --import-mode=importlib"
 pythonpath = ["."]
-markers = ["soak: takes long"]
+markers = ["servers", "long", "soak", "promise"]
 """
 
 
