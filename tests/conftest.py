@@ -32,10 +32,13 @@ _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster
 _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
 _SERVER_FOLDERS = ("tests/embedded",)
 _LONG = (
+    "tests/audit/test_topics.py",
+    "tests/check/test_sizes.py",
     "tests/deploy",
     "tests/experiments",
     "tests/fuzz",
     "tests/mutants",
+    "tests/operate/test_account.py",
     "tests/onesided/test_estimates.py",
     "tests/privacy/test_estimates.py",
     "tests/privacy/test_marks_of_the_earlier_build.py",

@@ -29,7 +29,7 @@ LARGE: Final = 3.0
 _BEYOND: Final = 500
 """The k with 2k above the number of items of T40I10D100K."""
 
-_INTRODUCTION: Final = """# The paper's figures, made anew
+_INTRODUCTION: Final = """# The paper's figures, reproduced
 
 RunInfo by `python -m simulators experiments` (a checkout with `pip install -e '.[experiments]'`); don't edit it.
 """
@@ -42,9 +42,9 @@ k = 10 and 50, or half of the last digit if that is more; false-negative ratios 
 (Figure 7), plus the sampling error of the paper's runs (20 and 1, over 5,835 locations).
 
 1. **Debiased or not.** *As printed*, Algorithm 1 publishes the noisy count; *as coded*, the authors' program subtracts
-   the mean noise k/ε. Accuracy is the same in both. The mean squared error differs: 2(k/ε)² and (k/ε)², without the bias of
-   selection. The paper's panels of Figure 2 where ε varies show the first, those where k varies the second. Figure 3
-   as coded is the authors' adaptive program; as printed, Algorithm 2 has one draw per item.
+   the mean noise k/ε. Accuracy is the same in both. The mean squared error differs: 2(k/ε)² and (k/ε)², without the
+   bias of selection. The paper's panels of Figure 2 where ε varies show the first, those where k varies the second.
+   Figure 3 as coded is the authors' adaptive program; as printed, Algorithm 2 has one draw per item.
 2. **Last items twice.** The authors' reader counts the last item of each record of T40I10D100K twice, because its lines
    end in a blank. We have counts only, not records. So the last items are *estimated* as if items were independent;
    the plain counts are shown too. Kosarak and BMS-POS are not affected.
@@ -103,7 +103,7 @@ def _render_run(made: RunInfo) -> Iterator[str]:
     yield made.command
     yield "```"
     yield ""
-    yield f"Each top-k point has {made.iterations:,} iterations, or a tenth of that if the paper has no such point. Seed"
+    yield f"Each top-k point has {made.iterations:,} iterations, a tenth of that if the paper has no such point. Seed"
     yield f"{made.seed}, {made.seconds:,.0f} s elapsed, {made.processor_seconds:,.0f} s of processor time."
     yield from (f"{line}." for line in made.skipped)
     yield ""

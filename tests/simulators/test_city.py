@@ -135,7 +135,7 @@ def test_progress_goes_to_stderr(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--start", "2026-01-05"), "RFC 3339"),
         (("--start", "2026-01-05T00:00:00"), "offset"),
@@ -143,11 +143,11 @@ def test_progress_goes_to_stderr(tmp_path: Path) -> None:
         (("--people", "0"), "people"),
     ],
 )
-def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     """A wrong option exits with 2, is named, and leaves no file."""
     result = run("city", "--out", str(tmp_path / "v"), "--registry", str(tmp_path / "r"), *arguments)
     assert result.exit_code == 2
-    assert told in result.output
+    assert message in result.output
     assert list(tmp_path.iterdir()) == []
 
 

@@ -194,19 +194,19 @@ def test_registry_of_seen_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         (["id,lat", "A,1"], "no column location_id"),
         (["location_id", "A", "A"], "line 3: the location is listed twice"),
         (["location_id,lat,lon", "A,north,1"], "line 2: latitude or longitude is not a number"),
     ],
 )
-def test_bad_locations_exit_with_2(tmp_path: Path, lines: list[str], told: str) -> None:
+def test_bad_locations_exit_with_2(tmp_path: Path, lines: list[str], message: str) -> None:
     """An invalid file of locations exits with 2 and names the line."""
     source = write(tmp_path / "p.csv", HEADER)
     result = run("--visits", source, "--out", tmp_path / "v.csv", "--locations", write(tmp_path / "l.csv", *lines))
     assert result.exit_code == 2
-    assert told in result.output
+    assert message in result.output
 
 
 def test_missing_column_exits_with_2(tmp_path: Path) -> None:
@@ -245,11 +245,11 @@ def test_memory_is_constant(tmp_path: Path) -> None:
 def test_progress_is_in_bytes(tmp_path: Path) -> None:
     """Progress is reported as bytes read and visits written."""
     source = write(tmp_path / "p.csv", HEADER, *["ann,A,2026-01-05T09:00:00Z"] * 25_000)
-    told: list[tuple[int, int]] = []
+    calls: list[tuple[int, int]] = []
     conversion = Conversion(Columns(), Shape())
-    conversion.run(source, tmp_path / "v.csv", strict=True, on_rows=lambda read, written: told.append((read, written)))
-    assert [written for _, written in told] == [10_000, 20_000, 25_000]
-    assert 0 < told[0][0] < told[-1][0] == source.stat().st_size
+    conversion.run(source, tmp_path / "v.csv", strict=True, on_rows=lambda read, written: calls.append((read, written)))
+    assert [written for _, written in calls] == [10_000, 20_000, 25_000]
+    assert 0 < calls[0][0] < calls[-1][0] == source.stat().st_size
 
 
 def test_stay_and_merge_exclude_each_other(tmp_path: Path) -> None:

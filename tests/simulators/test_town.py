@@ -109,13 +109,13 @@ def test_report_is_complete(reported: list[VisitBatch], everyone: list[VisitBatc
     visits: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
     for person, place, arrived, left, _ in zip(*(c.tolist() for c in columns(everyone)), strict=True):
         visits[person].add((place, arrived, left))
-    told: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
+    listed: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
     when: dict[int, int] = {}
     for person, place, arrived, left, known in zip(*(c.tolist() for c in columns(reported)), strict=True):
-        told[person].add((place, arrived, left))
+        listed[person].add((place, arrived, left))
         assert when.setdefault(person, known) == known, "reported once"
     for person, known in when.items():
-        assert told[person] == {v for v in visits[person] if v[1] >= known - 14 * DAY and v[2] <= known}
+        assert listed[person] == {v for v in visits[person] if v[1] >= known - 14 * DAY and v[2] <= known}
 
 
 def test_reported_people_stay_home(town: Town) -> None:
@@ -242,8 +242,8 @@ def test_memory_is_constant(start: int) -> None:
     It is measured in a separate process, because threads of other tests allocate too.
     """
     code = PEAKS.replace("START", str(start))
-    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    (few, least), (many, most) = (map(int, line.split()) for line in told.splitlines())
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    (few, least), (many, most) = (map(int, line.split()) for line in output.splitlines())
     assert many > 3 * few
     assert most < 1.25 * least
 
