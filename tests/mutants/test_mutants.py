@@ -1,7 +1,7 @@
 """Known ways to break a promise, each a small patch, and the tests that must catch it.
 
-The test applies a patch to a copy of the package and runs the tests that its header names against that copy. Each of
-them must fail. Without a patch all of them must pass, so it is the patch that they catch.
+A patch is applied to a copy of the package and the tests. The tests that its header names run in that copy, and each
+of them must fail. Without a patch all of them pass, so it is the patch that they catch.
 
     Breaks: what the patch breaks, and the rule of docs/rules.md
     Caught by: tests/….py::test_…
@@ -97,8 +97,12 @@ def apply(hunks: Sequence[Hunk], root: Path) -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A folder with a copy of the package, compiled files included, and a plugin that refuses any other copy."""
-    shutil.copytree(REPOSITORY / "monitor", tmp_path / "monitor")
+    """A folder like this repository, with copies of the package and the tests, and a plugin that refuses others."""
+    for path in REPOSITORY.iterdir():
+        if path.name in {"monitor", "tests"}:
+            shutil.copytree(path, tmp_path / path.name)
+        elif not path.name.startswith("."):
+            (tmp_path / path.name).symlink_to(path)
     (tmp_path / f"{PLUGIN}.py").write_text(
         "import pathlib\nimport monitor\n\n\n"
         "def pytest_sessionstart(session):\n"
@@ -120,7 +124,7 @@ def run(copy: Path) -> Run:
         options = ["-p", PLUGIN, "-p", "no:cacheprovider", "-q", "--no-header", "--tb=line", "-m", ""]
         done = subprocess.run(
             [sys.executable, "-P", "-m", "pytest", *options, *tests],
-            cwd=REPOSITORY,
+            cwd=copy,
             env=environment,
             capture_output=True,
             text=True,

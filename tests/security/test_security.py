@@ -198,7 +198,7 @@ def taken_away(
 @pytest.fixture(scope="module")
 def refused(
     taken_away: Any,
-    guarded_city: Any,
+    hamlet: EmbeddedKafka,
     mutual_kafka: EmbeddedKafka,
     guarded_redis: Any,
     papers: Any,
@@ -209,7 +209,7 @@ def refused(
     """A service for each thing that may be amiss, all started at once: most of the time they wait to try again."""
     folder = tmp_path_factory.mktemp("refused")
     (folder / "wrong").write_text("planted-and-wrong", encoding="utf-8")
-    server = guarded_city.kafka
+    server = hamlet
     port = server.secure_bootstrap_servers.rpartition(":")[2]
 
     def kafka(**other: Any) -> dict[str, Any]:
@@ -237,7 +237,10 @@ def refused(
         "redis: nobody there": (kafka(), stored(url="rediss://127.0.0.1:9/0")),
         "redis: command not granted": (kafka(), stored(username="without-zadd")),
         **{
-            f"kafka: {right} not granted": (kafka(username=right.lacked_by, sasl_mechanism="PLAIN"), stored())
+            f"kafka: {right} not granted": (
+                kafka(username=right.lacked_by, sasl_mechanism="PLAIN"),
+                stored(username="hamlet") if right.kind == "transactional id" else stored(),
+            )
             for right in KAFKA_RIGHTS
         },
     }
@@ -245,7 +248,8 @@ def refused(
     assert {*amiss, *runs} == set(_SAID)
     for number, (what, (kafka_settings, redis_settings)) in enumerate(amiss.items()):
         place = folder / str(number)
-        config = configure(place, kafka_settings, redis_settings)
+        service = "hamlet" if "transactional id" in what else "city"
+        config = configure(place, kafka_settings, redis_settings, service)
         for name in ("kafka.password", "redis.password"):
             (folder / name).write_bytes((place / name).read_bytes())
         runs[what] = started("run", "--config", str(config), "--verbose")
