@@ -28,7 +28,7 @@ check: lint types  ## check style and types: what the pre-commit hook runs
 test: $(DEV) check  ## run every check: lint, types and all tests, on real servers that the tests start
 	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
-soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut over monitor/privacy
+soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
 	$(BIN)/pytest -m soak
 	$(BIN)/python tests/mutants/mutation.py
 

@@ -1,4 +1,7 @@
-"""The command line (docs/interface.md, section 2). Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused."""
+"""The command line (docs/interface.md, section 2).
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused because of what is on the servers.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar
@@ -15,22 +18,30 @@ import click
 from rich.console import Console
 
 from monitor import __version__
-from monitor.brokers.topics import checked, needs, risks
+from monitor.brokers.topics import TopicNeeds, check_topics, list_risks, list_topic_needs
 from monitor.client import watch_command
-from monitor.config import Config, Read, load_config, person_key, read_config
-from monitor.config.secret_values import kafka_password_of, key_of, redis_password_of, require_files_of
+from monitor.config import (
+    Config,
+    ParsedConfig,
+    load_config,
+    read_config,
+    read_kafka_password,
+    read_person_key,
+    read_redis_password,
+    require_files,
+)
 from monitor.contracts import schemas
 from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageError
-from monitor.ingest.fetching import FetchState, read_leniently
+from monitor.ingest.fetcher import FetchState, read_leniently
 from monitor.operate.logs import set_up_logging
-from monitor.operate.setup import Beginning, loss_dated, redis_time, set_up
+from monitor.operate.setup import Beginning, date_ledger_loss, redis_time, set_up
 from monitor.public.clock import SystemClock
 from monitor.public.instants import parse_instant
 from monitor.run import run as run_service
-from monitor.run import stopped_by_signals
+from monitor.run import stop_on_signals
 from monitor.service import Settings, kafka_connections, settings_of
 from monitor.tools import audit as recount
-from monitor.tools.check.checked import examined, problems_in
+from monitor.tools.check.loading import collect_problems, examine
 from monitor.tools.check.text import render
 from monitor.tools.demo import demo_command
 from monitor.tools.planner.command import Shown, plan_command
@@ -48,7 +59,7 @@ def _fail(error: MonitorError) -> NoReturn:
 
 
 def report_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """End with one clear message, and the exit code of the error."""
+    """Turn an error into one message on standard error and the error's exit code."""
 
     @wraps(command)
     def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -64,107 +75,115 @@ def report_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def _config_option(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    return click.option("--config", "config_file", type=EXISTING, required=True, help="The configuration (YAML).")(
+    return click.option("--config", "config_file", type=EXISTING, required=True, help="The configuration file (YAML).")(
         command
     )
 
 
 def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
-    """Read a configuration and all that it names; with a key given, none is asked for.
+    """Read a configuration and the files it names. If `key` is given, the person key is not read.
 
     Raises:
-        ConfigError: with every problem of every file at once.
-        OverspentError: the period's sum is all that is wrong.
+        ConfigError: with the problems of all files.
+        OverspentError: the sum over the period is too large, and there is no other problem.
     """
     read = read_config(config_file, os.environ)
-    checked = examined(read, tuple(_of_secrets(read, wants_key=key is None)))
-    secret = person_key(checked.config) if key is None else key
+    checked = examine(read, tuple(_secret_problems(read, needs_key=key is None)))
+    secret = read_person_key(checked.config.visits) if key is None else key
     return settings_of(checked.config, checked.locations, secret)
 
 
-def _of_secrets(read: Read, *, wants_key: bool) -> Iterator[Problem]:
-    """What is wrong with the files of secrets and certificates that `run` needs, if the configuration is right."""
+def _secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Problem]:
+    """Yield the problems of the secret and certificate files that `run` needs, if the configuration is valid."""
     if read.problems:
         return
     visits, kafka, redis = (read.sections.get(name) for name in ("visits", "kafka", "redis"))
-    yield from problems_in(lambda: require_files_of(kafka, redis))
-    if wants_key and visits is not None:
-        yield from problems_in(lambda: key_of(visits))
+    yield from collect_problems(lambda: require_files(kafka, redis))
+    if needs_key and visits is not None:
+        yield from collect_problems(lambda: read_person_key(visits))
     if kafka is not None:
-        yield from problems_in(lambda: kafka_password_of(kafka))
+        yield from collect_problems(lambda: read_kafka_password(kafka))
     if redis is not None:
-        yield from problems_in(lambda: redis_password_of(redis))
+        yield from collect_problems(lambda: read_redis_password(redis))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="location-monitor")
 def main() -> None:
-    """Tell the public where it is safe to go, without exposing where infected people have been."""
+    """Publish which locations are safe, without revealing where infected people have been."""
 
 
 @main.command()
 @_config_option
-@click.option("--verbose", is_flag=True, help="Log more.")
+@click.option("--verbose", is_flag=True, help="Log at level DEBUG.")
 @report_errors
 def run(config_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click passes options by name
-    """Run the service; it stops cleanly on SIGTERM."""
+    """Run the service until SIGTERM or SIGINT."""
     set_up_logging(10 if verbose else 20)
     settings = load_settings(config_file)
     stop = threading.Event()
-    with stopped_by_signals(stop, lambda text: click.echo(text, err=True)):
+    with stop_on_signals(stop, lambda text: click.echo(text, err=True)):
         run_service(settings, SystemClock(), stop)
 
 
 @main.command()
 @_config_option
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @report_errors
 def check(config_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click passes options by name
-    """Validate a configuration, and say in plain words what it means."""
+    """Validate a configuration, and explain in plain words what it means."""
     read = read_config(config_file, os.environ)
-    report = examined(read, tuple(_of_readable_key(read))).report
+    report = examine(read, tuple(_person_key_problems(read))).report
     if as_json:
         click.echo(report.to_json())
     else:
         render(report, Console())
 
 
-def _of_readable_key(read: Read) -> Iterator[Problem]:
-    """What is wrong with the secret of person ids, where it can be read: a check may be made where it is not."""
+def _person_key_problems(read: ParsedConfig) -> Iterator[Problem]:
+    """Yield the problems of the person key file. `check` also runs where this file does not exist or is unreadable."""
     visits = read.sections.get("visits")
     if visits is not None and visits.person_key_file is not None and os.access(visits.person_key_file, os.R_OK):
-        yield from problems_in(lambda: key_of(visits))
+        yield from collect_problems(lambda: read_person_key(visits))
 
 
 @main.command()
 @_config_option
-@click.option("--create", is_flag=True, help="Make what is missing, with the right settings.")
-@click.option("--first-start", is_flag=True, help="With --create: nothing was ever published.")
-@click.option("--ledger-lost", is_flag=True, help="With --create: answers were published, and the ledger is gone.")
+@click.option("--create", is_flag=True, help="Create the missing topics, with the required settings.")
+@click.option("--first-start", is_flag=True, help="With --create: no answer was ever published.")
+@click.option("--ledger-lost", is_flag=True, help="With --create: answers were published, but the ledger is lost.")
 @report_errors
 def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool) -> None:  # noqa: FBT001  # by name
-    """Check the topics that the service needs, or make them."""
+    """Check the topics that the service needs, or create them."""
     if first_start and ledger_lost:
-        raise UsageError("--first-start and --ledger-lost exclude each other: say which it is")
+        raise UsageError("--first-start and --ledger-lost exclude each other: give only one of them")
     if (first_start or ledger_lost) and not create:
-        raise UsageError("--first-start and --ledger-lost go with --create")
+        raise UsageError("--first-start and --ledger-lost require --create")
     settings = load_settings(config_file, bytes(16))
-    wanted = needs(settings.parameters, settings.config.kafka, simulated=False)
+    wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
     if not create:
-        there = checked(settings.kafka, wanted)
-        for name, found in there.items():
-            click.echo(f"{name}: {found.partitions} partitions, settings as needed")
-        for warning in risks(wanted, there):
-            click.echo(f"warning: {warning}", err=True)
+        _check_topics(settings, wanted)
         return
-    beginning = Beginning.FIRST_START if first_start else Beginning.LEDGER_LOST if ledger_lost else Beginning.UNSAID
+    beginning = Beginning.UNSPECIFIED
+    if first_start:
+        beginning = Beginning.FIRST_START
+    elif ledger_lost:
+        beginning = Beginning.LEDGER_LOST
     lost_by = None
     if ledger_lost:
-        ask_redis = partial(redis_time, settings.parameters, settings.redis)
-        lost_by, found_how = loss_dated(SystemClock(), settings.parameters.tolerance, ask_redis)
-        click.echo(f"the ledger counts as lost at {found_how}")
+        ask_redis = partial(redis_time, settings.redis)
+        lost_by, explanation = date_ledger_loss(SystemClock(), settings.parameters.tolerance, ask_redis)
+        click.echo(f"the ledger counts as lost at {explanation}")
     factor = settings.config.kafka.replication_factor
     click.echo(set_up(settings.kafka, settings.parameters, wanted, beginning, SystemClock().now(), factor, lost_by))
+
+
+def _check_topics(settings: Settings, wanted: Sequence[TopicNeeds]) -> None:
+    topics = check_topics(settings.kafka, wanted)
+    for name, topic in topics.items():
+        click.echo(f"{name}: {topic.partitions} partitions, all required settings present")
+    for warning in list_risks(wanted, topics):
+        click.echo(f"warning: {warning}", err=True)
 
 
 @main.command()
@@ -172,24 +191,26 @@ def topics(config_file: Path, create: bool, first_start: bool, ledger_lost: bool
 @report_errors
 def schema(what: str) -> None:
     """Print a JSON Schema, or the AsyncAPI document."""
-    made: dict[str, Callable[[], Any]] = {
+    documents: dict[str, Callable[[], Any]] = {
         "config": Config.model_json_schema,
         "visits": schemas.visits_schema,
         "alerts": schemas.alerts_schema,
         "asyncapi": schemas.asyncapi,
     }
-    click.echo(json.dumps(made[what](), indent=2, ensure_ascii=False))
+    click.echo(json.dumps(documents[what](), indent=2, ensure_ascii=False))
 
 
 @main.command()
 @click.argument("visits", type=EXISTING)
 @_config_option
-@click.option("--alerts", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write.")
-@click.option("--embedded", is_flag=True, help="Start Kafka and Valkey from wheels, and stop them at the end.")
-@click.option("--until", help="The last as_of (RFC 3339).")
+@click.option(
+    "--alerts", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write the alerts to."
+)
+@click.option("--embedded", is_flag=True, help="Start Kafka and Valkey from Python packages, and stop them at the end.")
+@click.option("--until", help="The as_of of the last tick (RFC 3339).")
 @report_errors
 def replay(visits: Path, config_file: Path, alerts: Path, embedded: bool, until: str | None) -> None:  # noqa: FBT001  # by name
-    """Feed a file of visits through the whole service, as fast as it goes, on a simulated public clock."""
+    """Run the whole service on a file of visits, with a simulated clock, as fast as possible."""
     set_up_logging(30)
     replay_command(visits, config_file, alerts, _instant(until), embedded=embedded)
 
@@ -203,19 +224,19 @@ def _instant(text: str | None) -> int | None:
 
 @main.command()
 @_config_option
-@click.option("--once", is_flag=True, help="Show what is known now, and end.")
+@click.option("--once", is_flag=True, help="Print the current state, and exit.")
 @report_errors
 def watch(config_file: Path, once: bool) -> None:  # noqa: FBT001  # click passes options by name
-    """Subscribe: what is known about each location now."""
+    """Subscribe to the alerts, and show the current state of each location."""
     set_up_logging(30)
     watch_command(load_settings(config_file, bytes(16)), Console(), once=once)
 
 
 @main.command()
-@click.option("--seed", type=int, default=20, show_default=True, help="Of the town and its epidemic.")
+@click.option("--seed", type=int, default=20, show_default=True, help="The seed of the simulated town.")
 @report_errors
 def demo(seed: int) -> None:
-    """Watch the main job: a simulated town, a real Kafka and Valkey, true "safe" answers. About a minute."""
+    """Run a demo: a simulated town on a real Kafka and Valkey. Takes about a minute."""
     set_up_logging(30)
     demo_command(seed, Console())
 
@@ -223,16 +244,16 @@ def demo(seed: int) -> None:
 @main.command()
 @click.argument("visits", type=EXISTING, required=False)
 @_config_option
-@click.option("--alerts", type=EXISTING, help="With VISITS: the output topic, as replay writes it.")
-@click.option("--live", is_flag=True, help="Of a service that ran by the clock: ticks may have been skipped.")
+@click.option("--alerts", type=EXISTING, help="With VISITS: the alerts file that replay wrote.")
+@click.option("--live", is_flag=True, help="The service ran in real time, so ticks may have been skipped.")
 @report_errors
 def audit(visits: Path | None, config_file: Path, alerts: Path | None, live: bool) -> None:  # noqa: FBT001  # by name
-    """Recount a run from its input, sharing no code with the service; exit 1 if it breaks a promise.
+    """Check a run against its input, with code independent of the service. Exit with 1 if a promise is broken.
 
-    Without files the topics of the configuration are read: of a service that runs, or ran, by the clock.
+    Without VISITS and --alerts, read the topics of the configuration.
     """
     if (visits is None) != (alerts is None):
-        raise UsageError("VISITS and --alerts go together; without both of them the topics are read")
+        raise UsageError("VISITS and --alerts must be given together; without both, the topics are read")
     try:
         with Console(stderr=True).status("Auditing"):
             if visits is None or alerts is None:
@@ -253,7 +274,7 @@ def _audit_topics(config_file: Path) -> recount.AuditReport:
     def open_input(**settings: str) -> object:
         return read_leniently(kafka.consumer(**settings), FetchState(tries=1))
 
-    with kafka.reached():
+    with kafka.translate_errors():
         topics = config.kafka.topics
         report, source, output = recount.audit_topics(
             config_file, kafka.consumer, topics.visits, topics.alerts, open_input
@@ -263,24 +284,24 @@ def _audit_topics(config_file: Path) -> recount.AuditReport:
 
 
 def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """What a plan is asked for; each is read by the planner, which says what is wrong with it."""
+    """Add the options of `plan`. The planner parses the values and reports what is wrong with them."""
     options = (
-        click.option("--false-alarm-every", help="At most one at an empty location, on average, in e.g. 1y."),
-        click.option("--alarm-at", help="This many people raise an alarm at an update, with the chance of --with."),
-        click.option("--with", help="0.95 or 95%."),
-        click.option("--pays-at-most", help="The ε that one person pays at most in the period of --in."),
-        click.option("--in", help="14d without it."),
-        click.option("--kind", type=click.Choice(["over_time", "at_times"]), help="over_time without it."),
+        click.option("--false-alarm-every", help="At most one false alarm at an empty location per, e.g., 1y."),
+        click.option("--alarm-at", help="The number of people that must raise an alarm at an update (see --with)."),
+        click.option("--with", help="The probability for --alarm-at, as 0.95 or 95%."),
+        click.option("--pays-at-most", help="The largest ε that one person may pay within the period of --in."),
+        click.option("--in", help="The period; 14d by default."),
+        click.option("--kind", type=click.Choice(["over_time", "at_times"]), help="over_time by default."),
         click.option("--epsilon", help="Fix the monitor's ε."),
-        click.option("--threshold", help="Fix T."),
+        click.option("--threshold", help="Fix the threshold T."),
         click.option("--slot", help="Fix the time between updates."),
         click.option("--window", help="over_time: fix the window."),
-        click.option("--answers", help="over_time: fix the noisy answers a window (k)."),
-        click.option("--accept-ahead", help="over_time: how far ahead a visit may be stamped; 0s without it."),
-        click.option("--locations", help="over_time: how many locations share ε; 1 without it."),
+        click.option("--answers", help="over_time: fix the number of noisy answers per window (k)."),
+        click.option("--accept-ahead", help="over_time: how far ahead a visit may be dated; 0s by default."),
+        click.option("--locations", help="over_time: the number of locations that share ε; 1 by default."),
         click.option("--at", multiple=True, help='at_times: a designated time, daily ("18:00") or an instant.'),
-        click.option("--timezone", help="at_times: of the daily times; UTC without it."),
-        click.option("--horizon", help="at_times: for how long reports are waited for; 1d without it."),
+        click.option("--timezone", help="at_times: the time zone of daily times; UTC by default."),
+        click.option("--horizon", help="at_times: how long reports are awaited; 1d by default."),
     )
     for option in reversed(options):
         command = option(command)
@@ -288,13 +309,15 @@ def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 @main.command()
-@click.option("--config", "config_file", type=EXISTING, help="Show its monitors' choices and neighbouring ones.")
+@click.option("--config", "config_file", type=EXISTING, help="Show the values of its monitors and neighbouring values.")
 @_plan_options
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to a file (.svg).")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to this file (.svg)."
+)
 @report_errors
 def plan(config_file: Path | None, as_json: bool, picture: Path | None, **given: Any) -> None:  # noqa: FBT001  # by name
-    """Find T, ε, window, rate of updates and answers a window that meet what is asked, or say why nothing does."""
+    """Find T, ε, window, update rate and answers per window that meet the targets, or explain why none do."""
     config = None if config_file is None else load_config(config_file, os.environ)
     plan_command(
         {name: value for name, value in given.items() if value not in (None, ())},

@@ -1,38 +1,38 @@
-"""Every error of the product, on one page. A message names the key, the value, what was expected and what to do.
+"""All errors of the product. A message names the key, its value, what was expected, and what to do.
 
 MonitorError
 ├── UsageError                  exit 2: wrong usage or configuration; nothing was started
-│   ├── ConfigError             every problem of a configuration at once
+│   ├── ConfigError             all problems of a configuration at once
 │   ├── ContradictionError      targets that no plan can meet together
-│   ├── DurationError           a duration that cannot be read
-│   └── TimeError               a time that cannot be read
-├── PrivacyError                exit 2: a value that the privacy arithmetic cannot take
+│   ├── DurationError           an invalid duration
+│   └── TimeError               an invalid time
+├── PrivacyError                exit 2: a value that the privacy arithmetic cannot use
 │   ├── EpsilonError            not an exact ε > 0
 │   ├── ExactnessError          a binary float where an exact number is needed
-│   ├── CountsError             counts that are none: negative, not whole, or no entry at all
-│   ├── SelectionError          answers asked for that there are not: none, or more than items
-│   ├── PolicyError             a policy, or records and datasets that do not fit it
+│   ├── CountsError             invalid counts: negative, not whole, or empty
+│   ├── SelectionError          the requested answer count is out of range
+│   ├── PolicyError             an invalid policy, or records and datasets that do not fit it
 │   │   └── MixedPoliciesError  several policies where one guarantee needs one
-│   ├── UnsuitableError         a mechanism whose proof needs what the query does not have
+│   ├── UnsuitableError         a mechanism whose proof does not apply to the query
 │   ├── BudgetError             more ε requested than remains
 │   ├── UnknownEventError       an event that the accountant has no rule for
-│   ├── InsecureNoiseError      noise that is not the operating system's, in the service
-│   └── OverspentError          more than the configuration states that one person may pay
-├── RefusedError                exit 3: refused because of what was found on the servers
-│   ├── TopicError              a topic is missing or has settings that would break a promise
-│   │   ├── InputChangedError   the input topic is not the one that the facts were read from
-│   │   └── LedgerChangedError  the output topic is not the one whose ledger was taken over
+│   ├── InsecureNoiseError      predictable noise in the service
+│   └── OverspentError          one person may pay more than the configuration states
+├── RefusedError                exit 3: the service refuses to start because of what is on the servers
+│   ├── TopicError              a topic is missing or has unsafe settings
+│   │   ├── InputChangedError   the input topic was deleted or recreated
+│   │   └── LedgerChangedError  the output topic was deleted or recreated
 │   ├── EvictionError           Redis may evict facts
 │   ├── LedgerError             the ledger is uninitialised, expired or another service's
 │   ├── PeriodError             running marks and the configuration exceed what a person may pay
 │   └── NotEmptyError           replay found data of another run
 └── FailedError                 exit 1: failed while running
-    ├── UnreachableError        a server cannot be reached
-    ├── EmbeddedError           an embedded server cannot be had or started
-    ├── WindowsError            Redis holds something that is not ours, or cannot answer
+    ├── UnreachableError        a server does not answer
+    ├── EmbeddedError           an embedded server cannot be installed, started or kept running
+    ├── WindowsError            a Redis key has unexpected content, or Redis cannot answer
     ├── FencedError             another owner has taken over a ledger partition
-    ├── ClockError              this machine's clock and that of Redis differ
-    └── ReplayError             a replay cannot go on
+    ├── ClockError              the clocks of this machine and of Redis differ
+    └── ReplayError             a replay cannot continue
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ EXIT_REFUSED = 3
 
 
 class MonitorError(Exception):
-    """The root of all errors that the product raises on purpose."""
+    """The base class of all errors that the product raises on purpose."""
 
     exit_code: ClassVar[int] = EXIT_FAILED
 
@@ -61,10 +61,10 @@ class UsageError(MonitorError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong with a configuration.
+    """One problem of a configuration.
 
-    `key` is the dotted path (`monitors.0.threshold`), `value` what was found (never a secret), `expected` what would
-    be right, `remedy` what to do.
+    `key` is the dotted path (`monitors.0.threshold`), `value` the value found (never a secret), `expected` a
+    description of valid values, and `remedy` what to do.
     """
 
     key: str
@@ -73,14 +73,14 @@ class Problem:
     remedy: str = ""
 
     def __str__(self) -> str:
-        """One line: key, value, what was expected, what to do."""
+        """Return one line: key, value, what was expected, what to do."""
         found = f" is {self.value}" if self.value else ""
         remedy = f" {self.remedy}" if self.remedy else ""
         return f"{self.key}{found}: expected {self.expected}.{remedy}"
 
 
 class ConfigError(UsageError):
-    """A configuration that cannot be used: all of its problems at once."""
+    """An invalid configuration, with all of its problems."""
 
     def __init__(self, source: str, problems: tuple[Problem, ...]) -> None:
         self.source = source
@@ -91,7 +91,7 @@ class ConfigError(UsageError):
 
 
 class ContradictionError(UsageError):
-    """Targets that no plan can meet together. `names` are those of the targets that collide."""
+    """Targets that no plan can meet together. `names` are the conflicting targets."""
 
     def __init__(self, message: str, names: tuple[str, ...]) -> None:
         self.names = names
@@ -107,7 +107,7 @@ class TimeError(UsageError, ValueError):
 
 
 class PrivacyError(MonitorError):
-    """A value that the privacy arithmetic cannot take."""
+    """A value that the privacy arithmetic cannot use."""
 
     exit_code = EXIT_USAGE
 
@@ -121,15 +121,15 @@ class ExactnessError(PrivacyError, ValueError):
 
 
 class CountsError(PrivacyError, ValueError):
-    """Counts that are none: negative, not whole, or no entry at all. The message never says a count."""
+    """Invalid counts: negative, not whole, or empty. The message never contains a count."""
 
 
 class SelectionError(PrivacyError, ValueError):
-    """Answers asked for that there are not: fewer than one, or more than there are items."""
+    """A requested answer count that is out of range: less than one, or more than the number of items."""
 
 
 class PolicyError(PrivacyError, ValueError):
-    """A policy that makes no sense, or records and datasets that do not fit it."""
+    """An invalid policy, or records and datasets that do not fit it."""
 
 
 class MixedPoliciesError(PolicyError):
@@ -137,7 +137,7 @@ class MixedPoliciesError(PolicyError):
 
 
 class UnsuitableError(PrivacyError):
-    """A mechanism whose proof needs what the query under this policy does not have."""
+    """A mechanism whose proof does not apply to the query under this policy."""
 
 
 class BudgetError(PrivacyError):
@@ -148,21 +148,21 @@ class BudgetError(PrivacyError):
         self.remaining = remaining
         self.difference = requested - remaining
         super().__init__(
-            f"ε requested is {requested}, remaining is {remaining}: expected at most what remains, "
+            f"ε requested is {requested}, remaining is {remaining}: expected at most {remaining}, which is "
             f"{self.difference} less. {remedy}"
         )
 
 
 class UnknownEventError(PrivacyError, TypeError):
-    """An event that the accountant has no rule for: what it costs is unknown, so it is refused."""
+    """An event that the accountant has no rule for. Its cost is unknown, so it is refused."""
 
 
 class InsecureNoiseError(PrivacyError):
-    """Noise from a generator that can be predicted, where answers are published."""
+    """Noise from a predictable generator where answers are published."""
 
 
 class OverspentError(PrivacyError):
-    """A configuration under which one person may pay more than it states."""
+    """A configuration under which one person may pay more ε than it states."""
 
 
 class RefusedError(MonitorError):
@@ -172,19 +172,19 @@ class RefusedError(MonitorError):
 
 
 class TopicError(RefusedError):
-    """A topic is missing, or has settings under which a promise would not hold."""
+    """A topic is missing, or has settings that would break a guarantee."""
 
 
 class InputChangedError(TopicError):
-    """The input topic is not the one that the facts were read from: it was deleted, or made anew."""
+    """The input topic was deleted or recreated: the facts in Redis come from another topic."""
 
 
 class LedgerChangedError(TopicError):
-    """The output topic is not the one whose ledger was taken over: it was deleted, or made anew."""
+    """The output topic was deleted or recreated: the ledger taken over was in another topic."""
 
 
 class EvictionError(RefusedError):
-    """Redis may evict facts: a missing fact is an undercount, and an undercount a false "safe"."""
+    """Redis may evict facts. A missing fact leads to an undercount, and an undercount to a false "safe"."""
 
 
 class LedgerError(RefusedError):
@@ -196,7 +196,7 @@ class PeriodError(RefusedError):
 
 
 class NotEmptyError(RefusedError):
-    """Replay needs topics and keys that nothing was written to."""
+    """Replay needs empty topics and no Redis keys of an earlier run."""
 
 
 class FailedError(MonitorError):
@@ -204,24 +204,24 @@ class FailedError(MonitorError):
 
 
 class UnreachableError(FailedError):
-    """A server cannot be reached."""
+    """A server does not answer."""
 
 
 class EmbeddedError(FailedError):
-    """An embedded server cannot be had, started or kept."""
+    """An embedded server cannot be installed, started or kept running."""
 
 
 class WindowsError(FailedError):
-    """The windows' store holds something that is not ours, or cannot answer."""
+    """A Redis key has unexpected content, or Redis cannot answer."""
 
 
 class FencedError(FailedError):
-    """Another owner has taken over a ledger partition: this one may not write to it any more."""
+    """Another owner has taken over a ledger partition, so this one must not write to it any more."""
 
 
 class ClockError(FailedError):
-    """The clocks of this machine and of Redis differ by more than the tolerance: one of them is wrong."""
+    """The clocks of this machine and of Redis differ by more than `clock.tolerance`."""
 
 
 class ReplayError(FailedError):
-    """A replay cannot go on."""
+    """A replay cannot continue."""

@@ -1,7 +1,7 @@
-"""Named places between two steps, where a test may kill the process (docs/guarantees.md, faults).
+"""Named places between two steps at which a test can kill the process (docs/faults.md).
 
-Nothing in the product arms one: there is no option, variable or file for it. A test that wants a process to die at a
-place starts it through a program of its own that calls `arm` first (tests/faults).
+Production code has no way to arm a failpoint: no option, variable or file does it. A test starts the process through
+its own program, which calls `arm` first (tests/faults).
 """
 
 from __future__ import annotations
@@ -10,37 +10,37 @@ from collections.abc import Callable
 from typing import Final
 
 PLACES: Final = (
-    "setup.topics_made",  # `topics --create` has made the topics, no ledger partition has begun
-    "setup.begun",  # the first record of a ledger partition is in it, those after it may have none yet
-    "reader.assigned",  # where to begin is known, nothing was read
-    "reader.polled",  # records were fetched, nothing was done with them
-    "reader.accepted",  # decoded and decided upon, nothing written
-    "reader.dead_letters_written",  # dead letters are durable, facts and progress are not
+    "setup.topics_created",  # `topics --create` has created the topics; no ledger partition is initialised
+    "setup.begun",  # one ledger partition has its first record; later partitions may have none yet
+    "reader.assigned",  # the start offsets are known; nothing was read
+    "reader.polled",  # records were fetched; nothing was done with them
+    "reader.accepted",  # visits are decoded and their fates decided; nothing was written
+    "reader.dead_letters_written",  # dead letters are durable; facts and progress are not
     "reader.written",  # facts and progress are in the windows
     "reader.committed",  # offsets were committed to Kafka
-    "owner.fenced",  # earlier owners can't write any more
-    "owner.announced",  # the owner record is in the ledger, which was not read to its end yet
-    "owner.read",  # the ledger was read, its last tick not repeated
-    "owner.repeated",  # the last tick stands in the ledger once more
-    "tick.closed",  # a slot has closed, no barrier was asked for
-    "tick.barrier",  # the barrier is known, nothing was read
+    "owner.fenced",  # earlier owners cannot write any more
+    "owner.announced",  # the owner record is in the ledger; the ledger was not read to its end yet
+    "owner.read",  # the ledger was read; its last tick was not appended again yet
+    "owner.repeated",  # the last tick was appended again
+    "tick.closed",  # a slot has closed; the input end offsets were not requested yet
+    "tick.end_offsets",  # the input end offsets are known; nothing was read
     "tick.read",  # progress and counts were read
-    "tick.released",  # the release time has come, nothing was drawn
-    "ledger.begun",  # a transaction is open, nothing was sent
-    "ledger.sent",  # answers were sent, and may be seen, but are not committed
+    "tick.released",  # the release time has come; no noise was drawn
+    "ledger.begun",  # a transaction is open; nothing was sent
+    "ledger.sent",  # answers were sent and may be visible, but are not committed
     "ledger.committed",  # answers are in the ledger
-    "tick.decided",  # the tick is done, old facts are not tidied away
-    "tick.tidied",  # old facts are gone
+    "tick.decided",  # the tick is decided; old facts are not evicted yet
+    "tick.evicted",  # old facts are evicted
 )
 
 _armed: dict[str, Callable[[], None]] = {}
 
 
 def arm(place: str, action: Callable[[], None]) -> None:
-    """Have an action done each time a place is passed. For tests only.
+    """Run an action whenever the process passes a place. For tests only.
 
     Raises:
-        KeyError: if there is no such place.
+        KeyError: there is no such place.
     """
     if place not in PLACES:
         raise KeyError(place)
@@ -48,6 +48,6 @@ def arm(place: str, action: Callable[[], None]) -> None:
 
 
 def failpoint(place: str) -> None:
-    """Say that a place is passed; does nothing unless a test armed it."""
+    """Run the action armed for this place, if any."""
     if _armed and place in _armed:
         _armed[place]()

@@ -1,4 +1,4 @@
-"""`location-monitor run`: starts the service, and starts it anew whenever the world it was made for has changed."""
+"""`location-monitor run`: start the service, and start it again when a topic or a server has changed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from types import FrameType
 from typing import Final
 
 from monitor.brokers.topic_watch import TopicWatch
-from monitor.brokers.topics import TopicNeeds, needs
+from monitor.brokers.topics import TopicNeeds, list_topic_needs
 from monitor.errors import ClockError, FailedError, MonitorError, TopicError
 from monitor.operate.health import Endpoint, Health
 from monitor.operate.metrics import Metrics
-from monitor.operate.preflight import Preflight, check_marks, look
+from monitor.operate.preflight import Preflight, check_past_charges, run_preflight
 from monitor.public.clock import Clock
 from monitor.public.instants import format_duration, format_instant
 from monitor.service import Service, Settings, redis_windows, secure_noise
-from monitor.windows.facts import Question, Windows
+from monitor.windows.facts import Windows
 
 log = logging.getLogger(__name__)
 
@@ -28,53 +28,56 @@ FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
 TURN_SECONDS: Final = 1.0
 TOPICS_SECONDS: Final = 60.0
-"""How often the topics' settings are looked at while the service runs."""
+"""The interval between checks of the topics' settings while the service runs."""
 
 
 def prepare(settings: Settings, clock: Clock) -> Preflight:
-    """Look at the servers: topics, ledger, what a person may have paid already.
+    """Check the topics, the ledger, and what a person may have paid already.
 
     Raises:
-        RefusedError: what was found must be mended first.
-        UnreachableError: the servers can't be looked at now.
+        RefusedError: the operator must first correct something on the servers.
+        UnreachableError: a server does not answer.
     """
     config, parameters = settings.config, settings.parameters
-    wanted = wanted_topics(settings, clock)
-    found = look(settings.kafka, parameters, wanted, config.kafka.topics.alerts, clock.now)
-    tick = parameters.grid.slot_of(clock.now()) - 1  # the last one that closed may still be decided
-    check_marks(parameters, found.states, config.privacy.epsilon, settings.worst, tick)
-    return found
+    needs = topic_needs(settings, clock)
+    preflight = run_preflight(settings.kafka, parameters, needs, config.kafka.topics.alerts, clock.now)
+    tick = parameters.grid.slot_of(clock.now()) - 1  # the last closed tick may still be decided
+    check_past_charges(parameters, preflight.states, config.privacy.epsilon, settings.worst, tick)
+    return preflight
 
 
-def wanted_topics(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
-    """What the topics must be like."""
-    return needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
+def topic_needs(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
+    """Return the required settings of each topic."""
+    return list_topic_needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
 
 
 def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
-    """See that this machine's clock agrees with the store's: what is whole from when on is reckoned by it.
+    """Check that the clocks of this machine and of Redis agree.
+
+    The start of complete data in the windows is computed from this machine's clock.
 
     Raises:
-        ClockError: they differ by more than `tolerance` (microseconds). Right clocks may yet come.
+        ClockError: the clocks differ by more than `tolerance` (microseconds). `run` then tries again.
     """
     if clock.simulated:
         return
     before = clock.now()
-    told = windows.read({0: Question()})[0].time
+    redis_time = windows.time()
     after = clock.now()
-    if not before - tolerance <= told <= after + tolerance:
+    if not before - tolerance <= redis_time <= after + tolerance:
         raise ClockError(
-            f"by this machine's clock it is {format_instant(after)}, by that of Redis {format_instant(told)}: expected "
-            f"clock.tolerance ({format_duration(tolerance)}) between them at most. See that both keep time (NTP)"
+            f"this machine's clock shows {format_instant(after)}, Redis's clock shows {format_instant(redis_time)}: "
+            f"expected a difference of at most clock.tolerance ({format_duration(tolerance)}). Synchronize both clocks "
+            "(NTP)"
         )
 
 
 def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
-    """Run until told to stop. Servers that are away are waited for: alive, and not ready.
+    """Run the service until `stop` is set. While a server is unreachable, the service is alive but not ready.
 
     Raises:
-        RefusedError: what was found on the servers must be mended first.
-        UsageError: the metrics' port cannot be had.
+        RefusedError: the operator must first correct something on the servers.
+        UsageError: the metrics port cannot be opened.
     """
     metrics, health = Metrics(), Health()
     endpoint = Endpoint(settings.config.metrics.port, metrics.registry, health)
@@ -87,11 +90,11 @@ def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
                 _run_once(settings, clock, metrics, health, stop, ran)
                 pause = FIRST_PAUSE_SECONDS
             except (FailedError, TopicError) as error:
-                # A topic that is wrong at start is for the operator; one that goes away later may come back.
+                # The operator must correct a topic that is wrong at start. One that disappears later may come back.
                 if isinstance(error, TopicError) and not ran.is_set():
                     raise
                 log.warning("starting again in %.0f s: %s", pause, error)
-                health.turned("service", str(error))
+                health.report_alive("service", str(error))
                 stop.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
     finally:
@@ -106,20 +109,20 @@ def _run_once(
     stop: threading.Event,
     ran: threading.Event,
 ) -> None:
-    health.turned("service", "looking at the servers")
-    found = prepare(settings, clock)
-    windows = redis_windows(settings, found, clock)
+    health.report_alive("service", "checking the servers")
+    preflight = prepare(settings, clock)
+    windows = redis_windows(settings, preflight, clock)
     try:
         windows.check()
         check_clock(windows, clock, settings.parameters.tolerance)
-        service = Service(settings, found, windows, clock, secure_noise(), metrics, health)
+        service = Service(settings, preflight, windows, clock, secure_noise(), metrics, health)
         try:
             service.start()
             ran.set()
             log.info("%s runs: %d locations", settings.parameters.name, len(settings.parameters.registry.ids))
-            watch = TopicWatch(settings.kafka, wanted_topics(settings, clock), TOPICS_SECONDS, time.monotonic)
+            watch = TopicWatch(settings.kafka, topic_needs(settings, clock), TOPICS_SECONDS, time.monotonic)
             while not stop.is_set() and not service.ended.wait(TURN_SECONDS):
-                health.turned("service")
+                health.report_alive("service")
                 watch.look()
         finally:
             service.stop()
@@ -134,20 +137,22 @@ def _raise(failure: BaseException | None) -> None:
 
 
 @contextmanager
-def stopped_by_signals(stop: threading.Event, said: Callable[[str], None]) -> Iterator[None]:
-    """Set `stop` at SIGTERM and SIGINT; a second one ends the process as usual."""
+def stop_on_signals(stop: threading.Event, report: Callable[[str], None]) -> Iterator[None]:
+    """Set `stop` on SIGTERM or SIGINT. A second signal ends the process as usual."""
 
     def handle(number: int, _frame: FrameType | None) -> None:
-        said(f"{signal.Signals(number).name}: finishing what is under way")
+        report(f"{signal.Signals(number).name}: finishing the work in progress")
         stop.set()
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        restore()
 
-    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
-    for each in before:
-        signal.signal(each, handle)
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        signal.signal(number, handle)
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        restore()

@@ -1,7 +1,7 @@
-"""The composition root: the one place where parts are made and wired, for `run`, `replay` and `demo` alike.
+"""The composition root: it creates and connects all components, for `run`, `replay` and `demo`.
 
-A service is made for one state of the world (topics, fingerprint, Q). When that changes, it is stopped and another one
-is made: there is one way to start, and recovery is a start.
+A service is created for fixed topics, a fixed fingerprint and a fixed number of ledger partitions (Q). When one of them
+changes, the service is stopped and another one is created. Recovery is a start like any other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import input_group, release_group
 from monitor.brokers.membership import Membership
-from monitor.config import Config, Location, kafka_password, redis_password
+from monitor.config import Config, Location, read_kafka_password, read_redis_password
 from monitor.config.charges import worst_case
 from monitor.config.derive_parameters import derive_parameters
 from monitor.errors import InsecureNoiseError, MonitorError
@@ -32,15 +32,16 @@ from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.public.clock import Clock
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
+from monitor.release.context import ReleaseContext, SharedNoise
 from monitor.release.input_topic import InputTopic
-from monitor.release.joining import Candidate, Joining
+from monitor.release.joining import Candidate, DelayedMembership
 from monitor.release.loop import ReleaseLoop
-from monitor.release.owner import LedgerPlace, Owner
-from monitor.release.parts import Parts, SharedNoise
-from monitor.release.period_check import Accounting, Limits
-from monitor.release.version import version
+from monitor.release.owner import LedgerPlace, OwnerFactory
+from monitor.release.period_check import PeriodCheck, PeriodLimits
+from monitor.release.store_clock import StoreClock
+from monitor.release.version import compute_version
 from monitor.signals import Signal
-from monitor.windows.facts import Question, Windows
+from monitor.windows.facts import Windows
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.redis_client import RedisAddress, redis_client
@@ -53,26 +54,26 @@ JOIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True)
 class Settings:
-    """A configuration, ready for use: what is watched, where the servers are, and the secret for person ids."""
+    """A configuration that is ready for use: parameters, server addresses, and the key for person ids."""
 
     config: Config
     parameters: Parameters
     kafka: KafkaConnections
     redis: RedisAddress
     hasher: PersonHasher
-    worst: Fraction  # what one person may pay at most in the period, by the configuration alone
+    worst: Fraction  # the most that one person may pay in the period under this configuration alone
 
     def fingerprint(self, found: Preflight) -> str:
-        """What this configuration's facts lie under, with the input topic that was found."""
+        """Return the fingerprint of this configuration's facts for the present input topic."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
         return fingerprint(self.parameters, self.hasher.key_digest, topic_id)
 
 
 def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> Settings:
-    """Make a configuration ready for use. Reads the files of passwords; connects to nothing.
+    """Prepare a configuration for use: read the password files, and open no connection.
 
     Raises:
-        ConfigError, OverspentError: (exit 2) with all that is wrong with the configuration.
+        ConfigError, OverspentError: (exit 2) the configuration is wrong; the message contains every problem.
     """
     worst = worst_case(config, locations)
     return Settings(
@@ -86,9 +87,9 @@ def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> 
 
 
 def kafka_connections(config: Config) -> KafkaConnections:
-    """How to talk to the configured Kafka."""
+    """Return the connection settings of the configured Kafka."""
     kafka = config.kafka
-    password = kafka_password(config)
+    password = read_kafka_password(config.kafka)
     security: dict[str, object] = {"security_protocol": kafka.security_protocol}
     if kafka.uses_sasl:
         security |= {
@@ -103,9 +104,9 @@ def kafka_connections(config: Config) -> KafkaConnections:
 
 
 def redis_address(config: Config) -> RedisAddress:
-    """How to talk to the configured Redis."""
+    """Return the address and the credentials of the configured Redis."""
     redis = config.redis
-    password = redis_password(config)
+    password = read_redis_password(config.redis)
     return RedisAddress(
         redis.url.get_secret_value(),
         redis.username,
@@ -116,24 +117,24 @@ def redis_address(config: Config) -> RedisAddress:
 
 
 def secure_noise() -> OneSidedNoise:
-    """The noise that answers are published with."""
+    """Return the noise source for published answers."""
     return OneSidedNoise(SystemEntropy())
 
 
 def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWindows:
-    """The windows in Redis, under the fingerprint of this configuration and this input topic."""
+    """Return the windows in Redis under the fingerprint of this configuration and this input topic."""
     simulated = clock.now if clock.simulated else None
     return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), simulated)
 
 
 class Service:
-    """A running service: a reading and a releasing thread, from `start` to `stop`.
+    """A running service: one thread that reads and one that releases, from `start` to `stop`.
 
-    `failure` is what ended it from within, once `ended` is set: the world has changed, or it must not go on.
+    `ended` is set when a thread fails, and `failure` is then its error.
 
     Raises:
-        InsecureNoiseError: (when made) the noise can be predicted.
-        UnreachableError: (when made) a server cannot be used now.
+        InsecureNoiseError: (on creation) the noise is predictable.
+        UnreachableError: (on creation) a server cannot be used now.
     """
 
     def __init__(
@@ -148,45 +149,45 @@ class Service:
     ) -> None:
         if not noise.secure:
             raise InsecureNoiseError(
-                "the noise is seeded, so answers could be stripped of it: publish with the operating system's entropy"
+                "the noise is seeded, so it could be removed from answers: publish with the operating system's entropy"
             )
         self._settings, self._found, self._windows = settings, found, windows
         self._clock, self._noise, self._metrics, self._health = clock, SharedNoise(noise), metrics, health
         self._stop, self._wake = threading.Event(), threading.Event()
         self.ended = threading.Event()
         self.failure: BaseException | None = None
-        self._looked_at = self._public_time()
-        self._dead_letters = self._make_dead_letters()
+        # This machine's clock may have been stepped since the checks, so the store's clock is read.
+        self._input_seen_at = windows.time()
+        self._store_clock = StoreClock()
+        if not clock.simulated:
+            self._store_clock.update(self._input_seen_at)
+        self._dead_letters = self._create_dead_letters()
         topics = settings.config.kafka.topics
         self._readiness = Readiness(settings.kafka, topics.visits, windows)
-        self._membership = self._make_membership()
+        self._membership = self._create_membership()
         try:
-            source = self._make_source()
+            source = self._create_source()
         except BaseException:
             self._membership.close()
             raise
         self.reader = Reader(settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics, clock)
-        self.loop = self._make_loop(self.reader.progressed)
+        self.loop = self._create_loop(self.reader.progressed)
         self._threads = [
             threading.Thread(target=self._run, args=("reading", self._read), name="reading", daemon=True),
             threading.Thread(target=self._run, args=("release", self._release), name="release", daemon=True),
         ]
 
-    def _public_time(self) -> int:
-        """The present instant by the store's clock: this machine's may have been stepped since it was checked."""
-        return self._clock.now() if self._clock.simulated else self._windows.read({0: Question()})[0].time
-
-    def _make_membership(self) -> Membership | Joining:
-        """A replay runs alone, so it joins at once; an instance on the system's clock when it is its turn."""
+    def _create_membership(self) -> Membership | DelayedMembership:
+        """Create the membership of the release group. A replay runs alone, so it joins at once."""
         settings, parameters = self._settings, self._settings.parameters
         topic, group = settings.config.kafka.topics.alerts, release_group(parameters.name)
         if self._clock.simulated:
             return Membership(settings.kafka, topic, group, self._wake)
-        own = version(parameters, settings.fingerprint(self._found))
-        candidate = Candidate(group, own, parameters.grid.length / SECOND)
-        return Joining(settings.kafka, topic, candidate, self._readiness, self._wake)
+        version = compute_version(parameters, settings.fingerprint(self._found))
+        candidate = Candidate(group, version, parameters.grid.length / SECOND)
+        return DelayedMembership(settings.kafka, topic, candidate, self._readiness, self._wake)
 
-    def _make_source(self) -> InputLog:
+    def _create_source(self) -> InputLog:
         settings, topic = self._settings, self._settings.config.kafka.topics.visits
         name, topic_id = settings.parameters.name, self._found.topics[topic].topic_id
         group = input_group(name, settings.fingerprint(self._found))
@@ -194,53 +195,54 @@ class Service:
         bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
         return InputLog(settings.kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
 
-    def _make_dead_letters(self) -> DeadLetterTopic:
+    def _create_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics
         limit = int(self._found.topics[topics.dead_letters].settings["max.message.bytes"])
         return DeadLetterTopic(self._settings.kafka, topics.dead_letters, topics.visits, limit)
 
-    def _make_loop(self, progressed: Signal) -> ReleaseLoop:
-        topics = self._settings.config.kafka.topics
-        input_id, ledger_id = self._found.topics[topics.visits].topic_id, self._found.topics[topics.alerts].topic_id
-        place = LedgerPlace(
-            topics.alerts,
-            ledger_id,
-            input_id,
-            published_fingerprint(self._settings.parameters, input_id),
-            self._looked_at,
-            self._found.topics[topics.visits].partitions,
-        )
-        accounting = self._make_accounting(place, lambda: parts.store_clock.at_most(self._clock.now()))
-
-        def take_over(partition: int) -> Owner:
-            settings = self._settings
-            return Owner(settings.kafka, place, partition, settings.parameters, self._noise, self._clock, accounting)
-
-        parts = Parts(
-            self._settings.parameters,
+    def _create_loop(self, progressed: Signal) -> ReleaseLoop:
+        settings, topics = self._settings, self._settings.config.kafka.topics
+        place = self._ledger_place()
+        check = self._create_period_check(place)
+        owners = OwnerFactory(settings.kafka, place, settings.parameters, self._noise, self._clock, check)
+        context = ReleaseContext(
+            settings.parameters,
             self._windows,
-            InputTopic(self._settings.kafka, topics.visits, input_id, (topics.alerts, ledger_id)),
-            take_over,
+            InputTopic(settings.kafka, topics.visits, place.input_topic_id, (place.topic, place.topic_id)),
+            owners.take_over,
             self._metrics,
             self._clock,
             progressed,
+            store_clock=self._store_clock,
         )
-        if not self._clock.simulated:
-            parts.store_clock.hear(self._looked_at)
-        return ReleaseLoop(parts, self._membership, self.ledger_partitions)
+        return ReleaseLoop(context, self._membership, self.ledger_partitions)
 
-    def _make_accounting(self, place: LedgerPlace, now: Callable[[], int]) -> Accounting:
-        settings, found = self._settings, self._found
-        limits = Limits(settings.config.privacy.epsilon, settings.worst)
-        return Accounting(settings.kafka, place, settings.parameters, limits, found.survey, self.ledger_partitions, now)
+    def _ledger_place(self) -> LedgerPlace:
+        topics = self._settings.config.kafka.topics
+        visits, alerts = self._found.topics[topics.visits], self._found.topics[topics.alerts]
+        fingerprint = published_fingerprint(self._settings.parameters, visits.topic_id)
+        return LedgerPlace(
+            topics.alerts, alerts.topic_id, visits.topic_id, fingerprint, self._input_seen_at, visits.partitions
+        )
+
+    def _create_period_check(self, place: LedgerPlace) -> PeriodCheck:
+        settings, reader = self._settings, self._found.survey
+        limits = PeriodLimits(settings.config.privacy.epsilon, settings.worst)
+        return PeriodCheck(
+            settings.kafka, place, settings.parameters, limits, reader, self.ledger_partitions, self._cautious_now
+        )
+
+    def _cautious_now(self) -> int:
+        """Return the present instant, by a clock that is not ahead of the store's clock."""
+        return self._store_clock.cap(self._clock.now())
 
     @property
     def ledger_partitions(self) -> int:
-        """Q: over how many ledger partitions the shards are spread."""
+        """The number of ledger partitions that have shards (Q)."""
         return self._found.terms.partitions
 
     def start(self) -> None:
-        """Begin to read and to release."""
+        """Start the threads."""
         for thread in self._threads:
             self._health.expect(thread.name)
             thread.start()
@@ -250,10 +252,10 @@ class Service:
             work()
         except MonitorError as error:
             self.failure = error
-            log.warning("%s ends: %s", name, error)
+            log.warning("the %s thread stopped: %s", name, error)
         except BaseException as error:
             self.failure = error
-            log.exception("%s ends by a fault of this program", name)
+            log.exception("the %s thread failed", name)
             raise
         finally:
             self.ended.set()
@@ -261,19 +263,19 @@ class Service:
     def _read(self) -> None:
         simulated = self._clock.simulated
 
-        def alive(waiting: str) -> None:
-            self._health.turned("reading", waiting or ("" if simulated else self._readiness.waiting))
+        def heartbeat(waiting: str) -> None:
+            self._health.report_alive("reading", waiting or ("" if simulated else self._readiness.waiting))
 
-        run_reader(self.reader, self._stop, alive)
+        run_reader(self.reader, self._stop, heartbeat)
 
     def _release(self) -> None:
-        def alive(waiting: str) -> None:
-            self._health.turned("release", waiting)
+        def heartbeat(waiting: str) -> None:
+            self._health.report_alive("release", waiting)
 
-        self.loop.run(self._stop, self._wake, alive)
+        self.loop.run(self._stop, self._wake, heartbeat)
 
     def stop(self) -> None:
-        """Finish what is under way, leave both groups, and let go of every connection."""
+        """Finish pending work, leave both consumer groups, and close every connection."""
         self._stop.set()
         self._wake.set()
         for thread in self._threads:

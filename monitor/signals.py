@@ -1,4 +1,7 @@
-"""A signal between threads that can't be missed: its number is read before a look, and waited for to change after."""
+"""A signal between threads that a waiting thread cannot miss.
+
+Read `number`, check the condition, then wait for `number` to change: an event between check and wait is noticed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import threading
 
 
 class Signal:
-    """Counts how often something happened."""
+    """A counter of events that threads can wait on."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -14,16 +17,16 @@ class Signal:
 
     @property
     def number(self) -> int:
-        """How often it happened so far."""
+        """The number of events so far."""
         return self._number
 
-    def happened(self) -> None:
-        """Count, and wake all who wait."""
+    def notify(self) -> None:
+        """Count one event, and wake all waiting threads."""
         with self._changed:
             self._number += 1
             self._changed.notify_all()
 
     def wait(self, seen: int, seconds: float) -> bool:
-        """Wait until the number is no longer `seen`; False if that took longer than `seconds`."""
+        """Wait until `number` differs from `seen`; return False if that takes longer than `seconds`."""
         with self._changed:
             return self._changed.wait_for(lambda: self._number != seen, seconds)

@@ -14,14 +14,14 @@ from pydantic import SecretStr
 from redis import Redis
 from rich.console import Console
 
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.config import Config, load_config, load_registry
 from monitor.config.servers import KafkaSettings, RedisSettings
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import InputLog
 from monitor.operate.metrics import FATES, PREFIX, Metrics
-from monitor.operate.preflight import look
+from monitor.operate.preflight import run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import Clock, SystemClock
 from monitor.public.instants import DAY, HOUR, MINUTE, format_instant
@@ -125,10 +125,10 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
     clock = SystemClock()
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as valkey, EmbeddedKafka(report=console.print) as kafka:
         settings = settings_of(with_servers(config, kafka.bootstrap_servers, valkey.url), registry, os.urandom(32))
-        wanted = needs(settings.parameters, settings.config.kafka, simulated=False)
+        wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
         set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, clock.now())
         _produce(settings, make_records(load, clock.now()), console)
-        found = look(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
+        found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
         windows = redis_windows(settings, found, clock)
         used = _read_used_memory(valkey.url)
         metrics = Metrics()

@@ -1,7 +1,7 @@
-"""Real servers for every test, and what tests share.
+"""Real servers and other fixtures for all tests.
 
-Servers start when the first test asks for them, once a session, and end with it. Where one cannot be had its tests
-are skipped and the last lines of the run say so loudly; under CI (the environment variable CI) they fail instead.
+A server starts when the first test requests it, and runs until the end of the session. If a server cannot be
+installed, its tests are skipped, and the summary of the run names it. In CI (environment variable CI) they fail.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ import redis
 
 from monitor.errors import EmbeddedError
 
-_KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas so; Python 3.13 takes it back
+_KAFKA_PYTHON = "(read|open)_text is deprecated"  # kafka-python reads its schemas so; Python 3.13 undeprecates it
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", _KAFKA_PYTHON, DeprecationWarning)
     from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
+
+pytest_plugins = ("tests.topic_fixtures",)
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
 _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
@@ -63,7 +65,7 @@ class Eventually(Protocol):
     """The type of the fixture `eventually`."""
 
     def __call__(self, condition: Callable[[], T], deadline_seconds: float = 10.0) -> T:
-        """The condition's first true value, or a failed test."""
+        """Return the condition's first true value, or fail the test."""
 
 
 def _server_missing(what: str, remedy: str) -> NoReturn:
@@ -75,21 +77,21 @@ def _server_missing(what: str, remedy: str) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def stated_streams() -> Callable[[str], int]:
-    """How many streams docs/theory.md states of something that is enumerated: `stated_streams("Hot spots")`."""
+    """`stated_streams("Hot spots")`: the number of enumerated streams that docs/theory.md states."""
     theory = (Path(__file__).parents[1] / "docs" / "theory.md").read_text(encoding="utf-8")
 
-    def stated(what: str) -> int:
+    def read_number(what: str) -> int:
         (number,) = re.findall(rf"^\| {re.escape(what)} \| ([0-9,]+) \|", theory, re.MULTILINE)
         return int(number.replace(",", ""))
 
-    return stated
+    return read_number
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[EmbeddedKafka]:
-    """A real Kafka, shared by the session: use topics of your own (`topic`)."""
-    # Tests stamp records as they like: by age, the broker would delete some of them when it looks, half a minute after
-    # its start and then every five minutes.
+    """A real Kafka for the session. Use unique topic names (fixture `topic`)."""
+    # Tests write old timestamps. The broker would delete such records in its retention checks, half a minute after its
+    # start and then every five minutes.
     day = str(24 * 3_600_000)
     settings = NodeSettings({"log.retention.check.interval.ms": day, "log.initial.task.delay.ms": day})
     server = EmbeddedKafka(settings, report=lambda line: print(line, flush=True))
@@ -105,19 +107,19 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 @pytest.fixture(scope="session")
 def valkey() -> Iterator[EmbeddedValkey]:
-    """A real Valkey 9, shared by the session, without persistence: use key prefixes of your own, or `any_redis`."""
+    """A real Valkey 9 for the session, without persistence. Use unique key prefixes, or `any_redis`."""
     yield from _valkey(ValkeySettings())
 
 
 @pytest.fixture(scope="session")
 def valkey_cluster() -> Iterator[EmbeddedValkey]:
-    """A real Valkey 9 as a cluster of one node with all slots, shared by the session."""
+    """A real Valkey 9 for the session, as a cluster of one node with all slots."""
     yield from _valkey(ValkeySettings(cluster=True))
 
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[EmbeddedValkey]:
-    """Debian's Redis 7, shared by the session."""
+    """Debian's Redis 7 for the session."""
     binary = shutil.which("redis-server")
     if binary is None:
         _server_missing("Redis (no redis-server on the PATH)", "make test-tools")
@@ -137,7 +139,7 @@ def _valkey(settings: ValkeySettings) -> Iterator[EmbeddedValkey]:
 
 @pytest.fixture(params=["valkey", "redis"])
 def any_redis(request: pytest.FixtureRequest) -> str:
-    """The URL of an empty Valkey 9, then of an empty Redis 7: the test runs on both."""
+    """The URL of an empty server. The test runs on Valkey 9 and on Redis 7."""
     server: EmbeddedValkey = request.getfixturevalue("valkey" if request.param == "valkey" else "redis_server")
     client = redis.Redis.from_url(server.url)
     client.flushall()
@@ -147,13 +149,13 @@ def any_redis(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def topic() -> Callable[[str], str]:
-    """Makes names that no other test has: from "visits", say, visits-3f2a9c01d4."""
+    """A function that returns unique names: `topic("visits")` returns visits-3f2a9c01d4, for example."""
     return lambda label: f"{label}-{uuid.uuid4().hex[:10]}"
 
 
 @pytest.fixture(scope="session")
 def eventually() -> Eventually:
-    """Waits for a condition: `eventually(lambda: consumer.poll(0), deadline_seconds=5)` gives its first true value."""
+    """`eventually(lambda: consumer.poll(0), deadline_seconds=5)` waits for the first true value, and returns it."""
 
     def wait(condition: Callable[[], T], deadline_seconds: float = 10.0) -> T:
         deadline = time.monotonic() + deadline_seconds
@@ -167,9 +169,9 @@ def eventually() -> Eventually:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make all warnings errors but this one, which no change of ours could avoid."""
+    """Turn all warnings into errors, except one of kafka-python that this project cannot avoid."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A shell starts what it puts in the background so, and a test's own processes would inherit it.
+        # A shell ignores SIGINT for background processes, and processes that tests start would inherit this.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("filterwarnings", f"ignore:{_KAFKA_PYTHON}:DeprecationWarning")
 
@@ -193,7 +195,7 @@ def _starts_servers(item: pytest.Item) -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say loudly which servers' tests did not run, and what to install."""
+    """Print which servers are missing, how many tests were skipped, and what to install."""
     reasons = (report.longrepr for report in terminalreporter.getreports("skipped"))
     texts = (str(reason[2] if isinstance(reason, tuple) else reason) for reason in reasons)
     missing = Counter(text.partition(_MISSING)[2] for text in texts if _MISSING in text)

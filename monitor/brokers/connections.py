@@ -1,6 +1,6 @@
-"""Kafka's clients, all made in one place with what this product needs of them.
+"""Kafka clients, all created in one place with the settings that the service needs.
 
-kafka-python ships no types, so its clients are `Any` here; each user wraps what it needs in a typed class of its own.
+kafka-python ships no types, so its clients are `Any` here. Each caller wraps its client in a typed class.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 from kafka.net.compat import KafkaNetClient
 
-from monitor.brokers.tls import tls_reason
+from monitor.brokers.tls import explain_tls_error
 from monitor.errors import UnreachableError
 
 BOOTSTRAP_TIMEOUT_MS: Final = 5_000
 REQUEST_TIMEOUT_MS: Final = 10_000
-MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # what this side may send; the topics' own limits are below
+MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # the limit of the producer; the limits of the topics are lower
 
-# How soon partitions that were added are seen and shared out; the barrier does not rely on it.
+# How soon new partitions are seen and assigned. The input end offsets of a tick do not depend on it.
 METADATA_MAX_AGE_MS: Final = 10_000
 
-_CUT: Final = "socket disconnected"
-_LOGIN: Final = "see kafka.username, its password and kafka.sasl_mechanism"
+_DISCONNECTED: Final = "socket disconnected"
+_LOGIN: Final = "check kafka.username, its password and kafka.sasl_mechanism"
 
 
 class _Coordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python ships no types
-    """A member's side of the group's protocol that finishes each rebalance it has begun, however short its polls are.
+    """A consumer coordinator that finishes each rebalance it has started, however short the polls are.
 
-    kafka-python 3.0.12 leaves two unfinished, and such a member sends no heartbeat and is assigned nothing: one that
-    new metadata began (partitions were added, or are known only now) is forgotten if the poll's time is up in its
-    middle; and one that ends between two polls is thrown away and begun anew, again and again.
+    kafka-python 3.0.12 leaves two kinds of rebalance unfinished. The member then sends no heartbeat and is assigned
+    nothing. It forgets a rebalance started by new metadata (added partitions, or the first metadata) if the poll times
+    out during it. And it discards a rebalance that ends between two polls, and starts it again, without end.
     """
 
     _synced: tuple[Any, bytes] | None = None
 
     def need_rejoin(self) -> bool:
-        """Whether there is a rebalance to begin or to go on with."""
+        """Return whether there is a rebalance to start or to continue."""
         return bool(self.rejoining or super().need_rejoin())
 
     async def _on_join_prepare_async(self, *arguments: Any, **settings: Any) -> None:
@@ -49,7 +49,7 @@ class _Coordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python s
         await super()._on_join_prepare_async(*arguments, **settings)
 
     async def _do_join_and_sync_async(self) -> bytes:
-        """What the rebalance under way has assigned: as kept from an attempt whose end no poll saw, or asked for."""
+        """Return the assignment of the current rebalance, which an earlier attempt may have received already."""
         if self._synced is not None and self.rebalance_in_progress() and self._synced[0] is self._generation:
             return self._synced[1]
         assigned: bytes = await super()._do_join_and_sync_async()
@@ -58,7 +58,7 @@ class _Coordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python s
 
 
 class _Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no types
-    """A consumer in a group, with a coordinator that loses no rebalance; kafka-python takes none but its own."""
+    """A consumer in a group, with our coordinator. kafka-python has no option to pass one in."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -66,27 +66,27 @@ class _Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no typ
 
 
 class _Net(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships no types
-    """A client's network side that keeps why its connections came to nothing: kafka-python only logs that."""
+    """A network client that records why connections failed. kafka-python only logs the reason."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.reasons: list[BaseException] = []
         self._connect = self._manager.get_connection
-        self._manager.get_connection = self._noting
+        self._manager.get_connection = self._connect_and_record
 
-    def _noting(self, *arguments: Any, **named: Any) -> Any:
+    def _connect_and_record(self, *arguments: Any, **named: Any) -> Any:
         connection = self._connect(*arguments, **named)
         connection.init_future.add_errback(self.reasons.append)
         return connection
 
-    def settle(self) -> None:
-        """The client is made: from now on it raises what goes wrong by itself."""
+    def stop_recording(self) -> None:
+        """Stop recording: a client that exists raises its own errors."""
         self._manager.get_connection = self._connect
 
 
 @dataclass(frozen=True)
 class KafkaConnections:
-    """Where Kafka is and how to talk to it. `security` holds kafka-python's settings; its secrets are never shown."""
+    """The address of Kafka and how to connect. `security`: settings of kafka-python; `repr` omits them as secrets."""
 
     bootstrap_servers: tuple[str, ...]
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -94,25 +94,25 @@ class KafkaConnections:
     session_timeout_ms: int = 10_000
 
     def admin(self) -> Any:
-        """An admin client. Raises UnreachableError if no broker answers."""
-        return self._made(KafkaAdminClient, self._common() | {"retry_backoff_ms": 20})
+        """Return an admin client. Raises UnreachableError if no broker answers."""
+        return self._create(KafkaAdminClient, self._common() | {"retry_backoff_ms": 20})
 
     def consumer(self, **settings: Any) -> Any:
-        """A consumer that commits nothing by itself and never resets a position by itself."""
-        return self._made(KafkaConsumer, self._consuming(settings))
+        """Return a consumer that neither commits nor resets a position automatically."""
+        return self._create(KafkaConsumer, self._consumer_settings(settings))
 
     def member(self, group: str, **settings: Any) -> Any:
-        """A consumer in a group, with the cooperative assignor: others keep reading while partitions move."""
+        """Return a consumer in a group. Other members keep reading during a rebalance (cooperative)."""
         membership: dict[str, Any] = {
             "group_id": group,
             "partition_assignment_strategy": (CooperativeStickyAssignor,),
             "session_timeout_ms": self.session_timeout_ms,
             "heartbeat_interval_ms": max(100, self.session_timeout_ms // 4),
         }
-        return self._made(_Member, self._consuming(membership | settings))
+        return self._create(_Member, self._consumer_settings(membership | settings))
 
     def producer(self, **settings: Any) -> Any:
-        """An idempotent producer that waits for all replicas."""
+        """Return an idempotent producer that waits for all in-sync replicas."""
         defaults: dict[str, Any] = {
             "acks": "all",
             "enable_idempotence": True,
@@ -122,37 +122,36 @@ class KafkaConnections:
             "max_block_ms": REQUEST_TIMEOUT_MS,
             "delivery_timeout_ms": 3 * REQUEST_TIMEOUT_MS,
         }
-        return self._made(KafkaProducer, self._common() | defaults | settings)
+        return self._create(KafkaProducer, self._common() | defaults | settings)
 
     @contextmanager
-    def reached(self) -> Iterator[None]:
-        """Turn kafka-python's errors into one that says which server, where and why."""
+    def translate_errors(self) -> Iterator[None]:
+        """Raise errors of kafka-python as an UnreachableError with the server, its address and the reason."""
         try:
             yield
         except (KafkaError, OSError) as error:
-            raise self.unreachable(error) from error
+            raise self.unreachable_error(error) from error
 
-    def unreachable(self, *reasons: BaseException) -> UnreachableError:
-        """The clearest of some reasons in plain words, with the setting to look at."""
-        told = next(filter(None, map(_plainly, reasons)), None)
-        if told is None and any(_CUT in str(reason) for reason in reasons):
-            told = self._cut()
+    def unreachable_error(self, *reasons: BaseException) -> UnreachableError:
+        """Return an error with the clearest of these reasons and the setting to check."""
+        explanation = next(filter(None, map(_explain, reasons)), None)
+        if explanation is None and any(_DISCONNECTED in str(reason) for reason in reasons):
+            explanation = self._explain_disconnect()
         where = ", ".join(self.bootstrap_servers)
         return UnreachableError(
-            f"Kafka at {where} cannot be used: {told or str(reasons[0]) or type(reasons[0]).__name__}"
+            f"Kafka at {where} cannot be used: {explanation or str(reasons[0]) or type(reasons[0]).__name__}"
         )
 
-    def _cut(self) -> str:
-        """A broker that refuses a login says so and hangs up; kafka-python often sees only the latter."""
-        protocol = (
-            f"see that kafka.security_protocol ({self.security.get('security_protocol', 'PLAINTEXT')}) is the port's"
-        )
+    def _explain_disconnect(self) -> str:
+        """Return the likely reason of a disconnect; after a refused login, kafka-python often sees nothing else."""
+        protocol = self.security.get("security_protocol", "PLAINTEXT")
+        check_protocol = f"check that the port uses kafka.security_protocol ({protocol})"
         if "sasl_mechanism" not in self.security:
-            return f"it hangs up: {protocol}"
-        return f"it hangs up during the login: {_LOGIN}; {protocol}"
+            return f"it closed the connection: {check_protocol}"
+        return f"it closed the connection during the login: {_LOGIN}; {check_protocol}"
 
-    def _made(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
-        """Make a client. One that can't be made leaves a thread and sockets behind, unless its network is closed."""
+    def _create(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
+        """Create a client. If that fails, close its network client, or a thread and sockets would remain."""
         nets: list[_Net] = []
 
         def net(**given: Any) -> _Net:
@@ -162,16 +161,18 @@ class KafkaConnections:
         try:
             client = kind(**settings, kafka_client=net)
         except BaseException as error:
-            for started in nets:
-                started.close()
+            for net_client in nets:
+                net_client.close()
             if not isinstance(error, KafkaError | OSError):
                 raise
-            raise self.unreachable(*(reason for started in nets for reason in started.reasons), error) from error
-        for started in nets:
-            started.settle()
+            raise self.unreachable_error(
+                *(reason for net_client in nets for reason in net_client.reasons), error
+            ) from error
+        for net_client in nets:
+            net_client.stop_recording()
         return client
 
-    def _consuming(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _consumer_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {
             **self._common(),
             "enable_auto_commit": False,
@@ -190,17 +191,19 @@ class KafkaConnections:
             "client_id": self.client_id,
             "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
-            "reconnect_backoff_max_ms": 500,  # of a broker that was away no more than this is added to its absence
+            "reconnect_backoff_max_ms": 500,  # a broker that returns is used again after this time at most
             **self.security,
         }
 
 
-def _plainly(error: BaseException) -> str | None:
-    """What an error tells of trust and rights; None where it tells of something else."""
+def _explain(error: BaseException) -> str | None:
+    """Return what an error of authentication, authorization or TLS means; None for any other error."""
     if isinstance(error, SaslAuthenticationFailedError):
         return f"it refused the login: {_LOGIN}"
     if isinstance(error, UnsupportedSaslMechanismError):
-        return "it does not take this kafka.sasl_mechanism"
-    if isinstance(error, AuthorizationError) or "AuthorizationFailedError" in str(error):  # it may be another's cause
-        return f"its user lacks a right ({error}): grant those that docs/operations.md lists"
-    return tls_reason(str(error), "kafka")
+        return "it does not support this kafka.sasl_mechanism"
+    if isinstance(error, AuthorizationError) or "AuthorizationFailedError" in str(
+        error
+    ):  # it may be the cause of another error
+        return f"its user lacks a permission ({error}): grant the permissions that docs/operations.md lists"
+    return explain_tls_error(str(error), "kafka")

@@ -1,7 +1,8 @@
-"""The service's consumer groups: their names, and what the brokers know of them.
+"""The service's consumer groups: their names, committed offsets and members.
 
-Each configuration reads the input in a group of its own, `<name>-<fingerprint>`, so that an old and a new one share no
-partitions. All share out the output's partitions in one group, `<name>-release`. An earlier build read in `<name>`.
+Each configuration reads the input in a separate group, `<name>-<fingerprint>`, so that an old and a new one share no
+partitions. All configurations share the output partitions in one group, `<name>-release`. An earlier build read the
+input in the group `<name>`.
 """
 
 from __future__ import annotations
@@ -17,78 +18,80 @@ from monitor.brokers.connections import KafkaConnections
 
 
 def input_group(name: str, fingerprint: str) -> str:
-    """The group in which a configuration reads the input."""
+    """Return the name of the group in which a configuration reads the input."""
     return f"{name}-{fingerprint}"
 
 
 def release_group(name: str) -> str:
-    """The group that shares out the output partitions, of all configurations."""
+    """Return the name of the group in which all configurations share the output partitions."""
     return f"{name}-release"
 
 
 def is_of_service(name: str, group: str) -> bool:
-    """Whether a group is one of the service's, of any configuration and any build."""
+    """Return whether a group belongs to the service, in any configuration and any build."""
     return re.fullmatch(rf"{re.escape(name)}(-release|-[0-9a-f]{{16}})?", group) is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """What the groups that read an input partition have committed: the lowest and the highest of their offsets."""
+class CommittedOffsets:
+    """The lowest and the highest offset that the service's groups have committed for an input partition."""
 
     lowest: int
     highest: int
 
 
-def known_groups(connections: KafkaConnections, name: str) -> list[str]:
-    """The service's groups that the brokers know, sorted.
+def list_groups(connections: KafkaConnections, name: str) -> list[str]:
+    """Return the service's groups that exist, sorted.
 
     Raises:
-        UnreachableError: the brokers can't tell.
+        UnreachableError: Kafka does not answer.
     """
-    with connections.reached():
+    with connections.translate_errors():
         admin = connections.admin()
         try:
-            return _known(admin, name)
+            return _list_groups(admin, name)
         finally:
             admin.close()
 
 
-def _known(admin: Any, name: str) -> list[str]:
-    return sorted({group for told in admin.list_groups() if is_of_service(name, group := str(told["group_id"]))})
+def _list_groups(admin: Any, name: str) -> list[str]:
+    return sorted({group for listed in admin.list_groups() if is_of_service(name, group := str(listed["group_id"]))})
 
 
-def committed(connections: KafkaConnections, name: str, topic: str, topic_id: str) -> Mapping[int, Committed]:
-    """By partition of the input topic, what the service's groups have committed.
+def read_committed_offsets(
+    connections: KafkaConnections, name: str, topic: str, topic_id: str
+) -> Mapping[int, CommittedOffsets]:
+    """Return, by partition of the input topic, the offsets that the service's groups have committed.
 
-    An offset counts if its metadata name this topic's id: one of a topic of the same name that was deleted says nothing
-    about the records of this one.
+    Only offsets whose metadata contain this topic's id count: an offset in a deleted topic of the same name has no
+    meaning in this one.
 
     Raises:
-        UnreachableError: the brokers can't tell.
+        UnreachableError: Kafka does not answer.
     """
-    with connections.reached():
+    with connections.translate_errors():
         admin = connections.admin()
         try:
-            groups = _known(admin, name)
-            told = admin.list_group_offsets(dict.fromkeys(groups)) if groups else {}
+            groups = _list_groups(admin, name)
+            commits = admin.list_group_offsets(dict.fromkeys(groups)) if groups else {}
         finally:
             admin.close()
     offsets: dict[int, list[int]] = {}
-    for places in told.values():
-        for place, found in places.items():
-            if place.topic == topic and found.metadata == topic_id and found.offset >= 0:
-                offsets.setdefault(place.partition, []).append(int(found.offset))
-    return {partition: Committed(min(some), max(some)) for partition, some in offsets.items()}
+    for group_commits in commits.values():
+        for place, commit in group_commits.items():
+            if place.topic == topic and commit.metadata == topic_id and commit.offset >= 0:
+                offsets.setdefault(place.partition, []).append(int(commit.offset))
+    return {partition: CommittedOffsets(min(of_groups), max(of_groups)) for partition, of_groups in offsets.items()}
 
 
-def member_ids(admin: Any, group: str) -> list[str]:
-    """The client ids of a group's members; none if there is no such group.
+def list_member_ids(admin: Any, group: str) -> list[str]:
+    """Return the client ids of a group's members; an empty list if the group does not exist.
 
     Raises:
-        KafkaError: the brokers can't tell now.
+        KafkaError: Kafka cannot describe the group now.
     """
-    told = admin.describe_groups([group])[group]
-    code = re.match(r"\[Error (-?\d+)\]", told["error"] or "")  # kafka-python tells it in words alone
+    description = admin.describe_groups([group])[group]
+    code = re.match(r"\[Error (-?\d+)\]", description["error"] or "")  # kafka-python has the code only in a text
     if code is not None and int(code[1]) != GroupIdNotFoundError.errno:
         raise for_code(int(code[1]))(f"group {group}")
-    return [str(member["client_id"]) for member in told["members"]]
+    return [str(member["client_id"]) for member in description["members"]]

@@ -1,4 +1,4 @@
-"""Which output partitions this instance owns: a second consumer group, over the output topic, that reads nothing."""
+"""Ownership of output partitions: membership in a second consumer group, which reads nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMIT_SECONDS: Final = 60.0
 
 
 class _Ownership(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
-    """Keeps the set of owned partitions; it runs on the network thread. Nothing is fetched: all stay paused."""
+    """The set of owned partitions, updated on the network thread. All stay paused, so nothing is fetched."""
 
     def __init__(self, wake: threading.Event) -> None:
         self.consumer: Any = None
@@ -33,31 +33,31 @@ class _Ownership(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pyth
         for partition in assigned:
             self.consumer.pause(partition)
             self.consumer.seek(partition, 0)
-        self._now_owned(self.owned | {partition.partition for partition in assigned})
+        self._set_owned(self.owned | {partition.partition for partition in assigned})
 
     def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        self._now_owned(self.owned - {partition.partition for partition in revoked})
+        self._set_owned(self.owned - {partition.partition for partition in revoked})
 
     def on_partitions_lost(self, lost: Iterable[Any]) -> None:
         self.on_partitions_revoked(lost)
 
-    def _now_owned(self, owned: frozenset[int]) -> None:
+    def _set_owned(self, owned: frozenset[int]) -> None:
         self.owned = owned
         self._wake.set()
 
 
 class Membership:
-    """A member of the release group, kept alive by a thread of its own; `wake` is set when ownership changes.
+    """A member of the release group, kept alive by a separate thread. It sets `wake` when ownership changes.
 
-    Ownership is a hint that keeps two instances from taking the ledger from each other in turns. What makes one
-    writer is the fence (ledger.Owner): no answer depends on this.
+    Ownership is a hint: it keeps two instances from taking a ledger partition from each other in turns. Kafka's fence
+    ensures that there is one writer (`ledger.Owner`), so no answer depends on the hint.
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, group: str, wake: threading.Event) -> None:
         self._connections = connections
         self._topic = topic
         self._wake = wake
-        self._committed: float | None = None
+        self._committed_at: float | None = None
         self._failure: Exception | None = None
         self._ownership = _Ownership(wake)
         self._consumer = connections.member(group)
@@ -72,7 +72,7 @@ class Membership:
         """The output partitions that this instance owns now.
 
         Raises:
-            FailedError: the thread that keeps the membership alive has ended, by a fault of a program.
+            FailedError: the thread that keeps the membership alive has ended with an unexpected error.
         """
         if self._failure is not None:
             raise FailedError(f"the release group's member ended: {self._failure!r}") from self._failure
@@ -80,14 +80,14 @@ class Membership:
 
     @property
     def joined(self) -> bool:
-        """Whether it shares the partitions out with others: from the start."""
+        """Whether this instance is in the group: always true."""
         return True
 
     def _run(self) -> None:
         try:
             self._poll()
-        except Exception as error:  # it is raised where ownership is asked for
-            log.exception("the release group's member ends by a fault of a program")
+        except Exception as error:  # `owned` raises it
+            log.exception("the release group's member ended with an unexpected error")
             self._failure = error
             self._wake.set()
 
@@ -95,9 +95,9 @@ class Membership:
         pause = FIRST_BACKOFF_SECONDS
         while not self._stop.is_set():
             try:
-                with self._connections.reached():
+                with self._connections.translate_errors():
                     self._consumer.poll(timeout_ms=POLL_MS)
-                    self._commit_now_and_then()
+                    self._commit_periodically()
             except UnreachableError as error:
                 log.warning("the release group cannot be reached: %s", error)
                 self._stop.wait(pause)
@@ -105,17 +105,17 @@ class Membership:
                 continue
             pause = FIRST_BACKOFF_SECONDS
 
-    def _commit_now_and_then(self) -> None:
-        """Commit an offset, which nobody reads: brokers keep a group that has some for days after its last member."""
+    def _commit_periodically(self) -> None:
+        """Commit an offset that nobody reads: Kafka keeps a group with offsets for days after its last member left."""
         owned = self._ownership.owned
-        if not owned or (self._committed is not None and time.monotonic() - self._committed < COMMIT_SECONDS):
+        if not owned or (self._committed_at is not None and time.monotonic() - self._committed_at < COMMIT_SECONDS):
             return
-        self._committed = time.monotonic()
-        nothing = OffsetAndMetadata(0, "", -1)
-        self._consumer.commit_async({TopicPartition(self._topic, partition): nothing for partition in owned})
+        self._committed_at = time.monotonic()
+        unused = OffsetAndMetadata(0, "", -1)
+        self._consumer.commit_async({TopicPartition(self._topic, partition): unused for partition in owned})
 
     def close(self) -> None:
-        """Leave the group, so that others take over at once."""
+        """Leave the group, so that other instances take over at once."""
         self._stop.set()
         self._thread.join(timeout=5)
         self._consumer.close(autocommit=False, timeout_ms=5_000)

@@ -1,4 +1,4 @@
-"""What failed TLS means: in plain words, with the setting to look at. kafka-python and redis-py give OpenSSL's text."""
+"""Explanations of TLS failures, with the setting to check. kafka-python and redis-py pass OpenSSL's text on."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import re
 from typing import Final
 
 _UNTRUSTED: Final = re.compile(r"certificate verify failed: (.+?)\.?(?: \(_ssl|['\"),]*$)")
-_BROKEN_OFF: Final = re.compile(r"\[SSL: \w*ALERT\w*\] (?:\w+ )?alert ([\w ]+?)(?: \(_ssl|$)", re.IGNORECASE)
+_ALERT: Final = re.compile(r"\[SSL: \w*ALERT\w*\] (?:\w+ )?alert ([\w ]+?)(?: \(_ssl|$)", re.IGNORECASE)
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF")
 
 
-def tls_reason(text: str, section: str) -> str | None:
-    """Why TLS failed, by a client's error text; None if that does not tell of TLS.
+def explain_tls_error(text: str, section: str) -> str | None:
+    """Return why TLS failed according to a client's error text; None if the error is not about TLS.
 
-    `section` is the configuration's, `kafka` or `redis`. Nothing of the text is passed on but OpenSSL's own words.
+    The explanation quotes nothing of the text but OpenSSL's own words.
+
+    Args:
+        text: the client's error text.
+        section: the section of the configuration, `kafka` or `redis`.
     """
     if untrusted := _UNTRUSTED.search(text):
         return (
-            f"its certificate is not trusted ({untrusted[1]}): expected one for the very name or address by which it "
-            f"is reached, from an authority that {section}.ca_file holds (the system's, without it)"
+            f"its certificate is not trusted ({untrusted[1]}): expected a certificate for the configured host name or "
+            f"address, from an authority in {section}.ca_file (without it, from one that the system trusts)"
         )
-    if broken_off := _BROKEN_OFF.search(text):
-        own = f"see {section}.certificate_file and {section}.key_file, or the server's log"
-        return f"it broke TLS off ({broken_off[1].strip()}): {own}"
+    if alert := _ALERT.search(text):
+        remedy = f"check {section}.certificate_file and {section}.key_file, or the server's log"
+        return f"it ended the TLS handshake ({alert[1].strip()}): {remedy}"
     if any(mark in text for mark in _NOT_TLS):
-        return "it does not answer with TLS: see that its address and port are those that do"
+        return "it does not use TLS on this port: check its address and port"
     return None

@@ -1,4 +1,4 @@
-"""The topics' settings, looked at again now and then: someone may change them while the service runs."""
+"""Repeated checks of the topics' settings: someone may change them while the service runs."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import logging
 from collections.abc import Callable, Sequence
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicNeeds, existing
+from monitor.brokers.topics import TopicNeeds, check_existing_topics
 from monitor.errors import UnreachableError
 
 log = logging.getLogger(__name__)
 
 
 class TopicWatch:
-    """Looks at the settings of the topics once in `every_seconds`. `monotonic` gives seconds; used by one thread.
+    """A check of the topics' settings every `every_seconds`, for one thread. `monotonic` returns seconds.
 
-    A topic that is gone is not told of here: who reads or writes it notices, and knows what follows.
+    It does not report a missing topic: the parts that read or write the topic notice that and handle it.
     """
 
     def __init__(
@@ -29,20 +29,22 @@ class TopicWatch:
         self._wanted = tuple(wanted)
         self._every = every_seconds
         self._monotonic = monotonic
-        self._looked = monotonic()
+        self._checked_at = monotonic()
 
     def look(self) -> bool:
-        """Look, if it is time to; True if the settings were seen, and suffice. Brokers that are away are asked later.
+        """Check the settings if it is time to; return whether they were read and suffice.
+
+        If Kafka does not answer, the next check is as usual.
 
         Raises:
-            TopicError: with every setting that does not suffice any more, and what mends it.
+            TopicError: lists every setting that no longer suffices, and how to correct it.
         """
-        if self._monotonic() - self._looked < self._every:
+        if self._monotonic() - self._checked_at < self._every:
             return False
-        self._looked = self._monotonic()
+        self._checked_at = self._monotonic()
         try:
-            existing(self._connections, self._wanted)
+            check_existing_topics(self._connections, self._wanted)
         except UnreachableError as error:
-            log.info("the topics' settings cannot be looked at now: %s", error)
+            log.info("the settings of the topics cannot be checked now: %s", error)
             return False
         return True

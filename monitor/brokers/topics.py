@@ -1,4 +1,4 @@
-"""The three topics: what settings the promises rest on, checked at start and set by `topics --create`."""
+"""The three topics and their required settings, which are checked at start and set by `topics --create`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from monitor.public.parameters import Parameters
 FOREVER: Final = "-1"
 MESSAGE_BYTES: Final = "max.message.bytes"
 _LONGEST: Final = str(2**63 - 1)
-BROKERS_TAKE: Final = 1_000_000
+DEFAULT_RECORD_BYTES: Final = 1_000_000
 LEDGER_BATCH_BYTES: Final = 128 * 1024
-"""The batch size of the ledger's producer. `max.message.bytes` limits whole batches: two fit in the least."""
+"""The batch size of the ledger's producer. `max.message.bytes` limits whole batches; its lowest value fits two."""
 
 LEAST_MESSAGE_BYTES: Final = 2 * LEDGER_BATCH_BYTES
 LEAST_REPLICAS: Final = 2
-"""How many disks must hold what was acknowledged."""
+"""The number of disks that must have an acknowledged record."""
 
 _IN_SYNC: Final = "min.insync.replicas"
-_SPARE: Final = LEAST_REPLICAS + 1  # copies with which one broker may be away and the topic still be written to
+_SPARE: Final = LEAST_REPLICAS + 1  # replicas with which the topic can be written to while one broker is down
 _NO_ID: Final = ("", "None", str(UUID(int=0)))
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting of a topic: what `topics --create` sets, whether a value will do, what it must be, and why."""
+    """One setting of a topic: the value that `topics --create` sets, a test of a value, the expected value, and why."""
 
     key: str
     create: str
@@ -46,18 +46,18 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class TopicNeeds:
-    """What one topic must be like."""
+    """The partitions and settings that one topic needs."""
 
     config_key: str
     topic: str
     partitions: int
     settings: tuple[Setting, ...]
-    durable: bool = False  # whether a promise rests on what is acknowledged not being lost
+    durable: bool = False  # whether the loss of an acknowledged record would break a guarantee
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTopic:
-    """A topic as the brokers describe it: its id, how many partitions, how many copies of each, its settings."""
+class TopicDescription:
+    """A topic as Kafka describes it: its id, the number of partitions and of replicas of each, and its settings."""
 
     topic_id: str
     partitions: int
@@ -80,33 +80,33 @@ def _retention(least_us: int, why: str) -> Setting:
 
 
 _BY_TIME_ONLY: Final = (
-    _exactly("cleanup.policy", "delete", "compaction would drop records that still count"),
-    _exactly("retention.bytes", "-1", "retention by size would drop records that still count"),
-    _exactly("unclean.leader.election.enable", "false", "an unclean election drops acknowledged records"),
+    _exactly("cleanup.policy", "delete", "compaction would delete records that still count"),
+    _exactly("retention.bytes", "-1", "retention by size would delete records that still count"),
+    _exactly("unclean.leader.election.enable", "false", "an unclean election loses acknowledged records"),
 )
 _SIMULATED: Final = (
-    _exactly("cleanup.policy", "delete", "compaction would drop records that still count"),
-    _exactly("retention.ms", FOREVER, "simulated time lies in the past: its records would be deleted at once"),
-    _exactly("retention.bytes", "-1", "retention by size would drop records that still count"),
-    _exactly("message.timestamp.type", "CreateTime", "records carry the simulated clock's time"),
-    _exactly("message.timestamp.before.max.ms", _LONGEST, "simulated time may lie far back"),
-    _exactly("message.timestamp.after.max.ms", _LONGEST, "simulated time may lie ahead"),
+    _exactly("cleanup.policy", "delete", "compaction would delete records that still count"),
+    _exactly("retention.ms", FOREVER, "simulated time is in the past: Kafka would delete the records at once"),
+    _exactly("retention.bytes", "-1", "retention by size would delete records that still count"),
+    _exactly("message.timestamp.type", "CreateTime", "records have timestamps of the simulated clock"),
+    _exactly("message.timestamp.before.max.ms", _LONGEST, "simulated time may be far in the past"),
+    _exactly("message.timestamp.after.max.ms", _LONGEST, "simulated time may be in the future"),
 )
 
 
-def needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, ...]:
-    """What the topics of a configuration must be like: (visits, alerts, dead letters).
+def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> tuple[TopicNeeds, ...]:
+    """Return the needs of the topics of a configuration: (visits, alerts, dead letters).
 
-    `kafka` is the configuration's section of that name.
+    `kafka` is the section of that name in the configuration.
     """
     slot = parameters.grid.length
     memory = (parameters.history_slots + parameters.max_lead + 2) * slot
     visits = (
-        _exactly("message.timestamp.type", "LogAppendTime", "a visit's fate depends on the broker's timestamp"),
-        _retention(memory, "windows and horizons are read again from it"),
+        _exactly("message.timestamp.type", "LogAppendTime", "the broker's timestamp decides whether a visit counts"),
+        _retention(memory, "windows and reporting horizons are read again from it"),
     )
     spent = (parameters.history_slots + parameters.max_lead + parameters.period_slots) * slot
-    alerts = (_retention(spent, "what one person may have paid within a period is read from it"),)
+    alerts = (_retention(spent, "the privacy loss of one person within a period is read from it"),)
     size = (_message_bytes(parameters),)
     topics, partitions = kafka.topics, kafka.partitions
     return (
@@ -129,55 +129,55 @@ def needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> tuple[Topic
 
 
 def _message_bytes(parameters: Parameters) -> Setting:
-    """The largest answer must fit one record: a shard all of whose locations are noisy, or the longest hot spots."""
+    """Return the limit that the largest answer fits: a shard with noisy counts only, or the longest hot spots."""
     largest = largest_record(parameters)
     least = max(largest, LEAST_MESSAGE_BYTES)
-    enough = shards_that_fit(parameters, BROKERS_TAKE)
-    why = f"the largest answer may have {largest} bytes; a shard's would fit 1 MB with {enough} shards"
+    enough = shards_that_fit(parameters, DEFAULT_RECORD_BYTES)
+    why = f"the largest answer may have {largest} bytes; it would fit 1 MB with {enough} shards"
     return _at_least(MESSAGE_BYTES, least, max(least, 1_048_588), why, f"at least {least}")
 
 
-def describe(admin: Any, names: Sequence[str]) -> dict[str, FoundTopic]:
-    """The topics of these names that exist, with all their settings.
+def describe_topics(admin: Any, names: Sequence[str]) -> dict[str, TopicDescription]:
+    """Return the topics of these names that exist, with all their settings.
 
     Raises:
-        KafkaError: if the brokers don't tell.
-        TopicError: if a topic has no id, so that one made anew under its name could not be told from it.
+        KafkaError: Kafka does not answer, or refuses.
+        TopicError: a topic has no id, so that a recreated topic of its name could not be detected.
     """
-    described = {found["name"]: found for found in admin.describe_topics(list(names))}
-    there = [name for name in names if described.get(name, {"error_code": 3})["error_code"] == 0]
+    described = {topic["name"]: topic for topic in admin.describe_topics(list(names))}
+    existing = [name for name in names if described.get(name, {"error_code": 3})["error_code"] == 0]
     for name in names:
         code = described.get(name, {"error_code": 3})["error_code"]
         if code not in (0, 3):
             raise for_code(code)(f"topic {name}")
-    if not there:
+    if not existing:
         return {}
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in there]
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in existing]
     settings = admin.describe_configs(resources, config_filter="all")["topic"]
-    for name in there:
-        if not settings.get(name):  # every topic has some, and kafka-python keeps an error to itself
+    for name in existing:
+        if not settings.get(name):  # every topic has settings; kafka-python hides the error
             raise TopicAuthorizationFailedError(f"topic {name}: DescribeConfigs")
         if str(described[name]["topic_id"]) in _NO_ID:
             raise TopicError(
-                f"topic {name}: the brokers tell no id of it, and without one a topic that is made anew can't be told "
-                "from it: expected Kafka 3 or later, with its metadata.version (inter.broker.protocol.version)"
+                f"topic {name}: Kafka returned no topic ID, so a recreated topic could not be detected: expected Kafka "
+                "3 or later with a matching metadata.version (inter.broker.protocol.version)"
             )
     return {
-        name: FoundTopic(
+        name: TopicDescription(
             str(described[name]["topic_id"]),
             len(described[name]["partitions"]),
             min(len(partition["replica_nodes"]) for partition in described[name]["partitions"]),
             {key: str(entry["value"]) for key, entry in settings[name].items()},
         )
-        for name in there
+        for name in existing
     }
 
 
-def problems(wanted: TopicNeeds, found: FoundTopic | None) -> list[str]:
-    """What is wrong with a topic, each with the setting to change."""
+def list_problems(wanted: TopicNeeds, found: TopicDescription | None) -> list[str]:
+    """Return the problems of a topic, each with the setting to change."""
     if found is None:
         missing = f"{wanted.config_key} is {wanted.topic!r}: there is no such topic"
-        return [f"{missing}; make it with `location-monitor topics --create`"]
+        return [f"{missing}; create it with `location-monitor topics --create`"]
     return [
         f"{wanted.config_key} is {wanted.topic!r}, whose {setting.key} is {found.settings.get(setting.key)}: expected "
         f"{setting.expected}, because {setting.why}; change it with "
@@ -187,70 +187,72 @@ def problems(wanted: TopicNeeds, found: FoundTopic | None) -> list[str]:
     ]
 
 
-def risks(wanted: Sequence[TopicNeeds], found: Mapping[str, FoundTopic]) -> list[str]:
-    """Where the loss of one disk may lose what was acknowledged: each with what mends it."""
+def list_risks(wanted: Sequence[TopicNeeds], found: Mapping[str, TopicDescription]) -> list[str]:
+    """Return the topics of which the loss of one disk may lose acknowledged records, each with the remedy."""
     return [
-        f"{need.config_key} is {need.topic!r}, whose {told}: what was acknowledged may be on one broker's disk alone, "
-        f"and be lost with it, unseen; {remedy}"
+        f"{need.config_key} is {need.topic!r}, whose {reason}: an acknowledged record may be on the disk of one broker "
+        f"only, and be lost with it unnoticed; {remedy}"
         for need in wanted
         if need.durable
-        for told, remedy in _risk(need.topic, found[need.topic])
+        for reason, remedy in _list_risks_of(need.topic, found[need.topic])
     ]
 
 
-def _risk(topic: str, found: FoundTopic) -> list[tuple[str, str]]:
+def _list_risks_of(topic: str, found: TopicDescription) -> list[tuple[str, str]]:
     in_sync = int(found.settings.get(_IN_SYNC, "1"))
     if found.replicas < LEAST_REPLICAS:
-        return [("partitions have one copy", "use three brokers and kafka.replication_factor 3")]
+        return [("partitions have one replica", "use three brokers and kafka.replication_factor 3")]
     if in_sync < LEAST_REPLICAS:
         change = f"`kafka-configs.sh --alter --topic {topic} --add-config {_IN_SYNC}={LEAST_REPLICAS}`"
-        return [(f"{_IN_SYNC} is {in_sync} with {found.replicas} copies of a partition", f"change it with {change}")]
+        return [(f"{_IN_SYNC} is {in_sync} with {found.replicas} replicas of a partition", f"change it with {change}")]
     return []
 
 
-def checked(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
-    """The topics by name, all with the right settings.
+def check_topics(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, TopicDescription]:
+    """Return the topics by name, after checking that each exists and has the right settings.
 
     Raises:
-        TopicError: with everything that is wrong with any of them.
-        UnreachableError: the brokers can't tell.
+        TopicError: lists all problems of all topics.
+        UnreachableError: Kafka does not answer.
     """
-    return _right(wanted, _found(connections, wanted))
+    return _require_right(wanted, _describe(connections, wanted))
 
 
-def existing(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
-    """The topics that are there, by name, all with the right settings; others are left out.
+def check_existing_topics(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, TopicDescription]:
+    """Return the topics that exist, by name, after checking that each has the right settings.
 
     Raises:
-        TopicError: with everything that is wrong with any that is there.
-        UnreachableError: the brokers can't tell.
+        TopicError: lists all problems of these topics.
+        UnreachableError: Kafka does not answer.
     """
-    found = _found(connections, wanted)
-    return _right([need for need in wanted if need.topic in found], found)
+    found = _describe(connections, wanted)
+    return _require_right([need for need in wanted if need.topic in found], found)
 
 
-def _found(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, FoundTopic]:
-    with connections.reached(), closing(connections.admin()) as admin:
-        return describe(admin, [need.topic for need in wanted])
+def _describe(connections: KafkaConnections, wanted: Sequence[TopicNeeds]) -> dict[str, TopicDescription]:
+    with connections.translate_errors(), closing(connections.admin()) as admin:
+        return describe_topics(admin, [need.topic for need in wanted])
 
 
-def _right(wanted: Sequence[TopicNeeds], found: dict[str, FoundTopic]) -> dict[str, FoundTopic]:
-    wrong = [problem for need in wanted for problem in problems(need, found.get(need.topic))]
+def _require_right(wanted: Sequence[TopicNeeds], found: dict[str, TopicDescription]) -> dict[str, TopicDescription]:
+    wrong = [problem for need in wanted for problem in list_problems(need, found.get(need.topic))]
     if wrong:
         raise TopicError("\n".join(wrong))
     return found
 
 
-def create(connections: KafkaConnections, wanted: Sequence[TopicNeeds], replication_factor: int | None) -> list[str]:
-    """Make the topics that are missing, with the right settings; the names of those that were made.
+def create_topics(
+    connections: KafkaConnections, wanted: Sequence[TopicNeeds], replication_factor: int | None
+) -> list[str]:
+    """Create the missing topics with the right settings; return their names.
 
     Raises:
-        UnreachableError: the brokers can't make them.
+        UnreachableError: Kafka cannot create them.
     """
-    with connections.reached():
+    with connections.translate_errors():
         admin = connections.admin()
         try:
-            there = describe(admin, [need.topic for need in wanted])
+            existing = describe_topics(admin, [need.topic for need in wanted])
             missing = {
                 need.topic: {
                     "num_partitions": need.partitions,
@@ -258,7 +260,7 @@ def create(connections: KafkaConnections, wanted: Sequence[TopicNeeds], replicat
                     "configs": _configs(need, replication_factor),
                 }
                 for need in wanted
-                if need.topic not in there
+                if need.topic not in existing
             }
             if missing:
                 admin.create_topics(missing, wait_for_metadata=True)

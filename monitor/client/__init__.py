@@ -1,4 +1,4 @@
-"""A subscriber: from the records of the output topic to what is known about each location now."""
+"""A subscriber: derives the current state of each location from the records of the output topic."""
 
 from monitor.client.command import watch_command
 

@@ -1,7 +1,7 @@
-"""Records of the output topic, folded into what is known about each location now. Pure: no Kafka, no screen.
+"""Folds the records of the output topic into the current state of each location, without Kafka or a screen.
 
-A subscriber needs nothing but the records and its own copy of the public registry. Records may come twice, and from
-before what is known already: the latest tick of each key counts. Types that are not known are skipped.
+A subscriber needs only the records and its copy of the public registry. Records may arrive twice or late: the latest
+tick of each key counts. Records of unknown types are skipped.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Alert = SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert
 Headers = Sequence[tuple[str, bytes | None]]
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]
 
-_HELD_TICKS: Final = 1  # a tick may be half read, so what the one before it said is still shown
+_KEPT_TICKS: Final = 1  # the last tick may be partly read, so the state of the tick before it is still shown
 
 
 @dataclass(frozen=True, slots=True)
 class AlertChange:
-    """A location over time of which something else is said than before; `before` is None at first."""
+    """A changed alert of a location over time. `before` is None for the first alert."""
 
     before: Alert | None
     now: Alert
@@ -45,21 +45,21 @@ class AlertChange:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
-    """A shard at a designated time: its first snapshot, or one with another status or new noisy counts."""
+    """The first snapshot of a shard at a designated time, or one with another status or new noisy counts."""
 
     before: AtTimesSnapshot | None
     now: AtTimesSnapshot
 
     @property
     def fresh(self) -> dict[str, int]:
-        """The noisy counts that were not there before, by location."""
+        """The new noisy counts, by location."""
         known = {} if self.before is None else self.before.noisy_counts
         return {place: noisy.noisy_count for place, noisy in self.now.noisy_counts.items() if place not in known}
 
 
 @dataclass(frozen=True, slots=True)
 class HotSpotsChange:
-    """The hot spots of a later designated time than any before, drawn once."""
+    """The hot spots of a designated time later than all before."""
 
     now: HotSpotsSnapshot
 
@@ -69,7 +69,7 @@ Change = AlertChange | SnapshotChange | HotSpotsChange
 
 @dataclass(frozen=True)
 class AtTime:
-    """All that is known about one designated time: the latest snapshot by shard, and the subscriber's registry."""
+    """The state of one designated time: the latest snapshot per shard, and the subscriber's registry."""
 
     monitor: str
     time: str
@@ -77,8 +77,8 @@ class AtTime:
     registry: Registry
 
     @property
-    def any(self) -> AtTimesSnapshot:
-        """One of the snapshots, for what is the same in all of them."""
+    def sample(self) -> AtTimesSnapshot:
+        """Any of the snapshots, for the fields that are equal in all of them."""
         return next(iter(self.snapshots.values()))
 
     @property
@@ -88,51 +88,51 @@ class AtTime:
 
     @property
     def final(self) -> bool:
-        """Whether nothing more will be said about this time."""
-        return len(self.snapshots) == self.any.shards and all(one.final for one in self.snapshots.values())
+        """Whether no further snapshots of this time will follow."""
+        return len(self.snapshots) == self.sample.shards and all(snapshot.final for snapshot in self.snapshots.values())
 
     @cached_property
     def noisy_counts(self) -> dict[str, int]:
-        """The noisy count of each location that has one, in order of ids. Each is a certain upper bound."""
-        found = {
+        """The noisy count of each location that has one, sorted by id. Each is a certain upper bound."""
+        noisy_counts = {
             place: noisy.noisy_count
             for snapshot in self.snapshots.values()
             for place, noisy in snapshot.noisy_counts.items()
         }
-        return dict(sorted(found.items()))
+        return dict(sorted(noisy_counts.items()))
 
     @cached_property
     def statuses(self) -> dict[str, AtTimeStatus]:
-        """What is known about each location of the subscriber's registry, in its order.
+        """The status of each location of the subscriber's registry, in its order.
 
-        A location that its shard's complete snapshot does not list is safe, provided that the snapshot is about the
-        same registry: one that the service does not watch is in no snapshot either.
+        A location without an entry in its shard's complete snapshot is safe, but only if the snapshot is about the
+        same registry: locations that the service does not know have no entry either.
         """
-        by_shard = Registry(self.registry.ids, self.any.shards)
-        same = {
-            shard: one.status == "complete" and one.registry == self.registry.digest
-            for shard, one in self.snapshots.items()
+        by_shard = Registry(self.registry.ids, self.sample.shards)
+        usable = {
+            shard: snapshot.status == "complete" and snapshot.registry == self.registry.digest
+            for shard, snapshot in self.snapshots.items()
         }
-        found: dict[str, AtTimeStatus] = {}
+        statuses: dict[str, AtTimeStatus] = {}
         for place, shard in zip(by_shard.ids, by_shard.shard.tolist(), strict=True):
-            safe: AtTimeStatus = "safe" if same.get(shard, False) else "unknown"
-            found[place] = "noisy_count" if place in self.noisy_counts else safe
-        return found
+            safe: AtTimeStatus = "safe" if usable.get(shard, False) else "unknown"
+            statuses[place] = "noisy_count" if place in self.noisy_counts else safe
+        return statuses
 
     @property
     def safe(self) -> int:
-        """How many locations of the subscriber's registry are safe."""
+        """The number of safe locations of the subscriber's registry."""
         return sum(status == "safe" for status in self.statuses.values())
 
     @property
-    def whole(self) -> bool:
-        """Whether something is known about every location of the subscriber's registry."""
+    def is_known(self) -> bool:
+        """Whether no location of the subscriber's registry is unknown."""
         return "unknown" not in self.statuses.values()
 
 
 @dataclass
 class SubscriberView:
-    """What is known now. `unreadable` counts records of a known type that follow no contract: they tell nothing."""
+    """The current state of all locations. `unreadable` counts invalid records of a known type, which are skipped."""
 
     registry: Registry
     unreadable: int = 0
@@ -143,7 +143,7 @@ class SubscriberView:
     _hot_spots: dict[str, HotSpotsSnapshot] = field(default_factory=dict)
 
     def add(self, headers: Headers, value: bytes | None) -> Change | None:
-        """Take in a record; returns what it changes, None if nothing."""
+        """Add a record, and return the change; None if nothing changes."""
         kind = dict(headers).get("ce_type")
         try:
             if kind == OVER_TIME.encode():
@@ -162,7 +162,7 @@ class SubscriberView:
         if before is not None and before.tick >= alert.tick:
             return None
         self._alerts[key] = alert
-        self._note(alert.tick, alert.as_of)
+        self._advance(alert.tick, alert.as_of)
         same = before is not None and before.status == alert.status and alert.status != "noisy_count"
         return None if same else AlertChange(before, alert)
 
@@ -172,7 +172,7 @@ class SubscriberView:
         if before is not None and before.tick >= snapshot.tick:
             return None
         shards[snapshot.shard] = snapshot
-        self._note(snapshot.tick, snapshot.as_of)
+        self._advance(snapshot.tick, snapshot.as_of)
         change = SnapshotChange(before, snapshot)
         return change if change.fresh or before is None or before.status != snapshot.status else None
 
@@ -181,28 +181,28 @@ class SubscriberView:
         if before is not None and parse_instant(before.time) >= parse_instant(snapshot.time):
             return None
         self._hot_spots[snapshot.monitor] = snapshot
-        self._note(snapshot.tick, snapshot.as_of)
+        self._advance(snapshot.tick, snapshot.as_of)
         return HotSpotsChange(snapshot)
 
-    def _note(self, tick: int, as_of: str) -> None:
+    def _advance(self, tick: int, as_of: str) -> None:
         if self.tick is None or tick > self.tick:
             self.tick, self.as_of = tick, as_of
-            self._forget(tick - _HELD_TICKS)
+            self._forget(tick - _KEPT_TICKS)
 
     def _forget(self, oldest: int) -> None:
-        """Drop designated times of which nothing has been said lately: their horizon is over."""
+        """Remove designated times without recent snapshots: their reporting horizon has ended."""
         for key, shards in list(self._snapshots.items()):
             if max(snapshot.tick for snapshot in shards.values()) < oldest:
                 del self._snapshots[key]
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was said yet."""
+        """Whether no record was added yet."""
         return self.tick is None
 
     @property
     def alerts(self) -> list[Alert]:
-        """What was said last about each location over time, by monitor, in the registry's order."""
+        """The latest alert of each location over time, sorted by monitor and in the registry's order."""
         rows, last = self.registry.rows, len(self.registry.ids)
         return sorted(
             self._alerts.values(),
@@ -211,12 +211,12 @@ class SubscriberView:
 
     @property
     def hot_spots(self) -> list[HotSpotsSnapshot]:
-        """The latest hot spots of each monitor, by monitor: they stay what is known until the next are drawn."""
+        """The latest hot spots of each monitor, sorted by monitor."""
         return [self._hot_spots[monitor] for monitor in sorted(self._hot_spots)]
 
     @property
     def times(self) -> list[AtTime]:
-        """The designated times that something is still said about, by monitor, the latest first."""
-        found = [AtTime(monitor, time, shards, self.registry) for (monitor, time), shards in self._snapshots.items()]
-        found.sort(key=lambda one: one.time, reverse=True)
-        return sorted(found, key=lambda one: one.monitor)
+        """The designated times with recent snapshots, sorted by monitor, the latest time first."""
+        times = [AtTime(monitor, time, shards, self.registry) for (monitor, time), shards in self._snapshots.items()]
+        times.sort(key=lambda at: at.time, reverse=True)
+        return sorted(times, key=lambda at: at.monitor)

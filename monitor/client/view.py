@@ -1,4 +1,4 @@
-"""What is known now on a screen, or as lines."""
+"""Shows the current state on a screen, or as lines."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STYLES: Final = {"safe": "green", "noisy_count": "yellow", "paused": "bright_bla
 SYMBOLS: Final = {"safe": "●", "noisy_count": "▲", "paused": "◌", "unknown": "?"}
 
 _LATE_SLOTS: Final = 2
-_NOTHING: Final = "Nothing was published yet."
-_FRAME_LINES: Final = 3  # the table's header, the line that says how many are left out, and one to spare
-_LEAST_ROWS: Final = 5
-_PADDING: Final = 6  # a blank on both sides of three columns
+_NOTHING: Final = "Nothing has been published yet."
+_FRAME_LINES: Final = 3  # the header, the line with the number of hidden rows, and one spare line
+_MIN_ROWS: Final = 5
+_PADDING: Final = 6  # one blank on both sides of three columns
 
 
 def headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
-    """What all of it is as of, and whether that is late; times are UTC."""
+    """Yield the as_of of the current state (UTC), and whether it is late."""
     if subscriber_view.tick is None or subscriber_view.as_of is None:
         yield _NOTHING
         return
@@ -34,21 +34,21 @@ def headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Itera
     late = now - parse_instant(subscriber_view.as_of)
     if late > _LATE_SLOTS * grid.length:
         ago = format_duration(late // MINUTE * MINUTE)
-        yield f"Nothing new for {ago}: the service may be away. What was said holds as of then."
+        yield f"Nothing new for {ago}: the service may be down. The state below is of that time."
     if subscriber_view.unreadable:
-        yield f"{subscriber_view.unreadable} records that follow no contract were skipped."
+        yield f"{subscriber_view.unreadable} invalid records were skipped."
 
 
 def lines(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[str]:
-    """All that is known, a line each: locations over time, designated times still evaluated, the latest hot spots."""
+    """Yield the current state, one line per location over time, designated time still evaluated, and hot spots."""
     yield from headline(subscriber_view, words.grid, now)
     for alert in subscriber_view.alerts:
         older = _older(alert.tick, alert.as_of, subscriber_view)
         yield f"{alert.monitor} {alert.location_id}: {words.alert(alert)}{older}"
     for at in subscriber_view.times:
-        yield f"{at.monitor} {moment(at.time)}: {words.at_time(at)}{_older(at.tick, at.any.as_of, subscriber_view)}"
-    for drawn in subscriber_view.hot_spots:
-        yield f"{drawn.monitor} {moment(drawn.time)}: {words.hot_spots(drawn)}"
+        yield f"{at.monitor} {moment(at.time)}: {words.at_time(at)}{_older(at.tick, at.sample.as_of, subscriber_view)}"
+    for snapshot in subscriber_view.hot_spots:
+        yield f"{snapshot.monitor} {moment(snapshot.time)}: {words.hot_spots(snapshot)}"
 
 
 def _older(tick: int, as_of: str, subscriber_view: SubscriberView) -> str:
@@ -59,30 +59,30 @@ class _Row(NamedTuple):
     monitor: str
     where: str
     status: str
-    known: str
+    state: str
 
     @property
     def calm(self) -> bool:
-        """Whether it comes after those that are not safe."""
+        """Whether the row is sorted after those that are not safe."""
         return self.status == "safe"
 
 
 class Screen:
-    """A live table: first what is not safe, then as much of the rest as fits; `news` are the latest changes."""
+    """A live table: first the rows that are not safe, then as many others as fit. `news` are the latest changes."""
 
     def __init__(self, subscriber_view: SubscriberView, words: Words, now: int, news: list[NewsLine]) -> None:
         self._subscriber_view, self._words, self._now, self._news = subscriber_view, words, now, news
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """A headline, the table, the news."""
+        """Render the headline, the table and the news."""
         head = [Text(line, style="bold") for line in headline(self._subscriber_view, self._words.grid, self._now)]
         news = [Text(f"  {line.text}", style=STYLES[line.status]) for line in self._news]
         taken = sum(len(text.wrap(console, options.max_width)) for text in (*head, *news))
-        room = max(_LEAST_ROWS, options.size.height - taken - _FRAME_LINES)
+        room = max(_MIN_ROWS, options.size.height - taken - _FRAME_LINES)
         yield Group(*head, self._table(console, options.max_width, room), *news)
 
     def _table(self, console: Console, width: int, room: int) -> Table:
-        """The first rows that fit into so many lines."""
+        """Return the table with the first rows, as many as fit into `room` lines."""
         rows = sorted(self._rows(), key=lambda row: row.calm)
         sides = [("monitor", [row.monitor for row in rows]), ("where or when", [row.where for row in rows])]
         table = Table(expand=True, box=None, padding=(0, 1), header_style="bold")
@@ -90,26 +90,28 @@ class Screen:
         for name, cells in sides:
             table.add_column(name, no_wrap=True)
             left -= max(cell_len(cell) for cell in (name, *cells))
-        table.add_column("what is known", ratio=1)
+        table.add_column("state", ratio=1)
         for n, row in enumerate(rows):
-            known = Text(row.known, style=STYLES[row.status])
-            room -= len(known.wrap(console, max(1, left)))
+            state = Text(row.state, style=STYLES[row.status])
+            room -= len(state.wrap(console, max(1, left)))
             if room < 0:
-                table.add_row("", "", Text(f"… and {len(rows) - n} more: a taller window shows them", style="italic"))
+                table.add_row(
+                    "", "", Text(f"… and {len(rows) - n} more: enlarge the window to see them", style="italic")
+                )
                 break
-            table.add_row(row.monitor, row.where, known)
+            table.add_row(row.monitor, row.where, state)
         return table
 
     def _rows(self) -> Iterator[_Row]:
         for alert in self._subscriber_view.alerts:
-            known = f"{SYMBOLS[alert.status]} {self._words.alert(alert)}"
-            known += _older(alert.tick, alert.as_of, self._subscriber_view)
-            yield _Row(alert.monitor, alert.location_id, alert.status, known)
+            state = f"{SYMBOLS[alert.status]} {self._words.alert(alert)}"
+            state += _older(alert.tick, alert.as_of, self._subscriber_view)
+            yield _Row(alert.monitor, alert.location_id, alert.status, state)
         for at in self._subscriber_view.times:
-            status = "noisy_count" if at.noisy_counts else "safe" if at.whole else "unknown"
-            known = f"{SYMBOLS[status]} {self._words.at_time(at)}"
-            yield _Row(at.monitor, moment(at.time), status, known)
-        for drawn in self._subscriber_view.hot_spots:
-            status = hot_spots_status(drawn)
-            known = f"{SYMBOLS[status]} {self._words.hot_spots(drawn, NAMED)}"
-            yield _Row(drawn.monitor, moment(drawn.time), status, known)
+            status = "noisy_count" if at.noisy_counts else "safe" if at.is_known else "unknown"
+            state = f"{SYMBOLS[status]} {self._words.at_time(at)}"
+            yield _Row(at.monitor, moment(at.time), status, state)
+        for snapshot in self._subscriber_view.hot_spots:
+            status = hot_spots_status(snapshot)
+            state = f"{SYMBOLS[status]} {self._words.hot_spots(snapshot, NAMED)}"
+            yield _Row(snapshot.monitor, moment(snapshot.time), status, state)

@@ -1,4 +1,4 @@
-"""What one person pays at most, by the configuration alone (docs/privacy.md)."""
+"""The most that one person may pay under the configuration alone (docs/privacy.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor, TimedMonitor
-from monitor.config.record_limits import oversized
+from monitor.config.record_limits import find_oversized_records
 from monitor.config.registry import Location, unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.privacy.epsilon import format_epsilon
@@ -21,30 +21,30 @@ from monitor.public.instants import SECOND, YEAR, to_instant
 from monitor.public.schedule import Schedule
 
 _RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
-_RULES_YEARS: Final = 40  # more than the 28 years after which weekdays, dates and so the changes of clocks come again
+_RULES_YEARS: Final = 40  # weekdays and dates, hence daylight saving changes, repeat after 28 years
 
 
 def worst_case(config: Config, registry: Sequence[Location]) -> Fraction:
-    """The most that one person may pay in any period, once the configuration and the registry fit together.
+    """Return the most that one person may pay in any period.
 
     Raises:
-        ConfigError: a watched location is not in the registry, or the largest answer fits no record; with
-            overspending too, if there is some.
-        OverspentError: one person may pay more than privacy.epsilon, with the sum written out.
+        ConfigError: a watched location is not in the registry, or an answer may be too large for a record. Any
+            overspending is listed too.
+        OverspentError: one person may pay more than privacy.epsilon; the message contains the sum.
     """
     problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
-    problems = problems or tuple(oversized(config, registry))
-    overspent = overspending(config)
+    problems = problems or tuple(find_oversized_records(config, registry))
+    overspent = find_overspending(config)
     if problems:
-        further = [overspending_problem(config, overspent)] if overspent else []
-        raise ConfigError("the configuration", (*problems, *further))
+        spending = [overspending_problem(config, overspent)] if overspent else []
+        raise ConfigError("the configuration", (*problems, *spending))
     if overspent:
         raise overspent
     return sum((charge.amount for charge in charges(config)), Fraction(0))
 
 
-def overspending(config: Config) -> OverspentError | None:
-    """Why one person may pay more than privacy.epsilon, with the sum written out; None if nobody may."""
+def find_overspending(config: Config) -> OverspentError | None:
+    """Return an error with the sum if one person may pay more than privacy.epsilon, else None."""
     try:
         check_period(config.privacy.epsilon, charges(config))
     except OverspentError as error:
@@ -53,26 +53,26 @@ def overspending(config: Config) -> OverspentError | None:
 
 
 def overspending_problem(config: Config, error: OverspentError) -> Problem:
-    """Overspending as one of several problems."""
+    """Return overspending as one of several problems."""
     stated = format_epsilon(config.privacy.epsilon)
     return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
 
 
 def charges(config: Config) -> tuple[Charge, ...]:
-    """What each monitor may charge one person within any period at worst, in the order of the configuration."""
+    """Return the most each monitor may charge one person within any period, in the order of the configuration."""
     return tuple(charge_of(config, monitor) for monitor in config.monitors)
 
 
 def period_slots(config: Config) -> int:
-    """How many slots a period touches at most: one more than fit in it, as it need not be aligned with them."""
+    """Return the most slots that a period touches: one more than fit into it, because it need not be aligned."""
     return slots_in(config, config.privacy.period) + 1
 
 
 def most_designated_times(monitor: TimedMonitor, period: int) -> int:
-    """The most designated times in any half-open interval as long as the period, where clocks change too.
+    """Return the most designated times in any half-open interval as long as the period.
 
-    Counted over every interval that begins at a designated time, from 2000 on, for forty years and the period at
-    least, and at all single instants.
+    Counts over each interval that begins at a designated time: from 2000 on, for at least forty years and the period,
+    so that daylight saving changes are covered, and at all single instants.
     """
     return _most_times(monitor.at, monitor.timezone, period)
 
@@ -88,7 +88,7 @@ def _most_times(at: tuple[str, ...], timezone: str | None, period: int) -> int:
 
 
 def charge_of(config: Config, monitor: AnyMonitor) -> Charge:
-    """What one monitor may charge one person within any period at worst."""
+    """Return the most that one monitor may charge one person within any period."""
     if isinstance(monitor, OverTimeMonitor):
         window, slots = monitor.window // config.clock.slot, period_slots(config)
         return over_time_charge(
@@ -99,10 +99,10 @@ def charge_of(config: Config, monitor: AnyMonitor) -> Charge:
 
 
 def max_lead_slots(config: Config) -> int:
-    """F: by how many slots a visit may lie ahead of its record."""
+    """Return F: how many slots a visit may be ahead of its record."""
     return config.visits.accept_ahead // config.clock.slot
 
 
 def slots_in(config: Config, duration: int) -> int:
-    """How many slots a duration (microseconds) takes, rounded up."""
+    """Return how many slots a duration (microseconds) takes, rounded up."""
     return -(-duration // config.clock.slot)

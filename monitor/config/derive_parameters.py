@@ -1,4 +1,4 @@
-"""From a configuration and a registry to the scheme that every part works with."""
+"""Derives the parameters that every part works with from a configuration and a registry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.public.slot_grid import SlotGrid
 
 
 def derive_parameters(config: Config, locations: Sequence[Location]) -> Parameters:
-    """Compile what is watched. `check_watched` was asked before: every watched location is in the registry."""
+    """Return the parameters. Every watched location must be in the registry (see `check_watched`)."""
     registry = Registry(tuple(location.id for location in locations), config.service.shards)
     grid = SlotGrid(config.clock.origin, config.clock.slot)
     max_lead = config.visits.accept_ahead // grid.length

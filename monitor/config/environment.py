@@ -1,4 +1,4 @@
-"""Values from the environment: `LOCATION_MONITOR__REDIS__URL` stands for `redis.url` (docs/interface.md, section 3)."""
+"""Values from the environment: `LOCATION_MONITOR__REDIS__URL` sets `redis.url` (docs/interface.md, section 3)."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Which values came from the environment, and what was wrong with others."""
+    """The values that came from the environment, and the problems of invalid variables."""
 
     names: Mapping[Path, str]
     problems: tuple[Problem, ...]
 
     def name_for(self, key: str) -> str | None:
-        """The variable that a dotted key's value came from, itself or as a part of a list or object."""
+        """Return the variable that set a dotted key, directly or as part of a list or object; None if none did."""
         path = tuple(key.split("."))
         return next((self.names[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.names), None)
 
 
 def override(tree: dict[str, Any], environ: Mapping[str, str]) -> Overrides:
-    """Put the environment's values into a tree of settings, in place; shorter paths first, so that parts win."""
+    """Put the environment's values into a tree of settings, in place. Longer paths override shorter ones."""
     names: dict[Path, str] = {}
     problems: list[Problem] = []
-    found = {name: tuple(name.removeprefix(PREFIX).lower().split("__")) for name in environ if name.startswith(PREFIX)}
-    for name, path in sorted(found.items(), key=lambda item: (len(item[1]), item[1])):
+    paths = {name: tuple(name.removeprefix(PREFIX).lower().split("__")) for name in environ if name.startswith(PREFIX)}
+    for name, path in sorted(paths.items(), key=lambda item: (len(item[1]), item[1])):
         if not all(path):
             problems.append(Problem(name, "", f"a key after the prefix, such as {PREFIX}REDIS__URL", "Rename it."))
         elif path in names:
-            problems.append(Problem(name, f"the same key as {names[path]}", "one variable for a key", "Unset one."))
+            problems.append(
+                Problem(name, f"the same key as {names[path]}", "one variable per key", "Unset one of them.")
+            )
         else:
             problem = _put(tree, name, path, _value(path, environ[name]))
             problems += [problem] if problem else []
@@ -46,7 +48,7 @@ def override(tree: dict[str, Any], environ: Mapping[str, str]) -> Overrides:
 
 
 def _value(path: Path, text: str) -> Any:
-    """A list or object where the text is one in JSON; else the text, which the setting's own reader turns into more."""
+    """Return a list or object if the text is one in JSON; otherwise the text, which the setting's validator parses."""
     if path in SECRETS or not text.lstrip().startswith(("[", "{")):
         return text
     try:
@@ -68,7 +70,7 @@ def _put(tree: dict[str, Any], name: str, path: Path, value: object) -> Problem 
             if not last and place.get(part) is None:
                 place[part] = {}
         else:
-            return Problem(name, "", f"no key below {'.'.join(path[:depth])}, which holds one value", "Rename it.")
+            return Problem(name, "", f"no key below {'.'.join(path[:depth])}, which is a single value", "Rename it.")
         if last:
             place[index] = value
         else:

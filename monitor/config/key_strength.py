@@ -1,7 +1,7 @@
-"""Whether the secret that person ids are hashed with could be guessed: whoever guesses it can test who was where.
+"""Estimates whether the secret that person ids are hashed with can be guessed.
 
-Nobody can measure how a secret was made. What is refused are secrets that people think up: repetitions, rows of
-characters that follow one another, and words.
+An attacker with the secret can test who was where. The randomness of a given secret cannot be measured, so this module
+refuses the secrets that people invent: repetitions, runs of consecutive characters, and words.
 """
 
 from __future__ import annotations
@@ -9,53 +9,55 @@ from __future__ import annotations
 import re
 from typing import Final
 
-SHORTEST: Final = 16
-"""How many bytes a secret must have."""
+MIN_BYTES: Final = 16
+"""The minimum length of a secret, in bytes."""
 
-LEAST_LEFT: Final = 12
-"""How many must be left of it when each repetition is left out and rows and words count as two bytes each."""
+MIN_REMAINING: Final = 12
+"""The minimum number of bytes without repetitions, where each run and each word counts as two bytes."""
 
-LEAST_DISTINCT: Final = 10
-"""How many of those that are left must differ."""
+MIN_DISTINCT: Final = 10
+"""The minimum number of distinct bytes among these."""
 
-STRONG_KEY: Final = f"a secret of at least {SHORTEST} bytes that cannot be guessed, not words, rows or repetitions"
-MAKE_A_KEY: Final = "head -c 32 /dev/urandom | base64 > person.key"
+STRONG_KEY: Final = f"a secret of at least {MIN_BYTES} bytes that is hard to guess: no words, runs or repetitions"
+CREATE_KEY: Final = "head -c 32 /dev/urandom | base64 > person.key"
 
-_ROW: Final = 3
-_WORD: Final = re.compile(rb"(?:[A-Za-z][a-z]{2,}|[A-Z]{4,})[ ._-]?")  # random base64 has few, and short ones
+_RUN: Final = 3
+_WORD: Final = re.compile(
+    rb"(?:[A-Za-z][a-z]{2,}|[A-Z]{4,})[ ._-]?"
+)  # random base64 contains few words, and short ones
 
 
 def is_guessable(key: bytes) -> bool:
-    """Whether a key is too short, or too little is left of it without its repetitions, rows and words."""
-    left = _without_rows(_without_repetition(key))
+    """Return whether a key is too short, in total or without its repetitions, runs and words."""
+    left = _shorten_runs(_drop_repetition(key))
     if left.isascii():
         left = _WORD.sub(lambda word: word[0][:2], left)
-    return len(key) < SHORTEST or len(left) < LEAST_LEFT or len(set(left)) < LEAST_DISTINCT
+    return len(key) < MIN_BYTES or len(left) < MIN_REMAINING or len(set(left)) < MIN_DISTINCT
 
 
-def _without_repetition(key: bytes) -> bytes:
-    """The shortest beginning that the whole key repeats, twice at least; the key itself if there is none."""
+def _drop_repetition(key: bytes) -> bytes:
+    """Return the shortest prefix whose repetition gives the key; the key itself if it repeats nothing."""
     periods = range(1, len(key) // 2 + 1)
     return next((key[:period] for period in periods if key[period:] == key[:-period]), key)
 
 
-def _without_rows(key: bytes) -> bytes:
-    """The key with two bytes of each row of three or more that go up by one, down by one, or stay."""
+def _shorten_runs(key: bytes) -> bytes:
+    """Return the key with each run (three or more bytes, equal or in steps of ±1) shortened to two bytes."""
     left = bytearray()
     begin = 0
     while begin < len(key):
-        end = _row_end(key, begin)
-        left += key[begin : begin + 2] if end - begin >= _ROW else key[begin:end]
+        end = _run_end(key, begin)
+        left += key[begin : begin + 2] if end - begin >= _RUN else key[begin:end]
         begin = end
     return bytes(left)
 
 
-def _row_end(key: bytes, begin: int) -> int:
-    """Where the row that begins at a byte ends; the next byte, if none begins there."""
+def _run_end(key: bytes, begin: int) -> int:
+    """Return the end of the run that begins at a byte; the next byte if no run begins there."""
     for step in (-1, 0, 1):
         end = begin + 1
         while end < len(key) and key[end] - key[end - 1] == step:
             end += 1
-        if end - begin >= _ROW:
+        if end - begin >= _RUN:
             return end
     return begin + 1

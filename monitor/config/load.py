@@ -1,4 +1,4 @@
-"""From a file and the environment to a configuration, or to all that is wrong with it at once."""
+"""Reads a configuration from a file and the environment, and reports all problems at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from monitor.config.model import (
     VisitsSettings,
 )
 from monitor.config.monitors import KINDS, AnyMonitor
-from monitor.config.problems import misplaced_secret, problems_of, shown, unknown_key
+from monitor.config.problems import format_value, misplaced_secret, problems_of, unknown_key
 from monitor.config.rules import Sections, broken_rules
 from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings, url_password
 from monitor.config.source import read_yaml
@@ -40,21 +40,21 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 
 
 def load_config(path: Path, environ: Mapping[str, str]) -> Config:
-    """Read and check a configuration file, with values from `LOCATION_MONITOR__…` variables put over it.
+    """Read and check a configuration file. `LOCATION_MONITOR__…` variables override its values.
 
-    Files that it names are not opened: secrets and certificates are read by those who need them.
+    Files that it names (secrets, certificates, the registry) are not opened.
 
     Raises:
-        ConfigError: with every problem that was found.
+        ConfigError: with all problems.
     """
-    return read_config(path, environ).whole()
+    return read_config(path, environ).to_config()
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """What was read of a file: sections by name and monitors by index that are valid by themselves, and all problems.
+class ParsedConfig:
+    """The valid sections (by name) and monitors (by index) of a configuration file, and all of its problems.
 
-    `problems` are also those between sections and monitors.
+    `problems` includes conflicts between sections and monitors.
     """
 
     path: Path
@@ -62,33 +62,33 @@ class Read:
     monitors: Mapping[int, AnyMonitor]
     problems: tuple[Problem, ...]
 
-    def whole(self) -> Config:
-        """The configuration. Raises ConfigError with every problem, if there is one."""
+    def to_config(self) -> Config:
+        """Return the configuration. Raises ConfigError with all problems, if there are any."""
         if self.problems:
             raise ConfigError(str(self.path), self.problems)
         return Config.model_validate({**self.sections, "monitors": tuple(self.monitors.values())})
 
 
-def read_config(path: Path, environ: Mapping[str, str]) -> Read:
-    """As `load_config`, for who looks for further problems where there are some.
+def read_config(path: Path, environ: Mapping[str, str]) -> ParsedConfig:
+    """Read a configuration as `load_config` does, but return problems, so that a caller can add further ones.
 
     Raises:
-        ConfigError: if the file is no mapping in YAML.
+        ConfigError: the file is not a YAML mapping.
     """
     tree = read_yaml(path)
-    problems = list(_secrets_in_clear(tree))
+    problems = list(_remove_secrets(tree))
     overrides = override(tree, environ)
-    read = _Reading(tree, {"folder": path.parent})
-    problems += [*overrides.problems, *read.problems]
-    told = tuple(_with_variable(problem, overrides) for problem in problems)
-    return Read(path, read.sections, read.monitors, told)
+    parser = _Parser(tree, {"folder": path.parent})
+    problems += [*overrides.problems, *parser.problems]
+    with_sources = tuple(_with_variable(problem, overrides) for problem in problems)
+    return ParsedConfig(path, parser.sections, parser.monitors, with_sources)
 
 
-def _secrets_in_clear(tree: dict[str, Any]) -> Iterator[Problem]:
-    """The secrets that stand in the file; each is taken out, so that no later message can show it."""
+def _remove_secrets(tree: dict[str, Any]) -> Iterator[Problem]:
+    """Remove the secrets from the tree, so that no later message can show them, and yield a problem for each."""
     for section, name in SECRETS:
-        found = tree.get(section)
-        if isinstance(found, dict) and found.pop(name, None) is not None:
+        values = tree.get(section)
+        if isinstance(values, dict) and values.pop(name, None) is not None:
             yield misplaced_secret(f"{section}.{name}")
     redis = tree.get("redis")
     if isinstance(redis, dict) and isinstance(redis.get("url"), str) and url_password(redis["url"]) is not None:
@@ -97,12 +97,12 @@ def _secrets_in_clear(tree: dict[str, Any]) -> Iterator[Problem]:
 
 def _with_variable(problem: Problem, overrides: Overrides) -> Problem:
     name = overrides.name_for(problem.key)
-    return replace(problem, remedy=f"{problem.remedy} It comes from {name}.".strip()) if name else problem
+    return replace(problem, remedy=f"{problem.remedy} The value comes from {name}.".strip()) if name else problem
 
 
 @dataclass
-class _Reading:
-    """The sections and monitors that are valid by themselves, and every problem of and between them."""
+class _Parser:
+    """Collects the valid sections and monitors, and all problems within and between them."""
 
     tree: dict[str, Any]
     context: dict[str, Any]
@@ -125,36 +125,36 @@ class _Reading:
         if name not in self.tree and Config.model_fields[name].is_required():
             self.problems.append(Problem(name, "missing", str(Config.model_fields[name].description), "Add it."))
             return
-        section = self._validated(_SECTIONS[name], self.tree.get(name, {}), name)
+        section = self._validate(_SECTIONS[name], self.tree.get(name, {}), name)
         if section is not None:
             self.sections[name] = section
 
     def _read_monitors(self) -> None:
         listed = self.tree.get("monitors")
         if not isinstance(listed, list) or not listed:
-            value = "missing" if "monitors" not in self.tree else shown("monitors", listed)
+            value = "missing" if "monitors" not in self.tree else format_value("monitors", listed)
             self.problems.append(Problem("monitors", value, "a list of monitors, at least one", "Add one."))
             return
         for index, entry in enumerate(listed):
-            monitor = self._monitor(f"monitors.{index}", entry)
+            monitor = self._read_monitor(f"monitors.{index}", entry)
             if monitor is not None:
                 self.monitors[index] = monitor
 
-    def _monitor(self, key: str, entry: object) -> AnyMonitor | None:
+    def _read_monitor(self, key: str, entry: object) -> AnyMonitor | None:
         if not isinstance(entry, dict):
-            self.problems.append(Problem(key, shown(key, entry), "a mapping with name, kind, epsilon, …"))
+            self.problems.append(Problem(key, format_value(key, entry), "a mapping with name, kind, epsilon, …"))
             return None
         kind = entry.get("kind")
         model = KINDS.get(kind) if isinstance(kind, str) else None
         if model is None:
-            value = shown(f"{key}.kind", kind) if "kind" in entry else "missing"
+            value = format_value(f"{key}.kind", kind) if "kind" in entry else "missing"
             self.problems.append(
-                Problem(f"{key}.kind", value, "over_time, at_times or hot_spots", "Name one of the three.")
+                Problem(f"{key}.kind", value, "over_time, at_times or hot_spots", "Set one of the three.")
             )
             return None
-        return self._validated(model, entry, key)
+        return self._validate(model, entry, key)
 
-    def _validated(self, model: type[Model], value: object, key: str) -> Model | None:
+    def _validate(self, model: type[Model], value: object, key: str) -> Model | None:
         try:
             return model.model_validate(value, context=self.context)
         except ValidationError as error:

@@ -1,6 +1,7 @@
-"""The configuration as a whole, section by section as in the file (docs/interface.md, section 3).
+"""The configuration, section by section as in the file (docs/interface.md, section 3).
 
-Durations and instants are `int` microseconds, ε an exact `Fraction`, paths absolute or relative to the working folder.
+Durations and instants are `int` microseconds, ε is an exact `Fraction`, and paths are absolute or relative to the
+working directory.
 """
 
 from __future__ import annotations
@@ -29,19 +30,21 @@ from monitor.public.instants import SECOND
 
 
 class ServiceSettings(Section):
-    """What the service is called and how its locations are cut."""
+    """The name of the service and the number of its shards."""
 
     name: Name = Field(description="the service's name: letters, digits, - and _")
-    shards: Shards = Field(default=16, description="into how many shards the locations are cut")
+    shards: Shards = Field(default=16, description="the number of shards that the locations are divided into")
 
 
 class ClockSettings(Section):
-    """The public grid of slots, and when answers leave."""
+    """The public slot grid, and the delay of answers."""
 
     slot: SlotLength = Field(description="the length of a slot, a duration such as 1h")
     origin: Instant = Field(description="the start of slot 0, a time of RFC 3339 with its offset")
-    release_delay: Duration = Field(description="how long after its tick an answer leaves, a duration such as 30s")
-    tolerance: Duration = Field(default=SECOND, description="how far clocks may differ, a duration such as 1s")
+    release_delay: Duration = Field(description="the delay from a tick to its answers, a duration such as 30s")
+    tolerance: Duration = Field(
+        default=SECOND, description="the largest difference between clocks, a duration such as 1s"
+    )
 
 
 class LocationsSettings(Section):
@@ -53,21 +56,23 @@ class LocationsSettings(Section):
 class VisitsSettings(Section):
     """Which visits are accepted, and the secret that person ids are hashed with."""
 
-    default_stay: PositiveDuration = Field(description="how long a visit without left_at lasts, a duration")
-    accept_ahead: Duration = Field(description="how far ahead a visit may be stamped, a whole number of slots")
+    default_stay: PositiveDuration = Field(description="the length of a visit without left_at, a duration")
+    accept_ahead: Duration = Field(
+        description="how far ahead of its record a visit may be dated, a whole number of slots"
+    )
     person_key_file: FilePath | None = Field(default=None, description="the file of the secret for person ids")
     person_key: Annotated[PersonKey | None, SkipJsonSchema()] = Field(default=None)
 
 
 class PrivacySettings(Section):
-    """What one person may pay at most within any such period."""
+    """The most that one person may pay within any such period."""
 
     epsilon: Epsilon = Field(description="the most ε that one person may pay in the period")
     period: PositiveDuration = Field(description="the period, a duration such as 14d")
 
 
 class Config(Section):
-    """Everything that operators decide. `load_config` reads it; a broken rule between sections is refused here too."""
+    """The whole configuration, as `load_config` reads it. Validation includes the rules between sections."""
 
     service: ServiceSettings = Field(description="a mapping with the service's name")
     clock: ClockSettings = Field(description="a mapping with slot, origin and release_delay")
@@ -80,7 +85,7 @@ class Config(Section):
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="a mapping with the port")
 
     @model_validator(mode="after")
-    def _between_sections(self) -> Self:
+    def _check_rules(self) -> Self:
         problems = tuple(
             broken_rules(
                 Sections(self.clock, self.visits, self.kafka, self.redis, dict(enumerate(self.monitors)), self.service)

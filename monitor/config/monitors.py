@@ -1,4 +1,4 @@
-"""The two kinds of monitor as the configuration names them (docs/rules.md, sections 3 and 4)."""
+"""The three kinds of monitor in the configuration (docs/rules.md)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from monitor.config.scalars import (
     PositiveDuration,
     Section,
     WholeNumber,
-    expected,
+    invalid_value,
 )
 from monitor.errors import TimeError
 from monitor.public.instants import parse_instant
 
 DAILY: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", re.ASCII)
 
-_MINUTES_A_DAY: Final = 24 * 60
+_MINUTES_PER_DAY: Final = 24 * 60
 
 
 def _shape(locations: object) -> str:
@@ -38,49 +38,55 @@ Locations = Annotated[
 ]
 
 
-def _designated(value: object) -> str:
+def _parse_designated_time(value: object) -> str:
     what = 'a time of day in quotes such as "18:00", or a time of RFC 3339 with its offset'
     if isinstance(value, int) and not isinstance(value, bool):
-        raise expected(what, f"YAML reads an unquoted {_clock_time(value)} as the number {value}: put it in quotes.")
+        raise invalid_value(
+            what, f"YAML reads an unquoted {_clock_time(value)} as the number {value}: put it in quotes."
+        )
     if not isinstance(value, str):
-        raise expected(what)
+        raise invalid_value(what)
     if DAILY.fullmatch(value) is not None:
         return value
     try:
         parse_instant(value)
     except TimeError as error:
-        raise expected(what, f"Write the hours with two digits, or correct the instant: {error}.") from None
+        raise invalid_value(what, f"Write the hours with two digits, or correct the instant: {error}.") from None
     return value
 
 
 def _clock_time(number: int) -> str:
-    """What was probably written: YAML 1.1 reads 18:00 as 18·60 and 18:00:30 as 18·3600 + 30."""
+    """Return the probable source text: YAML 1.1 reads 18:00 as 18·60 and 18:00:30 as 18·3600 + 30."""
     hours, rest = divmod(number, 60)
-    if 0 <= number < _MINUTES_A_DAY:
+    if 0 <= number < _MINUTES_PER_DAY:
         return f"{hours}:{rest:02}"
     return f"{hours // 60}:{hours % 60:02}:{rest:02}"
 
 
-def _timezone(value: object) -> str:
+def _parse_timezone(value: object) -> str:
     what = "the IANA name of a time zone, such as Asia/Tokyo"
     if not isinstance(value, str):
-        raise expected(what)
+        raise invalid_value(what)
     try:
         zoneinfo.ZoneInfo(value)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a folder's name, such as Europe
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # OSError: the name of a folder, such as Europe
         near = difflib.get_close_matches(value, zoneinfo.available_timezones(), n=1)
-        raise expected(what, f"Did you mean {near[0]}?" if near else "") from None
+        raise invalid_value(what, f"Did you mean {near[0]}?" if near else "") from None
     return value
 
 
 DesignatedTime = Annotated[
-    str, PlainValidator(_designated), WithJsonSchema({"type": "string", "examples": ["18:00", "2026-11-20T18:00:00Z"]})
+    str,
+    PlainValidator(_parse_designated_time),
+    WithJsonSchema({"type": "string", "examples": ["18:00", "2026-11-20T18:00:00Z"]}),
 ]
-Timezone = Annotated[str, PlainValidator(_timezone), WithJsonSchema({"type": "string", "examples": ["Asia/Tokyo"]})]
+Timezone = Annotated[
+    str, PlainValidator(_parse_timezone), WithJsonSchema({"type": "string", "examples": ["Asia/Tokyo"]})
+]
 
 
 class OverTimeMonitor(Section):
-    """Algorithm 3: named locations, asked at every tick who was there within the window."""
+    """Algorithm 3: named locations; at each tick, the people present within the window are counted."""
 
     name: Name = Field(description="the monitor's name: letters, digits, - and _")
     kind: Literal["over_time"] = Field(description="over_time, at_times or hot_spots")
@@ -88,52 +94,52 @@ class OverTimeMonitor(Section):
     epsilon: Epsilon = Field(description="the ε that its locations share")
     threshold: WholeNumber = Field(description="the number of people from which a location is not safe")
     window: PositiveDuration = Field(description="how far back a visit counts, a duration such as 14d")
-    answers_per_window: WholeNumber = Field(default=1, description="how many noisy answers a window may hold")
+    answers_per_window: WholeNumber = Field(default=1, description="the most noisy answers per window")
 
     @property
     def location_ids(self) -> tuple[str, ...]:
-        """The watched ids, as written."""
+        """The watched location ids, as written."""
         return tuple(self.locations)
 
     def location_epsilons(self) -> dict[str, Fraction]:
-        """Each location's share ε_l of the monitor's ε: equal parts, or by the public weights."""
+        """Return each location's share ε_l of the monitor's ε: equal, or by the public weights."""
         weights = self.locations if isinstance(self.locations, dict) else dict.fromkeys(self.locations, 1)
         total = sum(weights.values())
         return {location: self.epsilon * weight / total for location, weight in weights.items()}
 
 
 class TimedMonitor(Section):
-    """What all monitors that ask about designated times have."""
+    """The common fields of all monitors of designated times."""
 
     name: Name = Field(description="the monitor's name: letters, digits, - and _")
     at: tuple[DesignatedTime, ...] = Field(description='a list of daily times ("18:00") or of instants of RFC 3339')
     timezone: Timezone | None = Field(default=None, description="the time zone of the daily times, such as Asia/Tokyo")
-    reporting_horizon: PositiveDuration = Field(description="for how long reports are waited for, a duration")
+    reporting_horizon: PositiveDuration = Field(description="how long reports are awaited, a duration")
     epsilon: Epsilon = Field(description="the ε of each designated time")
 
     @property
     def daily(self) -> tuple[time, ...]:
-        """Its times of day, in the order written."""
+        """The daily times, in the order written."""
         return tuple(time.fromisoformat(text) for text in self.at if DAILY.fullmatch(text))
 
     @property
     def instants(self) -> tuple[int, ...]:
-        """Its single instants, in the order written."""
+        """The single instants, in the order written."""
         return tuple(parse_instant(text) for text in self.at if DAILY.fullmatch(text) is None)
 
 
 class AtTimesMonitor(TimedMonitor):
-    """Algorithm 4: all locations of the registry, asked who was there at each designated time."""
+    """Algorithm 4: all locations of the registry; the people present at each designated time are counted."""
 
     kind: Literal["at_times"] = Field(description="over_time, at_times or hot_spots")
     threshold: WholeNumber = Field(description="the number of people from which a location is not safe")
 
 
 class HotSpotsMonitor(TimedMonitor):
-    """The locations with the most people at each designated time, asked once, when reports are no longer waited for."""
+    """The locations with the most people at each designated time, drawn once, at the end of the reporting horizon."""
 
     kind: Literal["hot_spots"] = Field(description="over_time, at_times or hot_spots")
-    top: WholeNumber = Field(description="how many locations are named")
+    top: WholeNumber = Field(description="the number of locations to name")
 
 
 AnyMonitor = OverTimeMonitor | AtTimesMonitor | HotSpotsMonitor

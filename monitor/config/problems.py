@@ -1,4 +1,4 @@
-"""From pydantic's errors to problems: key, value, what was expected, what to do; secrets and unknown values masked."""
+"""Turns pydantic's errors into problems: key, value, what was expected, what to do. Secrets are masked."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ _SHAPES: Final = {
     "model_attributes_type": "a mapping of keys to values",
     "dict_type": "a mapping from id to weight",
     "tuple_type": "a list",
-    "recursion_loop": "a value that does not hold itself",
+    "recursion_loop": "a value that does not contain itself",
 }
 _SIMPLE: Final = {"bool_parsing": "true or false", "bool_type": "true or false"}
-_LONGEST: Final = 80
+_MAX_LENGTH: Final = 80
 
 
 def problems_of(error: ValidationError, prefix: str, model: type[BaseModel]) -> Iterator[Problem]:
-    """The problems of one section (or one monitor), whose dotted key is `prefix`."""
+    """Yield the problems of one section or monitor. `prefix` is its dotted key."""
     for detail in error.errors(include_url=False):
         path = _path(detail["loc"])
         yield _problem(detail, ".".join((prefix, *path)), _owner(model, path[:-1]), path[-1] if path else "")
 
 
 def unknown_key(key: str, known: tuple[str, ...]) -> Problem:
-    """The problem of a key that does not exist; its value is not shown, as it may be a misspelt secret's."""
+    """Return the problem of an unknown key. Its value is not shown: the key may be a misspelt secret."""
     near = difflib.get_close_matches(key.rpartition(".")[2], known, n=1)
     remedy = f"Did you mean {near[0]}?" if near else "Remove it."
     return Problem(key, "unknown", f"one of {', '.join(known)}", remedy)
 
 
 def misplaced_secret(key: str) -> Problem:
-    """The problem of a secret that stands in the file in clear."""
+    """Return the problem of a secret written in the configuration file."""
     variable = PREFIX + key.upper().replace(".", "__")
     return Problem(
         key, MASKED, "no secret in the configuration file", f"Move it to a file (`{_file_key(key)}`) or to {variable}."
     )
 
 
-def shown(key: str, value: object) -> str:
-    """A value as a message may show it: masked where it is secret, by its shape where it holds others."""
+def format_value(key: str, value: object) -> str:
+    """Return a value as text for a message: secrets masked, mappings and lists by their type only."""
     if key.rpartition(".")[2] in _SECRET_KEYS:
         return MASKED
     if isinstance(value, dict | list | tuple | set):
@@ -58,26 +58,26 @@ def shown(key: str, value: object) -> str:
     if value is None:
         return "empty"
     text = repr(value) if not isinstance(value, bool) else str(value).lower()
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}…"
 
 
 def _problem(detail: ErrorDetails, key: str, owner: type[BaseModel] | None, name: str) -> Problem:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == PROBLEM:
-        return Problem(key, shown(key, detail["input"]), context["what"], context["remedy"])
+        return Problem(key, format_value(key, detail["input"]), context["what"], context["remedy"])
     if kind == "missing":
         return Problem(key, "missing", _description(owner, name), "Add it.")
     if kind == "extra_forbidden":
         return unknown_key(key, tuple(owner.model_fields) if owner else ())
     if kind in _SHAPES:
-        return Problem(key, _shape(detail["input"]), _SHAPES[kind], _as_json(detail["input"]))
+        return Problem(key, _shape(detail["input"]), _SHAPES[kind], _json_hint(detail["input"]))
     if kind == "literal_error":
-        return Problem(key, shown(key, detail["input"]), str(context["expected"]))
-    return Problem(key, shown(key, detail["input"]), _SIMPLE.get(kind, detail["msg"]))
+        return Problem(key, format_value(key, detail["input"]), str(context["expected"]))
+    return Problem(key, format_value(key, detail["input"]), _SIMPLE.get(kind, detail["msg"]))
 
 
 def _path(location: tuple[int | str, ...]) -> list[str]:
-    """The parts of a key: pydantic's location without the name of the form that `locations` was read in."""
+    """Return the parts of a key: pydantic's location without the tag of the union of `locations`."""
     parts = [str(part) for part in location if part != "[key]"]
     return [parts[0], *parts[2:]] if parts[:1] == ["locations"] and len(parts) > 1 else parts
 
@@ -97,15 +97,15 @@ def _description(owner: type[BaseModel] | None, name: str) -> str:
 
 
 def _shape(value: object) -> str:
-    """What kind of thing a value is: never the value, which could be a secret in the wrong place."""
+    """Return the type of a value in words. The value itself is not shown: it may be a misplaced secret."""
     if value is None:
         return "empty"
-    names = {dict: "a mapping", list: "a list", tuple: "a list", str: "a text", bool: "true or false"}
+    names = {dict: "a mapping", list: "a list", tuple: "a list", str: "a string", bool: "true or false"}
     return names.get(type(value), "a number")
 
 
-def _as_json(value: object) -> str:
-    return "From the environment lists and objects are JSON." if isinstance(value, str) else ""
+def _json_hint(value: object) -> str:
+    return "In environment variables, write lists and objects as JSON." if isinstance(value, str) else ""
 
 
 def _file_key(key: str) -> str:

@@ -1,4 +1,4 @@
-"""What `check` refuses because its records would be too large for Kafka, each with the key and what would do."""
+"""Finds configurations whose records would be too large for Kafka, with the values that would fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor.contracts.record_sizes import (
     LARGEST_OF_ONE_PLACE,
     LARGEST_SNAPSHOT,
     hot_spots_bytes,
-    most_answers_a_record,
+    max_answers_per_record,
     place_bytes,
     shards_that_fit,
     snapshot_bytes,
@@ -20,50 +20,50 @@ from monitor.errors import Problem
 from monitor.public.parameters import OverTime, Parameters
 
 
-def oversized(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
-    """All that makes records too large. Every watched location must be in the registry."""
+def find_oversized_records(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
+    """Yield a problem for each value that makes records too large. Every watched location must be in the registry."""
     parameters = derive_parameters(config, registry)
     places = {monitor.name: monitor for monitor in parameters.over_time}
     tops = {monitor.name: monitor.top for monitor in parameters.hot_spots}
     for index, monitor in enumerate(config.monitors):
         if monitor.name in places:
-            yield from _answers(f"monitors.{index}", places[monitor.name])
+            yield from _check_answers(f"monitors.{index}", places[monitor.name])
         if monitor.name in tops:
-            yield from _top(f"monitors.{index}", parameters, tops[monitor.name])
+            yield from _check_top(f"monitors.{index}", parameters, tops[monitor.name])
     if parameters.at_times:
-        yield from _snapshots(parameters)
+        yield from _check_snapshots(parameters)
 
 
-def _answers(key: str, monitor: OverTime) -> Iterator[Problem]:
+def _check_answers(key: str, monitor: OverTime) -> Iterator[Problem]:
     largest = max(set(monitor.rules), key=place_bytes)
     size = place_bytes(largest)
     if size > LARGEST_OF_ONE_PLACE:
         yield Problem(
             f"{key}.answers_per_window",
             str(largest.answers),
-            f"records of at most {LARGEST_OF_ONE_PLACE} bytes: each repeats all answers that still count, and may have "
-            f"{size}",
-            f"Set it to {most_answers_a_record(largest)} or less, or use a shorter window or longer slots.",
+            f"records of at most {LARGEST_OF_ONE_PLACE} bytes: each record repeats all answers that still count, and "
+            f"may take {size} bytes",
+            f"Set it to {max_answers_per_record(largest)} or less, or use a shorter window or longer slots.",
         )
 
 
-def _top(key: str, parameters: Parameters, top: int) -> Iterator[Problem]:
+def _check_top(key: str, parameters: Parameters, top: int) -> Iterator[Problem]:
     size = hot_spots_bytes(parameters, top)
     if size > LARGEST_SNAPSHOT:
         yield Problem(
             f"{key}.top",
             str(top),
-            f"a record of at most {LARGEST_SNAPSHOT} bytes, and so many locations may take {size}",
-            "Name fewer.",
+            f"a record of at most {LARGEST_SNAPSHOT} bytes: {top} locations may take {size} bytes",
+            "Use a smaller number.",
         )
 
 
-def _snapshots(parameters: Parameters) -> Iterator[Problem]:
+def _check_snapshots(parameters: Parameters) -> Iterator[Problem]:
     size = max(snapshot_bytes(parameters))
     if size > LARGEST_SNAPSHOT:
         yield Problem(
             "service.shards",
             str(parameters.registry.shards),
-            f"snapshots of at most {LARGEST_SNAPSHOT} bytes, and one with all locations of a shard may have {size}",
+            f"snapshots of at most {LARGEST_SNAPSHOT} bytes: one with all locations of a shard may take {size} bytes",
             f"Set it to {2 * shards_that_fit(parameters, LARGEST_SNAPSHOT)} or more.",
         )

@@ -1,4 +1,4 @@
-"""The registry: the public list of all locations, a CSV file (docs/interface.md, section 3; docs/rules.md, rule 6)."""
+"""Reads the registry, the public CSV list of all locations (docs/interface.md, section 3; docs/rules.md, rule 6)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import ConfigError, Problem
 
 COLUMNS: Final = ("location_id", "name", "latitude", "longitude")
-MOST_LISTED: Final = 20
+MAX_LISTED: Final = 20
 
 _BOUNDS: Final = {"latitude": 90.0, "longitude": 180.0}
-_COMPARABLE: Final = 10_000  # looking for the nearest id takes time in proportion, so it is done for few
+_COMPARABLE: Final = 10_000  # the search for the nearest id takes linear time, so it is limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,29 +35,29 @@ class Location:
 
 
 def load_registry(path: Path) -> tuple[Location, ...]:
-    """All locations, in file order. The header names location_id and any of name, latitude and longitude.
+    """Return all locations in file order. The header must name location_id; name, latitude, longitude are optional.
 
     Raises:
-        ConfigError: with every problem of the file, the first 20 in words.
+        ConfigError: with the first 20 problems of the file and the number of others.
     """
     rows = _rows(path)
     reader = _Reader(tuple(rows[0][1]) if rows else ())
     problems = list(reader.header_problems())
     if not problems:
-        locations = tuple(reader.location(line, row) for line, row in rows[1:])
+        locations = tuple(reader.read_location(line, row) for line, row in rows[1:])
         problems = reader.problems
         if not rows[1:]:
             problems = [Problem("the file", "without a location", "at least one", "Add a line for each location.")]
     if problems:
-        raise ConfigError(str(path), _limited(problems))
+        raise ConfigError(str(path), _limit(problems))
     return locations
 
 
 def check_watched(config: Config, registry: Sequence[Location]) -> None:
-    """Check that every location that an `over_time` monitor watches is in the registry.
+    """Check that each location that an `over_time` monitor watches is in the registry.
 
     Raises:
-        ConfigError: naming each that is not, with the nearest id.
+        ConfigError: with each missing location and the nearest id.
     """
     problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
     if problems:
@@ -65,7 +65,7 @@ def check_watched(config: Config, registry: Sequence[Location]) -> None:
 
 
 def unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Location]) -> Iterator[Problem]:
-    """The locations that monitors (by index) watch and that are not in the registry, as problems."""
+    """Yield a problem for each location that a monitor (by index) watches but the registry lacks."""
     known = {location.id for location in registry}
     compared = 0
     for index, monitor in monitors.items():
@@ -73,21 +73,23 @@ def unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Loc
         for location in watched:
             if location not in known:
                 compared += len(known)
-                near = difflib.get_close_matches(location, known, n=1) if compared <= MOST_LISTED * _COMPARABLE else []
-                hint = f"Did you mean {near[0]!r}?" if near else "Add it to locations.file, or don't watch it."
+                near = difflib.get_close_matches(location, known, n=1) if compared <= MAX_LISTED * _COMPARABLE else []
+                hint = (
+                    f"Did you mean {near[0]!r}?" if near else "Add it to locations.file, or remove it from the monitor."
+                )
                 key = f"monitors.{index}.locations"
                 yield Problem(key, repr(location), "a location of the registry", hint)
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """The rows that are not blank, each with the line that it ends on."""
+    """Return the rows that are not blank, each with its last line number."""
     key = "locations.file"
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        found = f"{path} ({error.strerror or 'unreadable'})"
+        value = f"{path} ({error.strerror or 'unreadable'})"
         problem = Problem(
-            key, found, "a file that can be read", "Correct the path, which is relative to the config file."
+            key, value, "a readable file", "Correct the path, which is relative to the configuration file."
         )
         raise ConfigError(str(path), (problem,)) from None
     except UnicodeDecodeError as error:
@@ -98,31 +100,31 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
         return [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:
         problem = Problem(
-            f"line {reader.line_num}", f"no CSV ({error})", "fields with commas between them", "Correct it."
+            f"line {reader.line_num}", f"invalid CSV ({error})", "fields separated by commas", "Correct it."
         )
         raise ConfigError(str(path), (problem,)) from None
 
 
-def _limited(problems: list[Problem]) -> tuple[Problem, ...]:
-    more = len(problems) - MOST_LISTED
-    listed = tuple(problems[:MOST_LISTED])
+def _limit(problems: list[Problem]) -> tuple[Problem, ...]:
+    more = len(problems) - MAX_LISTED
+    listed = tuple(problems[:MAX_LISTED])
     return (*listed, Problem(f"and {more} more", "", "none", "Correct these first.")) if more > 0 else listed
 
 
 @dataclass
 class _Reader:
-    """Turns rows into locations, and remembers ids and problems."""
+    """Turns rows into locations, and collects problems."""
 
     header: tuple[str, ...]
     problems: list[Problem] = field(default_factory=list)
     _line_of: dict[str, int] = field(default_factory=dict)
 
     def header_problems(self) -> Iterator[Problem]:
-        """What is wrong with the first line."""
+        """Yield the problems of the first line."""
         form = "location_id[,name,latitude,longitude]"
         if "location_id" not in self.header:
-            found = ",".join(self.header)[:80]
-            yield Problem("the header", repr(found) if found else "missing", form, "Make it the first line.")
+            header = ",".join(self.header)[:80]
+            yield Problem("the header", repr(header) if header else "missing", form, "Make it the first line.")
             return
         for column in dict.fromkeys(self.header):
             if column not in COLUMNS:
@@ -133,15 +135,18 @@ class _Reader:
                 yield Problem("the header", repr(column), "each column once", "Remove one.")
         if ("latitude" in self.header) != ("longitude" in self.header):
             yield Problem(
-                "the header", repr(",".join(self.header)), "latitude and longitude together", "Add the other."
+                "the header",
+                repr(",".join(self.header)),
+                "both latitude and longitude, or neither",
+                "Add the missing column.",
             )
 
-    def location(self, line: int, row: list[str]) -> Location:
-        """The location of a row; what is wrong with it goes to `problems`."""
+    def read_location(self, line: int, row: list[str]) -> Location:
+        """Return the location of a row. Its problems are appended to `problems`."""
         if len(row) != len(self.header):
             count = "1 field" if len(row) == 1 else f"{len(row)} fields"
-            remedy = "Put a field that holds a comma in double quotes."
-            self.problems.append(Problem(f"line {line}", count, f"{len(self.header)}, as in the header", remedy))
+            remedy = "Put fields that contain a comma in double quotes."
+            self.problems.append(Problem(f"line {line}", count, f"{len(self.header)} fields, as in the header", remedy))
             return Location("")
         cells = dict(zip(self.header, row, strict=True))
         name = cells.get("name") or None
@@ -150,23 +155,25 @@ class _Reader:
                 Problem(f"line {line}, name", repr(name[:80]), "no control characters", "Remove them.")
             )
         return Location(
-            self._id(line, cells["location_id"]),
+            self._read_id(line, cells["location_id"]),
             name,
-            self._degrees(line, "latitude", cells.get("latitude", "")),
-            self._degrees(line, "longitude", cells.get("longitude", "")),
+            self._read_degrees(line, "latitude", cells.get("latitude", "")),
+            self._read_degrees(line, "longitude", cells.get("longitude", "")),
         )
 
-    def _id(self, line: int, text: str) -> str:
+    def _read_id(self, line: int, text: str) -> str:
         key = f"line {line}, location_id"
         if not is_identifier(text):
-            found = repr(text[:80]) if text else "empty"
+            value = repr(text[:80]) if text else "empty"
             what = f"1 to {ID_BYTES} bytes of UTF-8 without control characters"
-            self.problems.append(Problem(key, found, what, "Correct it."))
+            self.problems.append(Problem(key, value, what, "Correct it."))
         elif (first := self._line_of.setdefault(text, line)) != line:
-            self.problems.append(Problem(key, repr(text), f"each id once, but line {first} has it too", "Remove one."))
+            self.problems.append(
+                Problem(key, repr(text), f"a unique id, but line {first} has the same", "Remove one of them.")
+            )
         return text
 
-    def _degrees(self, line: int, column: str, text: str) -> float | None:
+    def _read_degrees(self, line: int, column: str, text: str) -> float | None:
         if not text.strip():
             return None
         bound = _BOUNDS[column]

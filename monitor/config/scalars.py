@@ -1,7 +1,7 @@
-"""How single values of the configuration are read: durations, instants, ε, names, numbers, paths.
+"""Validates single values of the configuration: durations, instants, ε, names, numbers, paths.
 
-Each reader takes what YAML or the environment gave and returns the value, or raises what `expected` makes: an error
-that carries what was expected and what to do, for `problems.py` to list.
+Each validator takes a value from YAML or the environment. It returns the parsed value, or raises the error of
+`invalid_value`, which contains what was expected and what to do; `problems.py` turns it into a problem.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, PlainSerializer, PlainValidator, SecretStr, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from monitor.config.key_strength import MAKE_A_KEY, STRONG_KEY, is_guessable
+from monitor.config.key_strength import CREATE_KEY, STRONG_KEY, is_guessable
 from monitor.contracts.visits import ID_BYTES, is_identifier
 from monitor.errors import DurationError, EpsilonError, TimeError
 from monitor.privacy.epsilon import format_epsilon, parse_epsilon
@@ -31,9 +31,9 @@ from monitor.public.instants import (
     parse_instant,
 )
 
-LONGEST: Final = 100 * YEAR  # sums of a few durations and an instant then stay far inside int64
-MOST: Final = 10**12
-MOST_SHARDS: Final = 4_096
+MAX_DURATION: Final = 100 * YEAR  # so sums of a few durations and an instant fit into int64
+MAX_NUMBER: Final = 10**12
+MAX_SHARDS: Final = 4_096
 PROBLEM: Final = "location_monitor"
 
 _NAME: Final = r"[A-Za-z0-9_-]{1,100}"
@@ -53,206 +53,212 @@ _DIGITS: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 class Section(BaseModel):
-    """A section of the configuration: frozen, unknown keys refused, values never shown by an error of pydantic."""
+    """A section of the configuration. Unknown keys are refused, and pydantic's errors never show values."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-def expected(what: str, remedy: str = "") -> PydanticCustomError:
-    """The error for a value that is not what was expected, with what to do about it."""
+def invalid_value(what: str, remedy: str = "") -> PydanticCustomError:
+    """Return the error of an invalid value: what was expected, and what to do."""
     return PydanticCustomError(PROBLEM, "expected {what}. {remedy}", {"what": what, "remedy": remedy})
 
 
 def has_controls(text: str) -> bool:
-    """Whether a text holds control characters (Unicode's category Cc)."""
+    """Return whether a string contains control characters (Unicode category Cc)."""
     return any(unicodedata.category(character) == "Cc" for character in text)
 
 
-def _duration(least: int) -> Callable[[object], int]:
+def _duration_parser(least: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         example = "a duration such as 30s, 1h or 14d"
         if isinstance(value, int | float) and not isinstance(value, bool):
-            raise expected(example, f"Write the unit: {value}s, {value}m, {value}h or {value}d.")
+            raise invalid_value(example, f"Add the unit: {value}s, {value}m, {value}h or {value}d.")
         if not isinstance(value, str):
-            raise expected(example)
+            raise invalid_value(example)
         try:
             duration = parse_duration(value)
         except DurationError:
-            raise expected(example, "Write it as in Prometheus: a number and y, w, d, h, m, s or ms.") from None
-        if not least <= duration <= LONGEST:
-            raise expected(f"a duration from {format_duration(least)} to 100y")
+            raise invalid_value(example, "Write it as in Prometheus: a number and y, w, d, h, m, s or ms.") from None
+        if not least <= duration <= MAX_DURATION:
+            raise invalid_value(f"a duration from {format_duration(least)} to 100y")
         return duration
 
     return read
 
 
-def _instant(value: object) -> int:
+def _parse_instant(value: object) -> int:
     what = "a time of RFC 3339 with its offset and whole milliseconds, such as 2026-01-05T00:00:00Z"
     if not isinstance(value, str):
-        raise expected(what)
+        raise invalid_value(what)
     try:
         instant = parse_instant(value)
     except TimeError as error:
-        raise expected(what, f"This is {error}." if str(error).startswith("not") else f"Here: {error}.") from None
+        raise invalid_value(
+            what, f"The value is {error}." if str(error).startswith("not") else f"The error: {error}."
+        ) from None
     if instant % MILLISECOND:
-        raise expected(what, "Kafka's timestamps are whole milliseconds: cut the digits after them.")
+        raise invalid_value(what, "Kafka's timestamps are whole milliseconds: remove the further digits.")
     return instant
 
 
-def _epsilon(value: object) -> Fraction:
+def _parse_epsilon(value: object) -> Fraction:
     what = 'an exact ε above zero: an integer, or a string such as "1/2" or "0.5"'
     if isinstance(value, float):
         if not math.isfinite(value) or value <= 0:
-            raise expected(what)
+            raise invalid_value(what)
         exact = Fraction(repr(value))
-        raise expected(
-            what, f'YAML reads a float, which is not exact: write "{exact}" or "{value!r}", with the quotes.'
+        raise invalid_value(
+            what, f'YAML reads a float, which is not exact: write "{exact}" or "{value!r}", with quotes.'
         )
     if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
-        raise expected(what)
+        raise invalid_value(what)
     try:
         return parse_epsilon(value)
     except EpsilonError as error:
-        raise expected(what, _sentence(str(error))) from None
+        raise invalid_value(what, _to_sentence(str(error))) from None
 
 
-def _sentence(text: str) -> str:
+def _to_sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def whole_number(value: object) -> int | None:
-    """A whole number as YAML (an int) or the environment (digits) gives it; None for anything else."""
+    """Return a whole number from YAML (an int) or the environment (digits); None for anything else."""
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _number(least: int, most: int) -> Callable[[object], int]:
-    what = f"a whole number of at least {least}" if most == MOST else f"a whole number from {least} to {most}"
+def _number_parser(least: int, most: int) -> Callable[[object], int]:
+    what = f"a whole number of at least {least}" if most == MAX_NUMBER else f"a whole number from {least} to {most}"
 
     def read(value: object) -> int:
         number = whole_number(value)
         if number is None or not least <= number <= most:
-            raise expected(what)
+            raise invalid_value(what)
         return number
 
     return read
 
 
-def _text(pattern: str, what: str) -> Callable[[object], str]:
+def _text_parser(pattern: str, what: str) -> Callable[[object], str]:
     compiled = re.compile(pattern, re.ASCII)
 
     def read(value: object) -> str:
         if not isinstance(value, str):
-            raise expected(what, "YAML does not read this as a text: put it in quotes.")
+            raise invalid_value(what, "YAML does not read this as a string: put it in quotes.")
         if compiled.fullmatch(value) is None:
-            raise expected(what)
+            raise invalid_value(what)
         return value
 
     return read
 
 
-def _location_id(value: object) -> str:
+def _parse_location_id(value: object) -> str:
     what = f"a location's id: 1 to {ID_BYTES} bytes of UTF-8 without control characters"
     if not isinstance(value, str):
-        raise expected(what, "YAML does not read this as a text: put it in quotes.")
+        raise invalid_value(what, "YAML does not read this as a string: put it in quotes.")
     if not is_identifier(value):
-        raise expected(what)
+        raise invalid_value(what)
     return value
 
 
-def _path(value: object, info: ValidationInfo) -> Path:
+def _parse_path(value: object, info: ValidationInfo) -> Path:
     if isinstance(value, Path):
         return value
     if not isinstance(value, str) or not value or "\0" in value:
-        raise expected("the path of a file, absolute or relative to the configuration file")
+        raise invalid_value("the path of a file, absolute or relative to the configuration file")
     folder = (info.context or {}).get("folder")
     return Path(value) if folder is None else Path(folder) / value
 
 
-def _password(value: object) -> SecretStr:
+def _parse_password(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or not text:
-        raise expected("a secret of at least 1 byte")
+        raise invalid_value("a secret of at least 1 byte")
     return SecretStr(text)
 
 
-def _person_key(value: object) -> SecretStr:
+def _parse_person_key(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or is_guessable(text.encode(errors="surrogateescape")):
-        raise expected(STRONG_KEY, f"Make one: {MAKE_A_KEY}.")
+        raise invalid_value(STRONG_KEY, f"Create one: {CREATE_KEY}.")
     return SecretStr(text)
 
 
 Duration = Annotated[
     int,
-    PlainValidator(_duration(0)),
+    PlainValidator(_duration_parser(0)),
     PlainSerializer(format_duration, return_type=str, when_used="json"),
     WithJsonSchema(_DURATION_SCHEMA),
 ]
 PositiveDuration = Annotated[
     int,
-    PlainValidator(_duration(MILLISECOND)),
+    PlainValidator(_duration_parser(MILLISECOND)),
     PlainSerializer(format_duration, return_type=str, when_used="json"),
     WithJsonSchema(_DURATION_SCHEMA),
 ]
 SlotLength = Annotated[
     int,
-    PlainValidator(_duration(SECOND)),
+    PlainValidator(_duration_parser(SECOND)),
     PlainSerializer(format_duration, return_type=str, when_used="json"),
     WithJsonSchema(_DURATION_SCHEMA),
 ]
 Instant = Annotated[
     int,
-    PlainValidator(_instant),
+    PlainValidator(_parse_instant),
     PlainSerializer(format_instant, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 Epsilon = Annotated[
     Fraction,
-    PlainValidator(_epsilon),
+    PlainValidator(_parse_epsilon),
     PlainSerializer(format_epsilon, return_type=str, when_used="json"),
     WithJsonSchema(_EPSILON_SCHEMA),
 ]
-WholeNumber = Annotated[int, PlainValidator(_number(1, MOST)), WithJsonSchema({"type": "integer", "minimum": 1})]
+WholeNumber = Annotated[
+    int, PlainValidator(_number_parser(1, MAX_NUMBER)), WithJsonSchema({"type": "integer", "minimum": 1})
+]
 Shards = Annotated[
     int,
-    PlainValidator(_number(1, MOST_SHARDS)),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_SHARDS}),
+    PlainValidator(_number_parser(1, MAX_SHARDS)),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_SHARDS}),
 ]
 Port = Annotated[
-    int, PlainValidator(_number(0, 65535)), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 65535})
+    int, PlainValidator(_number_parser(0, 65535)), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 65535})
 ]
 ReplicationFactor = Annotated[
-    int, PlainValidator(_number(1, 32767)), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 32767})
+    int, PlainValidator(_number_parser(1, 32767)), WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 32767})
 ]
 Name = Annotated[
     str,
-    PlainValidator(_text(_NAME, "a name of letters, digits, - and _, at most 100")),
+    PlainValidator(_text_parser(_NAME, "a name of letters, digits, - and _, at most 100")),
     WithJsonSchema({"type": "string", "pattern": f"^{_NAME}$"}),
 ]
 TopicName = Annotated[
     str,
     PlainValidator(
-        _text(
+        _text_parser(
             _TOPIC,
-            "the name of a Kafka topic: at most 249 letters, digits, ., - and _, not beginning with __ as Kafka's own",
+            "the name of a Kafka topic: at most 249 letters, digits, ., - and _, not starting with __",
         )
     ),
     WithJsonSchema({"type": "string", "pattern": f"^{_TOPIC}$"}),
 ]
 BrokerAddress = Annotated[
     str,
-    PlainValidator(_text(_ADDRESS, "the address of a broker such as localhost:9092 or [::1]:9092")),
+    PlainValidator(_text_parser(_ADDRESS, "the address of a broker such as localhost:9092 or [::1]:9092")),
     WithJsonSchema({"type": "string", "pattern": f"^{_ADDRESS}$"}),
 ]
-Line = Annotated[str, PlainValidator(_text(_LINE, "a text on one line, not empty")), WithJsonSchema({"type": "string"})]
+Line = Annotated[
+    str, PlainValidator(_text_parser(_LINE, "a string on one line, not empty")), WithJsonSchema({"type": "string"})
+]
 LocationId = Annotated[
-    str, PlainValidator(_location_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": ID_BYTES})
+    str, PlainValidator(_parse_location_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": ID_BYTES})
 ]
 FilePath = Annotated[
-    Path, PlainValidator(_path), PlainSerializer(str, when_used="json"), WithJsonSchema({"type": "string"})
+    Path, PlainValidator(_parse_path), PlainSerializer(str, when_used="json"), WithJsonSchema({"type": "string"})
 ]
 Masked = PlainSerializer(str, return_type=str, when_used="json")
-Password = Annotated[SecretStr, PlainValidator(_password), Masked, WithJsonSchema(_SECRET_SCHEMA)]
-PersonKey = Annotated[SecretStr, PlainValidator(_person_key), Masked, WithJsonSchema(_SECRET_SCHEMA)]
+Password = Annotated[SecretStr, PlainValidator(_parse_password), Masked, WithJsonSchema(_SECRET_SCHEMA)]
+PersonKey = Annotated[SecretStr, PlainValidator(_parse_person_key), Masked, WithJsonSchema(_SECRET_SCHEMA)]

@@ -1,4 +1,4 @@
-"""Secrets, read when they are needed: from the environment, which came with the configuration, or from their files."""
+"""Secrets. Each is read when it is needed: from the environment, or else from its file."""
 
 from __future__ import annotations
 
@@ -8,80 +8,62 @@ from typing import Final
 from pydantic import SecretStr
 
 from monitor.config.environment import PREFIX
-from monitor.config.key_strength import MAKE_A_KEY, STRONG_KEY, is_guessable
-from monitor.config.model import Config, VisitsSettings
+from monitor.config.key_strength import CREATE_KEY, STRONG_KEY, is_guessable
+from monitor.config.model import VisitsSettings
 from monitor.config.servers import KafkaSettings, RedisSettings, url_password
 from monitor.errors import ConfigError, Problem
 
-_MAKE_ONE: Final = f"Make one: {MAKE_A_KEY}"
+_CREATE_KEY: Final = f"Create one: {CREATE_KEY}"
 _SOURCE: Final = "the configuration"
 
 
-def person_key(config: Config) -> bytes:
-    """The secret that person ids are hashed with; the environment's before the file's.
+def read_person_key(visits: VisitsSettings) -> bytes:
+    """Return the secret that person ids are hashed with. The environment takes precedence over the file.
 
     Raises:
-        ConfigError: if there is none, its file cannot be read, or it could be guessed.
+        ConfigError: no secret is configured, its file cannot be read, or the secret is too easy to guess.
     """
-    return key_of(config.visits)
-
-
-def key_of(visits: VisitsSettings) -> bytes:
-    """As `person_key`, of the section `visits` alone."""
     if visits.person_key is not None:
         return visits.person_key.get_secret_value().encode()
     if visits.person_key_file is None:
-        remedy = f"{_MAKE_ONE}; then name it here, or set {PREFIX}VISITS__PERSON_KEY."
-        raise _refused("visits.person_key_file", "missing", "the file of the secret for person ids", remedy)
-    key = _content("visits.person_key_file", visits.person_key_file, f"{_MAKE_ONE}.")
+        remedy = f"{_CREATE_KEY}; then name the file here, or set {PREFIX}VISITS__PERSON_KEY."
+        raise _config_error("visits.person_key_file", "missing", "the file of the secret for person ids", remedy)
+    key = _read_bytes("visits.person_key_file", visits.person_key_file, f"{_CREATE_KEY}.")
     if is_guessable(key):
-        what = f"a file that holds {STRONG_KEY}"
-        raise _refused("visits.person_key_file", str(visits.person_key_file), what, f"{_MAKE_ONE}.")
+        what = f"a file with {STRONG_KEY}"
+        raise _config_error("visits.person_key_file", str(visits.person_key_file), what, f"{_CREATE_KEY}.")
     return key
 
 
-def kafka_password(config: Config) -> SecretStr | None:
-    """The password of Kafka's user; the environment's before the file's; None where none is configured.
+def read_kafka_password(kafka: KafkaSettings) -> SecretStr | None:
+    """Return the password of Kafka's user, or None if none is configured. The environment takes precedence.
 
     Raises:
-        ConfigError: if its file cannot be read, is empty or is no text.
+        ConfigError: the password file cannot be read, is empty, or is not UTF-8.
     """
-    return kafka_password_of(config.kafka)
+    return kafka.password or _read_password("kafka.password_file", kafka.password_file)
 
 
-def kafka_password_of(kafka: KafkaSettings) -> SecretStr | None:
-    """As `kafka_password`, of the section `kafka` alone."""
-    return kafka.password or _password("kafka.password_file", kafka.password_file)
+def read_redis_password(redis: RedisSettings) -> SecretStr | None:
+    """Return the password of Redis's user, or None if none is configured.
 
-
-def redis_password(config: Config) -> SecretStr | None:
-    """The password of Redis's user: the environment's, that of the URL, or the file's; None without one.
+    Order of precedence: the environment, the URL, the file.
 
     Raises:
-        ConfigError: if its file cannot be read, is empty or is no text.
+        ConfigError: the password file cannot be read, is empty, or is not UTF-8.
     """
-    return redis_password_of(config.redis)
+    in_url = url_password(redis.url.get_secret_value())
+    if redis.password is None and in_url is not None:
+        return SecretStr(in_url)
+    return redis.password or _read_password("redis.password_file", redis.password_file)
 
 
-def redis_password_of(redis: RedisSettings) -> SecretStr | None:
-    """As `redis_password`, of the section `redis` alone."""
-    inside = url_password(redis.url.get_secret_value())
-    if redis.password is None and inside is not None:
-        return SecretStr(inside)
-    return redis.password or _password("redis.password_file", redis.password_file)
-
-
-def require_files(config: Config) -> None:
-    """Check that the certificates that connections need can be read, so that `run` lists all that are missing.
+def require_files(kafka: KafkaSettings | None, redis: RedisSettings | None) -> None:
+    """Check that the certificate files of the given sections can be read, so that `run` reports all problems at once.
 
     Raises:
-        ConfigError: naming each that cannot.
+        ConfigError: with one problem per file that cannot be read.
     """
-    require_files_of(config.kafka, config.redis)
-
-
-def require_files_of(kafka: KafkaSettings | None, redis: RedisSettings | None) -> None:
-    """As `require_files`, of the sections that are there."""
     named = {
         "kafka.ca_file": kafka.ca_file if kafka else None,
         "kafka.certificate_file": kafka.certificate_file if kafka else None,
@@ -92,34 +74,34 @@ def require_files_of(kafka: KafkaSettings | None, redis: RedisSettings | None) -
     for key, path in named.items():
         try:
             if path is not None:
-                _content(key, path, "Put it there, or correct the path.")
+                _read_bytes(key, path, "Create the file, or correct the path.")
         except ConfigError as error:
             problems += error.problems
     if problems:
         raise ConfigError(_SOURCE, tuple(problems))
 
 
-def _password(key: str, path: Path | None) -> SecretStr | None:
+def _read_password(key: str, path: Path | None) -> SecretStr | None:
     if path is None:
         return None
     try:
-        text = _content(key, path, "Put the password there, or correct the path.").decode()
+        text = _read_bytes(key, path, "Put the password there, or correct the path.").decode()
     except UnicodeDecodeError:
-        raise _refused(key, str(path), "a file of UTF-8 text", "Write the password again.") from None
+        raise _config_error(key, str(path), "a UTF-8 text file", "Write the password again.") from None
     if not text:
-        raise _refused(key, str(path), "a file that holds the password, but it is empty", "Write the password there.")
+        raise _config_error(key, f"{path} (empty)", "a file with the password", "Write the password there.")
     return SecretStr(text)
 
 
-def _content(key: str, path: Path, remedy: str) -> bytes:
-    """A file's bytes without the one newline that editors and `echo` put at the end."""
+def _read_bytes(key: str, path: Path, remedy: str) -> bytes:
+    """Return a file's content without the final newline that editors and `echo` add."""
     try:
         content = path.read_bytes()
     except OSError as error:
         reason = error.strerror or "unreadable"
-        raise _refused(key, f"{path} ({reason})", "a file that can be read", remedy) from None
+        raise _config_error(key, f"{path} ({reason})", "a readable file", remedy) from None
     return content.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _refused(key: str, value: str, expected: str, remedy: str) -> ConfigError:
+def _config_error(key: str, value: str, expected: str, remedy: str) -> ConfigError:
     return ConfigError(_SOURCE, (Problem(key, value, expected, remedy),))

@@ -1,4 +1,4 @@
-"""Where Kafka, Redis and the metrics are, and how to talk to them."""
+"""The addresses of Kafka, Redis and the metrics, and the settings of their connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from monitor.config.scalars import (
     Section,
     TopicName,
     WholeNumber,
-    expected,
+    invalid_value,
 )
 
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -27,53 +27,55 @@ SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _URL: Final = "a URL such as redis://localhost:6379/0, rediss://redis.example:6380/0 or unix:///run/redis.sock?db=0"
 
 
-def _several(value: object) -> object:
-    """Also take `one:9092,two:9092`, as Kafka's own tools write it."""
+def _split_addresses(value: object) -> object:
+    """Split `one:9092,two:9092`, the form that Kafka's tools use."""
     return value.split(",") if isinstance(value, str) else value
 
 
-def _some(addresses: tuple[str, ...]) -> tuple[str, ...]:
+def _require_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
     if not addresses:
-        raise expected("at least one broker's address", "Add one, such as localhost:9092.")
+        raise invalid_value("the address of at least one broker", "Add one, such as localhost:9092.")
     return addresses
 
 
 class TopicNames(Section):
-    """The topics, which must differ."""
+    """The names of the three topics, which must differ."""
 
     visits: TopicName = Field(description="the input topic")
-    alerts: TopicName = Field(description="the output topic, which is the ledger as well")
-    dead_letters: TopicName = Field(description="the topic of refused visits")
+    alerts: TopicName = Field(description="the output topic, which is also the ledger")
+    dead_letters: TopicName = Field(description="the dead letter topic, for refused visits")
 
 
 class PartitionCounts(Section):
-    """How many partitions `topics --create` makes."""
+    """The numbers of partitions that `topics --create` creates."""
 
     visits: WholeNumber = Field(default=8, description="partitions of the input topic")
     alerts: WholeNumber = Field(default=1, description="partitions of the output topic")
 
 
 class KafkaSettings(Section):
-    """Kafka: the brokers, the topics, and what it takes to be let in."""
+    """Kafka: the brokers, the topics, and the credentials."""
 
-    bootstrap_servers: Annotated[tuple[BrokerAddress, ...], BeforeValidator(_several), AfterValidator(_some)] = Field(
-        description="a list of brokers' addresses such as [localhost:9092]"
-    )
+    bootstrap_servers: Annotated[
+        tuple[BrokerAddress, ...], BeforeValidator(_split_addresses), AfterValidator(_require_addresses)
+    ] = Field(description="a list of broker addresses such as [localhost:9092]")
     topics: TopicNames = Field(description="the names of the topics: visits, alerts, dead_letters")
     partitions: PartitionCounts = Field(default_factory=PartitionCounts, description="partitions by topic")
     replication_factor: ReplicationFactor | None = Field(default=None, description="absent: the brokers' default")
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(default="PLAINTEXT")
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(default=None)
-    username: Line | None = Field(default=None, description="the user of SASL")
-    password_file: FilePath | None = Field(default=None, description="the file that holds the user's password")
+    username: Line | None = Field(default=None, description="the SASL user")
+    password_file: FilePath | None = Field(default=None, description="the file with the user's password")
     password: Annotated[Password | None, SkipJsonSchema()] = Field(default=None)
-    ca_file: FilePath | None = Field(default=None, description="the authorities that the brokers are checked against")
-    certificate_file: FilePath | None = Field(default=None, description="the certificate shown to the brokers")
-    key_file: FilePath | None = Field(default=None, description="the private key of the certificate")
+    ca_file: FilePath | None = Field(
+        default=None, description="the certificate authorities that brokers are verified against"
+    )
+    certificate_file: FilePath | None = Field(default=None, description="the client certificate")
+    key_file: FilePath | None = Field(default=None, description="the private key of the client certificate")
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether a user and a password are asked for."""
+        """Whether a user and a password are required."""
         return self.security_protocol.startswith("SASL_")
 
     @property
@@ -83,66 +85,68 @@ class KafkaSettings(Section):
 
 
 def split_redis_url(text: str) -> SplitResult | None:
-    """The parts of a Redis URL, or None if it is none that the service can use."""
+    """Return the parts of a Redis URL, or None if the service cannot use it."""
     try:
         parts = urlsplit(text)
-        port = parts.port  # raises for one that is no number or above 65535
+        port = parts.port  # raises if not a number, or above 65535
         query = parse_qs(parts.query, strict_parsing=bool(parts.query))
     except ValueError:
         return None
     database = parts.path.lstrip("/")
-    where = (
+    has_address = (
         bool(parts.path) if parts.scheme == "unix" else bool(parts.hostname) and (not database or database.isdigit())
     )
-    options = set(query) <= {"db", "password"} and all(value.isdigit() for value in query.get("db", ()))
-    whole = where and options and port != 0 and not parts.fragment
-    return parts if parts.scheme in {"redis", "rediss", "unix"} and whole else None
+    valid_options = set(query) <= {"db", "password"} and all(value.isdigit() for value in query.get("db", ()))
+    valid = has_address and valid_options and port != 0 and not parts.fragment
+    return parts if parts.scheme in {"redis", "rediss", "unix"} and valid else None
 
 
 def url_password(text: str) -> str | None:
-    """The password inside a Redis URL, however it is written; None without one."""
+    """Return the password in a Redis URL, from the user part or the query; None if there is none."""
     parts = split_redis_url(text)
     if parts is None:
         return None
-    inside = unquote(parts.password) if parts.password else None
-    return inside or next(iter(parse_qs(parts.query).get("password", ())), None)
+    in_user_part = unquote(parts.password) if parts.password else None
+    return in_user_part or next(iter(parse_qs(parts.query).get("password", ())), None)
 
 
-def _redis_url(value: object) -> SecretStr:
+def _parse_redis_url(value: object) -> SecretStr:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str) or split_redis_url(text) is None:
-        raise expected(_URL)
+        raise invalid_value(_URL)
     return SecretStr(text)
 
 
 class RedisSettings(Section):
-    """Redis (or Valkey): where it is, and what it takes to be let in. The URL is secret: it may hold a password."""
+    """Redis (or Valkey): its address and credentials. The URL is secret, because it may contain a password."""
 
     url: Annotated[
         SecretStr,
-        PlainValidator(_redis_url),
+        PlainValidator(_parse_redis_url),
         Masked,
         WithJsonSchema({"type": "string", "examples": ["redis://localhost:6379/0"]}),
     ] = Field(description=_URL)
-    username: Line | None = Field(default=None, description="the user of Redis's access lists")
-    password_file: FilePath | None = Field(default=None, description="the file that holds the user's password")
+    username: Line | None = Field(default=None, description="the user of Redis's ACL")
+    password_file: FilePath | None = Field(default=None, description="the file with the user's password")
     password: Annotated[Password | None, SkipJsonSchema()] = Field(default=None)
     cluster: bool = Field(default=False, description="true for Redis Cluster")
-    ca_file: FilePath | None = Field(default=None, description="the authorities that the server is checked against")
+    ca_file: FilePath | None = Field(
+        default=None, description="the certificate authorities that the server is verified against"
+    )
 
     @property
     def parts(self) -> SplitResult:
-        """The parts of the URL; may hold the password."""
+        """The parts of the URL, which may contain the password."""
         return urlsplit(self.url.get_secret_value())
 
     @property
     def address(self) -> str:
-        """The URL without user, password and options: fit to be shown."""
+        """The URL without user, password and options, for messages."""
         parts = self.parts
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 class MetricsSettings(Section):
-    """Where metrics and health are served."""
+    """The port of metrics and health."""
 
-    port: Port = Field(default=9108, description="the port of /metrics, /healthz and /readyz; 0: any free one")
+    port: Port = Field(default=9108, description="the port of /metrics, /healthz and /readyz; 0: any free port")

@@ -1,7 +1,7 @@
-"""Reading a configuration file: YAML without surprises.
+"""Reads a YAML configuration file.
 
-Times stay texts, and a key that comes twice is refused instead of the last one winning. No message repeats what the
-file holds, as that may be a secret in the wrong place.
+Times stay strings, and duplicate keys are refused. Messages never quote the file, because it may contain a misplaced
+secret.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _QUOTED: Final = re.compile(r" ?('.*'|\".*\")", re.DOTALL)
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that keeps times as texts and refuses a key that comes twice."""
+    """A safe loader that keeps times as strings and refuses duplicate keys."""
 
     def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
-        """Check keys as they are written, before merged mappings (`<<`) add theirs."""
+        """Check the keys as written, before merged mappings (`<<`) add theirs."""
         node = super().compose_mapping_node(anchor)
         seen: set[tuple[str, str]] = set()
         for key, _ in node.value:
             name = (key.tag, str(key.value))
             if name in seen:
-                raise yaml.composer.ComposerError(None, None, "a key comes twice", key.start_mark)
+                raise yaml.composer.ComposerError(None, None, "duplicate key", key.start_mark)
             seen.add(name)
         return node
 
@@ -40,36 +40,38 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping that a YAML file holds, its values not yet checked.
+    """Return the mapping in a YAML file. Its values are not validated yet.
 
     Raises:
-        ConfigError: if it cannot be read, is not UTF-8, is not YAML, has a key twice, or is no mapping.
+        ConfigError: the file cannot be read, is not UTF-8 or YAML, has a duplicate key, or is not a mapping.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise _refused(
-            path, error.strerror or "unreadable", "a file that can be read", "Name it with --config."
+        raise _config_error(
+            path, error.strerror or "unreadable", "a readable file", "Correct the path in --config."
         ) from None
     except UnicodeDecodeError as error:
-        raise _refused(path, f"not UTF-8 from byte {error.start} on", "UTF-8", "Save it as UTF-8.") from None
+        raise _config_error(path, f"not UTF-8 from byte {error.start} on", "UTF-8", "Save it as UTF-8.") from None
     try:
-        tree = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader with less, not more
+        tree = yaml.load(text, _Loader)  # noqa: S506 - a restricted SafeLoader
     except yaml.YAMLError as error:
-        raise _refused(path, _where(error), "YAML, each key once", "Correct that line.") from None
-    except (RecursionError, ValueError):  # nested without end, or a number of thousands of digits
-        raise _refused(path, "beyond what YAML can be read as", "YAML", "Compare it with config/demo.yaml.") from None
+        raise _config_error(path, _where(error), "YAML without duplicate keys", "Correct that line.") from None
+    except (RecursionError, ValueError):
+        raise _config_error(
+            path, "nested too deeply, or with a number of too many digits", "YAML", "Compare it with config/demo.yaml."
+        ) from None
     if not isinstance(tree, dict):
-        found = "empty" if tree is None else "no mapping"
-        raise _refused(path, found, "a mapping with service, clock, locations, …", "Start from config/demo.yaml.")
+        value = "empty" if tree is None else "not a mapping"
+        raise _config_error(path, value, "a mapping with service, clock, locations, …", "Start from config/demo.yaml.")
     return tree
 
 
-def _refused(path: Path, value: str, expected: str, remedy: str) -> ConfigError:
+def _config_error(path: Path, value: str, expected: str, remedy: str) -> ConfigError:
     return ConfigError(str(path), (Problem("the file", value, expected, remedy),))
 
 
 def _where(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = _QUOTED.sub("", getattr(error, "problem", None) or "not YAML")
-    return f"wrong at line {mark.line + 1}, column {mark.column + 1} ({problem})" if mark else f"wrong ({problem})"
+    return f"invalid at line {mark.line + 1}, column {mark.column + 1} ({problem})" if mark else f"invalid ({problem})"

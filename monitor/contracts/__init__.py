@@ -1,1 +1,1 @@
-"""What comes in and goes out, as pydantic models, and the schemas made from them."""
+"""The records that the service reads and writes, as pydantic models, and their published schemas."""

@@ -1,7 +1,7 @@
-"""What goes out: alerts, and the ledger's own records, as CloudEvents in binary mode (docs/interface.md, section 4).
+"""The output records: alerts and ledger records, as CloudEvents in binary mode (docs/interface.md, section 4).
 
-The models are the contract. The `…_record` functions write the same bytes much faster; fields keep their order, so
-that the same answer is the same bytes.
+The models are the contract. The `…_record` functions write the same bytes much faster. Fields keep their order, so the
+same answer always has the same bytes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ HOT_SPOTS: Final = f"{TYPE_PREFIX}hot_spots"
 OWNER: Final = f"{TYPE_PREFIX}owner"
 LEDGER: Final = f"{TYPE_PREFIX}ledger"
 LEDGER_VERSION: Final = 1
-"""The format of the ledger that this version writes and reads."""
+"""The version of the ledger format that this build writes and reads."""
 COUNTING: Final = 2
-"""What this version's counts hold: visits reported before as_of. Those of version 1 held some that came later, too."""
+"""The version of counting: 2 counts visits reported before as_of; 1 also counted some visits reported later."""
 
 _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$"
 
@@ -44,26 +44,26 @@ People = Annotated[int, Field(ge=0)]
 
 
 class Contract(BaseModel):
-    """A contract of the output: what it does not name is passed over."""
+    """A contract of an output value. Unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
 
 class CloudEventHeaders(BaseModel):
-    """The headers of every output record; all are strings on the wire."""
+    """The headers of every output record. All are strings on the wire."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     ce_specversion: Literal["1.0"]
-    ce_id: str = Field(description="The bytes of one ce_id never differ; a record may come twice.")
-    ce_source: str = Field(description="The service's name.")
-    ce_type: str = Field(description="Types that are not known are to be skipped.")
-    ce_time: Time = Field(description="as_of of the tick; of other records, when they were written.")
+    ce_id: str = Field(description="Records with the same ce_id have the same bytes; a record may be delivered twice.")
+    ce_source: str = Field(description="The name of the service.")
+    ce_type: str = Field(description="Skip records of unknown types.")
+    ce_time: Time = Field(description="as_of of the tick; for records without a tick, when they were written.")
     content_type: Literal["application/json"] = Field(alias="content-type")
 
 
 class Answer(Contract):
-    """A noisy answer that still holds its location: until = tick + W + F - 1."""
+    """A noisy answer whose mark still runs: until = tick + W + F - 1."""
 
     tick: Tick
     noisy_count: People
@@ -77,39 +77,39 @@ class _OverTime(Contract):
     location_id: Location
     tick: Tick
     as_of: Time
-    window_start: Time = Field(description="Where the window of this tick begins.")
+    window_start: Time = Field(description="The start of the window of this tick.")
     status: str
     threshold: int = Field(ge=1)
-    epsilon: Epsilon = Field(description="Of one answer.")
-    answers: list[Answer] = Field(description="The noisy answers with until ≥ tick, this one included, by tick.")
+    epsilon: Epsilon = Field(description="The ε of one noisy answer.")
+    answers: list[Answer] = Field(description="The noisy answers with until ≥ tick, including this one, by tick.")
 
 
 class SafeAlert(_OverTime):
-    """Fewer than `threshold` distinct target people; always true."""
+    """There are fewer than `threshold` distinct target people. This is always true."""
 
     status: Literal["safe"]
 
 
 class NoisyCountAlert(_OverTime):
-    """The count plus noise that is never negative, so a certain upper bound."""
+    """The count plus noise that is never negative, so it is a certain upper bound."""
 
     status: Literal["noisy_count"]
     noisy_count: People
-    count_at_most: People = Field(description="Certain.")
+    count_at_most: People = Field(description="A certain upper bound.")
     p_value: float = Field(
         ge=0, le=1, description="The chance per update that fewer than `threshold` people give an answer this high."
     )
 
 
 class PausedAlert(_OverTime):
-    """The budget of the window is spent."""
+    """The privacy budget of the window is spent."""
 
     status: Literal["paused"]
     resumes_at: Time = Field(description="as_of of the next tick that can answer.")
 
 
 class UnknownAlert(_OverTime):
-    """The input could not be shown to be complete in time; never revised."""
+    """The input was not known to be complete in time. The answer is never revised."""
 
     status: Literal["unknown"]
 
@@ -117,20 +117,20 @@ class UnknownAlert(_OverTime):
 class OverTimeAlert(
     RootModel[Annotated[SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert, Field(discriminator="status")],]
 ):
-    """What is known about one location at one tick (Algorithm 3). Key: monitor/location_id."""
+    """The state of one location at one tick (Algorithm 3). Key: monitor/location_id."""
 
 
 class NoisyCount(Contract):
-    """A noisy answer at a designated time: it marks its location for good."""
+    """A noisy answer at a designated time. It marks its location permanently."""
 
     tick: Tick
     noisy_count: People
 
 
 class AtTimesSnapshot(Contract):
-    """All that is known about a designated time in one shard (Algorithm 4). Key: monitor/time/shard.
+    """The state of one shard at a designated time (Algorithm 4). Key: monitor/time/shard.
 
-    Every location of the shard that is not listed is safe, if the status is complete.
+    If the status is complete, every location of the shard that is not listed is safe.
     """
 
     monitor: Name
@@ -141,18 +141,18 @@ class AtTimesSnapshot(Contract):
     tick: Tick
     as_of: Time
     status: Literal["complete", "unknown"]
-    final: bool = Field(description="Whether this is the last tick about the time, whatever its status.")
+    final: bool = Field(description="Whether this is the last tick about the time, with any status.")
     registry: str = Field(
         pattern="^[0-9a-f]{64}$", description="SHA-256 of all location ids in file order, each followed by a newline."
     )
-    locations: int = Field(ge=0, description="How many the shard has.")
+    locations: int = Field(ge=0, description="The number of locations in the shard.")
     threshold: int = Field(ge=1)
     epsilon: Epsilon
     noisy_counts: dict[Location, NoisyCount]
 
 
 class HotSpot(Contract):
-    """One of the locations with the most people, and its count plus noise that is never negative."""
+    """One of the locations with the most people, with its count plus noise that is never negative."""
 
     location_id: Location
     noisy_count: People = Field(description="A certain upper bound.")
@@ -166,19 +166,21 @@ class HotSpotsSnapshot(Contract):
     time: Time
     tick: Tick
     as_of: Time
-    status: Literal["complete", "unknown"] = Field(description="unknown: the input was not complete; never revised.")
+    status: Literal["complete", "unknown"] = Field(
+        description="unknown: the input was not complete. The answer is never revised."
+    )
     final: Literal[True]
     registry: str = Field(
         pattern="^[0-9a-f]{64}$", description="SHA-256 of all location ids in file order, each followed by a newline."
     )
-    locations: int = Field(ge=0, description="How many there are in all.")
-    top: int = Field(ge=1, description="How many are named, if there are so many.")
-    epsilon: Epsilon = Field(description="Of the whole answer, however many locations it names.")
+    locations: int = Field(ge=0, description="The number of all locations.")
+    top: int = Field(ge=1, description="How many locations are named, at most.")
+    epsilon: Epsilon = Field(description="The ε of the whole answer, for any number of named locations.")
     hot_spots: list[HotSpot] = Field(description="Highest first; empty if unknown.")
 
 
 class OutputRecord(NamedTuple):
-    """A record as kafka-python sends it."""
+    """An output record in the form that kafka-python sends."""
 
     key: bytes
     value: bytes
@@ -203,7 +205,7 @@ def _record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: b
     return OutputRecord(key.encode(), value, headers)
 
 
-def over_time_record(  # noqa: PLR0913  # by name: what a record says
+def over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
     *,
     source: str,
     monitor: str,
@@ -215,7 +217,7 @@ def over_time_record(  # noqa: PLR0913  # by name: what a record says
     answer: OverTimeAnswer,
     resumes_at: int | None,
 ) -> OutputRecord:
-    """What one tick says about one location; times are instants, `resumes_at` for a paused one only."""
+    """Return the record of one location at one tick. Times are instants; `resumes_at` is set only for a pause."""
     value: dict[str, Any] = {
         "monitor": monitor,
         "kind": "over_time",
@@ -240,7 +242,7 @@ def over_time_record(  # noqa: PLR0913  # by name: what a record says
     return _record(source, OVER_TIME, f"{key}/{tick}", as_of, key, _encode(value))
 
 
-def at_times_record(  # noqa: PLR0913  # by name: what a record says
+def at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
     *,
     source: str,
     monitor: str,
@@ -257,7 +259,7 @@ def at_times_record(  # noqa: PLR0913  # by name: what a record says
     epsilon: Fraction,
     noisy_counts: Mapping[str, tuple[int, int]],
 ) -> OutputRecord:
-    """What is known about one designated time in one shard; `noisy_counts`: (tick, noisy count) by location."""
+    """Return the snapshot of one shard at a designated time; `noisy_counts` is (tick, noisy count) by location."""
     value = {
         "monitor": monitor,
         "kind": "at_times",
@@ -280,7 +282,7 @@ def at_times_record(  # noqa: PLR0913  # by name: what a record says
     return _record(source, AT_TIMES, f"{key}/{tick}", as_of, key, _encode(value))
 
 
-def hot_spots_record(  # noqa: PLR0913  # by name: what a record says
+def hot_spots_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
     *,
     source: str,
     monitor: str,
@@ -293,7 +295,7 @@ def hot_spots_record(  # noqa: PLR0913  # by name: what a record says
     epsilon: Fraction,
     hot_spots: Sequence[tuple[str, int]] | None,
 ) -> OutputRecord:
-    """The locations with the most people at a designated time, with noisy counts; None where input is not complete."""
+    """Return the record of the hot spots at a designated time; `hot_spots` is None if the input is not complete."""
     value = {
         "monitor": monitor,
         "kind": "hot_spots",
@@ -314,7 +316,7 @@ def hot_spots_record(  # noqa: PLR0913  # by name: what a record says
     return _record(source, HOT_SPOTS, f"{key}/{tick}", as_of, key, _encode(value))
 
 
-def owner_record(  # noqa: PLR0913  # by name: what a record says
+def owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
     *,
     source: str,
     service: str,
@@ -329,9 +331,9 @@ def owner_record(  # noqa: PLR0913  # by name: what a record says
     charges: Charges | None = None,
     tick: int | None = None,
 ) -> OutputRecord:
-    """Who owns a ledger partition, at an instant; `lost_at` is an instant, `input_since` a slot.
+    """Return the record of the owner of a ledger partition. `at` and `lost_at` are instants, `input_since` is a slot.
 
-    `tick`: that it was decided, and had nothing to answer: so nothing and lost differ.
+    `tick` is set for a tick that was decided but had nothing to answer, which distinguishes it from a lost tick.
     """
     value: dict[str, Any] = {
         "service": service,
@@ -346,7 +348,7 @@ def owner_record(  # noqa: PLR0913  # by name: what a record says
     }
     if tick is not None:
         value["tick"] = tick
-    return _told(source, OWNER, "owner", partition, at, _encode(value))
+    return _record_without_tick(source, OWNER, "owner", partition, at, _encode(value))
 
 
 def ledger_record(
@@ -359,7 +361,7 @@ def ledger_record(
     at: int,
     input_topic_id: str = "",
 ) -> OutputRecord:
-    """The first record of an output partition, written at an instant."""
+    """Return the first record of an output partition, written at the instant `at`."""
     value = {
         "ledger": LEDGER_VERSION,
         "service": service,
@@ -367,10 +369,10 @@ def ledger_record(
         "lost_at": None if lost_at is None else _format(lost_at),
         "input_topic_id": input_topic_id,
     }
-    return _told(source, LEDGER, "ledger", partition, at, _encode(value))
+    return _record_without_tick(source, LEDGER, "ledger", partition, at, _encode(value))
 
 
-def _told(source: str, ce_type: str, key: str, partition: int, at: int, value: bytes) -> OutputRecord:
-    """A record that no tick numbers; a digest in its ce_id keeps two of the same instant apart."""
+def _record_without_tick(source: str, ce_type: str, key: str, partition: int, at: int, value: bytes) -> OutputRecord:
+    """Return a record without a tick. A digest in its ce_id distinguishes two records of the same instant."""
     digest = hashlib.sha256(value).hexdigest()[:16]
     return _record(source, ce_type, f"{key}/{partition}/{_format(at)}/{digest}", at, key, value)

@@ -1,6 +1,7 @@
-"""What a configuration may charge, as owner records carry it: so that others count with it (docs/rules.md, section 6).
+"""The charges of a configuration: what it may charge one person (docs/rules.md, section 6).
 
-All of it is public: which places are watched at which ε, and which times are asked about.
+Owner records contain them, so that the owners of other partitions can add them up. They are public: the watched places,
+the designated times, and their ε.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ EPSILON_PATTERN = r"^[1-9][0-9]*(/[1-9][0-9]*)?$"
 
 
 class PlaceCharges(Struct, frozen=True):
-    """One `over_time` monitor: k, W (in slots), and by ε_l the places that have it."""
+    """One `over_time` monitor: k, W (in slots), and the places by their ε_l."""
 
     monitor: str
     answers: int
@@ -23,7 +24,7 @@ class PlaceCharges(Struct, frozen=True):
 
 
 class TimeCharges(Struct, frozen=True):
-    """One monitor of designated times: ε of each, the horizon as a duration, the times as configured, and a digest."""
+    """One monitor of designated times: ε per time, the horizon as a duration, the times as configured, and a digest."""
 
     monitor: str
     kind: str
@@ -35,9 +36,9 @@ class TimeCharges(Struct, frozen=True):
 
 
 class Charges(Struct, frozen=True):
-    """What a configuration may charge. Equal digests: equal charges, whether or not the rest is told.
+    """The charges of a configuration. Equal digests mean equal charges.
 
-    `ahead`: F, in slots. `places` and `times` are None where they would be too long for a record.
+    `ahead` is F, in slots. `places` and `times` are None if they would be too long for a record.
     """
 
     digest: str
@@ -51,30 +52,32 @@ class _Model(BaseModel):
 
 
 class PlaceChargesRecord(_Model):
-    """What one monitor of places over time may charge."""
+    """The charges of one `over_time` monitor."""
 
     monitor: str
-    answers: int = Field(ge=1, description="Noisy answers a window.")
+    answers: int = Field(ge=1, description="Noisy answers per window.")
     window: int = Field(ge=1, description="In slots.")
-    shares: dict[str, list[str]] = Field(description="By a place's ε, the places that have it.")
+    shares: dict[str, list[str]] = Field(description="Location ids by their ε.")
 
 
 class TimeChargesRecord(_Model):
-    """What one monitor of designated times may charge."""
+    """The charges of one monitor of designated times."""
 
     monitor: str
     kind: Literal["at_times", "hot_spots"]
-    epsilon: str = Field(pattern=EPSILON_PATTERN, description="Of each designated time.")
-    horizon: str = Field(description='How long a time is asked about: "2d".')
-    at: list[str] = Field(description="Times of day, and instants.")
+    epsilon: str = Field(pattern=EPSILON_PATTERN, description="The ε of each designated time.")
+    horizon: str = Field(description='How long a time is evaluated, for example "2d".')
+    at: list[str] = Field(description="Times of day and instants, as configured.")
     timezone: str | None
-    instants: str = Field(pattern="^[0-9a-f]{16}$", description="Equal digests: the same instants.")
+    instants: str = Field(
+        pattern="^[0-9a-f]{16}$", description="Digest of the instants: equal digests mean equal instants."
+    )
 
 
 class ChargesRecord(_Model):
-    """What the owner's configuration may charge one person; counted by those who run another one."""
+    """What the owner's configuration may charge one person. Instances with another configuration add it up."""
 
-    digest: str = Field(pattern="^[0-9a-f]{16}$", description="Equal digests: equal charges.")
-    ahead: int = Field(ge=0, description="How many slots ahead a visit may lie.")
-    places: list[PlaceChargesRecord] | None = Field(description="null: too long for a record.")
-    times: list[TimeChargesRecord] | None = Field(description="null: too long for a record.")
+    digest: str = Field(pattern="^[0-9a-f]{16}$", description="Equal digests mean equal charges.")
+    ahead: int = Field(ge=0, description="How many slots ahead of the current slot a visit may begin (F).")
+    places: list[PlaceChargesRecord] | None = Field(description="null if too long for a record.")
+    times: list[TimeChargesRecord] | None = Field(description="null if too long for a record.")

@@ -1,6 +1,7 @@
-"""What goes to the dead-letter topic: records and visits that were refused, and why (docs/interface.md, section 4).
+"""Dead letters: refused records and visits, with the reason (docs/interface.md, section 4).
 
-Dead letters hold personal data and have access rules of their own; their headers hold none, since headers get logged.
+Values of dead letters contain personal data, so their topic needs its own access rules. Headers contain none, because
+headers are logged.
 """
 
 from __future__ import annotations
@@ -14,34 +15,34 @@ from pydantic_core import to_json
 from monitor.contracts.visits import Fault, Reason, without_default
 
 WHOLE_RECORD: Final = "-"
-"""The header `index` where a whole record is refused."""
+"""The value of the header `index` if a whole record is refused."""
 
 
 class DeadLetterHeaders(BaseModel):
-    """The headers of a dead letter; all are strings on the wire."""
+    """The headers of a dead letter. All are strings on the wire."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     reason: Reason
-    error: str = Field(description="The key and what was expected; never what was found.")
-    topic: str = Field(description="The topic that the refused record lies in.")
-    partition: str = Field(pattern=r"^\d+$", description="The partition that it lies in.")
-    offset: str = Field(pattern=r"^\d+$", description="Its offset.")
-    index: str = Field(pattern=r"^(\d+|-)$", description="The visit's place in the record; - for a whole record.")
+    error: str = Field(description="The key and the expected value; never the actual value.")
+    topic: str = Field(description="The topic of the refused record.")
+    partition: str = Field(pattern=r"^\d+$", description="The partition of the refused record.")
+    offset: str = Field(pattern=r"^\d+$", description="The offset of the refused record.")
+    index: str = Field(pattern=r"^(\d+|-)$", description="The index of the visit in the record; - for a whole record.")
     count: str = Field(
         default="1",
         pattern=r"^\d+$",
         json_schema_extra=without_default,
-        description="Only where it tells of several visits or records: how many. Its place is that of the first.",
+        description="How many visits or records it represents, if several. The index is that of the first.",
     )
     truncated: Literal["true"] = Field(
-        default="true", json_schema_extra=without_default, description="Only where the value was cut at the limit."
+        default="true", json_schema_extra=without_default, description="Present only if the value was cut at the limit."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a refused record lies."""
+    """The position of a refused record in the input."""
 
     topic: str
     partition: int
@@ -49,23 +50,23 @@ class Origin:
 
 
 class DeadLetter(NamedTuple):
-    """A record for the dead-letter topic, without a key: a key would have to be personal."""
+    """A record for the dead-letter topic. It has no key, because a key would be personal data."""
 
     value: bytes
     headers: list[tuple[str, bytes]]
 
 
-def visit_payload(visit: object) -> bytes:
-    """One refused visit as JSON, with all of its keys; a number beyond a double's range is written as a string."""
+def encode_visit(visit: object) -> bytes:
+    """Encode one refused visit as JSON, with all of its keys. A number beyond a double's range becomes a string."""
     return to_json(visit, inf_nan_mode="strings")
 
 
-def dead_letter(
+def make_dead_letter(
     fault: Fault, payload: bytes, origin: Origin, index: int | None, limit: int, count: int | None = None
 ) -> DeadLetter:
-    """Make a dead letter of a refused record (`index` None) or visit, its value cut at `limit` bytes.
+    """Return the dead letter of a refused record (`index` None) or visit, with its value cut at `limit` bytes.
 
-    `count`: how many records or visits it tells of, if it is one that tells of several.
+    `count` is the number of records or visits, if the dead letter represents several.
     """
     texts = {
         "reason": fault.reason.value,

@@ -1,4 +1,4 @@
-"""The output topic read back as the ledger: of each record only what an owner must know (docs/runtime.md, section 4)."""
+"""Read the output topic as the ledger: the parts of each record that an owner needs (docs/runtime.md, section 4)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from monitor.public.instants import parse_instant
 
 
 class OwnerEntry(Struct, frozen=True):
-    """Who owns the partition; `lost_at` as written, `input_since` a slot; `tick`: one that had nothing to answer.
+    """The owner of the partition. `lost_at` is text as written, `input_since` a slot.
 
-    `counting`: what the counts of the owner's ticks hold (`alerts.COUNTING`).
+    `tick` is a tick that had nothing to answer. `counting` is the version of counting of the owner's ticks
+    (`alerts.COUNTING`).
     """
 
     service: str
@@ -38,7 +39,7 @@ class OwnerEntry(Struct, frozen=True):
 
 
 class StartEntry(Struct, frozen=True):
-    """The partition's first record; `lost_at` as written."""
+    """The first record of the partition. `lost_at` is text as written."""
 
     ledger: int
     service: str
@@ -49,7 +50,7 @@ class StartEntry(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class OverTimeEntry:
-    """What was said of one location at a tick, and the marks that ran at it."""
+    """The answer about one location at a tick, and the marks that ran at this tick."""
 
     ce_id: str
     monitor: str
@@ -61,9 +62,9 @@ class OverTimeEntry:
 
 @dataclass(frozen=True, slots=True)
 class AtTimesEntry:
-    """What was said of one designated time (an instant) in one shard; (tick, noisy count) by location.
+    """The snapshot of one shard at a designated time (an instant), with (tick, noisy count) by location.
 
-    `epsilon` is that of the answers that are new in it.
+    `epsilon` is the ε of each answer that is new in the snapshot.
     """
 
     ce_id: str
@@ -79,7 +80,7 @@ class AtTimesEntry:
 
 @dataclass(frozen=True, slots=True)
 class HotSpotsEntry:
-    """That the hot spots of a designated time (an instant) were drawn at an ε, or that they were not."""
+    """The hot spots of a designated time (an instant): whether they were drawn, and at which ε."""
 
     ce_id: str
     monitor: str
@@ -140,37 +141,39 @@ _instant = lru_cache(maxsize=4096)(parse_instant)
 
 
 @lru_cache(maxsize=1024)
-def _exact(epsilon: str) -> Fraction:
+def _parse_exact(epsilon: str) -> Fraction:
     return parse_recorded(epsilon)
 
 
 def _read_over_time(ce_id: str, value: bytes) -> OverTimeEntry:
-    read = _over_time(value)
+    record = _over_time(value)
     marks = tuple(
-        Mark(answer.tick, answer.noisy_count, _exact(answer.epsilon), answer.until) for answer in read.answers
+        Mark(answer.tick, answer.noisy_count, _parse_exact(answer.epsilon), answer.until) for answer in record.answers
     )
-    return OverTimeEntry(ce_id, read.monitor, read.location_id, read.tick, read.status, marks)
+    return OverTimeEntry(ce_id, record.monitor, record.location_id, record.tick, record.status, marks)
 
 
 def _read_at_times(ce_id: str, value: bytes) -> AtTimesEntry:
-    read = _at_times(value)
-    noisy_counts = {location: (noisy.tick, noisy.noisy_count) for location, noisy in read.noisy_counts.items()}
+    record = _at_times(value)
+    noisy_counts = {location: (noisy.tick, noisy.noisy_count) for location, noisy in record.noisy_counts.items()}
     return AtTimesEntry(
         ce_id=ce_id,
-        monitor=read.monitor,
-        time=_instant(read.time),
-        shard=read.shard,
-        tick=read.tick,
-        status=read.status,
-        final=read.final,
-        epsilon=_exact(read.epsilon),
+        monitor=record.monitor,
+        time=_instant(record.time),
+        shard=record.shard,
+        tick=record.tick,
+        status=record.status,
+        final=record.final,
+        epsilon=_parse_exact(record.epsilon),
         noisy_counts=noisy_counts,
     )
 
 
 def _read_hot_spots(ce_id: str, value: bytes) -> HotSpotsEntry:
-    read = _hot_spots(value)
-    return HotSpotsEntry(ce_id, read.monitor, _instant(read.time), read.tick, read.status, _exact(read.epsilon))
+    record = _hot_spots(value)
+    return HotSpotsEntry(
+        ce_id, record.monitor, _instant(record.time), record.tick, record.status, _parse_exact(record.epsilon)
+    )
 
 
 def _read_owner(_: str, value: bytes) -> OwnerEntry:
@@ -186,11 +189,11 @@ def _check_charges(charges: Charges | None) -> None:
         return
     for place in charges.places or ():
         for epsilon in place.shares:
-            _exact(epsilon)
+            _parse_exact(epsilon)
         if min(place.answers, place.window) < 1:
             raise LedgerError(f"the charges of {place.monitor!r} have answers or a window below 1")
     for time in charges.times or ():
-        _exact(time.epsilon)
+        _parse_exact(time.epsilon)
 
 
 def _read_start(_: str, value: bytes) -> StartEntry:
@@ -199,7 +202,7 @@ def _read_start(_: str, value: bytes) -> StartEntry:
         _instant(entry.lost_at)
     if entry.ledger != LEDGER_VERSION:
         raise LedgerError(
-            f"the ledger is of format {entry.ledger}: expected {LEDGER_VERSION}; run the version that writes it"
+            f"the ledger has format {entry.ledger}: expected {LEDGER_VERSION}; run the version that writes it"
         )
     return entry
 
@@ -216,10 +219,10 @@ _READERS: Final[dict[bytes, Callable[[str, bytes], LedgerEntry]]] = {
 def read_record(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]
 ) -> LedgerEntry | None:
-    """Read a record of the output topic; None for one of a kind that this version does not know.
+    """Read a record of the output topic; return None for an unknown type of record.
 
     Raises:
-        LedgerError: it is of a known kind, but cannot be read: what it spent is not known.
+        LedgerError: the record has a known type but cannot be read, so the ε that it spent is not known.
     """
     named = dict(headers)
     reader = _READERS.get(named.get("ce_type") or b"")
@@ -230,6 +233,6 @@ def read_record(
         return reader((named.get("ce_id") or b"").decode(), value or b"")
     except (msgspec.MsgspecError, UnicodeDecodeError, TimeError, EpsilonError) as error:
         raise LedgerError(
-            f"a record of the ledger with key {(key or b'')!r} cannot be read as {kind}: {error}. What it spent is not "
-            "known; see who else writes to kafka.topics.alerts"
+            f"the ledger record with key {(key or b'')!r} cannot be read as {kind}: {error}. The ε that it spent is "
+            "not known; check which other producers write to kafka.topics.alerts"
         ) from error

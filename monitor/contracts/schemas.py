@@ -1,4 +1,4 @@
-"""The published schemas, made from the models: JSON Schema 2020-12, and an AsyncAPI 3 document."""
+"""The published schemas, generated from the models: JSON Schema 2020-12, and an AsyncAPI 3 document."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _HEADERS: Final[tuple[type[BaseModel], ...]] = (CloudEventHeaders, DeadLetterHea
 
 
 def visits_schema() -> Schema:
-    """JSON Schema of the values of the input topic: a batch of visits, or a bare visit."""
-    return _any_of("Visits", "The values of the input topic: a batch of visits, or a bare visit.", _VISITS)
+    """Return the JSON Schema of the values of the input topic: a batch of visits, or a single visit."""
+    return _any_of("Visits", "The values of the input topic: a batch of visits, or a single visit.", _VISITS)
 
 
 def alerts_schema() -> Schema:
-    """JSON Schema of the values of the output topic."""
+    """Return the JSON Schema of the values of the output topic."""
     return _any_of("Alerts", "The values of the output topic, by the header ce_type.", _ALERTS)
 
 
@@ -65,7 +65,7 @@ def _definitions(models: Sequence[type[BaseModel]], template: str) -> Schema:
 
 
 def _plain(schema: Any) -> Any:
-    """Leave out `discriminator`, which AsyncAPI writes in another way; `oneOf` with constants says the same."""
+    """Remove `discriminator`, which AsyncAPI writes differently; `oneOf` with constants has the same meaning."""
     if isinstance(schema, Mapping):
         return {key: _plain(value) for key, value in schema.items() if key != "discriminator"}
     return [_plain(item) for item in schema] if isinstance(schema, list) else schema
@@ -76,7 +76,7 @@ def _to(kind: str, name: str) -> Schema:
 
 
 def _event(title: str, ce_type: str, model: type[BaseModel], key: str) -> Schema:
-    """A message of the output topic; its headers are those of CloudEvents, with its own type."""
+    """Return a message of the output topic: CloudEvents headers with its own ce_type, and its payload."""
     return {
         "title": title,
         "summary": (model.__doc__ or "").splitlines()[0],
@@ -93,10 +93,10 @@ def _messages() -> Schema:
     return {
         "visits": {
             "title": "Visits",
-            "summary": "A batch of visits, or a bare visit; each visit is judged by itself.",
+            "summary": "A batch of visits, or a single visit. Each visit is accepted or refused independently.",
             "contentType": "application/json",
             "payload": {"anyOf": [_to("schemas", model.__name__) for model in _VISITS]},
-            "bindings": {"kafka": {"key": {"type": "string", "description": "Any, or none."}}},
+            "bindings": {"kafka": {"key": {"type": "string", "description": "Any key, or no key."}}},
         },
         "overTime": _event("A location over time", OVER_TIME, OverTimeAlert, "monitor/location_id"),
         "atTimes": _event("All locations of a shard at a time", AT_TIMES, AtTimesSnapshot, "monitor/time/shard"),
@@ -105,10 +105,10 @@ def _messages() -> Schema:
         "ledger": _event("The ledger's first record", LEDGER, LedgerRecord, "ledger"),
         "deadLetter": {
             "title": "A dead letter",
-            "summary": "The raw bytes of an undecodable record, or the one bad visit as JSON. Holds personal data.",
+            "summary": "The raw bytes of an undecodable record, or one refused visit as JSON. Contains personal data.",
             "contentType": "application/octet-stream",
             "headers": _to("schemas", DeadLetterHeaders.__name__),
-            "payload": {"description": "Raw bytes, or a visit as JSON; cut if the header truncated says so."},
+            "payload": {"description": "Raw bytes, or a visit as JSON; cut if the header truncated is present."},
         },
     }
 
@@ -117,13 +117,13 @@ _CHANNELS: Final[Mapping[str, tuple[str, str, tuple[str, ...], str]]] = {
     "visits": ("visits", "The input.", ("visits",), "receive"),
     "alerts": (
         "safety-alerts",
-        "The output: kept by time, not compacted; each tick repeats all that still holds.",
+        "The output. Retention by time, no compaction: each tick repeats the state that is still valid.",
         ("overTime", "atTimes", "hotSpots", "owner", "ledger"),
         "send",
     ),
     "deadLetters": (
         "visits.dead-letters",
-        "What was refused, and why; under access rules of its own.",
+        "Refused records and visits, with the reason. The topic needs its own access rules.",
         ("deadLetter",),
         "send",
     ),
@@ -131,7 +131,7 @@ _CHANNELS: Final[Mapping[str, tuple[str, str, tuple[str, ...], str]]] = {
 
 
 def asyncapi() -> Schema:
-    """The AsyncAPI 3 document: three channels, named as the topics are by default."""
+    """Return the AsyncAPI 3 document: three channels, with the default names of the topics."""
     models = (*_VISITS, *_ALERTS, *_HEADERS)
     return {
         "asyncapi": "3.0.0",

@@ -1,7 +1,7 @@
-"""What comes in: visits, one by one or in batches (docs/interface.md, section 4), and why one may be refused.
+"""The input records: visits, single or in batches, and the reasons to refuse one (docs/interface.md, section 4).
 
-A visit is valid by itself or not at all: neither its siblings nor the envelope of its batch decide (privacy model,
-rule 7). Keys that are not known here are ignored, so that producers may add to their records.
+Whether a visit is valid depends neither on the other visits of its record nor on the envelope of the batch
+(docs/rules.md, rule 7). Unknown keys are ignored, so that producers may add keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ID_BYTES: Final = 256
 _TIME_SCHEMA: Final = {
     "type": "string",
     "format": "date-time",
-    "description": "RFC 3339 with an offset, such as 2026-11-20T08:15:00Z; digits beyond microseconds are cut.",
+    "description": "RFC 3339 with an offset, such as 2026-11-20T08:15:00Z; digits after microseconds are dropped.",
 }
 _ID_SCHEMA: Final = {
     "type": "string",
@@ -44,17 +44,20 @@ _ID_SCHEMA: Final = {
 
 
 class Reason(StrEnum):
-    """Why a record or a visit is a dead letter: a closed list, in the order in which it is checked.
+    """Why a record or a visit becomes a dead letter: a closed list, in the order of the checks.
 
-    `not_json`: the record is no strict JSON in UTF-8 (RFC 8259; NaN, a byte order mark, bad UTF-8, lone surrogates,
-    trailing bytes, an empty value, a tombstone, integers beyond 4,300 digits, nesting beyond 200).
-    `not_a_visit`: the record is no object, its `visits` is no list, or the visit is no object with the three required
-    keys. `bad_id`: an id is no string of 1 to 256 bytes of UTF-8, or holds a control character (Unicode category Cc).
-    `bad_time`: a time is no string of RFC 3339 with an offset, or no time that exists. `left_before_arrived`.
-    `unknown_location`: outside the registry (docs/rules.md, rule 6). `too_far_ahead`: arrived_at lies more than F
-    slots ahead of the current one (docs/rules.md, rule 2). `unreadable_batch`: the records of a batch cannot even be told apart; it
-    tells of all of them. `others_refused`: it tells of all visits of a record that were refused beside those that have
-    dead letters of their own.
+    * `not_json`: the record is not strict JSON in UTF-8 (RFC 8259). This includes NaN, a byte order mark, bad UTF-8,
+      lone surrogates, trailing bytes, an empty value, a tombstone, integers of more than 4,300 digits, and nesting
+      deeper than 200.
+    * `not_a_visit`: the record is not an object, its `visits` is not a list, or the visit is not an object with the
+      three required keys.
+    * `bad_id`: an id is not a string of 1 to 256 bytes of UTF-8, or contains a control character (Unicode category Cc).
+    * `bad_time`: a time is not an RFC 3339 string with an offset, or not an existing date and time.
+    * `left_before_arrived`: left_at is before arrived_at.
+    * `unknown_location`: the location is not in the registry (docs/rules.md, rule 6).
+    * `too_far_ahead`: arrived_at is more than F slots ahead of the current slot (docs/rules.md, rule 2).
+    * `unreadable_batch`: the records of a batch cannot be separated. The dead letter represents all of them.
+    * `others_refused`: the dead letter represents all refused visits of a record that have no separate dead letter.
     """
 
     NOT_JSON = "not_json"
@@ -69,14 +72,17 @@ class Reason(StrEnum):
 
 
 class Fault(NamedTuple):
-    """Why something is refused. `error` names the key and what was expected, never what was found (docs/rules.md, rule 10)."""
+    """Why a record or visit is refused.
+
+    `error` names the key and the expected value, never the actual value (docs/rules.md, rule 10).
+    """
 
     reason: Reason
     error: str
 
 
 def is_identifier(text: str) -> bool:
-    """Whether a string is 1 to 256 bytes of UTF-8 without control characters."""
+    """Return whether a string is 1 to 256 bytes of UTF-8 without control characters."""
     if not 1 <= len(text) <= ID_BYTES:
         return False
     if not text.isascii():
@@ -90,21 +96,21 @@ def is_identifier(text: str) -> bool:
 
 def _identifier(text: str) -> str:
     if not is_identifier(text):
-        raise PydanticCustomError("bad_id", "no valid id")
+        raise PydanticCustomError("bad_id", "not a valid id")
     return text
 
 
 def _instant(value: object) -> int:
     if not isinstance(value, str):
-        raise PydanticCustomError("bad_time", "no string")
+        raise PydanticCustomError("bad_time", "not a string")
     try:
         return parse_instant(value)
     except TimeError:
-        raise PydanticCustomError("bad_time", "no time") from None
+        raise PydanticCustomError("bad_time", "not a time") from None
 
 
 def without_default(schema: dict[str, Any]) -> None:
-    """Leave the default out of a JSON Schema: for keys that are left out, never null."""
+    """Remove the default from a JSON Schema, for keys that may be absent but are never null."""
     schema.pop("default", None)
 
 
@@ -120,7 +126,7 @@ class Visit(BaseModel):
     person_id: Identifier
     location_id: Identifier
     arrived_at: Instant
-    left_at: Instant | None = Field(default=None, description="Missing or null: the default stay is assumed.")
+    left_at: Instant | None = Field(default=None, description="If missing or null, the default stay is assumed.")
 
     @model_validator(mode="after")
     def _in_order(self) -> Visit:
@@ -130,9 +136,9 @@ class Visit(BaseModel):
 
 
 class VisitBatch(BaseModel):
-    """Several visits in one record, e.g. the trajectory that one person reported; each is judged by itself.
+    """Several visits in one record, e.g. the trajectory of one person. Each is accepted or refused independently.
 
-    `batch_id` is for the producer's use: whatever it is, or if it is missing, the visits are taken.
+    `batch_id` is for the producer. Its value, or its absence, does not affect the visits.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
@@ -144,14 +150,14 @@ class VisitBatch(BaseModel):
 
 
 def open_record(value: bytes | None) -> list[Any] | Fault:
-    """Read a record's value as the list of what should be visits: a batch's, or the one of a bare visit."""
+    """Read the value of a record as a list of unchecked visits: those of a batch, or one single visit."""
     if value is None:
-        return Fault(Reason.NOT_JSON, "value: expected strict JSON in UTF-8, found a tombstone")
+        return Fault(Reason.NOT_JSON, "value: expected JSON in UTF-8, found a tombstone")
     try:
         record = from_json(value, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         place = str(error).rpartition(" at ")[2]
-        return Fault(Reason.NOT_JSON, f"value: expected strict JSON in UTF-8, which it ceases to be at {place}")
+        return Fault(Reason.NOT_JSON, f"value: invalid JSON at {place}")
     if not isinstance(record, dict):
         return Fault(Reason.NOT_A_VISIT, "value: expected an object, a batch of visits or a visit")
     if "visits" not in record:
@@ -164,7 +170,7 @@ def open_record(value: bytes | None) -> list[Any] | Fault:
 
 _IDS: Final = ("person_id", "location_id")
 REQUIRED: Final = (*_IDS, "arrived_at")
-"""The keys that every visit has."""
+"""The required keys of a visit."""
 
 _NO_OBJECT: Final = Fault(Reason.NOT_A_VISIT, "visit: expected an object")
 _NO_KEY: Final = {key: Fault(Reason.NOT_A_VISIT, f"{key}: expected this key in every visit") for key in REQUIRED}
@@ -172,8 +178,8 @@ _BAD_ID: Final = {key: Fault(Reason.BAD_ID, f"{key}: expected a string, {_ID_SCH
 
 
 def read_visit(value: object) -> Visit | Fault:
-    """Validate one visit by itself; of several faults the one that is checked first is told."""
-    fault = _seen_at_once(value)
+    """Validate one visit; of several faults, return the one that is checked first."""
+    fault = _check_keys_and_ids(value)
     if fault is not None:
         return fault
     try:
@@ -183,8 +189,8 @@ def read_visit(value: object) -> Visit | Fault:
         return min((_fault(detail) for detail in details), key=_order)
 
 
-def _seen_at_once(value: object) -> Fault | None:
-    """What the model would find as well, but far more slowly, and junk comes by the million."""
+def _check_keys_and_ids(value: object) -> Fault | None:
+    """Return a fault in the keys or ids. The model finds it too, but is too slow for millions of invalid visits."""
     if not isinstance(value, dict):
         return _NO_OBJECT
     for key in REQUIRED:

@@ -1,1 +1,1 @@
-"""Kafka to windows: consume, decode, accept or refuse."""
+"""From Kafka to windows: consume, decode, accept or refuse, write."""

@@ -1,4 +1,4 @@
-"""Visits in bulk: one list or array per key, so that acceptance is arithmetic on arrays."""
+"""Visits in bulk: one list or array per field, so that acceptance is arithmetic on arrays."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.contracts.dead_letters import visit_payload
+from monitor.contracts.dead_letters import encode_visit
 from monitor.contracts.visits import Fault, Reason, open_record
 from monitor.ingest.batches import Unreadable
 
 Value = bytes | Unreadable | None
-"""What the reader got: a record's value, None for a tombstone, or what stands for records that nobody can read."""
+"""A record's value, None for a tombstone, or the placeholder of unreadable records."""
 
 SINGLE: Final = 100
-"""How many refused visits of one record are dead letters of their own; one more tells of all others."""
+"""The limit of dead letters for single visits of one record; one more dead letter covers all other visits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A record (`index` None) or one visit of it that becomes a dead letter.
+    """A record, or one visit of it, that becomes a dead letter. It contains personal data: never log it.
 
-    `record`: place of the record in what was decoded; `index`: place of the visit in the record. `payload`: the raw
-    bytes of a whole record, or the visit as JSON. Holds personal data: never to be logged. `several`: of a refusal that
-    tells of more than one, how many by reason; `index` is then the first visit's place, and `payload` the whole record.
+    `record`: the place of the record among the decoded records. `index`: the place of the visit in the record, None for
+    the whole record. `payload`: the raw bytes of a whole record, or the visit as JSON. `several`: if the refusal covers
+    several visits, their number by reason; then `index` is the place of the first, and `payload` is the whole record.
     """
 
     record: int
@@ -40,26 +40,26 @@ class Refusal:
 
     @property
     def reason(self) -> Reason:
-        """Why, of the closed list."""
+        """The reason, from the closed list."""
         return self.fault.reason
 
     @property
     def error(self) -> str:
-        """Why, in words that hold nothing of the visit."""
+        """The reason in words, which quote nothing of the visit."""
         return self.fault.error
 
     @property
     def count(self) -> int:
-        """How many records or visits it tells of."""
+        """The number of records or visits that it covers."""
         return sum(self.several.values()) if self.several else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Visits that are valid by themselves, n of them, and what was refused, in the order of the records.
+    """The n valid visits of decoded records, and the refusals, in the order of the records.
 
-    `persons`, `locations`: ids, n each. `arrived`, `left`: instants, shape (n,), left ≥ arrived. `record`, `index`:
-    where each visit comes from, shape (n,). `values`: the records that all were decoded from.
+    `persons`, `locations`: ids, n each. `arrived`, `left`: instants, shape (n,), left ≥ arrived. `record`, `index`: the
+    place of each visit's record, and of the visit in it, shape (n,). `values`: the values of the decoded records.
     """
 
     persons: list[str]
@@ -72,18 +72,18 @@ class Columns:
     values: Sequence[Value]
 
 
-def by_reason(refused: Iterable[Refusal]) -> Counter[str]:
-    """How many records and visits were refused, by reason."""
-    told: Counter[str] = Counter()
+def count_by_reason(refused: Iterable[Refusal]) -> Counter[str]:
+    """Count the refused records and visits by reason."""
+    counts: Counter[str] = Counter()
     for refusal in refused:
         for reason, count in (refusal.several or {refusal.reason: 1}).items():
-            told[reason.value] += count
-    return told
+            counts[reason.value] += count
+    return counts
 
 
-def unreadable(record: int, value: Unreadable) -> Refusal:
-    """The refusal of all records of a batch that could not be read."""
-    return Refusal(record, None, value.fault, value.known, {Reason.UNREADABLE_BATCH: value.records})
+def refuse_unreadable(record: int, value: Unreadable) -> Refusal:
+    """Return the refusal of the unreadable records of a batch."""
+    return Refusal(record, None, value.fault, value.raw, {Reason.UNREADABLE_BATCH: value.records})
 
 
 def refuse(
@@ -91,34 +91,39 @@ def refuse(
     faults: Iterable[tuple[int, int, Fault]],
     more: Mapping[int, tuple[int, Mapping[Reason, int]]] | None = None,
 ) -> list[Refusal]:
-    """Make refusals of single visits, given as (record, index, fault), opening each record once for its visits.
+    """Return the refusals of single visits, in the order of the records.
 
-    The visit is told as it was sent, with all of its keys. Of many in one record, the first ones are told so, and one
-    refusal tells of the others: junk must not cost a dead letter each. `more`: by record, further visits that were
-    refused, as the place of the first and how many by reason.
+    The payload of a refusal is the visit as it was sent, with all of its fields. If many visits of a record are
+    refused, only the first ones have their own refusal, and one more covers the others, so that junk cannot flood the
+    dead-letter topic.
+
+    Args:
+        values: the values of the records.
+        faults: the refused visits as (record, index, fault).
+        more: by record, further refused visits: the place of the first, and their number by reason.
     """
     refused: list[Refusal] = []
     more = more or {}
     for record, group in groupby(sorted(faults), key=itemgetter(0)):
-        found = list(group)
+        of_record = list(group)
         value = values[record]
         raw = value if isinstance(value, bytes) else b""
         visits = open_record(raw)
-        for _record, index, fault in found[:SINGLE]:
-            payload = b"" if isinstance(visits, Fault) else visit_payload(visits[index])
+        for _record, index, fault in of_record[:SINGLE]:
+            payload = b"" if isinstance(visits, Fault) else encode_visit(visits[index])
             refused.append(Refusal(record, index, fault, payload))
-        others = Counter(fault.reason for _record, _index, fault in found[SINGLE:])
-        first = found[SINGLE][1] if others else None
+        others = Counter(fault.reason for _record, _index, fault in of_record[SINGLE:])
+        first = of_record[SINGLE][1] if others else None
         if record in more:
             at, counted = more[record]
             others.update(counted)
             first = at if first is None else min(first, at)
         if first is not None:
-            refused.append(_others(record, first, others, raw))
+            refused.append(_refuse_others(record, first, others, raw))
     return refused
 
 
-def _others(record: int, index: int, several: Mapping[Reason, int], raw: bytes) -> Refusal:
-    told = ", ".join(f"{count} {reason.value}" for reason, count in sorted(several.items()))
-    error = f"visits: expected none that is refused; beside {SINGLE} others of this record: {told}"
+def _refuse_others(record: int, index: int, several: Mapping[Reason, int], raw: bytes) -> Refusal:
+    counts = ", ".join(f"{count} {reason.value}" for reason, count in sorted(several.items()))
+    error = f"visits: expected valid visits; refused besides {SINGLE} others of this record: {counts}"
     return Refusal(record, index, Fault(Reason.OTHERS_REFUSED, error), raw, several)

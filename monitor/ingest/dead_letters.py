@@ -1,4 +1,4 @@
-"""The dead-letter topic's writer: each refused visit or record is there, durably, before progress passes it."""
+"""The writer of the dead-letter topic. Refused visits and records are durable there before progress passes them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, Final
 from kafka.errors import KafkaError
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.contracts.dead_letters import Origin, dead_letter
+from monitor.contracts.dead_letters import Origin, make_dead_letter
 from monitor.errors import UnreachableError
-from monitor.ingest.ports import DeadLetter
+from monitor.ingest.interfaces import DeadLetter
 
 FLUSH_SECONDS: Final = 30.0
 BATCH_BYTES: Final = 256 * 1024
 
-# What a record's headers and framing may take of the topic's max.message.bytes.
+# The part of max.message.bytes that is reserved for a record's headers and framing.
 OVERHEAD_BYTES: Final = 4_096
 
 
 class DeadLetterTopic:
-    """Writes dead letters, by one thread; `limit` bounds a value in bytes.
+    """A writer of dead letters, for one thread.
 
-    A producer that a broker refused a record is of no further use (its sequence is broken), so a new one is made.
+    After a refused record, the producer's sequence is broken. A new producer replaces it.
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, input_topic: str, max_message_bytes: int) -> None:
@@ -34,13 +34,13 @@ class DeadLetterTopic:
         self._producer: Any = None
 
     def put(self, letters: Sequence[DeadLetter]) -> None:
-        """Write them all and wait until all replicas have them.
+        """Write dead letters and wait until all in-sync replicas have them.
 
         Raises:
-            UnreachableError: if that can't be done now; some may have been written.
+            UnreachableError: Kafka does not accept them now; some may have been written.
         """
         try:
-            with self._connections.reached():
+            with self._connections.translate_errors():
                 self._put(letters)
         except UnreachableError:
             self.close()
@@ -48,7 +48,7 @@ class DeadLetterTopic:
 
     def _put(self, letters: Sequence[DeadLetter]) -> None:
         if self._producer is None:
-            # kafka-python would split a batch that the topic refuses again and again, into ones of this size.
+            # kafka-python splits a batch that is too large for the topic into batches of this size, without end.
             batch_size = max(1, min(BATCH_BYTES, self._limit))
             self._producer = self._connections.producer(linger_ms=5, batch_size=batch_size)
         sent = []
@@ -56,14 +56,14 @@ class DeadLetterTopic:
             refusal = letter.refusal
             origin = Origin(self._input, letter.partition, letter.offset)
             count = refusal.count if refusal.several else None
-            made = dead_letter(refusal.fault, refusal.payload, origin, refusal.index, self._limit, count)
-            sent.append(self._producer.send(self._topic, value=made.value, headers=made.headers))
+            record = make_dead_letter(refusal.fault, refusal.payload, origin, refusal.index, self._limit, count)
+            sent.append(self._producer.send(self._topic, value=record.value, headers=record.headers))
         self._producer.flush(timeout=FLUSH_SECONDS)
         for future in sent:
             future.get(timeout=0.001)
 
     def close(self) -> None:
-        """Let go of the producer."""
+        """Close the producer."""
         if self._producer is not None:
             with suppress(KafkaError):
                 self._producer.close(timeout=2)

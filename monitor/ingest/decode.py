@@ -1,8 +1,8 @@
-"""Records to visits, in two ways that agree.
+"""From records to visits, in two ways with equal results.
 
-`decode` follows the contract, one visit at a time. `decode_records` does the same in bulk: msgspec reads records of
-exactly the known keys, whatever it does not like is read as the contract reads it, and ids and times are looked at
-all together; a visit that leaves any doubt is judged by the contract (`read_visit`), alone (docs/rules.md, rule 7).
+`decode` follows the contract, one visit at a time. `decode_records` works in bulk: msgspec reads records that have only
+known keys, the contract's parser reads the others, and ids and times are checked in bulk. The contract (`read_visit`)
+decides each doubtful visit, independently of all others (docs/rules.md, rule 7).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from numpy.typing import NDArray
 
 from monitor.contracts.visits import REQUIRED, Fault, Reason, Visit, open_record, read_visit
 from monitor.ingest.batches import Unreadable
-from monitor.ingest.columns import SINGLE, Columns, Refusal, Value, refuse, unreadable
-from monitor.ingest.identifiers import valid_identifiers
-from monitor.ingest.timestamps import parse_instants
+from monitor.ingest.columns import SINGLE, Columns, Refusal, Value, refuse, refuse_unreadable
+from monitor.ingest.identifiers import check_identifiers
+from monitor.ingest.parse_times import parse_instants
 
 __all__ = ["LONGEST_STAY", "Columns", "Decoded", "Refusal", "decode", "decode_records"]
 
 LONGEST_STAY: Final = 2**61
-"""Longer default stays end there, so that sums fit 64 bits (microseconds: 73,000 years)."""
+"""The limit of the default stay in microseconds (73,000 years), so that sums fit 64 bits."""
 
 _PLACEHOLDER: Final = "1970-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """One record as the contract reads it: (index, visit) and (index, fault); index None for the whole record."""
+    """A record as the contract reads it: (index, visit) and (index, fault); index None for the whole record."""
 
     visits: list[tuple[int, Visit]]
     faults: list[tuple[int | None, Fault]]
@@ -47,11 +47,11 @@ def decode(value: bytes | None) -> Decoded:
         return Decoded([], [(None, opened)])
     decoded = Decoded([], [])
     for index, item in enumerate(opened):
-        read = read_visit(item)
-        if isinstance(read, Fault):
-            decoded.faults.append((index, read))
+        visit = read_visit(item)
+        if isinstance(visit, Fault):
+            decoded.faults.append((index, visit))
         else:
-            decoded.visits.append((index, read))
+            decoded.visits.append((index, visit))
     return decoded
 
 
@@ -63,7 +63,7 @@ class _Visit(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class _Record(Struct, forbid_unknown_fields=True, gc=False):
-    """A batch, or a bare visit; what is neither is left to the contract, and with `visits` it is a batch."""
+    """A batch, or a bare visit. With `visits` it is a batch. The contract decides about other records."""
 
     visits: list[_Visit] | UnsetType = UNSET
     batch_id: str | UnsetType = UNSET
@@ -75,9 +75,11 @@ class _Record(Struct, forbid_unknown_fields=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
-    """Visits whose keys have the right types: `counts` by record, `gaps` where a record's places are not 0, 1, 2.
+    """Visits whose fields have the right types, and refusals.
 
-    `more`: where a record has many that are none, how many by reason beside those in `faults`, and the first's place.
+    `counts`: the number of visits by record. `gaps`: the first visit and the places of the visits of a record, where
+    these are not 0, 1, 2, … `more`: by record with many invalid visits, the place of the first one not in `faults`, and
+    their number by reason.
     """
 
     visits: list[_Visit] = field(default_factory=list)
@@ -88,8 +90,8 @@ class _Gathered:
     more: dict[int, tuple[int, Counter[Reason]]] = field(default_factory=dict)
 
 
-def _bare(record: _Record) -> list[_Visit] | None:
-    """A bare visit of exactly the known keys."""
+def _read_bare(record: _Record) -> list[_Visit] | None:
+    """Return the visit of a record with the keys of a bare visit; None for other records."""
     person, location, arrived = record.person_id, record.location_id, record.arrived_at
     if isinstance(person, UnsetType) or isinstance(location, UnsetType) or isinstance(arrived, UnsetType):
         return None
@@ -100,19 +102,19 @@ def _bare(record: _Record) -> list[_Visit] | None:
 _decode = msgspec.json.Decoder(_Record).decode
 
 
-def _fast(value: Value) -> list[_Visit] | None:
-    """A record's visits, if it holds nothing but known keys of the right types; None for any doubt."""
+def _read_fast(value: Value) -> list[_Visit] | None:
+    """Return a record's visits if it has only known keys of the right types; None in doubt."""
     try:
-        record = _decode(value)  # type: ignore[arg-type]  # what is no bytes raises TypeError, like any other doubt
+        record = _decode(value)  # type: ignore[arg-type]  # other values raise TypeError, which is a doubt too
     except (msgspec.MsgspecError, UnicodeDecodeError, TypeError):
         return None
     if record.visits is UNSET:
-        return _bare(record)
+        return _read_bare(record)
     return record.visits
 
 
-def _typed(item: dict[str, Any]) -> _Visit | None:
-    """A visit as the contract's parser read it, if its known keys are there with the right types."""
+def _to_visit(item: dict[str, Any]) -> _Visit | None:
+    """Return a visit if the known keys exist with the right types; None otherwise."""
     person, location, arrived = item.get("person_id"), item.get("location_id"), item.get("arrived_at")
     left = item.get("left_at")
     if type(person) is type(location) is type(arrived) is str and (left is None or type(left) is str):
@@ -120,10 +122,10 @@ def _typed(item: dict[str, Any]) -> _Visit | None:
     return None
 
 
-def _slow(record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
-    """A record's visits as the contract's parser reads it; what is none is refused alone."""
+def _read_slowly(record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
+    """Return a record's visits as the contract's parser reads them, and refuse each invalid visit."""
     if isinstance(value, Unreadable):
-        gathered.refused.append(unreadable(record, value))
+        gathered.refused.append(refuse_unreadable(record, value))
         return []
     opened = open_record(value)
     if isinstance(opened, Fault):
@@ -131,10 +133,10 @@ def _slow(record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
         return []
     likely = [index for index, item in enumerate(opened) if type(item) is dict and len(item) >= len(REQUIRED)]
     if len(likely) < len(opened):
-        _junk(record, opened, len(opened) - len(likely), gathered)
+        _refuse_junk(record, opened, len(opened) - len(likely), gathered)
     visits, indexes = [], []
     for index in likely:
-        visit = _typed(opened[index])
+        visit = _to_visit(opened[index])
         if visit is not None:
             visits.append(visit)
             indexes.append(index)
@@ -145,12 +147,12 @@ def _slow(record: int, value: Value, gathered: _Gathered) -> list[_Visit]:
     return visits
 
 
-def _junk(record: int, opened: list[Any], count: int, gathered: _Gathered) -> None:
-    """Refuse what has too few keys for a visit: at most so many are looked at as become dead letters of their own."""
+def _refuse_junk(record: int, opened: list[Any], count: int, gathered: _Gathered) -> None:
+    """Refuse items with too few keys for a visit. Only items with a separate dead letter are read."""
     indexes = (index for index, item in enumerate(opened) if type(item) is not dict or len(item) < len(REQUIRED))
     for index in islice(indexes, SINGLE):
         fault = read_visit(opened[index])
-        if isinstance(fault, Fault):  # it always is
+        if isinstance(fault, Fault):  # always true
             gathered.faults.append((record, index, fault))
     if count > SINGLE:
         gathered.more[record] = next(indexes), Counter({Reason.NOT_A_VISIT: count - SINGLE})
@@ -160,16 +162,16 @@ def _gather(values: Sequence[Value]) -> _Gathered:
     gathered = _Gathered()
     visits, counts = gathered.visits, gathered.counts
     for record, value in enumerate(values):
-        found = _fast(value)
-        if found is None:
-            found = _slow(record, value, gathered)
-        visits += found
-        counts.append(len(found))
+        of_record = _read_fast(value)
+        if of_record is None:
+            of_record = _read_slowly(record, value, gathered)
+        visits += of_record
+        counts.append(len(of_record))
     return gathered
 
 
-def _places(gathered: _Gathered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Record, and place in the record, of each visit."""
+def _locate_visits(gathered: _Gathered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the record of each visit, and the visit's place in it."""
     counts = np.array(gathered.counts, np.int64)
     record = np.repeat(np.arange(counts.size), counts)
     index = np.arange(record.size) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -178,10 +180,10 @@ def _places(gathered: _Gathered) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return record, index
 
 
-def _departures(
+def _parse_departures(
     texts: list[str | None], arrived: NDArray[np.int64], default_stay: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """When visits ended; those that don't say last for the default stay."""
+    """Return when visits ended, and which texts were understood; missing ends follow from the default stay."""
     try:
         return parse_instants(texts)  # type: ignore[arg-type]  # joining raises TypeError where one is missing
     except TypeError:
@@ -194,28 +196,28 @@ def decode_records(values: Sequence[Value], default_stay: int) -> Columns:
     """Read many records at once: the same visits and refusals as `decode` of each, as columns.
 
     Args:
-        values: the records' values, None for a tombstone; and what stands for records that nobody can read.
-        default_stay: how long a visit without `left_at` lasts, in microseconds.
+        values: the values of the records, None for a tombstone, and placeholders of unreadable records.
+        default_stay: the duration of a visit without `left_at`, in microseconds.
     """
     gathered = _gather(values)
     visits = gathered.visits
     persons = [visit.person_id for visit in visits]
     locations = [visit.location_id for visit in visits]
     arrived, fits = parse_instants([visit.arrived_at for visit in visits])
-    left, left_fits = _departures([visit.left_at for visit in visits], arrived, default_stay)
-    fits &= left_fits & valid_identifiers(persons) & valid_identifiers(locations) & (left >= arrived)
-    record, index = _places(gathered)
+    left, left_fits = _parse_departures([visit.left_at for visit in visits], arrived, default_stay)
+    fits &= left_fits & check_identifiers(persons) & check_identifiers(locations) & (left >= arrived)
+    record, index = _locate_visits(gathered)
     columns = Columns(persons, locations, arrived, left, record, index, gathered.refused, values)
     if not fits.all():
-        columns = _judged(columns, gathered, np.flatnonzero(~fits), default_stay)
+        columns = _decide_doubtful(columns, gathered, np.flatnonzero(~fits), default_stay)
     if gathered.faults:
         columns.refused.extend(refuse(values, gathered.faults, gathered.more))
         columns.refused.sort(key=lambda refusal: (refusal.record, -1 if refusal.index is None else refusal.index))
     return columns
 
 
-def _judged(columns: Columns, gathered: _Gathered, doubtful: NDArray[np.int64], default_stay: int) -> Columns:
-    """Let the contract judge doubtful visits: fill in what it reads, take out what it refuses."""
+def _decide_doubtful(columns: Columns, gathered: _Gathered, doubtful: NDArray[np.int64], default_stay: int) -> Columns:
+    """Read doubtful visits by the contract: fill in their times, and remove those that it refuses."""
     keep = np.ones(len(columns.persons), np.bool_)
     for place in doubtful.tolist():
         visit = read_visit(msgspec.structs.asdict(gathered.visits[place]))

@@ -1,9 +1,9 @@
-"""Compressed record batches, a piece at a time: as leniently as Kafka's own (Java) client reads them.
+"""Incremental decompression of record batches, as lenient as Kafka's Java client.
 
-Each codec reads what Java reads and ignores what Java ignores: bytes after gzip's stream and lz4's frame, reserved
-flags, lz4's checksum of the content. Where Java looks at a checksum of the codec, it is not looked at here: the batch's
-own checksum has shown that these are the bytes that the producer sent. Nothing is decompressed before it is asked for,
-so whoever reads decides when it has been enough.
+Each codec reads what Java reads, and ignores what Java ignores: bytes after the gzip stream and the lz4 frame, reserved
+flags, and lz4's checksum of the content. Checksums of codecs are ignored even where Java verifies them: the checksum of
+the batch has shown that these are the producer's bytes. Data is decompressed on demand, so the caller can stop at any
+size.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import snappy
 import zstandard
 
 PIECE_BYTES: Final = 256 * 1024
-"""How much one step decompresses; an lz4 block may be 4 MiB, and a snappy block is as long as it says."""
+"""The size of one decompressed piece; an lz4 block may have 4 MiB, and a snappy block has its own length."""
 
 _FEED_BYTES: Final = 64 * 1024
 
@@ -32,31 +32,31 @@ _LZ4_SIZE: Final = struct.Struct("<I")
 _LZ4_BLOCKS: Final = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
 _LZ4_PLAIN: Final = 0x8000_0000
 _LZ4_INDEPENDENT, _LZ4_BLOCK_SUM, _LZ4_CONTENT_SIZE = 0x20, 0x10, 0x08
-_LZ4_RATIO: Final = 255  # an lz4 block cannot grow by more
+_LZ4_RATIO: Final = 255  # the largest ratio that lz4 can reach
 _LZ4_LINK: Final = 64 * 1024
 
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_BYTES: Final = 16
-_SNAPPY_RATIO: Final = 32  # a snappy block cannot grow by more: three bytes copy at most 64
+_SNAPPY_RATIO: Final = 32  # the largest ratio of snappy: three bytes copy at most 64
 
 
 class CodecError(Exception):
-    """The bytes are none of the codec's, as far as this client can tell. Its text holds nothing of them."""
+    """The bytes cannot be decompressed. The text quotes nothing of them."""
 
 
-def pieces(codec: int, data: bytes) -> Iterator[bytes]:
-    """Decompress the records of a batch, piece by piece.
+def decompress(codec: int, data: bytes) -> Iterator[bytes]:
+    """Yield the decompressed records of a batch, piece by piece.
 
     Args:
-        codec: the batch's codec as Kafka numbers them, 0 for none.
-        data: what follows the batch's header.
+        codec: Kafka's number of the codec, 0 for none.
+        data: the bytes after the batch's header.
 
     Raises:
-        CodecError: (while reading) they cannot be decompressed, or not any further.
+        CodecError: (while iterating) the next bytes cannot be decompressed.
     """
     read = _CODECS.get(codec)
     if read is None:
-        raise CodecError(f"codec {codec} is not known")
+        raise CodecError(f"codec {codec} is unknown")
     try:
         yield from read(data)
     except (zlib.error, zstandard.ZstdError, snappy.UncompressError, lz4.block.LZ4BlockError) as error:
@@ -65,30 +65,30 @@ def pieces(codec: int, data: bytes) -> Iterator[bytes]:
         raise CodecError(f"{NAMES[codec]} cannot decompress it: it ends early") from error
 
 
-def _plain(data: bytes) -> Iterator[bytes]:
+def _read_plain(data: bytes) -> Iterator[bytes]:
     yield data
 
 
-def _gzip(data: bytes) -> Iterator[bytes]:
-    """Yield what all members hold; what follows them and is none is ignored."""
+def _read_gzip(data: bytes) -> Iterator[bytes]:
+    """Yield the content of all members, and ignore other bytes after them."""
     view, at = memoryview(data), 0
     while data.startswith(_GZIP_MAGIC, at):
-        at = _after_gzip_header(data, at)
+        at = _skip_gzip_header(data, at)
         inflate = zlib.decompressobj(-zlib.MAX_WBITS)
         while not inflate.eof:
-            fed = inflate.unconsumed_tail or view[at : at + _FEED_BYTES]
-            at += 0 if inflate.unconsumed_tail else len(fed)
-            piece = inflate.decompress(fed, PIECE_BYTES)
+            chunk = inflate.unconsumed_tail or view[at : at + _FEED_BYTES]
+            at += 0 if inflate.unconsumed_tail else len(chunk)
+            piece = inflate.decompress(chunk, PIECE_BYTES)
             if piece:
                 yield piece
-            elif not fed:
+            elif not chunk:
                 raise IndexError
         at += _GZIP_TRAILER - len(inflate.unused_data)
     if not data.startswith(_GZIP_MAGIC):
-        raise CodecError("gzip cannot decompress it: it begins otherwise")
+        raise CodecError("gzip cannot decompress it: wrong magic number")
 
 
-def _after_gzip_header(data: bytes, at: int) -> int:
+def _skip_gzip_header(data: bytes, at: int) -> int:
     flags = data[at + 3]
     at += 10
     if flags & _EXTRA:
@@ -100,12 +100,12 @@ def _after_gzip_header(data: bytes, at: int) -> int:
     return at + (2 if flags & _HEADER_CHECK else 0)
 
 
-def _lz4(data: bytes) -> Iterator[bytes]:
-    """Yield the blocks of the first frame; what follows it is ignored, and so are all checksums."""
+def _read_lz4(data: bytes) -> Iterator[bytes]:
+    """Yield the blocks of the first frame; ignore checksums and all bytes after the frame."""
     magic, flags, sizes = _LZ4_FRAME.unpack_from(data)
-    most = _LZ4_BLOCKS.get(sizes >> 4)
-    if magic != _LZ4_MAGIC or most is None:
-        raise CodecError("lz4 cannot decompress it: it begins otherwise")
+    block_limit = _LZ4_BLOCKS.get(sizes >> 4)
+    if magic != _LZ4_MAGIC or block_limit is None:
+        raise CodecError("lz4 cannot decompress it: wrong magic number")
     at = _LZ4_FRAME.size + (8 if flags & _LZ4_CONTENT_SIZE else 0) + 1
     before = b""
     while True:
@@ -116,15 +116,15 @@ def _lz4(data: bytes) -> Iterator[bytes]:
         block = data[at : at + (size & ~_LZ4_PLAIN)]
         at += (size & ~_LZ4_PLAIN) + (4 if flags & _LZ4_BLOCK_SUM else 0)
         if not size & _LZ4_PLAIN:
-            room = min(most, _LZ4_RATIO * len(block))
+            room = min(block_limit, _LZ4_RATIO * len(block))
             block = lz4.block.decompress(block, uncompressed_size=room, dict=before)
         yield block
         if not flags & _LZ4_INDEPENDENT:
             before = (before + block)[-_LZ4_LINK:]
 
 
-def _snappy(data: bytes) -> Iterator[bytes]:
-    """Yield the chunks of snappy-java's stream, or of several of them, or a bare block."""
+def _read_snappy(data: bytes) -> Iterator[bytes]:
+    """Yield the chunks of one or several streams of snappy-java, or one bare block."""
     if not data.startswith(_XERIAL):
         yield _snappy_block(data)
         return
@@ -141,25 +141,27 @@ def _snappy(data: bytes) -> Iterator[bytes]:
 
 
 def _snappy_block(block: bytes) -> bytes:
-    """Decompress a block, unless it says that it holds more than it can."""
-    said = 0
+    """Decompress a block, unless its length is impossible."""
+    length = 0
     for place, byte in enumerate(block[:5]):
-        said |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:  # noqa: PLR2004  # the last byte of a number
+        length |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:  # noqa: PLR2004  # the last byte of the varint
             break
-    if said > _SNAPPY_RATIO * len(block):
-        raise CodecError("snappy cannot decompress it: it says that it holds more than it can")
+    if length > _SNAPPY_RATIO * len(block):
+        raise CodecError("snappy cannot decompress it: its length is impossible")
     return bytes(snappy.decompress(block))
 
 
-def _zstd(data: bytes) -> Iterator[bytes]:
-    """Yield what all frames hold."""
+def _read_zstd(data: bytes) -> Iterator[bytes]:
+    """Yield the content of all frames."""
     with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
         while piece := reader.read(PIECE_BYTES):
             yield piece
 
 
 NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-"""What the codecs are called, by Kafka's numbers."""
+"""The names of the codecs, by Kafka's numbers."""
 
-_CODECS: Final[dict[int, Callable[[bytes], Iterator[bytes]]]] = dict(enumerate((_plain, _gzip, _snappy, _lz4, _zstd)))
+_CODECS: Final[dict[int, Callable[[bytes], Iterator[bytes]]]] = dict(
+    enumerate((_read_plain, _read_gzip, _read_snappy, _read_lz4, _read_zstd))
+)

@@ -1,4 +1,4 @@
-"""Ids in bulk: which of many need a closer look."""
+"""Validation of ids in bulk."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from monitor.contracts.visits import ID_BYTES, is_identifier
 _NEWLINE = ord("\n")
 
 
-def _plain(ids: list[str]) -> bool:
-    """Whether all are printable ASCII of a valid length: then only the newlines between them are not printable."""
+def _are_plain(ids: list[str]) -> bool:
+    """Return whether all ids are printable ASCII of a valid length; then only the newlines between them are not."""
     joined = np.frombuffer(("\n".join(ids) + "\n").encode("utf-8", "surrogatepass"), np.uint8)
     unprintable = np.flatnonzero((joined - np.uint8(0x20)) > (0x7E - 0x20))
     if unprintable.size != len(ids) or (joined[unprintable] != _NEWLINE).any():
@@ -20,9 +20,9 @@ def _plain(ids: list[str]) -> bool:
     return bool(steps.min() > 1 and steps.max() <= ID_BYTES + 1)
 
 
-def valid_identifiers(ids: list[str]) -> NDArray[np.bool_]:
-    """Which are valid ids (`is_identifier`); shape (n,). Each distinct one is looked at once at most."""
-    if not ids or _plain(ids):
+def check_identifiers(ids: list[str]) -> NDArray[np.bool_]:
+    """Return which ids are valid (`is_identifier`); shape (n,). Each distinct id is checked at most once."""
+    if not ids or _are_plain(ids):
         return np.ones(len(ids), np.bool_)
     bad = {text for text in set(ids) if not is_identifier(text)}
     if not bad:

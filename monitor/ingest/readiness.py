@@ -1,4 +1,4 @@
-"""Whether the facts are whole up to where the input ended when this instance was started: when it may take over."""
+"""Whether the facts are complete up to the end offsets at startup, so that this instance may take over."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ TIMEOUT_MS: Final = 10_000
 
 
 class Readiness:
-    """Ready once every shard's progress has reached the ends of all input partitions, as asked after the start.
+    """Ready when the progress of every shard has reached the end offsets that the input partitions had at startup.
 
-    It stays ready: how far the reading is behind later, each tick sees for itself. Who reads does not matter, nor does
-    who owns output partitions. `look` is called over and over by one thread; any thread may ask for `waiting`.
+    It then stays ready: each tick checks the later lag. It does not matter which instance reads or owns partitions. One
+    thread calls `look` repeatedly; any thread may read `waiting`.
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, windows: Windows) -> None:
@@ -26,32 +26,32 @@ class Readiness:
         self._topic = topic
         self._windows = windows
         self._ends: Mapping[int, int] | None = None
-        self.waiting = "reading the input: how far it goes is not known yet"
+        self.waiting = "reading the input: its end offsets are not known yet"
 
     @property
     def ready(self) -> bool:
-        """Whether it is."""
+        """Whether the facts are complete."""
         return not self.waiting
 
     def look(self) -> None:
-        """See how far the reading is; does nothing once ready.
+        """Compare progress with the end offsets; do nothing once ready.
 
         Raises:
-            UnreachableError, WindowsError: it can't be seen now.
+            UnreachableError, WindowsError: Kafka or the windows do not answer now.
         """
         if self.ready:
             return
         try:
             if self._ends is None:
-                self._ends = self._asked()
-            self.waiting = self._still_unread(self._ends)
+                self._ends = self._read_ends()
+            self.waiting = self._describe_missing(self._ends)
         except (UnreachableError, WindowsError) as error:
-            self.waiting = f"reading the input: how far it is read is not known now: {error}"
+            self.waiting = f"reading the input: the progress is not known now: {error}"
             raise
 
-    def _asked(self) -> Mapping[int, int]:
-        """Where all partitions end, as far as they can be read."""
-        with self._connections.reached():
+    def _read_ends(self) -> Mapping[int, int]:
+        """Return the end offsets of all partitions, up to which they can be read."""
+        with self._connections.translate_errors():
             consumer = self._connections.consumer(isolation_level="read_committed")
             try:
                 partitions = consumer.partitions_for_topic(self._topic) or ()
@@ -60,11 +60,11 @@ class Readiness:
             finally:
                 consumer.close(autocommit=False)
         if not ends:
-            raise UnreachableError(f"the brokers tell of no partition of {self._topic}")
+            raise UnreachableError(f"Kafka lists no partition of {self._topic}")
         return {place.partition: int(end) for place, end in ends.items()}
 
-    def _still_unread(self, ends: Mapping[int, int]) -> str:
-        """What must still be read, in words; empty if nothing."""
+    def _describe_missing(self, ends: Mapping[int, int]) -> str:
+        """Return a description of the records that must still be read; empty if there are none."""
         progress = self._windows.progress()
         reached = {partition: min(shard.get(partition, -1) for shard in progress) for partition in ends}
         missing = {partition: end for partition, end in ends.items() if reached[partition] < end}
@@ -72,6 +72,6 @@ class Readiness:
             return ""
         records = sum(end - max(reached[partition], 0) for partition, end in missing.items())
         return (
-            f"reading the input: {records} records at most until it has reached where {len(missing)} of {len(ends)} "
-            "partitions ended when this instance started"
+            f"reading the input: at most {records} records are left, in {len(missing)} of {len(ends)} partitions, "
+            "up to the end offsets at startup"
         )

@@ -1,7 +1,7 @@
-"""How many people are reported at more than one place at a designated time: a total, of nobody and nowhere.
+"""Counts people reported at more than one place at a designated time. The total names neither people nor places.
 
-Such a person counts, and pays, at each of the places (docs/rules.md, rule 7). Nothing is refused because of it; it is
-counted, so that operators see whether the assumption holds that a person is at one place at a time.
+Such a person counts, and pays, at each of the places (docs/rules.md, rule 7). The visits are not refused. The count
+shows operators whether the assumption is true that a person is at one place at a time.
 """
 
 from __future__ import annotations
@@ -19,49 +19,49 @@ from monitor.windows.packing import PRESENT
 
 Ints = NDArray[np.int64]
 
-MOST: Final = 200_000
-"""How many (person, designated time) are remembered: about 25 MB."""
+LIMIT: Final = 200_000
+"""The limit of remembered (person, designated time): about 25 MB."""
 
-_TOLD: Final = -1
+_COUNTED: Final = -1
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)  # spreads an instant over all bits
 
 
 class SeveralPlaces:
-    """Counts, over batches, each (person, designated time) once that is reported at more than one place.
+    """A counter of the (person, designated time) reported at more than one place, each counted once over all batches.
 
-    It remembers at which place a person was first reported, for the latest `most` of them; who is reported again after
-    that, or to another instance, is not seen. So it counts at least; a record that is read again counts nothing.
+    It remembers the first place of the latest `limit` pairs. It misses a person reported again later, or to another
+    instance, so the count is a lower bound. A record that is read again does not count again.
     """
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
         self._first: dict[int, int] = {}
 
     def count(self, instant: Ints, row: Ints, hashes: NDArray[np.uint8]) -> int:
-        """How many are new that these facts show at more than one place.
+        """Return how many pairs these facts show at more than one place for the first time.
 
         Args:
             instant: the designated time of each fact; shape (n,).
             row: the place's row in the registry; shape (n,).
             hashes: the person's keyed hash; shape (n, 16).
         """
-        keys: list[int] = _keys(instant, hashes).tolist()
+        keys: list[int] = _combine(instant, hashes).tolist()
         first = np.fromiter(map(self._first.setdefault, keys, row.tolist()), np.int64, row.size)
-        several = {keys[at] for at in np.flatnonzero((first != row) & (first != _TOLD)).tolist()}
-        self._first.update(dict.fromkeys(several, _TOLD))
-        for key in list(islice(self._first, max(0, len(self._first) - self._most))):
+        several = {keys[at] for at in np.flatnonzero((first != row) & (first != _COUNTED)).tolist()}
+        self._first.update(dict.fromkeys(several, _COUNTED))
+        for key in list(islice(self._first, max(0, len(self._first) - self._limit))):
             del self._first[key]
         return len(several)
 
     def count_in(self, facts: Mapping[int, Sequence[ShardFacts]]) -> int:
-        """As `count`, of a batch's packed facts by shard."""
-        packed = b"".join(some.present for shard in facts.values() for some in shard)
+        """Return `count` of a batch's packed facts by shard."""
+        packed = b"".join(stamped.present for of_shard in facts.values() for stamped in of_shard)
         present = np.frombuffer(packed, PRESENT)
         hashes = np.ascontiguousarray(present["person"]).view(np.uint8).reshape(-1, HASH_BYTES)
         return self.count(present["instant"].astype(np.int64), present["row"].astype(np.int64), hashes)
 
 
-def _keys(instant: Ints, hashes: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """64 bits that tell (person, designated time) apart; two that share them by chance may be counted as one person."""
+def _combine(instant: Ints, hashes: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Return 64 bits that identify (person, designated time); in a collision, two people may be counted as one."""
     person = np.ascontiguousarray(hashes[:, :8]).view(np.uint64).ravel()
     return person ^ (instant.astype(np.uint64) * _ODD)

@@ -1,4 +1,4 @@
-"""The input topic, as a member of the consumer group sees it: what is assigned, what was fetched, where to go on."""
+"""The input topic as a member of the consumer group reads it: assignments, fetched records and positions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.errors import CorruptRecordError, IllegalStateError, KafkaError, LogTruncationError
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import Committed, committed
+from monitor.brokers.groups import CommittedOffsets, read_committed_offsets
 from monitor.errors import UnreachableError
 from monitor.ingest.batches import Bounds, FetchedRecord, Unreadable
-from monitor.ingest.fetching import FetchState, read_leniently
-from monitor.ingest.stamps import first_run
+from monitor.ingest.broker_timestamps import find_unstamped
+from monitor.ingest.fetcher import FetchState, read_leniently
 
 FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024
@@ -27,16 +27,16 @@ RECORDS_PER_POLL: Final = 4_000
 TIMEOUT_MS: Final = 10_000
 
 FAILURES: Final = 3
-"""After so many polls in a row that failed, another consumer goes on: this one may be what is wrong."""
+"""The number of consecutive failed polls after which the consumer is replaced, because it may be broken."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Records of [start, end) of a partition: values and broker timestamps in ms; `end` also passes control records.
+    """The records of [start, end) of a partition: values, broker timestamps in ms and offsets.
 
-    A value may stand for records that nobody can read.
+    Control records may precede `end`. A value may stand for unreadable records.
     """
 
     partition: int
@@ -46,12 +46,24 @@ class Fetched:
     timestamps_ms: Sequence[int]
     offsets: Sequence[int]
 
+    @classmethod
+    def of(cls, partition: int, start: int, end: int, records: Sequence[FetchedRecord]) -> Fetched:
+        """Return the fetch of some records."""
+        return cls(
+            partition,
+            start,
+            end,
+            [record.value for record in records],
+            [record.timestamp for record in records],
+            [record.offset for record in records],
+        )
+
 
 class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
-    """Notes what the group's coordinator says; it runs on the network thread, so it does nothing slow.
+    """A queue of assigned and revoked partitions, filled on the network thread, which must not be blocked.
 
-    A partition that comes is parked (paused, at offset 0) until the reader knows where to begin: without a position
-    kafka-python would look for one by itself.
+    An assigned partition is paused at offset 0 until the reader knows its start offset. Without a position,
+    kafka-python would look for one.
     """
 
     def __init__(self) -> None:
@@ -74,11 +86,21 @@ class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pyt
 class InputLog:
     """A member of the input group. Used by one thread.
 
-    `waiting` are assigned partitions that nobody has told where to begin; `go_on` tells. `truncated` are those whose
-    log was seen to have lost records that were read, each with the offset up to which it is as it was (0: not known);
-    and, with `stamped_by_brokers`, those with records that are not, each with the offset after them. `unread` are those
-    that wait because of records that this client can't read: they must be passed as lost. `service` is the service
-    whose groups read the topic (the group's own name if not given), `topic_id` the topic's id.
+    Attributes:
+        waiting: assigned partitions that wait for a start offset (`resume`).
+        truncated: partitions whose log has lost records that were read, with the offset up to which the log is
+            unchanged (0: unknown). With `stamped_by_brokers`, also partitions with records that brokers did not stamp,
+            with the offset after these.
+        unread: partitions that wait because of records that this client cannot read, and that count as lost.
+
+    Args:
+        connections: the address of Kafka.
+        topic: the input topic.
+        group: the consumer group of this configuration.
+        service: the name of the service whose groups read the topic; `group` by default.
+        topic_id: Kafka's id of the topic.
+        bounds: the limits of decompressed batches.
+        stamped_by_brokers: whether to skip records that brokers did not stamp.
     """
 
     def __init__(
@@ -120,8 +142,8 @@ class InputLog:
         self._consumer = self._rebalances.consumer = read_leniently(consumer, self._reading)
         self._consumer.subscribe([self._topic], listener=self._rebalances)
 
-    def _give_up(self) -> None:
-        """Let go of a consumer that may be broken; the next poll makes another one, which is assigned anew."""
+    def _discard_consumer(self) -> None:
+        """Close a consumer that may be broken. The next poll creates another one, which joins the group again."""
         threading.Thread(target=self._close, args=(self._consumer, {}), daemon=True).start()
         self._consumer = None
         self._next.clear()
@@ -131,57 +153,59 @@ class InputLog:
 
     @property
     def reading(self) -> Mapping[int, int]:
-        """The next offset by partition, of those that are being read."""
+        """The next offset of each partition that is being read."""
         return self._next
 
     def poll(self, timeout_ms: int) -> list[Fetched]:
-        """Fetch what is there, waiting up to `timeout_ms`; also keeps the group membership alive.
+        """Return the records that are available, after at most `timeout_ms`; also keep the group membership alive.
 
         Raises:
-            UnreachableError: if the brokers cannot be used, a position has left the log, or the client fails in any
-                other way: then, and after three failures in a row, the next call goes on with a new one.
+            UnreachableError: Kafka cannot be used, a position is no longer in the log, or the client fails in another
+                way. In the last case, and after three failures in a row, the next call creates a new client.
         """
         try:
-            found = self._polled(timeout_ms)
+            fetched = self._poll_once(timeout_ms)
         except UnreachableError as error:
             if not isinstance(error.__cause__, LogTruncationError):
                 self._note_failure(error.__cause__)
                 raise
-            kept = error.__cause__.divergent_offsets
-            self.truncated |= {place.partition: 0 if at is None else at.offset for place, at in kept.items()}
-            # All of them: what was fetched of the others has passed their positions.
+            divergent = error.__cause__.divergent_offsets
+            self.truncated |= {place.partition: 0 if at is None else at.offset for place, at in divergent.items()}
+            # Park all partitions: the positions of the others are already after the records of this poll.
             self.park()
             return []
         except Exception as error:
-            # Where, but not the error's own text, which might quote what was read.
+            # Log the place, but not the text of the error, which might quote a record.
             where = "".join(traceback.format_tb(error.__traceback__))
-            log.error("Kafka's client fails in a way that nobody foresaw; a new one goes on:\n%s", where)  # noqa: TRY400
-            self._give_up()
-            raise UnreachableError(f"Kafka's client failed ({type(error).__name__}), and a new one goes on") from error
+            log.error("unexpected error of the Kafka client; a new client replaces it:\n%s", where)  # noqa: TRY400
+            self._discard_consumer()
+            raise UnreachableError(
+                f"the Kafka client failed ({type(error).__name__}); a new client replaces it"
+            ) from error
         self._failures = 0
-        for some in found:
-            self._next[some.partition] = some.end
+        for fetch in fetched:
+            self._next[fetch.partition] = fetch.end
         self.park(self.unread)
-        return found
+        return fetched
 
     def _note_failure(self, cause: BaseException | None) -> None:
         if isinstance(cause, CorruptRecordError):
-            return  # it is the batch's fault, and passes or is passed
+            return  # the batch is damaged: it is fetched again, and skipped in the end
         self._failures += 1
         if self._failures >= FAILURES and self._consumer is not None:
-            self._give_up()
+            self._discard_consumer()
 
-    def _polled(self, timeout_ms: int) -> list[Fetched]:
+    def _poll_once(self, timeout_ms: int) -> list[Fetched]:
         if self._consumer is None:
             self._open()
-        with self._connections.reached():
+        with self._connections.translate_errors():
             polled = self._consumer.poll(timeout_ms=timeout_ms)
             self._note_rebalances()
-            fetched = [self._fetched(tp.partition, records) for tp, records in polled.items() if records]
-            # Also while others are busy: a tick's barrier may lie behind a transaction's end on a quiet partition.
+            fetched = [self._make_fetched(tp.partition, records) for tp, records in polled.items() if records]
+            # Also while other partitions have records: an input end offset may be after a transaction's end.
             busy = {tp.partition for tp, records in polled.items() if records}
-            fetched += [self._passed(partition) for partition in self._next.keys() - busy]
-        return [some for some in fetched if some is not None]
+            fetched += [self._skip_invisible(partition) for partition in self._next.keys() - busy]
+        return [fetch for fetch in fetched if fetch is not None]
 
     def _note_rebalances(self) -> None:
         while self._rebalances.events:
@@ -190,7 +214,7 @@ class InputLog:
             self.unread.pop(partition, None)
             (self.waiting.add if assigned else self.waiting.discard)(partition)
 
-    def _fetched(self, partition: int, records: Sequence[FetchedRecord]) -> Fetched | None:
+    def _make_fetched(self, partition: int, records: Sequence[FetchedRecord]) -> Fetched | None:
         start = self._next.get(partition)
         if start is None:
             return None
@@ -200,31 +224,22 @@ class InputLog:
             if last.lost:
                 self.unread[partition] = last
                 records, end = records[:-1], last.first
-        if self._stamped_by_brokers and (unstamped := first_run(records)) is not None:
-            begin, behind = unstamped
-            self.unread.pop(partition, None)  # what lies behind is fetched once more
+        if self._stamped_by_brokers and (unstamped := find_unstamped(records)) is not None:
+            begin, after = unstamped
+            self.unread.pop(partition, None)  # the records after these are fetched again
             if begin == 0:
-                self._pass_unstamped(partition, records[behind - 1].offset + 1)
+                self._skip_unstamped(partition, records[after - 1].offset + 1)
                 return None
-            # What lies before them counts; they are fetched once more.
+            # The records before them count. The unstamped records are fetched again.
             self._consumer.seek(TopicPartition(self._topic, partition), records[begin].offset)
             records, end = records[:begin], records[begin - 1].offset + 1
-        if end <= start:
-            return None
-        return Fetched(
-            partition,
-            start,
-            end,
-            [record.value for record in records],
-            [record.timestamp for record in records],
-            [record.offset for record in records],
-        )
+        return None if end <= start else Fetched.of(partition, start, end, records)
 
-    def _pass_unstamped(self, partition: int, end: int) -> None:
-        """Have reading go on behind records whose slot nobody can tell: visits that are lost."""
+    def _skip_unstamped(self, partition: int, end: int) -> None:
+        """Continue after records without a broker timestamp, whose slot is unknown: their visits are lost."""
         log.error(
-            "records below offset %d of %s-%d carry their producers' time, so they cannot be counted: expected "
-            "message.timestamp.type=LogAppendTime; see who changed it",
+            "records below offset %d of %s-%d have their producers' timestamps, so they cannot be counted: expected "
+            "message.timestamp.type=LogAppendTime; find out who changed the setting",
             end,
             self._topic,
             partition,
@@ -232,17 +247,17 @@ class InputLog:
         self.truncated[partition] = end
         self.park([partition])
 
-    def _passed(self, partition: int) -> Fetched | None:
-        """What lies between the last record and the position: control records and aborted ones, nothing to read."""
+    def _skip_invisible(self, partition: int) -> Fetched | None:
+        """Return control and aborted records between the last record and the position as an empty fetch."""
         try:
             end = self._consumer.position(TopicPartition(self._topic, partition), timeout_ms=TIMEOUT_MS)
         except IllegalStateError:
-            return None  # revoked meanwhile; the listener has noted it
+            return None  # revoked meanwhile, as the listener has recorded
         start = self._next[partition]
         return Fetched(partition, start, end, (), (), ()) if end is not None and end > start else None
 
-    def go_on(self, partition: int, offset: int) -> None:
-        """Read the partition from an offset; does nothing if it was taken away meanwhile."""
+    def resume(self, partition: int, offset: int) -> None:
+        """Read the partition from an offset; do nothing if it was revoked meanwhile."""
         place = TopicPartition(self._topic, partition)
         try:
             self._consumer.seek(place, offset)
@@ -254,31 +269,31 @@ class InputLog:
         self._next[partition] = offset
 
     def park(self, partitions: Iterable[int] | None = None) -> None:
-        """Stop reading some partitions (all, by default) until told anew where to begin."""
+        """Stop reading some partitions (all by default) until `resume` sets their start offsets."""
         for partition in list(self._next if partitions is None else partitions):
             if self._next.pop(partition, None) is not None:
                 self.waiting.add(partition)
 
     def bounds(self, partition: int) -> tuple[int, int]:
-        """The first offset that the log still holds, and the one after the last that can be read."""
+        """Return the first offset of the log, and the offset after the last record that can be read."""
         place = TopicPartition(self._topic, partition)
-        with self._connections.reached():
+        with self._connections.translate_errors():
             first = self._consumer.beginning_offsets([place], timeout_ms=TIMEOUT_MS)[place]
             return first, self._consumer.end_offsets([place], timeout_ms=TIMEOUT_MS)[place]
 
     def offset_at(self, partition: int, instant: int) -> int | None:
-        """The offset of the first record stamped at or after an instant; None if there is none yet."""
+        """Return the offset of the first record stamped at or after an instant; None if there is no such record."""
         place = TopicPartition(self._topic, partition)
-        with self._connections.reached():
-            found = self._consumer.offsets_for_times({place: max(0, instant // 1_000)}, timeout_ms=TIMEOUT_MS)
-        return None if found[place] is None else int(found[place].offset)
+        with self._connections.translate_errors():
+            offsets = self._consumer.offsets_for_times({place: max(0, instant // 1_000)}, timeout_ms=TIMEOUT_MS)
+        return None if offsets[place] is None else int(offsets[place].offset)
 
-    def committed(self) -> Mapping[int, Committed]:
-        """By partition, what the service's groups have committed, of any configuration; asked of the brokers now."""
-        return committed(self._connections, self._service, self._topic, self._topic_id)
+    def read_committed_offsets(self) -> Mapping[int, CommittedOffsets]:
+        """Return, by partition, the offsets that the service's groups have committed, in any configuration."""
+        return read_committed_offsets(self._connections, self._service, self._topic, self._topic_id)
 
     def lag(self) -> dict[int, int]:
-        """Records between the position and the high watermark, by partition, as of the last fetch."""
+        """Return the records between the position and the high watermark, by partition, as of the last fetch."""
         lags = {}
         for partition, offset in self._next.items():
             high = self._consumer.highwater(TopicPartition(self._topic, partition))
@@ -287,21 +302,21 @@ class InputLog:
         return lags
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Tell Kafka how far we are, for lag tools and for later groups; where to go on is in the windows."""
-        places = self._committing(offsets)
+        """Commit offsets for lag tools and for later groups. The start offsets come from the windows."""
+        places = self._to_commits(offsets)
         if places:
             self._consumer.commit_async(places)
 
     def close(self, offsets: Mapping[int, int]) -> None:
-        """Leave the group, after a last commit that may fail."""
+        """Commit once more, which may fail, and leave the group."""
         if self._consumer is None:
             return
-        places = self._committing(offsets)
+        places = self._to_commits(offsets)
         closer = threading.Thread(target=self._close, args=(self._consumer, places), daemon=True)
         closer.start()
         closer.join(TIMEOUT_MS / 1_000)
 
-    def _committing(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
+    def _to_commits(self, offsets: Mapping[int, int]) -> dict[Any, Any]:
         return {
             TopicPartition(self._topic, partition): OffsetAndMetadata(offset, self._topic_id, -1)
             for partition, offset in offsets.items()
@@ -313,7 +328,7 @@ class InputLog:
             if places:
                 consumer.commit(dict(places), timeout_ms=2_000)
         except KafkaError:
-            pass  # progress is in the windows; Kafka's copy only serves lag tools
+            pass  # the windows have the progress; the commit is for lag tools
         finally:
-            with suppress(Exception):  # nothing that a consumer does as it goes matters any more
+            with suppress(Exception):  # errors of a consumer that is closed do not matter
                 consumer.close(autocommit=False, timeout_ms=5_000)

@@ -1,1 +1,4 @@
-"""The library of one-sided mechanisms: policies, composition, Algorithms 1 and 2. No part of the service uses it."""
+"""A library for asymmetric differential privacy: policies, mechanisms, composition, Algorithms 1 and 2, estimates.
+
+The service does not use it.
+"""

@@ -1,7 +1,7 @@
-"""Composition: privacy FACTS (frozen events) apart from privacy ARITHMETIC (an accountant), with exact rational ε.
+"""Composition with exact rational ε: events record what was published, and an accountant adds up their cost.
 
-Sequential composition adds ([ADP], Theorem 6). With one-sided noise an answer's loss is exactly its ε, not a random ±,
-so nothing better is to be had (docs/rules.md, rule 12).
+Sequential composition adds ε (Takagi et al. [ADP], Theorem 6; docs/references.md). With one-sided noise the privacy
+loss of an answer is exactly its ε in the worst case, so no tighter composition exists (docs/rules.md, rule 12).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from monitor.privacy.epsilon import parse_epsilon
 
 
 class Event:
-    """Something that happened to the data. What it costs is the accountant's matter."""
+    """A use of the data. The accountant computes its cost."""
 
     __slots__ = ()
 
@@ -29,13 +29,13 @@ class Released(Event):
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        """Raise EpsilonError for an ε that is not an exact rational above zero."""
+        """Raise EpsilonError if ε is not an exact rational above 0."""
         parse_epsilon(self.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
 class PostProcessed(Event):
-    """Something was computed from what an event had published, without looking at the data again: it adds nothing.
+    """A result computed from the published outcome of an event, without another use of the data. It adds no cost.
 
     For a function h, {h(z) ∈ S} is the set {z ∈ h^-1(S)} of outcomes of the event itself.
     """
@@ -45,90 +45,90 @@ class PostProcessed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Sequential(Event):
-    """All of the events happened to the same data, each perhaps chosen by what earlier ones had published."""
+    """Several events on the same data. Each may depend on the published outcomes of earlier ones."""
 
     events: tuple[Event, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated(Event):
-    """The same event happened a number of times to the same data."""
+    """The same event, `times` times on the same data."""
 
     event: Event
     times: int
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError for fewer than one time."""
+        """Raise PrivacyError if `times` is below 1."""
         if self.times < 1:
-            raise PrivacyError(f"times is {self.times}: expected at least 1; leave out what did not happen.")
+            raise PrivacyError(f"times is {self.times}: expected at least 1; leave out an event that did not happen.")
 
 
 @dataclass(frozen=True, slots=True)
 class Parallel(Event):
-    """Each event looked at people of its own: `people` names the part of each event, and no part occurs twice.
+    """Several events on disjoint groups of people. `people` names the group of each event; no group occurs twice.
 
-    Who is in which part must be public, and fixed before the data is known: by a person's answers it may not go, as
-    another answer would move the person.
+    The group of each person must be public, and fixed before the data is known. It must not depend on the person's
+    answers, because another answer would move the person to another group.
     """
 
     people: tuple[str, ...]
     events: tuple[Event, ...]
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError unless there is one part of its own for each event."""
+        """Raise PrivacyError unless each event has a separate group."""
         if len(self.people) != len(self.events) or len(set(self.people)) != len(self.people):
             raise PrivacyError(
                 f"{len(self.events)} parallel events have {len(set(self.people))} different groups of people: expected "
-                "one of its own for each event; compose events on the same people in sequence."
+                "a separate group for each event; compose events on the same people in sequence."
             )
 
 
 class Accountant:
-    """Adds up what events cost under one policy, and refuses what exceeds the budget, or what it does not know.
+    """The sum of the costs of events under one policy. It refuses events above the budget, and unknown events.
 
-    A person's P-neighbours change one record: so a sequence costs the sum, and parallel events, of which one alone
-    sees the person, the greatest.
+    A P-neighbour changes one person's record. So a sequence costs the sum of its events. Of parallel events only one
+    uses the person's record, so they cost the maximum.
     """
 
     def __init__(self, policy: RecordPolicy, budget: Fraction) -> None:
-        """Start with nothing spent. Raises EpsilonError for a budget that is not an exact rational above zero."""
+        """Start with nothing spent. Raise EpsilonError if the budget is not an exact rational above 0."""
         self._policy = policy
         self._budget = parse_epsilon(budget)
         self._spent = Fraction(0)
 
     @property
     def spent(self) -> Fraction:
-        """The ε of all that has been composed."""
+        """The ε of all composed events."""
         return self._spent
 
     @property
     def remaining(self) -> Fraction:
-        """The ε that is left."""
+        """The remaining ε."""
         return self._budget - self._spent
 
     def compose(self, event: Event) -> Self:
         """Add an event, before it happens.
 
         Raises:
-            BudgetError: it costs more than what remains; nothing is spent.
-            MixedPoliciesError: it is proven for another policy that does not cover this one.
-            UnknownEventError: there is no rule for it.
+            BudgetError: the event costs more than the remaining ε. Nothing is spent.
+            MixedPoliciesError: the event is proven for a policy that does not cover this one.
+            UnknownEventError: there is no rule for this kind of event.
         """
         requested = self.cost(event)
         if requested > self.remaining:
             raise BudgetError(
                 requested,
                 self.remaining,
-                "Ask for fewer or noisier answers, or raise the budget where it is stated to the people concerned.",
+                "Request fewer or noisier answers, or raise the budget, and publish the new budget.",
             )
         self._spent += requested
         return self
 
     def cost(self, event: Event) -> Fraction:
-        """What an event costs, without adding it. Raises MixedPoliciesError and UnknownEventError as `compose`."""
+        """Return the cost of an event without adding it. Raise MixedPoliciesError, UnknownEventError as `compose`."""
         match event:
             case Released(policy=policy, epsilon=epsilon):
-                return self._released(policy, epsilon)
+                return self._cost_of_released(policy, epsilon)
             case PostProcessed(source=source):
                 return self.cost(source)
             case Sequential(events=events):
@@ -143,10 +143,10 @@ class Accountant:
                     "Parallel; write it as one of these, with a proof of its ε."
                 )
 
-    def _released(self, policy: RecordPolicy, epsilon: Fraction) -> Fraction:
+    def _cost_of_released(self, policy: RecordPolicy, epsilon: Fraction) -> Fraction:
         if not policy.covers(self._policy):
             raise MixedPoliciesError(
                 "The event is proven for another policy than the accountant's: expected one with the same attributes "
-                "and at least its pairs; keep one accountant for each policy, or prove the mechanism for this one."
+                "and at least its pairs; use one accountant per policy, or prove the mechanism for this policy."
             )
         return epsilon

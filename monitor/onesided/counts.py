@@ -1,4 +1,4 @@
-"""What counts as counts: whole, not negative, at least one. No message says a count (docs/rules.md, rule 10)."""
+"""Validation of counts: integers, not negative, at least one. No message contains a count (docs/rules.md, rule 10)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 from monitor.errors import CountsError, ExactnessError
 
 _LARGEST = 1 << 53
-"""More than any number of people; with the longest draw of noise added it still fits 63 bits."""
+"""More than any number of people. With the largest draw of noise added it still fits 63 bits."""
 
 
 def as_counts(values: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-    """One axis of whole numbers from 0 to 2^53, as 64-bit integers.
+    """Return counts from 0 to 2^53 as a one-dimensional array of 64-bit integers.
 
     Raises:
-        ExactnessError: the numbers are not integers (floats, booleans).
-        CountsError: there are none, there is more than one axis, or one is negative or beyond any number of people.
+        ExactnessError: the values are not integers (floats, booleans).
+        CountsError: there is no count, there is more than one axis, or a count is out of range.
     """
     counts = np.asarray(values)
     if counts.ndim != 1 or counts.size == 0:
         raise CountsError(
             f"Counts have the shape {counts.shape}: expected one axis with at least one entry; pass every public item, "
-            "also those that nobody has."
+            "also items with count 0."
         )
     if not np.issubdtype(counts.dtype, np.integer):
         raise ExactnessError(f"Counts are of type {counts.dtype}: expected integers; count people, without weights.")

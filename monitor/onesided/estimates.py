@@ -1,7 +1,7 @@
-"""What a noisy count says of the true one. Averages are for display (binary floats), bounds are whole numbers, exact.
+"""Estimates of a true count from a noisy count. Averages are for display (binary floats); bounds are exact integers.
 
-They hold for answers that are given whatever they are (`AsymmetricGeometric`). Of an answer that was published because
-it was high (Algorithms 1 to 4) only the certain bound holds; for the rest see the p-value (docs/rules.md, section 2).
+They are valid for answers that are always published (`AsymmetricGeometric`). For an answer that is published because it
+is high (Algorithms 1 to 4), only the certain bound is valid; use the p-value for the rest (docs/rules.md, section 2).
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ _FIRST_BITS = 64
 
 
 def noise_mean(epsilon: Fraction) -> float:
-    """E[G] = 1/(e^ε - 1), against 1/ε of the exponential law; `epsilon` is that of the noise."""
+    """Return E[G] = 1/(e^ε - 1); the exponential law has 1/ε. `epsilon` is the ε of the noise."""
     return 1 / math.expm1(float(epsilon))
 
 
 def noise_variance(epsilon: Fraction) -> float:
-    """Var[G] = q/(1 - q)² with q = e^-ε, against 1/ε² of the exponential law."""
+    """Return Var[G] = q/(1 - q)² with q = e^-ε; the exponential law has 1/ε²."""
     return math.exp(-float(epsilon)) / math.expm1(-float(epsilon)) ** 2
 
 
 def unbiased(epsilon: Fraction, noisy_count: int, direction: Monotone = "decreasing") -> float:
-    """The estimate that is right on average: z - 1/(e^ε - 1) where noise was added, z + 1/(e^ε - 1) else."""
+    """Return the unbiased estimate: z - 1/(e^ε - 1) if noise was added, z + 1/(e^ε - 1) if it was subtracted."""
     mean = noise_mean(epsilon)
     return noisy_count - mean if direction == "decreasing" else noisy_count + mean
 
 
 def margin(epsilon: Fraction, error: Fraction) -> int:
-    """The least g with P[G > g] = e^(-ε(g + 1)) ≤ error, exactly.
+    """Return the least g with P[G > g] = e^(-ε(g + 1)) ≤ error, exactly.
 
-    Raises EpsilonError for an ε that noise cannot be drawn at, PrivacyError for an error that is not an exact rational
-    between 0 and 1.
+    Raises:
+        EpsilonError: noise cannot be drawn at this ε.
+        ExactnessError: the error is not a Fraction.
+        PrivacyError: the error is not between 0 and 1.
     """
     require_drawable(epsilon, "ε of the noise")
     if not isinstance(error, Fraction):
@@ -56,18 +58,18 @@ def margin(epsilon: Fraction, error: Fraction) -> int:
 def interval(
     epsilon: Fraction, noisy_count: int, error: Fraction, direction: Monotone = "decreasing"
 ) -> tuple[int, int]:
-    """Whole numbers that the true count lies between, ends included, but for a chance of at most `error`.
+    """Return an interval that contains the true count, ends included, except with a chance of at most `error`.
 
-    One end is certain: the noisy count itself. `epsilon` is that of the noise. Raises as `margin`.
+    One end is certain: the noisy count itself. `epsilon` is the ε of the noise. Raise the errors of `margin`.
     """
-    reach = margin(epsilon, error)
+    width = margin(epsilon, error)
     if direction == "decreasing":
-        return max(noisy_count - reach, 0), noisy_count
-    return max(noisy_count, 0), noisy_count + reach
+        return max(noisy_count - width, 0), noisy_count
+    return max(noisy_count, 0), noisy_count + width
 
 
 def _at_most(x: Fraction, bound: Fraction) -> bool:
-    """Whether e^-x ≤ bound, for x > 0: both cut to more and more bits; as e^-x is irrational they come to differ."""
+    """Return whether e^-x ≤ bound, for x > 0, with more and more bits; e^-x is irrational, so the bits will differ."""
     bits = _FIRST_BITS
     while True:
         cut, limit = floor_exp(x, bits), (bound.numerator << bits) // bound.denominator

@@ -1,14 +1,15 @@
-"""Algorithm 1: asymmetric report noisy max with values ([ADP], section 5.2.1).
+"""Algorithm 1: asymmetric report noisy max with values (Takagi et al. [ADP], section 5.2.1; docs/references.md).
 
-Of n decreasing counts that change by at most 1, the k with the highest noisy counts are published, with these noisy
-counts, for ε in all. Every public item takes part, also those that nobody has.
+Of n decreasing counts that change by at most 1, the k highest noisy counts are published with their items, for a total
+of ε. Every public item takes part, also items with count 0.
 
 Proof (Theorem 12, as an alignment of noise). Let D' be a P-neighbour of D, and z an outcome under D: items j_1 … j_k
-with noisy counts z_1 ≥ … ≥ z_k. Under D' give each selected item the noise that makes the same z_i, and leave the
-others' as it was: these counts, which only fall, stay where they lost, ties included, as those go by the public order.
-So the outcome is the same. A selected item whose count fell needs one more noise, which is e^(ε_noise) times less
-likely; the others cost nothing. At most min(k, m) selected counts fall, where one person is in at most m counts, so
-ε_noise = ε/min(k, m) makes at most e^ε. Nobody in more than one (all locations at one instant): m = 1, and k is free.
+with noisy counts z_1 ≥ … ≥ z_k. Under D', give each selected item the noise that results in the same z_i, and keep the
+noise of the others. The other counts only fall, so they are still not selected. This includes ties, which the public
+order decides. So the outcome is the same. A selected item whose count fell by 1 needs noise greater by 1, which is
+e^(ε_noise) times less likely; the other items cost nothing. If one person is in at most m counts, at most min(k, m)
+selected counts fall, so ε_noise = ε/min(k, m) results in at most e^ε. For all locations at one instant m = 1, so the
+cost does not depend on k.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from monitor.privacy.noise import Noise
 
 @dataclass(frozen=True, slots=True)
 class NoisyMaxRule:
-    """What decides the answer, all of it public: ε in all, how many items k, and in how many counts one person may be.
+    """The public rule: the total ε, the number of items k, and in how many counts one person may be.
 
-    `memberships` None means in any number of them: the noise is then drawn at ε/k, as in the paper.
+    `memberships` None means any number of counts. The noise is then drawn at ε/k, as in the paper.
     """
 
     epsilon: Fraction
@@ -38,7 +39,7 @@ class NoisyMaxRule:
     memberships: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise EpsilonError or SelectionError for what the algorithm is not defined for."""
+        """Raise EpsilonError for a bad ε, SelectionError if a number is below 1."""
         parse_epsilon(self.epsilon)
         for name, value in (("k", self.k), ("memberships", self.memberships)):
             if value is not None and value < 1:
@@ -47,26 +48,26 @@ class NoisyMaxRule:
 
     @property
     def noise_epsilon(self) -> Fraction:
-        """The ε that each count's noise is drawn at: ε/min(k, memberships)."""
+        """The ε of the noise of each count: ε/min(k, memberships)."""
         return self.epsilon / (self.k if self.memberships is None else min(self.k, self.memberships))
 
 
 def select(
     rule: NoisyMaxRule, counts: Sequence[int] | NDArray[np.int64], noise: Noise
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The places of the k items with the highest noisy counts, highest first, and these noisy counts.
+    """Return the indices of the k items with the highest noisy counts, highest first, and these noisy counts.
 
-    `counts` has one entry for each public item, in public order, which decides ties. A noisy count is a certain upper
-    bound: f ≤ z, of those not selected f ≤ z_k.
+    `counts` has one entry for each public item. Their public order decides ties. A noisy count is a certain upper
+    bound: f ≤ z, and f ≤ z_k for the items that are not selected.
 
     Raises:
-        SelectionError: k is more than there are items.
+        SelectionError: k is greater than the number of items.
         CountsError, ExactnessError: as `monitor.onesided.counts.as_counts`.
     """
     exact = as_counts(counts)
     if rule.k > exact.size:
         raise SelectionError(
-            f"k is {rule.k}, but there are {exact.size} items: expected at most as many; lower k or add public items."
+            f"k is {rule.k}, but there are {exact.size} items: expected no more than that; lower k or add public items."
         )
     noisy = exact + noise.geometric(rule.noise_epsilon, exact.size)
     least = np.partition(noisy, exact.size - rule.k)[exact.size - rule.k]

@@ -1,11 +1,11 @@
-"""Policies: what is sensitive, and which datasets a mechanism must not tell apart ([ADP], section 3).
+"""Policies: which values are sensitive, and which datasets they protect (Takagi et al. [ADP], section 3).
 
-A policy is a set of ordered pairs (a, b) of values: whoever holds the sensitive value a must look as if they might hold
-b. Read as edges they are the policy graph. Symmetric pairs give differential privacy ([ADP], Theorem 5), pairs that go
-one way give asymmetric differential privacy, and pairs from some whole records to all others one-sided differential
-privacy ([OSDP], Definition 3.2).
+A policy is a set of ordered pairs (a, b) of values: a person with the sensitive value a must look like a person with
+the value b. The pairs are the edges of the policy graph. Symmetric pairs give differential privacy ([ADP], Theorem 5).
+Pairs in one direction give asymmetric differential privacy. Pairs from some whole records to all others give one-sided
+differential privacy ([OSDP], Definition 3.2). docs/references.md defines [ADP] and [OSDP].
 
-The number of people is fixed: who has no visits is a record of zeros.
+The number of people is fixed: a person without visits is a record of zeros.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from monitor.errors import PolicyError
 
 Value = Hashable
 Row = tuple[Value, ...]
-"""One person's answers, one for each attribute of the policy."""
+"""The record of one person, with one value for each attribute of the policy."""
 
 Dataset = tuple[Row, ...]
-"""One record for each person; the same place is the same person."""
+"""One record for each person. The same index is the same person."""
 
 Query = Callable[[Dataset], Sequence[int]]
 Contribution = Callable[[Row], Sequence[int]]
 
 Direction = Literal["decreasing", "increasing", "constant", "not monotone"]
-"""Where a query may go from a dataset to its P-neighbours ([ADP], Definition 12)."""
+"""How a query may change from a dataset to its P-neighbours ([ADP], Definition 12)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One attribute's policy: its possible values, and the pairs (sensitive → what it must look like)."""
+    """The policy of one attribute: its possible values, and the pairs (sensitive value, value to look like)."""
 
     values: frozenset[Value]
     pairs: frozenset[tuple[Value, Value]]
 
     def __post_init__(self) -> None:
-        """Raise PolicyError for no values, for a pair of one value, and for a pair with a value that is not listed."""
+        """Raise PolicyError if there are no values, or if a pair has equal or unlisted values."""
         if not self.values:
-            raise PolicyError("The policy has no values: expected at least one; list all that a record may hold.")
+            raise PolicyError("The policy has no values: expected at least one; list all possible values.")
         for pair in self.pairs:
             if pair[0] == pair[1] or not self.values.issuperset(pair):
                 raise PolicyError(
@@ -51,43 +51,43 @@ class Policy:
 
     @classmethod
     def of_sensitive(cls, values: Iterable[Value], sensitive: Iterable[Value]) -> Policy:
-        """The policy function of [ADP], Definition 7: a sensitive value must look like every other value."""
+        """Return the policy of [ADP], Definition 7: each sensitive value is paired with every other value."""
         known = frozenset(values)
         return cls(known, frozenset((a, b) for a, b in product(sensitive, known) if a != b))
 
     @classmethod
     def symmetric(cls, values: Iterable[Value]) -> Policy:
-        """Differential privacy: every value is sensitive ([ADP], Example 2)."""
+        """Return the policy of differential privacy: every value is sensitive ([ADP], Example 2)."""
         known = frozenset(values)
         return cls.of_sensitive(known, known)
 
     @property
     def graph(self) -> Mapping[Value, frozenset[Value]]:
-        """The policy graph: for each value those that it must look like."""
+        """The policy graph: for each value the values that it is paired with."""
         return {value: frozenset(b for a, b in self.pairs if a == value) for value in self.values}
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether each pair also goes the other way, so that no query is monotone but constant ones (Theorem 4)."""
+        """Whether each pair also occurs reversed, so that only constant queries are monotone ([ADP], Theorem 4)."""
         return all((b, a) in self.pairs for a, b in self.pairs)
 
     def neighbours(self, value: Value) -> frozenset[Value]:
-        """The values that a value must look like. Raises PolicyError for a value that is not the policy's."""
+        """Return the values that a value is paired with. Raise PolicyError for an unknown value."""
         self._check(value)
         return self.graph[value]
 
     def is_sensitive(self, value: Value) -> bool:
-        """Whether the value must look like another one. Raises PolicyError for a value that is not the policy's."""
+        """Return whether the value is paired with another one. Raise PolicyError for an unknown value."""
         return bool(self.neighbours(value))
 
     def allows(self, value: Value, other: Value) -> bool:
-        """Whether `other` is the value itself or one that it must look like. Raises PolicyError for unknown values."""
+        """Return whether `other` is the value itself or paired with it. Raise PolicyError for an unknown value."""
         self._check(value)
         self._check(other)
         return value == other or (value, other) in self.pairs
 
     def minimum_step(self, value: Value, other: Value) -> int | None:
-        """The fewest pairs that lead from one value to the other ([ADP], Definition 14); None if none do."""
+        """Return the length of the shortest path from one value to the other ([ADP], Definition 14); None if none."""
         self._check(value)
         self._check(other)
         reached, edge, steps, graph = {value}, {value}, 0, self.graph
@@ -100,49 +100,50 @@ class Policy:
     def _check(self, value: Value) -> None:
         if value not in self.values:
             raise PolicyError(
-                f"A record holds a {type(value).__name__} that is no value of the policy: expected one of its "
+                f"A record has a {type(value).__name__} that is not a value of the policy: expected one of its "
                 f"{len(self.values)} values; list it in the policy or correct the record."
             )
 
 
 VISITED: Final = Policy.of_sensitive((0, 1), (1,))
-"""Having been somewhere (1) is sensitive, not having been there (0) is not ([ADP], Example 1)."""
+"""A visit (1) is sensitive, its absence (0) is not ([ADP], Example 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordPolicy:
-    """A policy for each attribute of a record. All people have the same one, and it is public."""
+    """A policy for each attribute of a record. It is public, and the same for all people."""
 
     attributes: tuple[Policy, ...]
 
     def __post_init__(self) -> None:
-        """Raise PolicyError for no attributes."""
+        """Raise PolicyError if there are no attributes."""
         if not self.attributes:
             raise PolicyError("The record's policy has no attributes: expected at least one policy; add it.")
 
     @classmethod
     def uniform(cls, policy: Policy, attributes: int) -> RecordPolicy:
-        """The same policy for a number of attributes, as for visits to so many locations."""
+        """Return the same policy for each of a number of attributes, such as visits to locations."""
         return cls((policy,) * attributes)
 
     def covers(self, other: RecordPolicy) -> bool:
-        """Whether each P-neighbour under `other` is one under this policy as well.
+        """Return whether each P-neighbour under `other` is also a P-neighbour under this policy.
 
-        Then what is (this, ε)-ADP is (other, ε)-ADP, as it is proven for more pairs ([ADP], Theorem 5(2)).
+        Then a (this, ε)-ADP mechanism is also (other, ε)-ADP, because its proof includes more pairs ([ADP],
+        Theorem 5(2)).
         """
         return len(self.attributes) == len(other.attributes) and all(
-            mine.values == theirs.values and mine.pairs >= theirs.pairs
-            for mine, theirs in zip(self.attributes, other.attributes, strict=True)
+            own.values == others.values and own.pairs >= others.pairs
+            for own, others in zip(self.attributes, other.attributes, strict=True)
         )
 
     def records(self) -> Iterator[Row]:
-        """Every possible record."""
+        """Return every possible record."""
         return product(*(policy.values for policy in self.attributes))
 
     def is_record_neighbour(self, record: Row, other: Row) -> bool:
-        """Whether `other` is another record to which `record` is P-neighbouring ([ADP], Definition 8).
+        """Return whether `other` differs from `record` and is a P-neighbour of it ([ADP], Definition 8).
 
-        Any number of attributes may differ; those that hold a value that is not sensitive may not.
+        Any number of attributes may differ, but only attributes with a sensitive value.
         """
         self._check(record)
         self._check(other)
@@ -152,33 +153,33 @@ class RecordPolicy:
         return all(allowed) and record != other
 
     def record_neighbours(self, record: Row) -> Iterator[Row]:
-        """Every record to which `record` is P-neighbouring."""
+        """Return every P-neighbour of a record."""
         self._check(record)
         choices = ((value, *policy.neighbours(value)) for policy, value in zip(self.attributes, record, strict=True))
-        return (other for other in product(*choices) if other != record)
+        return (neighbour for neighbour in product(*choices) if neighbour != record)
 
     def is_neighbour(self, dataset: Dataset, other: Dataset) -> bool:
-        """Whether `other` is in N_P(dataset): one record differs, and it is P-neighbouring (Definition 9).
+        """Return whether `other` is in N_P(dataset): one record differs, and is a P-neighbour ([ADP], Definition 9).
 
-        The order matters: the other way round it may be false. Raises PolicyError if the datasets differ in length.
+        The relation is not symmetric. Raise PolicyError if the datasets differ in length.
         """
-        differing = [(a, b) for a, b in _paired(dataset, other) if a != b]
+        differing = [(a, b) for a, b in _pair_records(dataset, other) if a != b]
         return len(differing) == 1 and self.is_record_neighbour(*differing[0])
 
     def neighbours(self, dataset: Dataset) -> Iterator[Dataset]:
-        """N_P(dataset): every dataset that differs in one record, to which the present one is P-neighbouring."""
-        for place, record in enumerate(dataset):
-            for other in self.record_neighbours(record):
-                yield (*dataset[:place], other, *dataset[place + 1 :])
+        """Return N_P(dataset): every dataset in which one record is replaced by one of its P-neighbours."""
+        for index, record in enumerate(dataset):
+            for neighbour in self.record_neighbours(record):
+                yield (*dataset[:index], neighbour, *dataset[index + 1 :])
 
     def minimum_step(self, dataset: Dataset, other: Dataset) -> int | None:
-        """The fewest P-neighbours that lead from one dataset to the other (Definition 14); None if none do.
+        """Return the fewest P-neighbour steps from one dataset to the other ([ADP], Definition 14); None if none do.
 
-        A step changes one record, in any attributes: so records add up, and of a record's attributes the farthest
-        counts.
+        A step changes one record, in any attributes. So the result is the sum over records of the maximum over
+        attributes.
         """
         total = 0
-        for record, goal in _paired(dataset, other):
+        for record, goal in _pair_records(dataset, other):
             self._check(record)
             self._check(goal)
             steps = [policy.minimum_step(a, b) for policy, a, b in zip(self.attributes, record, goal, strict=True)]
@@ -198,10 +199,10 @@ class RecordPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How a query of whole numbers may change towards a P-neighbour ([ADP], Definitions 11 and 12).
+    """How an integer query may change towards a P-neighbour ([ADP], Definitions 11 and 12).
 
-    `direction` is that of all its components; `largest` the most that one component changes by, `total` the most that
-    all do together (the L1 norm), `changed` the most components that change at once.
+    `direction` is the common direction of all components, `largest` the greatest change of one component, `total` the
+    greatest change of all components together (the L1 norm), and `changed` the most components that change at once.
     """
 
     direction: Direction
@@ -211,29 +212,31 @@ class Sensitivity:
 
 
 def sensitivity(policy: RecordPolicy, query: Query, datasets: Iterable[Dataset]) -> Sensitivity:
-    """The P-sensitivity of a query, by looking at every P-neighbour of every dataset that is given.
+    """Return the P-sensitivity of a query, by enumerating the P-neighbours of the given datasets.
 
-    It holds for these datasets alone: pass all that are possible. Raises PolicyError for none.
+    It is valid only for these datasets, so pass all possible ones. Raise PolicyError if there are none.
     """
     universe = tuple(datasets)
     if not universe:
-        raise PolicyError("There are no datasets to look at: expected all that are possible; pass them.")
-    return _of_changes((query(dataset), query(other)) for dataset in universe for other in policy.neighbours(dataset))
-
-
-def sum_sensitivity(policy: RecordPolicy, contribution: Contribution) -> Sensitivity:
-    """The P-sensitivity of a query that adds up what each record contributes, such as counts.
-
-    One record changes, so looking at every record and its P-neighbours is enough, for any number of people.
-    """
-    return _of_changes(
-        (contribution(record), contribution(other))
-        for record in policy.records()
-        for other in policy.record_neighbours(record)
+        raise PolicyError("There are no datasets: expected all possible datasets; pass them.")
+    return _measure(
+        (query(dataset), query(neighbour)) for dataset in universe for neighbour in policy.neighbours(dataset)
     )
 
 
-def _of_changes(changes: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Sensitivity:
+def sum_sensitivity(policy: RecordPolicy, contribution: Contribution) -> Sensitivity:
+    """Return the P-sensitivity of a query that is the sum of contributions of records, such as counts.
+
+    Only one record changes, so it is enough to enumerate the records and their P-neighbours, for any number of people.
+    """
+    return _measure(
+        (contribution(record), contribution(neighbour))
+        for record in policy.records()
+        for neighbour in policy.record_neighbours(record)
+    )
+
+
+def _measure(changes: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Sensitivity:
     rises = falls = False
     largest = total = changed = 0
     for before, after in changes:
@@ -253,10 +256,10 @@ def _direction(*, rises: bool, falls: bool) -> Direction:
     return "increasing" if rises else "constant"
 
 
-def _paired(dataset: Dataset, other: Dataset) -> Iterator[tuple[Row, Row]]:
+def _pair_records(dataset: Dataset, other: Dataset) -> Iterator[tuple[Row, Row]]:
     if len(dataset) != len(other):
         raise PolicyError(
-            f"The datasets have {len(dataset)} and {len(other)} records: expected as many, one for each person; "
+            f"The datasets have {len(dataset)} and {len(other)} records: expected equal numbers, one for each person; "
             "write a person without visits as a record of zeros."
         )
     return zip(dataset, other, strict=True)

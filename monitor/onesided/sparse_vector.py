@@ -1,18 +1,20 @@
-"""Algorithm 2: the asymmetric sparse vector technique with values ([ADP], section 5.2.2).
+"""Algorithm 2: the asymmetric sparse vector technique with values (Takagi et al. [ADP], section 5.2.2).
 
-Queries come one after another, chosen perhaps by earlier answers. A decreasing count: z = f + G; z < T answers "below",
-free and certainly true; otherwise z is published and charged. After c charged answers there are no more.
+Queries come in sequence and may depend on earlier answers. For a decreasing count, z = f + G. If z < T the answer is
+"below", which is free and certainly true. Otherwise z is published and charged. After c charged answers the sequence
+ends. docs/references.md defines [ADP].
 
-Proof (Theorem 13, as an alignment of noise). Under a P-neighbour D' give each charged answer the noise that makes the
-same z, and leave the noise of "below" as it was: f only falls, so it stays below. A charged answer whose count fell by
-1 is e^(ε_noise) times less likely; at most min(c, m) of them count one person if only m charged answers may, so
-ε_noise = ε/min(c, m) makes e^ε at most. The number of charged answers, and so the end, is a function of the answers.
+Proof (Theorem 13, as an alignment of noise). Under a P-neighbour D', give each charged answer the noise that results in
+the same z, and keep the noise of each "below": f only falls, so the answer is still "below". A charged answer whose
+count fell by 1 is e^(ε_noise) times less likely. If one person is in the counts of at most m charged answers, at most
+min(c, m) of them fall, so ε_noise = ε/min(c, m) results in at most e^ε. The number of charged answers, and therefore
+the end, is a function of the answers.
 
-For increasing counts everything is mirrored: z = f - G; z ≥ T answers "above", free and certainly true, and z < T is
-what is published and charged. ("Below" is not free there: towards D' counts rise over the threshold.)
+Increasing counts are mirrored: z = f - G. If z ≥ T the answer is "above", which is free and certainly true; z < T is
+published and charged. "Below" is not free there, because counts rise over the threshold towards D'.
 
-The paper's loop ends when more than c answers are above, so it gives c + 1; here it is c. Algorithm 4 is the instance
-with m = 1 and one charged answer for each location, Algorithm 3 that with c = k answers a window for those in it.
+The paper's loop ends when more than c answers are above, so it gives c + 1 answers; here it gives c. Algorithm 4 is the
+instance with m = 1 and one charged answer per location. Algorithm 3 is the instance with c = k answers per window.
 """
 
 from __future__ import annotations
@@ -32,14 +34,14 @@ from monitor.privacy.epsilon import parse_epsilon, require_drawable
 from monitor.privacy.noise import Noise
 
 FREE: Final = None
-"""The free answer: certainly below the threshold (decreasing counts), or certainly not below it (increasing ones)."""
+"""The free answer: certainly below the threshold (decreasing counts), or certainly not below it (increasing)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparseVectorRule:
-    """What decides the answers, all of it public: ε in all, how many are charged (c), and how many of them per person.
+    """The public rule: the total ε, the number of charged answers (c), and how many of them may count one person (m).
 
-    `memberships` is the most charged answers that can count one person; None means all.
+    `memberships` is m; None means all charged answers.
     """
 
     epsilon: Fraction
@@ -48,7 +50,7 @@ class SparseVectorRule:
     direction: Monotone = "decreasing"
 
     def __post_init__(self) -> None:
-        """Raise EpsilonError or SelectionError for what the algorithm is not defined for."""
+        """Raise EpsilonError for a bad ε, SelectionError if a number is below 1."""
         parse_epsilon(self.epsilon)
         for name, value in (("answers", self.answers), ("memberships", self.memberships)):
             if value is not None and value < 1:
@@ -57,15 +59,15 @@ class SparseVectorRule:
 
     @property
     def noise_epsilon(self) -> Fraction:
-        """The ε that each answer's noise is drawn at: ε/min(c, memberships)."""
+        """The ε of the noise of each answer: ε/min(c, memberships)."""
         return self.epsilon / (self.answers if self.memberships is None else min(self.answers, self.memberships))
 
 
 @dataclass(frozen=True, slots=True)
 class SparseVectorAnswer:
-    """One answer: the noisy count if it is charged, FREE if not; and the charged answers up to now, this one included.
+    """One answer: the noisy count if it is charged, otherwise FREE.
 
-    `charged` is all that the next step needs to know.
+    `charged` is the number of charged answers so far, including this one. It is the only state of the next step.
     """
 
     noisy_count: int | None
@@ -76,12 +78,12 @@ def step(rule: SparseVectorRule, charged: int, threshold: int, count: int, drawn
     """Answer one query, after `charged` charged answers; `drawn` is fresh geometric noise at `rule.noise_epsilon`.
 
     Raises:
-        BudgetError: c charged answers have been given.
-        CountsError: the count or the noise is negative; the message does not say the count.
+        BudgetError: c charged answers were already given.
+        CountsError: the count or the noise is negative. The message does not contain the count.
     """
     if charged >= rule.answers:
         raise BudgetError(
-            rule.noise_epsilon, Fraction(0), f"All {rule.answers} charged answers have been given: ask no more queries."
+            rule.noise_epsilon, Fraction(0), f"All {rule.answers} charged answers have been given: stop the queries."
         )
     if count < 0 or drawn < 0:
         raise CountsError("A count or its noise is negative: expected 0 or more; pass people and one-sided noise.")
@@ -97,17 +99,17 @@ def answer_all(
     thresholds: Sequence[int] | NDArray[np.int64],
     noise: Noise,
 ) -> tuple[int | None, ...]:
-    """Answer queries in their public order until they or the charged answers end: FREE or a noisy count for each.
+    """Answer queries in their public order, each with FREE or a noisy count, up to the c-th charged answer.
 
-    Shorter than `counts` if the c-th charged answer came before the last query. Thresholds are whole numbers.
+    The result is shorter than `counts` if the c-th charged answer comes before the last query. Thresholds are integers.
 
     Raises:
-        CountsError, ExactnessError: as `monitor.onesided.counts.as_counts`, or there is not one threshold for each.
+        CountsError, ExactnessError: as `monitor.onesided.counts.as_counts`, or the thresholds do not match the counts.
     """
     exact, limits = as_counts(counts), np.asarray(thresholds)
     if limits.shape != exact.shape:
         raise CountsError(
-            f"There are {exact.size} counts and {limits.size} thresholds: expected one for each; repeat a common one."
+            f"There are {exact.size} counts and {limits.size} thresholds: expected one threshold per count."
         )
     if not np.issubdtype(limits.dtype, np.integer):
         raise ExactnessError(f"Thresholds are of type {limits.dtype}: expected integers; round them up.")

@@ -1,7 +1,7 @@
-"""Which mechanisms a policy and a query allow, and why not the others ([ADP], sections 3.2 and 5).
+"""The mechanisms that are valid for a policy and a query (Takagi et al. [ADP], sections 3.2 and 5; docs/references.md).
 
-Every proof with one-sided noise needs a query that moves one way only towards P-neighbours; this is where that is
-asked, before any noise is drawn.
+Every proof with one-sided noise needs a query that moves in only one direction towards P-neighbours. This module checks
+it before any noise is drawn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.onesided.policies import Direction, Sensitivity
 
 
 class Mechanism(StrEnum):
-    """What there is to choose from."""
+    """The available mechanisms."""
 
     UPWARDS = "asymmetric geometric noise, upwards"
     DOWNWARDS = "asymmetric geometric noise, downwards"
@@ -31,9 +31,9 @@ class Mechanism(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What a mechanism's proof needs: the query's direction, and the most that one component may change by.
+    """The assumptions of a mechanism's proof: the direction of the query, and the greatest change of one component.
 
-    A constant query satisfies every direction. `largest` is None where the noise is scaled to the sensitivity.
+    A constant query satisfies every direction. `largest` is None if the noise is scaled to the sensitivity.
     """
 
     direction: Direction
@@ -55,16 +55,16 @@ REQUIREMENTS: Final[Mapping[Mechanism, Requirement]] = MappingProxyType(
 
 
 def applicable(query: Sensitivity) -> tuple[Mechanism, ...]:
-    """The mechanisms whose proof holds for a query of this sensitivity, in the order of their names above."""
+    """Return the mechanisms whose proof is valid for a query of this sensitivity, in the order of `Mechanism`."""
     return tuple(mechanism for mechanism in Mechanism if not _objections(mechanism, query))
 
 
 def require(mechanism: Mechanism, query: Sensitivity) -> None:
-    """Raise UnsuitableError, with the reason and with what would do, if the mechanism's proof does not hold."""
+    """Raise UnsuitableError, with the reason and the valid mechanisms, if the mechanism's proof is not valid."""
     objections = _objections(mechanism, query)
     if objections:
         raise UnsuitableError(
-            f"{mechanism} is asked for: {' '.join(objections)} What applies: {'; '.join(applicable(query))}."
+            f"{mechanism} is not valid: {' '.join(objections)} Valid mechanisms: {'; '.join(applicable(query))}."
         )
 
 
@@ -73,9 +73,9 @@ def _objections(mechanism: Mechanism, query: Sensitivity) -> list[str]:
     objections = []
     if needed.direction not in ("not monotone", query.direction) and query.direction != "constant":
         reason = (
-            "under a symmetric policy no query but a constant one is monotone ([ADP], Theorem 4)"
+            "under a symmetric policy only a constant query is monotone ([ADP], Theorem 4)"
             if query.direction == "not monotone"
-            else "noise to the wrong side rules answers out that a P-neighbour gives, which costs without bound"
+            else "noise on the wrong side makes answers of a P-neighbour impossible, so the loss is unbounded"
         )
         objections.append(
             f"Towards P-neighbours the query is {query.direction}: expected {needed.direction}; {reason}."
@@ -83,6 +83,6 @@ def _objections(mechanism: Mechanism, query: Sensitivity) -> list[str]:
     if needed.largest is not None and query.largest > needed.largest:
         objections.append(
             f"One component changes by up to {query.largest}: expected at most {needed.largest}; count people once, "
-            "or divide the query by it."
+            "or divide the query by this number."
         )
     return objections

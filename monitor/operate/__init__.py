@@ -1,1 +1,1 @@
-"""What operators need: topics, metrics, health, logs."""
+"""Preflight checks, set-up of topics, metrics, health and logs."""

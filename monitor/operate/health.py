@@ -1,4 +1,4 @@
-"""`/metrics`, `/healthz` (the loops turn) and `/readyz` (state recovered, servers reachable), on one port."""
+"""Serves `/metrics`, `/healthz` (loops are alive) and `/readyz` (state recovered, servers reachable) on one port."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ from monitor.errors import UsageError
 
 log = logging.getLogger(__name__)
 
-STALL_SECONDS: Final = 180.0  # a long ledger is read in one turn
+STALL_SECONDS: Final = 180.0  # reading a long ledger takes one turn
 
 
 class Health:
-    """What each loop last said: when it turned, and what keeps it from being ready (empty: nothing)."""
+    """The last report of each loop: its time, and what the loop waits for (empty: the loop is ready)."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._turned: dict[str, float] = {}
+        self._last_turns: dict[str, float] = {}
         self._waiting_for: dict[str, str] = {}
 
     def expect(self, loop: str) -> None:
-        """Announce a loop: not ready until it says so."""
-        self.turned(loop, "starting")
+        """Register a loop, which is not ready until it reports that it is."""
+        self.report_alive(loop, "starting")
 
     def forget(self, loop: str) -> None:
-        """Expect a loop no longer: it has ended, and another one is started, or none."""
+        """Remove a loop that has ended."""
         with self._lock:
-            self._turned.pop(loop, None)
+            self._last_turns.pop(loop, None)
             self._waiting_for.pop(loop, None)
 
-    def turned(self, loop: str, waiting_for: str = "") -> None:
-        """Note that a loop turned, and what it waits for, if anything."""
+    def report_alive(self, loop: str, waiting_for: str = "") -> None:
+        """Report that a loop has completed a turn, and what it waits for, if anything."""
         with self._lock:
-            self._turned[loop] = self._monotonic()
+            self._last_turns[loop] = self._monotonic()
             self._waiting_for[loop] = waiting_for
 
     def stalled(self) -> list[str]:
-        """The loops that have not turned for three minutes."""
+        """Return the loops without a report for three minutes."""
         with self._lock:
             now = self._monotonic()
-            return [loop for loop, turned in self._turned.items() if now - turned > STALL_SECONDS]
+            return [loop for loop, last_turn in self._last_turns.items() if now - last_turn > STALL_SECONDS]
 
     def waiting(self) -> dict[str, str]:
-        """What each loop that is not ready waits for."""
+        """Return what each loop that is not ready waits for."""
         with self._lock:
             return {loop: reason for loop, reason in self._waiting_for.items() if reason}
 
 
 class _QuietHandler(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class names it so
-        """Say nothing: probes come every few seconds."""
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name is the base class's
+        """Log nothing: probes arrive every few seconds."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -68,31 +68,31 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class Endpoint:
-    """The HTTP endpoint, serving on a thread of its own from `start` to `close`."""
+    """The HTTP endpoint. A separate thread serves it from construction until `close`."""
 
     def __init__(self, port: int, registry: CollectorRegistry, health: Health) -> None:
         self._health = health
         self._metrics = make_wsgi_app(registry)
         try:
-            self._server = make_server("", port, self._answer, _Server, _QuietHandler)
+            self._server = make_server("", port, self._respond, _Server, _QuietHandler)
         except OSError as error:
             raise UsageError(
-                f"metrics.port is {port}, which cannot be listened on ({error}): choose another, or 0 for any free port"
+                f"metrics.port is {port}: cannot listen on it ({error}). Set another port, or 0 for any free port"
             ) from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
+        """The port that the endpoint listens on."""
         return self._server.server_port
 
-    def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+    def _respond(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
         if path == "/metrics":
             return cast("Iterable[bytes]", self._metrics(environ, start))
         if path == "/healthz":
-            return _probe(start, dict.fromkeys(self._health.stalled(), "has not turned for three minutes"))
+            return _probe(start, dict.fromkeys(self._health.stalled(), "no report for three minutes"))
         if path == "/readyz":
             return _probe(start, self._health.waiting())
         start("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])

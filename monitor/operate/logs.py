@@ -1,4 +1,4 @@
-"""Logs: one line an event, on standard error. They hold neither person ids nor what a place counted."""
+"""Logging to standard error, one line per event. Logs contain neither person ids nor counts of locations."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final
 from rich.console import Console
 from rich.logging import RichHandler
 
-# At DEBUG, kafka-python prints the keys and values that it sends: personal data. At ERROR it repeats at each try what
-# this product says once in its own words.
-_LOUD: Final = {"kafka": logging.CRITICAL, "redis": logging.WARNING}
+# At DEBUG, kafka-python logs the keys and values that it sends, which are personal data. At ERROR it repeats at each
+# retry what this product logs once.
+_MINIMUM_LEVELS: Final = {"kafka": logging.CRITICAL, "redis": logging.WARNING}
 
 
 class _UtcFormatter(logging.Formatter):
@@ -22,7 +22,7 @@ class _UtcFormatter(logging.Formatter):
 
 
 def set_up_logging(level: int = logging.INFO) -> None:
-    """Log to standard error: coloured on a terminal, plain lines with UTC times otherwise."""
+    """Log to standard error: with colours on a terminal, otherwise as plain lines with UTC times."""
     handler: logging.Handler
     if sys.stderr.isatty():
         handler = RichHandler(console=Console(stderr=True), show_path=False, rich_tracebacks=False)
@@ -33,5 +33,5 @@ def set_up_logging(level: int = logging.INFO) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for name, floor in _LOUD.items():
-        logging.getLogger(name).setLevel(max(level, floor))
+    for name, minimum in _MINIMUM_LEVELS.items():
+        logging.getLogger(name).setLevel(max(level, minimum))

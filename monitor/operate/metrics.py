@@ -1,6 +1,7 @@
-"""Prometheus metrics (docs/interface.md, section 5): totals, for operators. No label names a person or a location.
+"""Prometheus metrics for operators (docs/interface.md, section 5). No label contains a person or a location.
 
-Totals are exact: where one location alone is watched, the applied visits are that location's. Operators are trusted.
+Totals are exact: if only one location is watched, the number of applied visits is that location's. Operators are
+trusted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Metrics:
-    """All metrics of one instance, in a registry of its own. Counts visits and records at least once."""
+    """All metrics of one instance, in a separate registry. Visits and records are counted at least once."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -34,17 +35,17 @@ class Metrics:
         self._ticks = self._counter("ticks", "Ticks by monitor and outcome", "monitor", "outcome")
         self._answers = self._counter("answers", "Published answers by monitor and status", "monitor", "status")
         self._several_places = self._counter(
-            "people_at_several_places", "Times that a person was reported at more than one place at a designated time"
+            "people_at_several_places", "Cases of a person reported at more than one place at a designated time"
         )
         self._recoveries = self._counter("recoveries", "Recoveries by cause", "cause")
         self._lag = Gauge(
             "consumer_lag_records",
-            "Records of an input partition that were not read yet, as of the last fetch",
+            "Records of an input partition not read yet, as of the last fetch",
             ["partition"],
             namespace=PREFIX,
             registry=self.registry,
         )
-        self._lost = self._counter("lost_ticks", "Ticks of an output partition that nobody decided", "partition")
+        self._lost = self._counter("lost_ticks", "Ticks of an output partition that no instance decided", "partition")
         self._last_tick = Gauge(
             "last_tick_timestamp_seconds",
             "as_of of the last tick of an output partition that this instance decided",
@@ -52,8 +53,12 @@ class Metrics:
             namespace=PREFIX,
             registry=self.registry,
         )
-        self._tick_seconds = self._histogram("tick_seconds", "From a tick's barrier to its answers in the ledger")
-        self._batch_seconds = self._histogram("ingest_batch_seconds", "From a batch's decoding to its facts in Redis")
+        self._tick_seconds = self._histogram(
+            "tick_seconds", "Time from a tick's input end offsets to its answers in the ledger"
+        )
+        self._batch_seconds = self._histogram(
+            "ingest_batch_seconds", "Time from the decoding of a batch to its facts in Redis"
+        )
         info = Info("build", "Version of the service", namespace=PREFIX, registry=self.registry)
         info.info({"version": __version__})
         for fate in FATES:
@@ -75,13 +80,13 @@ class Metrics:
         self._batch_seconds.observe(seconds)
 
     def lag(self, records: Mapping[int, int]) -> None:
-        """Show how far behind the reading is; partitions that others read now are left out."""
+        """Set the lag of each assigned partition, and remove the partitions of other instances."""
         self._lag.clear()
         for partition, behind in records.items():
             self._lag.labels(str(partition)).set(behind)
 
     def several_places(self, people: int) -> None:
-        """Count people who were found to be reported at more than one place at a designated time."""
+        """Count people reported at more than one place at a designated time."""
         self._several_places.inc(people)
 
     def recovery(self, cause: str) -> None:
@@ -104,22 +109,22 @@ class Metrics:
             self._answers.labels(monitor, status).inc(count)
 
     def lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
-        """Count ticks of an output partition that nobody decided."""
+        """Count ticks of an output partition that no instance decided."""
         self._lost.labels(str(partition)).inc(ticks)
         for monitor in monitors:
             self._ticks.labels(monitor, "skipped").inc(ticks)
 
     def refused(self, partition: int, monitors: Sequence[str]) -> None:
-        """Count a tick that an output partition's ledger lies ahead of."""
+        """Count a tick refused because the ledger of the output partition is ahead of it."""
         del partition
         for monitor in monitors:
             self._ticks.labels(monitor, "refused").inc()
 
-    def let_go(self, partition: int) -> None:
-        """Show an output partition's last tick no longer: another instance decides it."""
+    def forget_partition(self, partition: int) -> None:
+        """Remove an output partition's last tick, because another instance has taken the partition over."""
         with suppress(KeyError):
             self._last_tick.remove(str(partition))
 
     def tick_took(self, seconds: float) -> None:
-        """Record how long a tick took."""
+        """Record the duration of a tick."""
         self._tick_seconds.observe(seconds)

@@ -1,56 +1,55 @@
-"""`location-monitor topics --create`: makes the topics, and writes the first record of each ledger partition.
+"""`location-monitor topics --create`: creates the topics, and writes the first record of each ledger partition.
 
-The first record is what tells a new ledger from a lost one: without it nothing is decided. It may be interrupted at
-any step: running it again goes on where it ended.
+The first record distinguishes a new ledger from a lost one. Without it nothing is decided. If the command is
+interrupted, run it again: it continues at the step where it stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import known_groups
-from monitor.brokers.topics import TopicNeeds, checked, create, existing
+from monitor.brokers.groups import list_groups
+from monitor.brokers.topics import TopicNeeds, check_existing_topics, check_topics, create_topics
 from monitor.contracts.alerts import ledger_record
 from monitor.errors import FailedError, LedgerError
 from monitor.failpoints import failpoint
-from monitor.operate.preflight import pinned, require_shards, surveyed
+from monitor.operate.preflight import read_ledger_partitions, read_ledger_states, require_shards
 from monitor.public.clock import Clock
 from monitor.public.instants import format_instant
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord, Writer, first_offset
 from monitor.release.state import LedgerState
-from monitor.windows.facts import Question
-from monitor.windows.redis_client import RedisAddress, redis_client
-from monitor.windows.redis_store import RedisWindows
+from monitor.windows.redis_client import RedisAddress, redis_client, server_time
 
 
 class Beginning(Enum):
-    """What a ledger without a first record is taken for."""
+    """What an empty ledger means, according to the operator."""
 
-    UNSAID = "unsaid"
+    UNSPECIFIED = "unspecified"
     FIRST_START = "first_start"
     LEDGER_LOST = "ledger_lost"
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What was made: topics by name, ledger partitions that got a first record, and when the old ledger was lost."""
+class SetupResult:
+    """The topics created, the ledger partitions that got a first record, and when an earlier ledger was lost."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
     lost_at: int | None
 
     def __str__(self) -> str:
-        """What was done, in words."""
-        topics = f"made {', '.join(self.topics)}" if self.topics else "all topics were there"
+        """Return the result in words."""
+        topics = f"created {', '.join(self.topics)}" if self.topics else "all topics existed"
         if not self.partitions:
-            return f"{topics}; the ledger had begun"
+            return f"{topics}; the ledger was initialised before"
         partitions = ", ".join(map(str, self.partitions))
-        lost = f", all counts as spent at {format_instant(self.lost_at)}" if self.lost_at is not None else ""
-        return f"{topics}; the ledger begins in partitions {partitions}{lost}"
+        lost = f"; all ε counts as spent at {format_instant(self.lost_at)}" if self.lost_at is not None else ""
+        return f"{topics}; initialised ledger partitions {partitions}{lost}"
 
 
 def set_up(
@@ -61,131 +60,157 @@ def set_up(
     now: int,
     replication_factor: int | None = None,
     lost_by: int | None = None,
-) -> Made:
-    """Make what is missing. Running it again changes nothing, or finishes what was interrupted.
+) -> SetupResult:
+    """Create missing topics, and initialise the ledger. Repeated calls change nothing, or finish an interrupted call.
 
-    `wanted` are the needs of (visits, alerts, dead letters), `lost_by` an instant by which a lost ledger was lost
-    (`loss_dated`; `now` without it).
+    Args:
+        connections: how to reach Kafka.
+        parameters: the watched locations and times.
+        wanted: the needs of the topics of visits, alerts and dead letters, in this order.
+        beginning: what an empty ledger means.
+        now: the current instant.
+        replication_factor: of new topics; the brokers' default if None.
+        lost_by: an instant by which a lost ledger was lost (see `date_ledger_loss`); `now` if None.
 
     Raises:
-        LedgerError: the ledger is empty although groups of the service ran before, and nobody said which it is; or it
-            is another service's; or the shards do not go with its partitions, and then nothing was made.
-        TopicError: a topic that was there has the wrong settings; nothing was made.
-        UnreachableError: the brokers can't be used.
+        LedgerError: the ledger is empty, groups of the service ran before, and `beginning` is unspecified; or the
+            ledger belongs to another service; or the number of shards does not fit its partitions, in which case
+            nothing was created.
+        TopicError: an existing topic has wrong settings. Nothing was created.
+        UnreachableError: Kafka does not answer.
     """
-    ran = known_groups(connections, parameters.name)
-    ledger = wanted[1].topic
-    # Before anything is made: what can't be begun should leave nothing behind.
-    before = existing(connections, wanted)
-    known = surveyed(connections, parameters, ledger, before[ledger].partitions) if ledger in before else None
-    require_shards(parameters, _queues(known, ledger) if known else wanted[1].partitions)
-    topics = create(connections, wanted, replication_factor)
-    failpoint("setup.topics_made")
-    found = checked(connections, wanted)
-    there = known or surveyed(connections, parameters, ledger, found[ledger].partitions)
-    ledger_partitions = _queues(there, ledger)
-    require_shards(parameters, ledger_partitions)
-    states = there[:ledger_partitions]
+    visits, ledger = wanted[0].topic, wanted[1].topic
+    groups = list_groups(connections, parameters.name)
+    existing_states = _check_before_creation(connections, parameters, wanted)
+    created = create_topics(connections, wanted, replication_factor)
+    failpoint("setup.topics_created")
+    topics = check_topics(connections, wanted)
+    states = existing_states or read_ledger_states(connections, parameters, ledger, topics[ledger].partitions)
+    states = states[: _ledger_partitions(states, ledger)]
+    require_shards(parameters, len(states))
     for state in states:
         if state.terms is not None:
             state.terms.require_service(parameters.name, ledger)
     empty = [partition for partition, state in enumerate(states) if state.terms is None]
     if not empty:
-        return Made(tuple(topics), (), None)
-    lost_at = _lost_at(beginning, ran, _begun(connections, ledger, states), ledger, lost_by or now)
+        return SetupResult(tuple(created), (), None)
+    contents = _inspect_ledger(connections, ledger, states)
+    lost_at = _loss_time(beginning, groups, contents, ledger, lost_by or now)
     for partition in empty:
         record = ledger_record(
             source=parameters.name,
             service=parameters.name,
-            partitions=ledger_partitions,
+            partitions=len(states),
             lost_at=lost_at,
             partition=partition,
             at=now,
-            input_topic_id=found[wanted[0].topic].topic_id,
+            input_topic_id=topics[visits].topic_id,
         )
-        writer = Writer(connections, ledger, found[ledger].topic_id, partition)
-        try:
+        with closing(Writer(connections, ledger, topics[ledger].topic_id, partition)) as writer:
             writer.append([LedgerRecord(record.key, record.value, tuple(record.headers), now // 1_000)])
-        finally:
-            writer.close()
         failpoint("setup.begun")
-    return Made(tuple(topics), tuple(empty), lost_at)
+    return SetupResult(tuple(created), tuple(empty), lost_at)
 
 
-def _queues(states: Sequence[LedgerState], ledger: str) -> int:
-    """Over how many partitions the ledger is, or will be, spread: all that there are, before it has begun."""
-    return pinned(states, ledger) or len(states)
+def _check_before_creation(
+    connections: KafkaConnections, parameters: Parameters, wanted: Sequence[TopicNeeds]
+) -> list[LedgerState] | None:
+    """Check existing topics and the shards before creating anything. Return the ledger's states, if it exists."""
+    ledger = wanted[1].topic
+    topics = check_existing_topics(connections, wanted)
+    if ledger not in topics:
+        require_shards(parameters, wanted[1].partitions)
+        return None
+    states = read_ledger_states(connections, parameters, ledger, topics[ledger].partitions)
+    require_shards(parameters, _ledger_partitions(states, ledger))
+    return states
 
 
-def redis_time(parameters: Parameters, address: RedisAddress) -> int:
-    """What time it is by Redis, an instant.
+def _ledger_partitions(states: Sequence[LedgerState], ledger: str) -> int:
+    """Return Q of an initialised ledger; the number of all partitions if the ledger is empty."""
+    return read_ledger_partitions(states, ledger) or len(states)
+
+
+def redis_time(address: RedisAddress) -> int:
+    """Return the time of Redis's clock, an instant.
 
     Raises:
-        FailedError: it can't be asked.
+        FailedError: Redis does not answer.
     """
-    windows = RedisWindows(parameters, "clock", redis_client(address))
+    client = redis_client(address)
     try:
-        return windows.read({0: Question()})[0].time
+        return server_time(client)
     finally:
-        windows.close()
+        client.close()
 
 
-def loss_dated(clock: Clock, tolerance: int, store_time: Callable[[], int]) -> tuple[int, str]:
-    """An instant by which a ledger that is lost now was lost, by the later of two clocks, and how it was found.
+def date_ledger_loss(clock: Clock, tolerance: int, store_time: Callable[[], int]) -> tuple[int, str]:
+    """Return an instant by which a ledger that is lost now was lost, and an explanation.
 
-    By a slow clock alone, places would be answered again before all has run out that the lost ledger may have told.
+    The instant is the later of two clocks plus the tolerance. With a slow clock alone, locations would be answered
+    again before everything in the lost ledger has expired.
 
     Args:
-        clock: this machine's.
-        tolerance: by how much clocks may differ, in microseconds.
-        store_time: asks Redis for the time; the instances' answers are held to it. Raises a FailedError if it can't be.
+        clock: this machine's clock.
+        tolerance: the largest difference between clocks, in microseconds.
+        store_time: returns the time of Redis, which all instances compare their clocks with. Raises FailedError if
+            Redis does not answer.
     """
     try:
-        told = store_time()
+        redis_now = store_time()
     except FailedError as error:
-        by = clock.now() + tolerance
-        return by, f"{format_instant(by)}, by this machine's clock alone: see that it is right ({error})"
+        lost_by = clock.now() + tolerance
+        return lost_by, f"{format_instant(lost_by)}, by this machine's clock alone: check that it is right ({error})"
     here = clock.now()
-    by = max(here, told) + tolerance
-    clocks = f"it is {format_instant(here)} here and {format_instant(told)} by Redis"
-    return by, f"{format_instant(by)}: {clocks}, and clock.tolerance is added to the later"
+    lost_by = max(here, redis_now) + tolerance
+    clocks = f"this machine's clock shows {format_instant(here)}, Redis's clock {format_instant(redis_now)}"
+    return lost_by, f"{format_instant(lost_by)}: {clocks}; clock.tolerance is added to the later one"
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
-    """What some partitions say while others are empty: `interrupted` if nobody can have answered yet; what was lost."""
+class _LedgerContents:
+    """The contents of a ledger in which some partitions lack their first record.
 
-    partly: bool
+    `partly_initialised`: some partitions have one. `interrupted`: an earlier set-up stopped between two partitions, so
+    nothing was answered yet. `lost_at`: the latest loss that first records contain.
+    """
+
+    partly_initialised: bool
     interrupted: bool
     lost_at: int | None
 
 
-def _begun(connections: KafkaConnections, ledger: str, states: Sequence[LedgerState]) -> _Begun:
-    """Tell a beginning that was interrupted from a ledger that was lost in part.
+def _inspect_ledger(connections: KafkaConnections, ledger: str, states: Sequence[LedgerState]) -> _LedgerContents:
+    """Distinguish an interrupted set-up from a ledger that was lost in part.
 
-    Interrupted: some partitions hold their first record alone, the others never held any. A partition that lost its
-    records begins above offset 0, and one that ever answered holds its owner's record too.
+    After an interrupted set-up some partitions contain only their first record, and the others never contained any
+    record. A partition that lost its records begins above offset 0, and a partition with answers also contains its
+    owner's record.
     """
-    begun = [state.terms for state in states if state.terms is not None]
-    lost = [terms.lost_at for terms in begun if terms.lost_at is not None]
+    terms = [state.terms for state in states if state.terms is not None]
+    losses = [term.lost_at for term in terms if term.lost_at is not None]
     untouched = all(state.records == (state.terms is not None) for state in states) and not any(
         first_offset(connections, ledger, partition) for partition in range(len(states))
     )
-    return _Begun(bool(begun), bool(begun) and untouched, max(lost, default=None))
+    return _LedgerContents(bool(terms), bool(terms) and untouched, max(losses, default=None))
 
 
-def _lost_at(beginning: Beginning, ran: Sequence[str], begun: _Begun, ledger: str, lost_by: int) -> int | None:
-    """When the ledger was lost; None if there was none before."""
+def _loss_time(
+    beginning: Beginning, groups: Sequence[str], contents: _LedgerContents, ledger: str, lost_by: int
+) -> int | None:
+    """Return when an earlier ledger was lost; None if there was none."""
     if beginning is Beginning.LEDGER_LOST:
         return lost_by
     if beginning is Beginning.FIRST_START:
         return None
-    if not ran and begun.interrupted:
-        return begun.lost_at
-    if ran or begun.partly:
-        reason = f"the consumer groups {', '.join(ran)} ran before" if ran else "some of its partitions have begun"
+    if not groups and contents.interrupted:
+        return contents.lost_at
+    if groups or contents.partly_initialised:
+        reason = (
+            f"the consumer groups {', '.join(groups)} ran before" if groups else "only some partitions are initialised"
+        )
         raise LedgerError(
-            f"the ledger {ledger} is empty, and {reason}. Say which it is: --first-start if nothing was ever "
-            "published, or --ledger-lost if it was: all locations are then paused for a window"
+            f"the ledger {ledger} is empty, and {reason}: expected --first-start if no answer was ever published, or "
+            "--ledger-lost if answers were published. --ledger-lost pauses all locations for one window"
         )
     return None

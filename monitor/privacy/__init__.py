@@ -1,1 +1,1 @@
-"""The privacy arithmetic, pure and without I/O: exact one-sided noise, Algorithms 3 and 4, what one person pays."""
+"""The privacy arithmetic of the service: exact one-sided noise, Algorithms 3 and 4, hot spots, and payments. No I/O."""

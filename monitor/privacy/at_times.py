@@ -1,7 +1,7 @@
-"""Algorithm 4: all locations at a designated time, many at once (docs/rules.md, section 4).
+"""Algorithm 4: decide all locations at a designated time together (docs/rules.md, section 4).
 
-Each person is at one place at most at the designated time, so every location is decided with the whole ε. A location
-that was answered with a noisy count is marked for that time for good; every other one is evaluated at every tick.
+Each person is at no more than one place at the designated time, so every location is decided with the whole ε. A noisy
+count marks its location permanently for that time. Every unmarked location is evaluated at every tick.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from monitor.privacy.noise import Noise
 
 @dataclass(frozen=True, slots=True)
 class AtTimesRule:
-    """What decides the answers about one designated time: its ε and the threshold T (people). Both are public."""
+    """The rule of one designated time: its ε and the threshold T (people). Both are public."""
 
     epsilon: Fraction
     threshold: int
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError (EpsilonError for ε) for what the algorithm is not defined for."""
+        """Raise PrivacyError if the threshold is below 1, EpsilonError if noise cannot be drawn at ε."""
         require_drawable(self.epsilon, "ε of a designated time")
         if self.threshold < 1:
             raise PrivacyError(f"threshold is {self.threshold} people: expected at least 1; raise it.")
@@ -34,12 +34,15 @@ class AtTimesRule:
 def step(
     rule: AtTimesRule, marked: NDArray[np.bool_], counts: NDArray[np.int64], noise: Noise
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Decide one tick about one designated time: the newly noisy locations' rows, ascending, and their noisy counts.
+    """Decide one tick of one designated time: return the rows of the new noisy locations, ascending, and their counts.
 
     `marked` and `counts` (distinct people, ≥ 0) have one entry for each location, in registry order. Every unmarked
-    location is evaluated with fresh noise, also at count 0 (docs/rules.md, rule 3). The law is that of z = f + G, published if z ≥ T:
-    that is the case with chance P[G ≥ T - f] = e^(-ε(T - f)), or 1 for f ≥ T, and given it, z = max(f, T) + G' with a
-    fresh G', as the law of G is memoryless. Raises PrivacyError if the arrays differ in shape or a count is negative.
+    location is evaluated with fresh noise, also at count 0 (docs/rules.md, rule 3). The law is that of z = f + G,
+    published if z ≥ T. The chance of this is P[G ≥ T - f] = e^(-ε(T - f)), or 1 for f ≥ T. The law of G is memoryless,
+    so a published z is max(f, T) + G' with a fresh G'.
+
+    Raises:
+        PrivacyError: the arrays differ in shape, or a count is negative.
     """
     if marked.shape != counts.shape or counts.ndim != 1:
         raise PrivacyError(

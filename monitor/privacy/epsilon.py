@@ -1,4 +1,4 @@
-"""ε as an exact rational: how it is read and written (docs/rules.md, section 2; docs/interface.md, section 3)."""
+"""Read and write ε as an exact rational (docs/rules.md, section 2; docs/interface.md, section 3)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 from monitor.errors import EpsilonError
 
 SMALLEST: Final = Fraction(1, 10**12)
-"""The smallest ε that noise is drawn at: with it every draw fits 64 bits (`monitor.privacy.noise`)."""
+"""The smallest ε that noise is drawn at. With it every draw fits 64 bits (`monitor.privacy.noise`)."""
 
 LARGEST: Final = Fraction(10**12)
-"""The largest ε: far beyond any use, so that a slip of the pen is not taken for a promise."""
+"""The largest ε. It is far above any real use, so a larger value is a typing error."""
 
 _LONGEST = 40
-_LONGEST_WRITTEN: Final = 400  # a share of an ε of 40 characters, by weights and answers of up to 13 digits each
+_LONGEST_WRITTEN: Final = 400  # an ε of 40 characters, divided by weights and answers of up to 13 digits each
 _WRITTEN = re.compile(r"(?P<whole>[0-9]+)(?:\.(?P<decimals>[0-9]+)|/(?P<denominator>[0-9]+))?")
 _RECORDED = re.compile(r"[1-9][0-9]*(?:/[1-9][0-9]*)?", re.ASCII)
 _HOW = 'write an integer (1) or a quoted decimal or fraction ("0.5", "1/2")'
@@ -25,66 +25,69 @@ _HOW = 'write an integer (1) or a quoted decimal or fraction ("0.5", "1/2")'
 def parse_epsilon(value: int | str | Fraction) -> Fraction:
     """Read an ε exactly: an integer, a fraction, or a string such as "3", "0.5" or "1/2" in ASCII.
 
-    Raises EpsilonError for everything else: a binary float is not the number that was meant, an exponent hides its
-    size, and an ε that is not above zero promises nothing. The range is SMALLEST to LARGEST.
+    A binary float is refused because it is not exactly the number that the operator wrote. An exponent is refused
+    because it hides the size.
+
+    Raises:
+        EpsilonError: the value has another form, or is not in SMALLEST to LARGEST.
     """
     if isinstance(value, bool) or not isinstance(value, int | str | Fraction):
-        raise EpsilonError(f"ε is {_shown_other(value)}: expected an exact number; {_HOW}.")
+        raise EpsilonError(f"ε is {_show_other(value)}: expected an exact number; {_HOW}.")
     exact = _read(value) if isinstance(value, str) else Fraction(value)
     if not SMALLEST <= exact <= LARGEST:
         raise EpsilonError(
-            f"ε is {_shown(value)}: expected a number above 0, from 1/{SMALLEST.denominator} to {LARGEST}; {_HOW}."
+            f"ε is {_show(value)}: expected a number above 0, from 1/{SMALLEST.denominator} to {LARGEST}; {_HOW}."
         )
     return exact
 
 
 def require_drawable(epsilon: Fraction, meaning: str) -> None:
-    """Raise EpsilonError, naming what the ε is for, if noise cannot be drawn at it: it must be SMALLEST or more."""
+    """Raise EpsilonError if ε is below SMALLEST, so that noise cannot be drawn at it; `meaning` names this ε."""
     if epsilon < SMALLEST:
         raise EpsilonError(
-            f"{meaning} is {_shown(epsilon)}: expected at least 1/{SMALLEST.denominator}, so that every draw of noise "
+            f"{meaning} is {_show(epsilon)}: expected at least 1/{SMALLEST.denominator}, so that every draw of noise "
             "fits 64 bits; raise ε, or share it among fewer locations or answers."
         )
 
 
 def format_epsilon(epsilon: Fraction) -> str:
-    """Write an ε as in the records: reduced, "1/2" or "3". `parse_recorded` reads it back."""
+    """Write an ε as records contain it: reduced, "1/2" or "3". `parse_recorded` reads it back."""
     return str(epsilon)
 
 
 def parse_recorded(text: str) -> Fraction:
     """Read an ε of a record, as `format_epsilon` writes it.
 
-    It may be longer than a configured one: a share by weights has the digits of all of them.
+    It may be longer than a configured ε, because a share by weights has the digits of all weights.
 
     Raises:
-        EpsilonError: it is not written so, or is out of range.
+        EpsilonError: the text has another form, or the ε is out of range.
     """
     if len(text) > _LONGEST_WRITTEN or _RECORDED.fullmatch(text) is None:
-        raise EpsilonError(f"ε is {_shown(text)}: expected a whole number or a fraction of whole numbers above 0.")
+        raise EpsilonError(f"ε is {_show(text)}: expected a whole number or a fraction of whole numbers above 0.")
     exact = Fraction(text)
     if not SMALLEST <= exact <= LARGEST:
-        raise EpsilonError(f"ε is {_shown(text)}: expected a number from 1/{SMALLEST.denominator} to {LARGEST}.")
+        raise EpsilonError(f"ε is {_show(text)}: expected a number from 1/{SMALLEST.denominator} to {LARGEST}.")
     return exact
 
 
 def _read(text: str) -> Fraction:
     match = _WRITTEN.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        raise EpsilonError(f"ε is {_shown(text)}: expected plain ASCII digits without sign, space or exponent; {_HOW}.")
+        raise EpsilonError(f"ε is {_show(text)}: expected plain ASCII digits without sign, space or exponent; {_HOW}.")
     denominator = match["denominator"]
     if denominator is not None and int(denominator) == 0:
-        raise EpsilonError(f"ε is {_shown(text)}: expected a denominator above 0; {_HOW}.")
+        raise EpsilonError(f"ε is {_show(text)}: expected a denominator above 0; {_HOW}.")
     return Fraction(text)
 
 
-def _shown_other(value: object) -> str:
-    """A value of another type: numbers as they print, of the rest only what it is."""
+def _show_other(value: object) -> str:
+    """Describe a value of another type: show a number, and only name the type of anything else."""
     kind = type(value).__name__
     return f"{value} (a {kind})" if isinstance(value, Number) else f"a {kind}"
 
 
-def _shown(value: int | str | Fraction) -> str:
+def _show(value: int | str | Fraction) -> str:
     if isinstance(value, str):
         return repr(value[:_LONGEST]) + (f" ({len(value)} characters)" if len(value) > _LONGEST else "")
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > 4 * _LONGEST:

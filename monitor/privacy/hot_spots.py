@@ -1,17 +1,17 @@
-"""Hot spots: the k locations with the most people at a designated time, with their noisy counts, for ε in all.
+"""Hot spots: the k locations with the most people at a designated time, with their noisy counts, for a total of ε.
 
-Algorithm 1 of the paper (report noisy max with values) draws its noise at ε/k, for queries that may all change when one
-person is taken away. Here they can't: a person is at one location at a time τ, so going to a P-neighbour lowers one
-count, by one, and leaves the others as they are.
+Algorithm 1 of the paper (report noisy max with values) draws its noise at ε/k, because all counts may change when one
+person is removed. Here only one count changes: a person is at one location at a time τ, so a P-neighbour lowers one
+count by one.
 
-Claim. Drawn at ε, the vector of all noisy counts f + G is (P, ε)-ADP, so its k highest are as well, for any k.
-Proof. Let D' be D without some visits of one person, of which one at most covers τ, at location l. Then f(D') = f(D)
-but for f_l(D') ≥ f_l(D) - 1. For an outcome z of the whole vector with z_l ≥ f_l(D) the chances differ in one factor,
-(1 - q) q^(z_l - f_l), whose ratio is 1/q = e^ε at most; an outcome with z_l < f_l(D) has chance 0 under D. Choosing the
-highest, ties by the registry's order, looks at the noisy counts only: post-processing.
+Claim. With noise drawn at ε, the vector of all noisy counts f + G is (P, ε)-ADP. So are its k highest, for any k.
+Proof. Let D' be D without some visits of one person. At most one of these visits covers τ, at location l. Then
+f(D') = f(D), except f_l(D') ≥ f_l(D) - 1. For an outcome z of the whole vector with z_l ≥ f_l(D), the chances differ in
+one factor, (1 - q) q^(z_l - f_l), with a ratio of at most 1/q = e^ε. An outcome with z_l < f_l(D) has chance 0 under D.
+The choice of the highest, with ties in registry order, uses only the noisy counts, so it is post-processing.
 
-A person who is reported at n places at τ lowers n counts and pays n·ε (docs/rules.md, section 1, states that a person
-is reported at one place at a time).
+A person reported at n places at τ lowers n counts and pays n·ε. docs/rules.md, section 1, states the assumption that a
+person is reported at one place at a time.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from monitor.privacy.noise import Noise
 def step(
     epsilon: Fraction, top: int, counts: NDArray[np.int64], noise: Noise
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw the hot spots once: the rows of the `top` highest noisy counts, highest first, and these counts.
+    """Draw the hot spots once: return the rows of the `top` highest noisy counts, highest first, and these counts.
 
-    `counts` (distinct people, ≥ 0) has one entry for each location, in registry order; every location draws fresh
-    noise, also at count 0. With fewer locations than `top` all are named.
+    `counts` (distinct people, ≥ 0) has one entry for each location, in registry order. Every location draws fresh
+    noise, also at count 0. If there are fewer locations than `top`, all are returned.
 
     Raises:
         PrivacyError: `top` is below 1, or a count is negative.
-        EpsilonError: ε is none that noise can be drawn at.
+        EpsilonError: noise cannot be drawn at this ε.
     """
     if top < 1:
         raise PrivacyError(f"top is {top} locations: expected at least 1; raise it.")

@@ -1,11 +1,11 @@
 """One-sided geometric noise, exact: P[G = k] = (1 - e^-ε) e^(-εk), k = 0, 1, 2, … (docs/rules.md, section 2).
 
-Inversion by table. A uniform real u in [0, 1) is known by its first bits; G is the number of k ≥ 1 with
-u < e^(-εk). The first bits of u, as an integer, are compared with floor(2^bits · e^(-εk)), computed exactly
-(`monitor.privacy.exact`): less than the floor means below, more means above, and a tie is extended by more bits of both
-until it is decided. So the law is exact, however many bits come first. Sixteen bits decide nearly all draws by one
-look-up; the few others get 64, and ties beyond that 64 more at a time. (The bits of u are fair and independent, so
-drawing them only when they are needed changes nothing.)
+The method is inversion by table. Let u be a uniform real in [0, 1), of which only the first bits are drawn. G is the
+number of k ≥ 1 with u < e^(-εk). The first bits of u, as an integer, are compared with floor(2^bits · e^(-εk)), which
+`monitor.privacy.exact` computes exactly. An integer less than the floor means that u is below, and a greater one that u
+is above. After a tie, more bits of both are computed until they differ. So the law is exact for any number of first
+bits. Sixteen bits decide nearly all draws with one look-up. The few others get 64 bits, and further ties 64 more each
+time. The bits of u are fair and independent, so drawing them only on demand does not change the law.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _FIRST_CELLS: Final = 1 << _FIRST_BITS
 _UNDECIDED: Final = -1
 
 _TABLE_REACH: Final = 44
-"""A table ends at K with ε·K ≥ 44: one draw in e^44 ≈ 2^63 restarts."""
+"""A table ends at K with ε·K ≥ 44, so one draw in e^44 ≈ 2^63 restarts."""
 
 _COARSE: Final = Fraction(1, 32)
-"""The smallest ε that has a table of its own (K ≤ 1408); smaller ones draw their low binary digits apart."""
+"""The smallest ε drawn from one table (K ≤ 1408). For a smaller ε the low binary digits are drawn separately."""
 
 _MOST_RESTARTS: Final = 64
-"""True entropy gets there with a chance of e^(-44·64) < 10^-1200 a draw; a source that repeats itself does."""
+"""Only a broken source restarts so often: with real entropy the chance is e^(-44·64) < 10^-1200 per draw."""
 
 _DENSE_GAPS: Final = 4096
 
@@ -48,10 +48,10 @@ class Entropy(Protocol):
 
     @property
     def secure(self) -> bool:
-        """Whether nobody can predict the bytes: needed wherever answers are published."""
+        """Whether nobody can predict the bytes, which is required wherever answers are published."""
 
     def bytes(self, count: int) -> bytes:
-        """The next `count` bytes."""
+        """Return the next `count` bytes."""
 
 
 class SystemEntropy:
@@ -60,12 +60,12 @@ class SystemEntropy:
     secure = True
 
     def bytes(self, count: int) -> bytes:
-        """The next `count` bytes of `os.urandom`."""
+        """Return the next `count` bytes of `os.urandom`."""
         return os.urandom(count)
 
 
 class SeededEntropy:
-    """SHAKE-256 of a seed and a counter: repeatable, so for simulation and tests only."""
+    """SHAKE-256 of a seed and a counter: repeatable, therefore only for simulation and tests."""
 
     secure = False
 
@@ -74,31 +74,31 @@ class SeededEntropy:
         self._calls = 0
 
     def bytes(self, count: int) -> bytes:
-        """The next `count` bytes; the same for the same seed and the same calls before."""
+        """Return the next `count` bytes. The same seed and the same earlier calls give the same bytes."""
         self._calls += 1
         return hashlib.shake_256(f"{self._seed}/{self._calls}".encode()).digest(count)
 
 
 class Noise(Protocol):
-    """What the decisions need of noise; tests inject one that enumerates every outcome."""
+    """The noise that decisions draw from. Tests inject one that enumerates every outcome."""
 
     @property
     def secure(self) -> bool:
         """Whether nobody can predict the noise."""
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        """`size` independent draws of G, P[G = k] = (1 - e^-ε) e^(-εk)."""
+        """Draw `size` independent values of G, P[G = k] = (1 - e^-ε) e^(-εk)."""
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """For each gap ≥ 0, independently, whether a fresh G reaches it: True with chance e^(-ε·gap)."""
+        """Return for each gap ≥ 0, independently, whether a fresh G reaches it: True with chance e^(-ε·gap)."""
 
 
 class OneSidedNoise:
-    """Exact one-sided geometric noise from a source of bytes. For one thread; tables are kept per ε.
+    """Exact one-sided geometric noise from a source of bytes, for one thread. It keeps the tables of each ε.
 
-    A draw is at most 64 · (44/ε + 2^j), 2^j ≤ 1/(16 ε), which fits 63 bits with room for any count at the smallest ε
-    allowed, 10^-12; a smaller one is refused with EpsilonError. A source that is plainly broken (every draw in a row
-    beyond the table) is refused with InsecureNoiseError.
+    A draw is at most 64 · (44/ε + 2^j), 2^j ≤ 1/(16 ε). At the smallest ε allowed, 10^-12, this fits 63 bits even after
+    any count is added. A smaller ε raises EpsilonError. A broken source, for which every draw in a row is beyond the
+    table, raises InsecureNoiseError.
     """
 
     def __init__(self, entropy: Entropy) -> None:
@@ -107,30 +107,35 @@ class OneSidedNoise:
 
     @property
     def secure(self) -> bool:
-        """Whether the source is the operating system's, so that nobody can predict the noise."""
+        """Whether the source is the operating system's generator, so that nobody can predict the noise."""
         return self._entropy.secure
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        """`size` independent draws of G, P[G = k] = (1 - e^-ε) e^(-εk), exactly.
+        """Draw `size` independent values of G, P[G = k] = (1 - e^-ε) e^(-εk), exactly.
 
-        For an ε below 1/32, G = 2^j·H + Σ 2^i·B_i with independent parts: H geometric at 2^j·ε, and B_i = 1 with chance
-        y_i/(1 + y_i), y_i = e^(-2^i·ε). Proof: with q = e^-ε and g = 2^j·h + Σ 2^i·b_i,
-        q^g = (q^(2^j))^h · Π y_i^(b_i), and (1 - q)·Π (1 + y_i) = 1 - q^(2^j), as (1 - q)(1 + q)(1 + q²)… telescopes.
-        So P[G = g] is the product (1 - q^(2^j)) (q^(2^j))^h · Π y_i^(b_i)/(1 + y_i) of the parts' laws.
+        For an ε below 1/32, G = 2^j·H + Σ 2^i·B_i with independent parts: H is geometric at 2^j·ε, and B_i = 1 with
+        chance y_i/(1 + y_i), y_i = e^(-2^i·ε). Proof: with q = e^-ε and g = 2^j·h + Σ 2^i·b_i,
+        q^g = (q^(2^j))^h · Π y_i^(b_i). The product (1 - q)(1 + q)(1 + q²)… telescopes, so
+        (1 - q)·Π (1 + y_i) = 1 - q^(2^j). Hence P[G = g] is the product
+        (1 - q^(2^j)) (q^(2^j))^h · Π y_i^(b_i)/(1 + y_i) of the laws of the parts.
 
-        Raises EpsilonError for an ε below 10^-12, InsecureNoiseError for a broken source.
+        Raises:
+            EpsilonError: ε is below 10^-12.
+            InsecureNoiseError: the source is broken.
         """
         law = self._law(epsilon)
-        drawn = self._restarted(law.high, size)
+        drawn = self._draw_with_restarts(law.high, size)
         drawn <<= len(law.low)
         for place, digit in enumerate(law.low):
             drawn |= digit.below(self._entropy, size) << place
         return drawn
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """For each gap, independently, whether a fresh G is at least the gap: P = e^(-ε·gap), exactly.
+        """Return for each gap, independently, whether a fresh G is at least the gap: P = e^(-ε·gap), exactly.
 
-        `gaps` has any length and no negative entry (PrivacyError). Raises EpsilonError for an ε below 10^-12.
+        Raises:
+            PrivacyError: a gap is negative.
+            EpsilonError: ε is below 10^-12.
         """
         law = self._law(epsilon)
         if gaps.size == 0:
@@ -142,7 +147,7 @@ class OneSidedNoise:
         reached: NDArray[np.bool_] = drawn < cuts
         for place in np.flatnonzero(drawn == cuts).tolist():
             floor = partial(floor_exp, epsilon * int(gaps[place]))
-            reached[place] = _settled(self._entropy, int(drawn[place]), _FIRST_BITS, (floor,)) == 1
+            reached[place] = _settle(self._entropy, int(drawn[place]), _FIRST_BITS, (floor,)) == 1
         return reached
 
     def _law(self, epsilon: Fraction) -> _Law:
@@ -152,8 +157,8 @@ class OneSidedNoise:
             law = self._laws[epsilon] = _Law(epsilon)
         return law
 
-    def _restarted(self, table: _Table, size: int) -> NDArray[np.int64]:
-        """Draws of the whole law: one beyond the table's end K is K + a fresh draw, as the law is memoryless."""
+    def _draw_with_restarts(self, table: _Table, size: int) -> NDArray[np.int64]:
+        """Draw from the whole law. It is memoryless, so a draw beyond the table's end K is K plus a fresh draw."""
         drawn = table.below(self._entropy, size)
         beyond = np.flatnonzero(drawn == table.length)
         for _ in range(_MOST_RESTARTS):
@@ -164,12 +169,12 @@ class OneSidedNoise:
             beyond = beyond[more == table.length]
         raise InsecureNoiseError(
             f"The entropy source gave {_MOST_RESTARTS} draws in a row that each have a chance below 10^-19: expected "
-            "uniform bytes; use the operating system's generator and check this machine's."
+            "uniform bytes; use the operating system's generator, and check the one of this machine."
         )
 
 
 class _Law:
-    """What noise at one ε is drawn from: the high part's table, the low binary digits' tables, and cuts by gap."""
+    """The tables of one ε: one for the high part, one for each low binary digit, and the cuts by gap."""
 
     def __init__(self, epsilon: Fraction) -> None:
         self._epsilon = epsilon
@@ -184,7 +189,7 @@ class _Law:
         self.high = _Table([partial(floor_exp, coarse * k) for k in range(1, length + 1)])
 
     def cuts(self, gaps: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """floor(2^16 · e^(-ε·gap)) for each gap. Gaps are few and recur (threshold minus count), so they are kept."""
+        """Return floor(2^16 · e^(-ε·gap)) for each gap. Few gaps (threshold minus count) occur, so cuts are kept."""
         largest = int(gaps.max())
         if largest >= _DENSE_GAPS:
             distinct, places = np.unique(gaps, return_inverse=True)
@@ -198,7 +203,7 @@ class _Law:
 
 
 class _Table:
-    """Decreasing cuts c_1 > c_2 > … > c_K in (0, 1); draws how many of them lie above a fresh uniform u."""
+    """Decreasing cuts c_1 > c_2 > … > c_K in (0, 1), to draw how many of them are above a fresh uniform u."""
 
     def __init__(self, floors: Sequence[Floor]) -> None:
         self.length = len(floors)
@@ -208,11 +213,11 @@ class _Table:
         cells = np.array([cut >> (64 - _FIRST_BITS) for cut in descending[::-1]], dtype=np.int64)
         firsts = np.arange(_FIRST_CELLS)
         counts = (self.length - np.searchsorted(cells, firsts, side="right")).astype(np.int16)
-        counts[cells] = _UNDECIDED  # a cut lies within the cell, so sixteen bits don't tell
+        counts[cells] = _UNDECIDED  # a cut is within the cell, so sixteen bits do not decide
         self._first_level = counts
 
     def below(self, entropy: Entropy, size: int) -> NDArray[np.int64]:
-        """For `size` fresh uniforms, the number of cuts that each is below: 0 to `length`."""
+        """Draw `size` fresh uniforms; return for each the number of cuts that it is below, 0 to `length`."""
         first = _first_bits(entropy, size)
         counts = self._first_level[first].astype(np.int64)
         undecided = np.flatnonzero(counts == _UNDECIDED)
@@ -221,13 +226,13 @@ class _Table:
         return counts
 
     def _by_64_bits(self, entropy: Entropy, first: NDArray[np.uint16]) -> NDArray[np.int64]:
-        """The same for uniforms of which the first bits are known already."""
+        """Return the number of cuts that each uniform is below, given its first bits, by drawing 64 bits."""
         more = np.frombuffer(entropy.bytes(8 * first.size), dtype="<u8").astype(np.uint64)
         drawn = (first.astype(np.uint64) << np.uint64(64 - _FIRST_BITS)) | (more >> np.uint64(_FIRST_BITS))
         below = self.length - np.searchsorted(self._ascending, drawn, side="right")
         below_or_tied = self.length - np.searchsorted(self._ascending, drawn, side="left")
         for place in np.flatnonzero(below != below_or_tied).tolist():
-            below[place] = _settled(entropy, int(drawn[place]), 64, self._floors)
+            below[place] = _settle(entropy, int(drawn[place]), 64, self._floors)
         return below
 
 
@@ -235,8 +240,8 @@ def _first_bits(entropy: Entropy, size: int) -> NDArray[np.uint16]:
     return np.frombuffer(entropy.bytes(size * _FIRST_BITS // 8), dtype="<u2")
 
 
-def _settled(entropy: Entropy, drawn: int, bits: int, floors: Sequence[Floor]) -> int:
-    """How many cuts a uniform is below of which `bits` bits are known: more bits of both until no tie is left."""
+def _settle(entropy: Entropy, drawn: int, bits: int, floors: Sequence[Floor]) -> int:
+    """Return how many cuts a uniform is below, given its first `bits` bits; add bits until no tie is left."""
     while True:
         cuts = [floor(bits) for floor in floors]
         if drawn not in cuts:

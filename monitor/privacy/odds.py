@@ -1,4 +1,4 @@
-"""How likely false alarms are (docs/rules.md, section 7). For display: binary floats, which decide nothing."""
+"""The chances of false alarms, for display only: binary floats (docs/rules.md, section 7)."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from fractions import Fraction
 
 
 def false_alarm(epsilon: Fraction, threshold: int, count: int) -> float:
-    """The chance per update that a location with `count` < `threshold` people is not called safe: e^(-ε(T - f)).
+    """Return the chance per update that a location with `count` < `threshold` people is not safe: e^(-ε(T - f)).
 
-    1.0 at a count of `threshold` or more. No one-sided ε-ADP mechanism does better ([ADP], Theorem 9).
+    It is 1.0 at a count of `threshold` or more. No one-sided ε-ADP mechanism has a smaller chance (Takagi et al. [ADP],
+    Theorem 9; docs/references.md).
     """
     return math.exp(-float(epsilon * max(threshold - count, 0)))
 
 
 def mean_noise(epsilon: Fraction) -> float:
-    """By how many people a noisy count exceeds its count on average: 1/(e^ε - 1)."""
+    """Return by how many people a noisy count exceeds its count on average: 1/(e^ε - 1)."""
     try:
         return 1 / math.expm1(float(epsilon))
     except OverflowError:
@@ -23,7 +24,7 @@ def mean_noise(epsilon: Fraction) -> float:
 
 
 def over_updates(p: float, updates: int) -> float:
-    """The chance of at least one false alarm in `updates` independent updates of chance p each: 1 - (1 - p)^n."""
+    """Return the chance of at least one false alarm in n independent updates of chance p each: 1 - (1 - p)^n."""
     if p >= 1 and updates > 0:
         return 1.0
     return -math.expm1(updates * math.log1p(-p)) if p < 1 else 0.0

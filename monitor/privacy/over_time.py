@@ -1,7 +1,8 @@
-"""Algorithm 3: one location over time, with marks on slots (docs/rules.md, section 3 and rules 1-3).
+"""Algorithm 3: decide one location over time, with marks on slots (docs/rules.md, section 3 and rules 1-3).
 
-Pure: the state is the location's marks, which the ledger carries; a tick turns (marks, count, noise) into an answer and
-the marks that run. When a location is paused depends on published answers and the public clock, on nothing else.
+The functions are pure. The state is the location's marks, which the ledger contains. A tick turns (marks, count, noise)
+into an answer and the running marks. Whether a location is paused depends only on published answers and the public
+clock.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ Status = Literal["safe", "noisy_count", "paused", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The record that a slot's budget is spent: a noisy answer, its ε, and the last tick that may hold its visits.
+    """A noisy answer that spends budget: its tick, its ε, and the last tick whose count may contain its visits.
 
-    `noisy_count` is what was published; what may be answered later depends on the others alone. `counted_after`: an
-    earlier build made the answer, whose counts held visits that were reported after their tick too. So it may hold a
-    visit that was stamped in slot tick + 1, and runs one tick longer under a changed rule.
+    `noisy_count` is the published number; later decisions do not depend on it. `counted_after` marks an answer of an
+    earlier build, which also counted visits reported after the tick. Such an answer may contain a visit stamped in slot
+    tick + 1, so under a changed rule it runs one tick longer.
     """
 
     tick: int
@@ -42,10 +43,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class OverTimeRule:
-    """What decides one location's answers. All of it is public.
+    """The rule of one location. It is public.
 
-    `epsilon` is the location's own ε_l, `answers` the noisy answers a window (k), `threshold` a number of people (T),
-    `window` its length W and `ahead` how far ahead a visit may be stamped (F), both in slots.
+    `epsilon` is the location's ε_l, `answers` the noisy answers per window (k), `threshold` a number of people (T),
+    `window` the length W, and `max_lead` how far after its stamp a visit may begin (F). W and F are in slots.
     """
 
     epsilon: Fraction
@@ -55,7 +56,7 @@ class OverTimeRule:
     max_lead: int
 
     def __post_init__(self) -> None:
-        """Raise PrivacyError (EpsilonError for ε) for what the algorithm is not defined for."""
+        """Raise PrivacyError if a number is too small, EpsilonError if noise cannot be drawn at the ε of one answer."""
         require_drawable(self.answer_epsilon if self.answers > 0 else self.epsilon, "ε of one answer")
         for name, value, least in (
             ("answers_per_window", self.answers, 1),
@@ -70,23 +71,23 @@ class OverTimeRule:
 
     @property
     def answer_epsilon(self) -> Fraction:
-        """The ε that one noisy answer is drawn at and costs: ε_l/k."""
+        """The ε of one noisy answer: its noise is drawn at ε_l/k, and it costs ε_l/k."""
         return self.epsilon / self.answers
 
     @property
     def mark_lifetime(self) -> int:
-        """W + F: in how many ticks' counts a visit can be, so how long a mark runs (docs/rules.md, rule 2).
+        """W + F, the number of ticks that a mark runs (docs/rules.md, rule 2).
 
-        Stamped in slot c, it is in the counts of the ticks c … c + F + W - 1.
+        A visit stamped in slot c can be in the counts of the W + F ticks c … c + F + W - 1.
         """
         return self.window + self.max_lead
 
 
 @dataclass(frozen=True, slots=True)
 class OverTimeAnswer:
-    """What one tick says of one location, and the marks that run at it, this answer's own included.
+    """The answer of one tick about one location, and the running marks, including the mark of this answer.
 
-    `noisy_count` is set for a noisy count only; `resumes_at`, the next tick that may answer, while paused only.
+    `noisy_count` is set only for a noisy count. `resumes_at`, the next tick that may answer, is set only while paused.
     """
 
     status: Status
@@ -95,39 +96,43 @@ class OverTimeAnswer:
     resumes_at: int | None
 
 
-def running(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:
-    """The marks that run at a tick: until ≥ tick. Marks ahead of the clock, after it jumped back, run too (docs/rules.md, rule 5)."""
+def running_marks(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:
+    """Return the marks that run at a tick: until ≥ tick.
+
+    After the clock jumped back, marks ahead of it run too (docs/rules.md, rule 5).
+    """
     return tuple(mark for mark in marks if mark.until >= tick)
 
 
-def extended(rule: OverTimeRule, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
-    """The marks under the present rule: a longer window (or F) lengthens them, a shorter one changes nothing.
+def extend_marks(rule: OverTimeRule, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
+    """Return the marks under the present rule: a longer window (or F) lengthens them, a shorter one changes nothing.
 
-    After a change pass every mark of the last W + F ticks, also those that had run out under the old window.
+    After a change of the rule, pass every mark of the last W + F ticks, including those that ended under the old
+    window.
     """
-    return tuple(_lengthened(mark, mark.last_stamp + rule.mark_lifetime - 1) for mark in marks)
+    return tuple(_lengthen(mark, mark.last_stamp + rule.mark_lifetime - 1) for mark in marks)
 
 
-def _lengthened(mark: Mark, until: int) -> Mark:
+def _lengthen(mark: Mark, until: int) -> Mark:
     return mark if mark.until >= until else replace(mark, until=until)
 
 
 def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> bool:
-    """Whether the ε of the marks that run, plus that of the next answer, is at most ε_l (docs/rules.md, section 3).
+    """Return whether the ε of the running marks plus that of the next answer is at most ε_l (docs/rules.md, section 3).
 
-    `lost_tick` is the tick at which the ledger was lost, if it was: everything then counts as spent for W + F ticks.
+    `lost_tick` is the tick at which the ledger was lost, if it was. All budget then counts as spent for W + F ticks.
     """
     if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
         return False
-    return _spent(running(extended(rule, marks), tick)) + rule.answer_epsilon <= rule.epsilon
+    return _spent(running_marks(extend_marks(rule, marks), tick)) + rule.answer_epsilon <= rule.epsilon
 
 
-def resumes_at(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> int:
-    """The first tick after `tick` at which the location may answer, if nothing is published until then."""
+def next_answer_tick(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> int:
+    """Return the first tick after `tick` at which the location may answer, if nothing is published until then."""
     first = tick + 1 if lost_tick is None else max(tick + 1, lost_tick + rule.mark_lifetime)
-    run = running(extended(rule, marks), first)
+    run = running_marks(extend_marks(rule, marks), first)
     spent, allowed = _spent(run), rule.epsilon - rule.answer_epsilon
-    for mark in sorted(run, key=lambda each: each.until):
+    for mark in sorted(run, key=lambda mark: mark.until):
         if spent <= allowed:
             break
         spent -= mark.epsilon
@@ -144,19 +149,29 @@ def step(
     *,
     lost_tick: int | None = None,
 ) -> OverTimeAnswer:
-    """Decide one tick of one location: "safe" if count + noise is below the threshold, else the noisy count, marked.
+    """Decide one tick of one location: "safe" if count + noise is below the threshold, else the noisy count and a mark.
 
-    `count` is the number of distinct people in the window, None where the input is not complete (docs/rules.md, rule 9); `noise` a
-    fresh draw of one-sided geometric noise at `rule.answer_epsilon`, for every location and tick (docs/rules.md, rule 3). Paused beats
-    unknown. Raises PrivacyError for a negative count or noise, without saying the count.
+    A location that is paused stays paused also if the input is incomplete.
+
+    Args:
+        rule: the location's rule.
+        marks: the marks of earlier answers.
+        tick: the tick to decide.
+        count: the number of distinct people in the window; None if the input is incomplete (docs/rules.md, rule 9).
+        noise: a draw of one-sided geometric noise at `rule.answer_epsilon`, fresh for every location and tick
+            (docs/rules.md, rule 3).
+        lost_tick: as for `may_answer`.
+
+    Raises:
+        PrivacyError: the count or the noise is negative. The message does not contain the count.
     """
     if noise < 0 or (count is not None and count < 0):
         raise PrivacyError(
             "A count or its noise is negative: expected 0 or more; pass distinct people and one-sided noise."
         )
-    run = running(extended(rule, marks), tick)
+    run = running_marks(extend_marks(rule, marks), tick)
     if not may_answer(rule, marks, tick, lost_tick):
-        return OverTimeAnswer("paused", None, run, resumes_at(rule, marks, tick, lost_tick))
+        return OverTimeAnswer("paused", None, run, next_answer_tick(rule, marks, tick, lost_tick))
     if count is None:
         return OverTimeAnswer("unknown", None, run, None)
     noisy_count = count + noise
@@ -167,13 +182,13 @@ def step(
 
 
 def p_value(epsilon: Fraction, threshold: int, noisy_count: int) -> float:
-    """The chance per update that fewer than `threshold` people give an answer this high: e^(-ε(z - T + 1)).
+    """Return the chance per update that fewer than `threshold` people give an answer this high: e^(-ε(z - T + 1)).
 
-    For display (a binary float); `epsilon` is that of the answer, `noisy_count` at least `threshold`.
+    It is for display (a binary float). `epsilon` is that of the answer; `noisy_count` is at least `threshold`.
     """
     return math.exp(-float(epsilon * (noisy_count - threshold + 1)))
 
 
 def _spent(marks: Iterable[Mark]) -> Fraction:
-    equal = Counter(mark.epsilon for mark in marks)
-    return sum((epsilon * times for epsilon, times in equal.items()), Fraction(0))
+    times_by_epsilon = Counter(mark.epsilon for mark in marks)
+    return sum((epsilon * times for epsilon, times in times_by_epsilon.items()), Fraction(0))

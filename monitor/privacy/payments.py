@@ -1,4 +1,4 @@
-"""What one person pays (docs/rules.md, section 6): charges are facts, what is done with them is addition (docs/rules.md, rule 12)."""
+"""The maximum payment of one person: charges, and their sum (docs/rules.md, section 6 and rule 12)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.privacy.epsilon import format_epsilon
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one person may pay to one source (a monitor, running marks) in the period, and the arithmetic in words."""
+    """The maximum payment of one person to one source (a monitor, running marks) in the period, with its reason."""
 
     source: str
     amount: Fraction
@@ -20,16 +20,18 @@ class Charge:
 
 
 def most_answers(answers: int, window: int, max_lead: int, slots: int) -> int:
-    """How many noisy answers can charge a person who keeps coming to one location during `slots` consecutive slots.
+    """Return the maximum number of noisy answers that charge visits to one location in H = `slots` consecutive slots.
 
-    Their visits are in the counts of N = H + W + F - 1 consecutive ticks; any W + F consecutive ticks hold at most k
-    answers, so N hold at most k·floor(N/(W + F)) + min(k, N mod (W + F)). Raises PrivacyError for a value that the
-    algorithm is not defined for.
+    The visits are in the counts of N = H + W + F - 1 consecutive ticks. Any W + F consecutive ticks have at most k
+    answers, so N ticks have at most k·floor(N/(W + F)) + min(k, N mod (W + F)).
+
+    Raises:
+        PrivacyError: a number is too small.
     """
     if min(answers, window, slots) < 1 or max_lead < 0:
         raise PrivacyError(
-            f"answers is {answers}, window {window}, ahead {max_lead}, slots {slots}: expected at least 1, 1, 0 and 1; "
-            "raise what is below."
+            f"answers is {answers}, window {window}, max_lead {max_lead}, slots {slots}: expected at least 1, 1, 0 and "
+            "1; raise the number that is below."
         )
     mark_lifetime = window + max_lead
     ticks = slots + mark_lifetime - 1
@@ -37,34 +39,35 @@ def most_answers(answers: int, window: int, max_lead: int, slots: int) -> int:
 
 
 def over_time_payment(epsilon: Fraction, answers: int, window: int, max_lead: int, slots: int) -> Fraction:
-    """The most that a person pays who keeps coming during `slots` slots: ε/k for each of `most_answers`.
+    """Return the maximum payment for visits in `slots` consecutive slots: ε/k for each of `most_answers`.
 
-    With ε_l it is one location's; with the monitor's ε, of which the ε_l are shares, that of all its locations.
-    `window`, `ahead` and `slots` are in slots; a period of n slots that is not aligned touches n + 1.
+    With ε_l this is the payment to one location. With the monitor's ε, of which the ε_l are shares, it is the payment
+    to all its locations. `window`, `max_lead` and `slots` are in slots. A period of n slot lengths that is not aligned
+    touches n + 1 slots.
     """
     return epsilon / answers * most_answers(answers, window, max_lead, slots)
 
 
 def at_times_payment(epsilon: Fraction, times: int) -> Fraction:
-    """The most that a person pays who is somewhere at each of `times` designated times: ε each."""
+    """Return the maximum payment for visits at `times` designated times: ε per time."""
     return epsilon * times
 
 
 def over_time_charge(source: str, epsilon: Fraction, answers: int, window: int, max_lead: int, slots: int) -> Charge:
-    """The charge of an `over_time` monitor, or of one location of it."""
+    """Return the charge of an `over_time` monitor, or of one of its locations."""
     most = most_answers(answers, window, max_lead, slots)
     reason = f"{most} noisy answers × {format_epsilon(epsilon / answers)}, by visits in {slots} slots"
     return Charge(source, over_time_payment(epsilon, answers, window, max_lead, slots), reason)
 
 
 def at_times_charge(source: str, epsilon: Fraction, times: int) -> Charge:
-    """The charge of an `at_times` monitor."""
+    """Return the charge of an `at_times` monitor."""
     reason = f"{times} designated times × {format_epsilon(epsilon)}"
     return Charge(source, at_times_payment(epsilon, times), reason)
 
 
 def check_period(stated: Fraction, charges: Sequence[Charge]) -> Fraction:
-    """The sum of all charges if it is at most what the configuration states; OverspentError writes it out if not."""
+    """Return the sum of all charges. Raise OverspentError, with every term, if it is above the configured ε."""
     total = sum((charge.amount for charge in charges), Fraction(0))
     if total <= stated:
         return total

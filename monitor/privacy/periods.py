@@ -1,7 +1,7 @@
-"""What one person may pay within a period that holds answers of before a change and answers yet to come (section 6).
+"""The maximum payment of one person in a period across a change of configuration (docs/rules.md, section 6).
 
-Pure. What was answered is known; what is yet to come is bounded by what the rules allow from a tick on, given what
-still runs. For a configuration that did not change this is never more than its own worst case.
+The functions are pure. Past answers are known. Future answers are bounded by what the rules allow from a tick on, given
+the running marks. Without a change of the configuration, the bound is never above the configuration's own worst case.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _Ticks = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
-    """A noisy answer as a period sees it: its ε, the first and last slot whose visits it may have counted, its end."""
+class PaidAnswer:
+    """A past noisy answer: its ε, the first and last slot of the visits it may count, and the last tick of its mark."""
 
     epsilon: Fraction
     first: int
@@ -33,8 +33,8 @@ class Paid:
     until: int
 
     @classmethod
-    def of(cls, mark: Mark, max_lead: int, mark_lifetime: int = 0) -> Paid:
-        """A mark, made where visits were accepted `ahead` slots ahead (F); `reach`: W + F of the present rule."""
+    def of(cls, mark: Mark, max_lead: int, mark_lifetime: int = 0) -> PaidAnswer:
+        """Return the answer of a mark. `max_lead` is F at that time; `mark_lifetime` is W + F of the present rule."""
         window = max(1, mark.until - mark.last_stamp + 1 - max_lead)
         until = max(mark.until, mark.last_stamp + mark_lifetime - 1)
         return cls(mark.epsilon, mark.tick - window + 1, mark.last_stamp + max_lead, until)
@@ -42,58 +42,58 @@ class Paid:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What may be answered at a place: `each` at a tick, `epsilon` within any `reach` consecutive ticks, at most.
+    """The maximum ε of answers at a place: `answer_epsilon` per tick, `epsilon` in any `mark_lifetime` ticks.
 
-    `window` and `ahead` are W and F, in slots: how many ticks' counts hold a visit.
+    `window` (W) and `max_lead` (F) are in slots: a visit is in the counts of W + F ticks.
     """
 
     epsilon: Fraction
-    each: Fraction
+    answer_epsilon: Fraction
     window: int
     max_lead: int
     mark_lifetime: int
 
     @classmethod
     def of(cls, rule: OverTimeRule) -> Bound:
-        """What one rule allows."""
+        """Return the bound of one rule."""
         return cls(rule.epsilon, rule.answer_epsilon, rule.window, rule.max_lead, rule.mark_lifetime)
 
-    def or_by(self, other: Bound) -> Bound:
-        """What two rules allow that take turns in any order: the larger of both, and the shorter pause."""
+    def combine(self, other: Bound) -> Bound:
+        """Return the bound of two rules that alternate in any order: the larger of both, and the shorter pause."""
         return Bound(
             max(self.epsilon, other.epsilon),
-            max(self.each, other.each),
+            max(self.answer_epsilon, other.answer_epsilon),
             max(self.window, other.window),
             max(self.max_lead, other.max_lead),
             min(self.mark_lifetime, other.mark_lifetime),
         )
 
-    def most(self, ticks: int) -> Fraction:
-        """The most that so many consecutive ticks hold, where nothing runs before them."""
+    def most_in_ticks(self, ticks: int) -> Fraction:
+        """Return the maximum ε of answers at `ticks` consecutive ticks, if no mark runs before them."""
         whole, rest = divmod(max(0, ticks), self.mark_lifetime)
-        return whole * self.epsilon + min(self.epsilon, rest * self.each)
+        return whole * self.epsilon + min(self.epsilon, rest * self.answer_epsilon)
 
-    def steady(self, slots: int) -> Fraction:
-        """The most that visits in so many consecutive slots pay, where nothing runs before."""
-        return self.most(slots + self.window + self.max_lead - 1)
+    def most_in_slots(self, slots: int) -> Fraction:
+        """Return the maximum payment for visits in `slots` consecutive slots, if no mark runs before them."""
+        return self.most_in_ticks(slots + self.window + self.max_lead - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place: what was answered, what may be answered (None: nothing any more), and from which tick on."""
+    """A place: its past answers, the bound of future answers (None: there are none), and the first undecided tick."""
 
-    paid: tuple[Paid, ...]
+    paid: tuple[PaidAnswer, ...]
     bound: Bound | None
     begins: int
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
-        """What may be answered, if anything may."""
+        """The bound of future answers as a tuple, empty if there are none."""
         return () if self.bound is None else (self.bound,)
 
     @property
-    def as_now(self) -> bool:
-        """Whether all was answered as it is answered now: then what one rule allows in a period holds it as well."""
+    def is_steady(self) -> bool:
+        """Whether all past answers follow the present rule, so that the worst case of that rule includes them."""
         if self.bound is None:
             return not self.paid
         if not self.paid:
@@ -101,116 +101,121 @@ class Place:
         bound, lasts = self.bound, sorted(paid.last for paid in self.paid)
         return all(
             (paid.epsilon, paid.last - paid.first + 1, paid.until - paid.last + bound.max_lead + 1)
-            == (bound.each, bound.window + bound.max_lead, bound.mark_lifetime)
+            == (bound.answer_epsilon, bound.window + bound.max_lead, bound.mark_lifetime)
             for paid in self.paid
         ) and all(
-            later - one >= bound.mark_lifetime
-            for one, later in zip(lasts, lasts[int(bound.epsilon / bound.each) :], strict=False)
+            later - earlier >= bound.mark_lifetime
+            for earlier, later in zip(lasts, lasts[int(bound.epsilon / bound.answer_epsilon) :], strict=False)
         )
 
-    def running(self) -> tuple[tuple[int, Fraction], ...]:
-        """By its end the ε of each answer that still holds the place back; of those that end together the sum."""
+    def running_ends(self) -> tuple[tuple[int, Fraction], ...]:
+        """Return (last tick, ε) of the marks that still run, sorted, with the ε of equal last ticks added up."""
         ends: dict[int, Fraction] = {}
         for paid in self.paid:
             if paid.until >= self.begins:
                 ends[paid.until] = ends.get(paid.until, Fraction(0)) + paid.epsilon
         return tuple(sorted(ends.items()))
 
-    def later(self, tick: int) -> Place:
-        """The same place where nothing was answered before a later tick."""
+    def without_answers_before(self, tick: int) -> Place:
+        """Return the same place, if it gives no answers before `tick`."""
         return replace(self, begins=max(self.begins, tick))
 
 
 def most_paid(places: Sequence[Place], slots: int, oldest: int) -> Fraction:
-    """The most that one person may pay by visits in any `slots` consecutive slots.
+    """Return the maximum payment of one person for visits in any `slots` consecutive slots.
 
-    Only periods count that hold a visit of slot `oldest` or later: no later answer charges an earlier one. The most is
-    reached in a period that begins where an answer of before is just in it, or in one that holds none of them.
+    Only periods with a visit of slot `oldest` or later count, because no future answer charges an earlier visit. The
+    maximum is at a period that begins at the last slot of a past answer, or at a period without past answers.
     """
-    bounds = Counter((bound, place.begins, place.running()) for place in places for bound in place.bounds)
-    beyond = sum((times * bound.steady(slots) for (bound, _, _), times in bounds.items()), Fraction(0))
+    bounds = Counter((bound, place.begins, place.running_ends()) for place in places for bound in place.bounds)
+    beyond = sum((times * bound.most_in_slots(slots) for (bound, _, _), times in bounds.items()), Fraction(0))
     begins = sorted({paid.last for place in places for paid in place.paid if paid.last + slots > oldest})
     if not begins:
         return beyond
     unit, starts = _unit(places), np.array(begins, np.int64)
-    kind = np.dtype(np.int64) if _fits(places, slots, unit) else np.dtype(object)
-    total = _already((paid for place in places for paid in place.paid), starts, slots, unit, kind)
-    for (bound, first, running), times in bounds.items():
-        total = total + times * _Schedule(bound, first, running, unit, kind).most(starts, slots)
+    kind = np.dtype(np.int64) if _fits_int64(places, slots, unit) else np.dtype(object)
+    total = _paid_before((paid for place in places for paid in place.paid), starts, slots, unit, kind)
+    for (bound, first, running_ends), times in bounds.items():
+        total = total + times * _GreedyAnswers(bound, first, running_ends, unit, kind).most(starts, slots)
     return max(beyond, Fraction(int(total.max()), unit))
 
 
 def _unit(places: Sequence[Place]) -> int:
-    """What makes every ε a whole number."""
+    """Return the least common denominator of every ε."""
     known = {paid.epsilon.denominator for place in places for paid in place.paid}
     bounds = {bound for place in places for bound in place.bounds}
-    return lcm(*known, *(n for bound in bounds for n in (bound.epsilon.denominator, bound.each.denominator)))
+    return lcm(*known, *(n for bound in bounds for n in (bound.epsilon.denominator, bound.answer_epsilon.denominator)))
 
 
-def _fits(places: Sequence[Place], slots: int, unit: int) -> bool:
+def _fits_int64(places: Sequence[Place], slots: int, unit: int) -> bool:
+    """Return whether all sums in units of 1/`unit` fit 64-bit integers."""
     known = sum((paid.epsilon for place in places for paid in place.paid), Fraction(0))
     bounds = Counter(bound for place in places for bound in place.bounds)
     new = sum(
-        (times * bound.steady(4 * slots + 4 * bound.mark_lifetime) for bound, times in bounds.items()), Fraction(0)
+        (times * bound.most_in_slots(4 * slots + 4 * bound.mark_lifetime) for bound, times in bounds.items()),
+        Fraction(0),
     )
     return (known + new) * unit < _INT64
 
 
-def _already(paid: Iterable[Paid], starts: _Ticks, slots: int, unit: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    """What was paid by visits in the periods that begin at `starts`."""
-    known = list(paid)
-    amounts = [int(each.epsilon * unit) for each in known]
-    # An answer counts if its last slot is not before the period, unless its first one is after it.
-    ended = _summed([each.last for each in known], amounts, kind)
-    begun = _summed([each.first for each in known], amounts, kind)
-    found: NDArray[Any] = begun.up_to(starts + slots - 1) - ended.up_to(starts - 1)
-    return found
+def _paid_before(
+    paid: Iterable[PaidAnswer], starts: _Ticks, slots: int, unit: int, kind: np.dtype[Any]
+) -> NDArray[Any]:
+    """Return the charge of past answers to visits in each period that begins at `starts`."""
+    answers = list(paid)
+    amounts = [int(answer.epsilon * unit) for answer in answers]
+    # An answer counts unless its last slot is before the period or its first slot is after the period.
+    last_sums = _cumulate([answer.last for answer in answers], amounts, kind)
+    first_sums = _cumulate([answer.first for answer in answers], amounts, kind)
+    charged: NDArray[Any] = first_sums.up_to(starts + slots - 1) - last_sums.up_to(starts - 1)
+    return charged
 
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Amounts at ticks, added up."""
+    """Cumulated amounts by tick."""
 
     at: _Ticks
     sums: NDArray[Any]
 
     def up_to(self, ticks: _Ticks) -> NDArray[Any]:
-        found: NDArray[Any] = self.sums[np.searchsorted(self.at, ticks, side="right")]
-        return found
+        sums: NDArray[Any] = self.sums[np.searchsorted(self.at, ticks, side="right")]
+        return sums
 
 
-def _summed(at: Sequence[int], amounts: Sequence[int], kind: np.dtype[Any]) -> _Sums:
+def _cumulate(at: Sequence[int], amounts: Sequence[int], kind: np.dtype[Any]) -> _Sums:
     order = np.argsort(np.array(at, np.int64), kind="stable")
     sums = np.concatenate([np.zeros(1, kind), np.cumsum(np.array(amounts, kind)[order])])
     return _Sums(np.array(at, np.int64)[order], sums)
 
 
-class _Schedule:
-    """Answers that are given as soon as they may be: no other ones are more, up to any tick.
+class _GreedyAnswers:
+    """Answers at the earliest possible ticks: no other sequence has more ε up to any tick.
 
-    Where the ε of what runs leaves room for a part of an answer, that part counts: an answer of another rule may fit.
+    If the running marks leave ε for only a part of an answer, that part counts, because an answer of another rule may
+    fit.
     """
 
     def __init__(
-        self, bound: Bound, begins: int, running: Sequence[tuple[int, Fraction]], unit: int, kind: np.dtype[Any]
+        self, bound: Bound, begins: int, running_ends: Sequence[tuple[int, Fraction]], unit: int, kind: np.dtype[Any]
     ) -> None:
         self._bound, self._begins, self._unit, self._kind = bound, begins, unit, kind
-        last = max((until for until, _ in running), default=begins - 1)
-        # One reach after all of before has ended the answers repeat, from one reach to the next.
+        last = max((until for until, _ in running_ends), default=begins - 1)
+        # One mark lifetime after the last past answer ends, the answers repeat with the period of a mark lifetime.
         self._known = max(begins, last + 1) + 2 * bound.mark_lifetime
-        self._sums = self._answered([(until, int(epsilon * unit)) for until, epsilon in running])
+        self._sums = self._simulate([(until, int(epsilon * unit)) for until, epsilon in running_ends])
 
-    def _answered(self, running: list[tuple[int, int]]) -> _Sums:
-        """The answers before `_known`."""
-        epsilon, each = int(self._bound.epsilon * self._unit), int(self._bound.each * self._unit)
-        waiting = sorted(running)
+    def _simulate(self, running_ends: list[tuple[int, int]]) -> _Sums:
+        """Return the cumulated answers before `_known`."""
+        epsilon, answer_epsilon = int(self._bound.epsilon * self._unit), int(self._bound.answer_epsilon * self._unit)
+        waiting = sorted(running_ends)
         spent, ended, tick = sum(amount for _, amount in waiting), 0, self._begins
         at, amounts = [], []
         while tick < self._known:
             while ended < len(waiting) and waiting[ended][0] < tick:
                 spent -= waiting[ended][1]
                 ended += 1
-            amount = min(each, epsilon - spent)
+            amount = min(answer_epsilon, epsilon - spent)
             if amount > 0:
                 at.append(tick)
                 amounts.append(amount)
@@ -219,19 +224,19 @@ class _Schedule:
                 tick += 1
             else:
                 tick = waiting[ended][0] + 1
-        return _summed(at, amounts, self._kind)
+        return _cumulate(at, amounts, self._kind)
 
     def most(self, starts: _Ticks, slots: int) -> NDArray[Any]:
-        """The most that is answered at the ticks whose counts hold visits of the periods that begin at `starts`."""
+        """Return the maximum ε of answers that count visits of each period that begins at `starts`."""
         bound = self._bound
         last = starts + slots + bound.window - 2
         within = self._up_to(last)
         ticks = np.maximum(last - np.maximum(starts - bound.max_lead, self._begins) + 1, 0)
         whole, rest = np.divmod(ticks, bound.mark_lifetime)
-        epsilon, each = int(bound.epsilon * self._unit), int(bound.each * self._unit)
-        fresh = whole.astype(self._kind) * epsilon + np.minimum(rest.astype(self._kind) * each, epsilon)
-        found: NDArray[Any] = np.minimum(within, fresh)
-        return found
+        epsilon, answer_epsilon = int(bound.epsilon * self._unit), int(bound.answer_epsilon * self._unit)
+        fresh = whole.astype(self._kind) * epsilon + np.minimum(rest.astype(self._kind) * answer_epsilon, epsilon)
+        most: NDArray[Any] = np.minimum(within, fresh)
+        return most
 
     def _up_to(self, ticks: _Ticks) -> NDArray[Any]:
         known, mark_lifetime = self._known - 1, self._bound.mark_lifetime
@@ -240,12 +245,12 @@ class _Schedule:
         ends = self._sums.up_to(np.array([known - mark_lifetime, known], np.int64))
         cycle = ends[1] - ends[0]
         part = self._sums.up_to(known - mark_lifetime + rest) - ends[0]
-        found: NDArray[Any] = self._sums.up_to(np.minimum(ticks, known)) + whole.astype(self._kind) * cycle + part
-        return found
+        sums: NDArray[Any] = self._sums.up_to(np.minimum(ticks, known)) + whole.astype(self._kind) * cycle + part
+        return sums
 
 
 def _insert(waiting: list[tuple[int, int]], entry: tuple[int, int], start: int) -> None:
-    """Insert by end; new answers end last, unless one of before runs longer."""
+    """Insert an entry by its end. A new answer ends last, unless a past answer runs longer."""
     place = len(waiting)
     while place > start and waiting[place - 1] > entry:
         place -= 1

@@ -1,1 +1,1 @@
-"""What everybody may know: the slot grid, designated times, the parameters, instants and clocks."""
+"""Public information: the slot grid, designated times, the parameters, instants and clocks."""

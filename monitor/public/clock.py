@@ -1,4 +1,4 @@
-"""The public clock, injected: the real one, and one that is stepped by hand (replay, demo, tests)."""
+"""The public clock: the clock of the system, and a clock that replay, demo and tests move step by step."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from monitor.public.instants import SECOND
 
 
 class Clock(Protocol):
-    """Public time. `simulated` says that servers' own clocks tell nothing about it."""
+    """A source of public time. If it is `simulated`, the clocks of the servers are not related to it."""
 
     simulated: bool
 
     def now(self) -> int:
-        """The present instant, in microseconds since the epoch."""
+        """Return the present instant, in microseconds since the epoch."""
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
-        """Wait until an instant, or until woken; True if the instant has come, False also if the clock was set back."""
+        """Wait until an instant. Return False if woken earlier, or if the clock was set back."""
 
 
 class SystemClock:
@@ -27,11 +27,11 @@ class SystemClock:
     simulated = False
 
     def now(self) -> int:
-        """The present instant."""
+        """Return the present instant."""
         return time.time_ns() // 1_000
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
-        """Wait in short turns, so that a clock that is stepped meanwhile is noticed; one that is set back ends it."""
+        """Wait in short steps, to notice when the clock is changed. Return False if woken, or if it was set back."""
         began = now = self.now()
         while now < instant:
             if now < began or wake.wait(min((instant - now) / SECOND, 1.0)):
@@ -41,7 +41,7 @@ class SystemClock:
 
 
 class SteppedClock:
-    """A clock that stands still until it is moved."""
+    """A clock that changes only when it is moved."""
 
     simulated = True
 
@@ -50,17 +50,17 @@ class SteppedClock:
         self._moved = threading.Condition()
 
     def now(self) -> int:
-        """The instant that it was last moved to."""
+        """Return the instant that it was last moved to."""
         return self._now
 
     def move_to(self, instant: int) -> None:
-        """Move it, and wake all who wait."""
+        """Set the clock and wake every waiting thread."""
         with self._moved:
             self._now = instant
             self._moved.notify_all()
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
-        """Wait until it is moved to the instant or beyond."""
+        """Wait until the clock is at or after the instant. Return False if woken earlier."""
         with self._moved:
             while self._now < instant:
                 if wake.is_set():

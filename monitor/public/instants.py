@@ -1,7 +1,7 @@
-"""Instants, durations and how they are written.
+"""Instants and durations, and their text forms.
 
 An instant is an `int`: microseconds since 1970-01-01T00:00:00Z. A duration is an `int` of microseconds. Integers keep
-slot arithmetic exact and fit numpy's `int64`; times become text, or text becomes times, only at the edges, here.
+slot arithmetic exact and fit numpy's `int64`. Only this module converts between text and times.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _TICK: Final = timedelta(microseconds=1)
 
 
 def parse_duration(text: str) -> int:
-    """Read a duration as Prometheus writes it (`30s`, `1h30m`, `14d`) as microseconds.
+    """Read a duration in the notation of Prometheus (`30s`, `1h30m`, `14d`) as microseconds.
 
     Raises:
-        DurationError: if it is not written so.
+        DurationError: the text has another form.
     """
     match = _DURATION.fullmatch(text)
     if match is None or not text:
-        raise DurationError(f"{text!r} is no duration: write it as in Prometheus, e.g. 30s, 1h30m or 14d")
+        raise DurationError(f"{text!r} is not a duration: write it as in Prometheus, e.g. 30s, 1h30m or 14d")
     return sum(int(amount) * unit for amount, unit in zip(match.groups(), _UNITS.values(), strict=True) if amount)
 
 
 def format_duration(duration: int) -> str:
-    """Write a duration of whole milliseconds as Prometheus does, in its largest units up to days (`1h30m`, `14d`)."""
+    """Write a duration of whole milliseconds in the notation of Prometheus, with units up to days (`1h30m`, `14d`)."""
     if duration <= 0:
         return "0s"
     parts = []
@@ -57,15 +57,15 @@ def format_duration(duration: int) -> str:
 
 
 def parse_instant(text: str) -> int:
-    """Read a time of RFC 3339, with its offset, as an instant; digits beyond microseconds are cut.
+    """Read an RFC 3339 time with an offset as an instant. Digits after microseconds are dropped.
 
     Raises:
-        TimeError: if it is not RFC 3339, has no offset, or is no date that exists.
+        TimeError: the text is not RFC 3339, has no offset, or is not an existing date and time.
     """
     if _RFC3339.fullmatch(text) is None:
         if _NAIVE.fullmatch(text):
-            raise TimeError("a time without an offset says no instant: add Z or +09:00")
-        raise TimeError("not a time of RFC 3339 such as 2026-11-20T08:15:00Z")
+            raise TimeError("the time has no offset: add Z or +09:00")
+        raise TimeError("not an RFC 3339 time such as 2026-11-20T08:15:00Z")
     try:
         return to_instant(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError):
@@ -73,21 +73,21 @@ def parse_instant(text: str) -> int:
 
 
 def to_instant(moment: datetime) -> int:
-    """Turn an aware datetime into an instant.
+    """Convert an aware datetime to an instant.
 
     Raises:
-        TimeError: if it is naive.
+        TimeError: the datetime is naive.
     """
     if moment.tzinfo is None:
-        raise TimeError("a time without an offset says no instant")
+        raise TimeError("the time has no offset")
     return (moment - _EPOCH) // _TICK
 
 
 def to_datetime(instant: int) -> datetime:
-    """Turn an instant into an aware datetime in UTC."""
+    """Convert an instant to an aware datetime in UTC."""
     return _EPOCH + timedelta(microseconds=instant)
 
 
 def format_instant(instant: int) -> str:
-    """Write an instant in UTC with `Z`; a fraction only where there is one."""
+    """Write an instant in UTC with `Z`, and with a fraction only if it is not zero."""
     return to_datetime(instant).isoformat().replace("+00:00", "Z")

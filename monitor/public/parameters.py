@@ -1,6 +1,6 @@
-"""What is watched, compiled from the configuration into numbers: what every part of the service works with.
+"""The parameters of the service, compiled from the configuration into numbers.
 
-Everything here is public: when a location is asked about, and whether a visit is accepted, follows from it alone.
+All of them are public. They alone determine when a location is evaluated, and whether a visit is accepted.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def shard_of(location_id: str, shards: int) -> int:
-    """The shard of a location: the first 8 bytes of SHA-256 of its id, big-endian, mod shards."""
+    """Return the shard of a location: the first 8 bytes of SHA-256 of its id, big-endian, mod `shards`."""
     return int.from_bytes(hashlib.sha256(location_id.encode()).digest()[:8], "big") % shards
 
 
 @dataclass(frozen=True)
 class Registry:
-    """The public list of locations, in file order; a row is a location's place in that order."""
+    """The public list of locations, in file order. The row of a location is its index in this order."""
 
     ids: tuple[str, ...]
     shards: int
@@ -56,7 +56,7 @@ class Registry:
 
 @dataclass(frozen=True)
 class OverTime:
-    """A monitor of kind `over_time`: the watched rows in registry order, and the rule of each."""
+    """A monitor of kind `over_time`: the watched rows in registry order, and the rule of each row."""
 
     name: str
     rows: tuple[int, ...]
@@ -64,28 +64,28 @@ class OverTime:
 
     @property
     def window(self) -> int:
-        """W, in slots: the same at all locations of a monitor."""
+        """W, in slots. It is the same for all locations of a monitor."""
         return self.rules[0].window
 
 
-class _AsksAboutTimes:
-    """What monitors of designated times have in common."""
+class _TimedMonitor:
+    """A monitor of designated times."""
 
     times: Schedule
     horizon: int
 
     def live(self, as_of: int) -> list[int]:
-        """The designated times that are evaluated at the tick with this as_of: τ < as_of ≤ τ + horizon."""
+        """Return the designated times evaluated at the tick with this as_of: τ < as_of ≤ τ + horizon."""
         return [int(instant) for instant in self.times.between(as_of - self.horizon, as_of)]
 
     def is_final(self, instant: int, as_of: int, grid: SlotGrid) -> bool:
-        """Whether this is the last tick that evaluates τ."""
+        """Return whether this is the last tick that evaluates τ."""
         return as_of + grid.length > instant + self.horizon
 
 
 @dataclass(frozen=True)
-class AtTimes(_AsksAboutTimes):
-    """A monitor of kind `at_times`: every location at every tick of the horizon (in microseconds)."""
+class AtTimes(_TimedMonitor):
+    """A monitor of kind `at_times`: evaluates every location at every tick of the horizon (in microseconds)."""
 
     name: str
     times: Schedule
@@ -95,8 +95,8 @@ class AtTimes(_AsksAboutTimes):
 
 
 @dataclass(frozen=True)
-class HotSpots(_AsksAboutTimes):
-    """A monitor of kind `hot_spots`: the `top` locations with the most people, at the final tick of the horizon."""
+class HotSpots(_TimedMonitor):
+    """A monitor of kind `hot_spots`: names the `top` locations with the most people, at the horizon's final tick."""
 
     name: str
     times: Schedule
@@ -110,9 +110,9 @@ Timed = AtTimes | HotSpots
 
 @dataclass(frozen=True)
 class Parameters:
-    """The whole of what is watched. Durations in microseconds, windows and F in slots.
+    """All parameters. Durations are in microseconds, windows and F (`max_lead`) in slots.
 
-    `period`: in which what one person may pay is stated.
+    `period` is the time in which a person pays at most the configured ε.
     """
 
     name: str
@@ -129,22 +129,22 @@ class Parameters:
 
     @property
     def timed(self) -> tuple[Timed, ...]:
-        """All monitors that ask about designated times."""
+        """All monitors of designated times."""
         return (*self.at_times, *self.hot_spots)
 
     @cached_property
     def watched_rows(self) -> NDArray[np.int64]:
-        """The rows that some `over_time` monitor watches, sorted."""
+        """The rows watched by any `over_time` monitor, sorted."""
         return np.unique(np.array([row for monitor in self.over_time for row in monitor.rows], np.int64))
 
     @cached_property
     def widest_window(self) -> int:
-        """The longest window of any `over_time` monitor, in slots; 0 without one."""
+        """The longest window of any `over_time` monitor, in slots; 0 if there is none."""
         return max((monitor.window for monitor in self.over_time), default=0)
 
     @cached_property
     def row_window(self) -> NDArray[np.int64]:
-        """The longest window that a row is watched with, 0 if none; shape (locations,), in slots."""
+        """The longest window of each row, in slots, 0 if it is not watched; shape (locations,)."""
         windows = np.zeros(len(self.registry.ids), np.int64)
         for monitor in self.over_time:
             rows = list(monitor.rows)
@@ -153,22 +153,22 @@ class Parameters:
 
     @cached_property
     def longest_horizon(self) -> int:
-        """The longest reporting horizon of any monitor, in slots, rounded up; 0 without one."""
+        """The longest horizon of any monitor, in slots, rounded up; 0 if there is none."""
         longest = max((monitor.horizon for monitor in self.timed), default=0)
         return -(-longest // self.grid.length)
 
     @property
     def mark_lifetime(self) -> int:
-        """W + F of the longest window, in slots: how long a noisy answer holds its location."""
+        """W + F of the longest window, in slots: how long the mark of a noisy answer runs."""
         return self.widest_window + self.max_lead
 
     @property
     def history_slots(self) -> int:
-        """How many slots back any question may reach, the tick that is being decided included."""
+        """The number of past slots that any answer may depend on, including the slot of the tick itself."""
         return max(self.widest_window, self.longest_horizon) + 2
 
-    def ranks_at(self, tick: int) -> bool:
-        """Whether hot spots are due at a tick: it is the final one of a designated time of theirs."""
+    def draws_hot_spots_at(self, tick: int) -> bool:
+        """Return whether hot spots are drawn at a tick: it is the final tick of one of their designated times."""
         as_of = self.grid.as_of(tick)
         return any(
             monitor.is_final(time, as_of, self.grid) for monitor in self.hot_spots for time in monitor.live(as_of)
@@ -176,18 +176,14 @@ class Parameters:
 
     @property
     def period_slots(self) -> int:
-        """How many slots a period touches at most: one more than fit in it, as it need not be aligned with them."""
+        """The most slots that a period touches: one more than fit in it, because it may begin within a slot."""
         return -(-self.period // self.grid.length) + 1 if self.period else 0
 
     @property
-    def remembered(self) -> int:
-        """For how many slots an answer that has run out may still count in a period."""
+    def memory_slots(self) -> int:
+        """The number of slots for which an answer whose mark has ended may still count in a period."""
         return self.period_slots + self.history_slots
 
-    def current_slot(self, timestamp_ms: int) -> int:
-        """The current slot of a record: that of its broker timestamp (docs/rules.md, rule 7)."""
-        return self.grid.slot_of(timestamp_ms * 1_000)
-
     def window_start(self, window: int, tick: int) -> int:
-        """The first slot of the window of W slots that ends with tick t."""
+        """Return the first slot of the window of `window` slots that ends with tick t."""
         return tick - window + 1

@@ -1,4 +1,4 @@
-"""Designated times: the instants τ at which an `at_times` monitor asks who was where (Algorithm 4)."""
+"""Designated times: the instants τ for which a monitor answers (Algorithm 4, hot spots)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from monitor.public.instants import DAY, parse_instant, to_datetime, to_instant
 
-# Daily times exist from 1970 to 2199: a public bound, so that a visit that claims to last for millennia costs nothing.
+# Daily times exist from 1970 to 2199. This public bound limits the cost of a visit that claims to last for millennia.
 _FIRST_DAY: Final = date(1970, 1, 1)
 _LAST_DAY: Final = date(2199, 12, 31)
 _FIRST: Final = to_instant(datetime(1970, 1, 1, tzinfo=UTC))
 _LAST: Final = to_instant(datetime(2200, 1, 1, tzinfo=UTC))
 _MARGIN: Final = timedelta(days=2)  # more than any offset from UTC
-_TICK: Final = timedelta(microseconds=1)
-_AHEAD: Final = 32 * DAY  # so that a clock that moves on remakes the table once a month
+_MICROSECOND: Final = timedelta(microseconds=1)
+_AHEAD: Final = 32 * DAY  # as the clock advances, the table is rebuilt about once a month
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """All designated times in [low, high), made once; replaced as a whole, so that threads may share it."""
+    """All designated times in [low, high). It is immutable, so threads may share it."""
 
     low: int
     high: int
@@ -34,10 +34,10 @@ class _Table:
 
 @dataclass(slots=True)
 class Schedule:
-    """All designated times of one monitor: single instants, and times of day in a time zone (UTC without one).
+    """All designated times of one monitor: single instants, and times of day in a time zone (default UTC).
 
-    Where clocks change, a time of day that comes twice counts once (the first), and one that is skipped moves by the
-    length of the gap, as `datetime` has it.
+    When the zone's clocks change, a time of day that occurs twice counts once (the first), and a skipped one moves by
+    the length of the gap, as in `datetime`.
     """
 
     instants: tuple[int, ...]
@@ -47,50 +47,46 @@ class Schedule:
 
     @classmethod
     def of(cls, at: tuple[str, ...], timezone: str | None) -> Schedule:
-        """Read them as the configuration writes them: `18:00` (daily, in `timezone`) or instants of RFC 3339."""
+        """Read the times of the configuration: `18:00` (daily, in `timezone`) or RFC 3339 instants."""
         daily = tuple(time.fromisoformat(text) for text in at if "T" not in text.upper())
         instants = tuple(sorted(parse_instant(text) for text in at if "T" in text.upper()))
         return cls(instants, daily, ZoneInfo(timezone) if timezone and daily else None)
 
     def between(self, low: int, high: int) -> NDArray[np.int64]:
-        """The designated times in [low, high), sorted, without repeats; shape (n,), microseconds."""
-        table = self._covering(low, high).times
+        """Return the designated times in [low, high), sorted and distinct; shape (n,), microseconds."""
+        table = self._table_for(low, high).times
         first, last = np.searchsorted(table, (low, high))
         return table[first:last]
 
-    def covered(self, arrived_at: int, left_at: int) -> bool:
-        """Whether a visit [arrived_at, left_at) covers any of them."""
-        return self.between(arrived_at, left_at).size > 0
-
     def digest(self) -> str:
-        """SHA-256 of all the designated times there are, in hexadecimal.
+        """Return SHA-256 of all designated times, in hexadecimal.
 
-        What an image says of a zone's clocks is in it: under other rules the same names mean other instants.
+        It depends on the time zone data of the image: under other rules the same times of day are other instants.
         """
-        return hashlib.sha256(self._made(_FIRST, _LAST).times.astype("<i8").tobytes()).hexdigest()
+        return hashlib.sha256(self._build_table(_FIRST, _LAST).times.astype("<i8").tobytes()).hexdigest()
 
-    def _covering(self, low: int, high: int) -> _Table:
+    def _table_for(self, low: int, high: int) -> _Table:
         low, high = max(low, _FIRST), min(high, _LAST)
         table = self._table
         if table is not None:
             if table.low <= low and high <= table.high:
                 return table
             low, high = min(low, table.low), max(high, table.high)
-        table = self._made(low, max(low, high + _AHEAD))
+        table = self._build_table(low, max(low, high + _AHEAD))
         self._table = table
         return table
 
-    def _made(self, low: int, high: int) -> _Table:
+    def _build_table(self, low: int, high: int) -> _Table:
         first = max(_FIRST_DAY, (to_datetime(low) - _MARGIN).date())
         last = min(_LAST_DAY, (to_datetime(high) + _MARGIN).date())
         days = (last - first).days + 1
-        found = [self._daily_from(datetime.combine(first, at), days) for at in self.daily]
-        return _Table(low, high, np.unique(np.concatenate([np.array(self.instants, np.int64), *found])))
+        daily = [self._daily_from(datetime.combine(first, at), days) for at in self.daily]
+        return _Table(low, high, np.unique(np.concatenate([np.array(self.instants, np.int64), *daily])))
 
     def _daily_from(self, wall: datetime, days: int) -> NDArray[np.int64]:
-        """The instants of one time of day on consecutive days: what the wall shows, less the zone's offset then."""
+        """Return the instants of one time of day on consecutive days: local time minus the offset on that day."""
         zone = self.zone or UTC
         walls = (wall + timedelta(days=n) for n in range(days))
-        offsets = ((zone.utcoffset(each) or timedelta()) // _TICK for each in walls)
+        offsets = ((zone.utcoffset(local) or timedelta()) // _MICROSECOND for local in walls)
         begin = to_instant(wall.replace(tzinfo=UTC))
         return begin + DAY * np.arange(days) - np.fromiter(offsets, np.int64, days)

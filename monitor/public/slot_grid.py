@@ -1,4 +1,4 @@
-"""How time is cut: slots, and the ticks that close them (docs/interface.md, section 1)."""
+"""The division of time into slots, and the ticks that close them (docs/interface.md, section 1)."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SlotGrid:
-    """The public grid: slot s covers [origin + s·length, origin + (s+1)·length). Both in microseconds."""
+    """The public grid: slot s is [origin + s·length, origin + (s+1)·length), in microseconds."""
 
     origin: int
     length: int
 
     def slot_of(self, instant: int) -> int:
-        """The slot that an instant lies in; negative before the origin."""
+        """Return the slot that contains an instant; negative before the origin."""
         return (instant - self.origin) // self.length
 
     def start(self, slot: int) -> int:
-        """The first instant of a slot."""
+        """Return the first instant of a slot."""
         return self.origin + slot * self.length
 
     def as_of(self, tick: int) -> int:
-        """The instant at which tick t closes slot t: the end of the slot."""
+        """Return the instant at which tick t closes slot t, which is the end of the slot."""
         return self.start(tick + 1)
 
     def last_slot(self, arrived_at: int, left_at: int) -> int:
-        """The last slot that a visit [arrived_at, left_at) occupies."""
+        """Return the last slot that a visit [arrived_at, left_at) occupies."""
         return max(self.slot_of(arrived_at), -((self.origin - left_at) // self.length) - 1)
 
     def last_tick_until(self, instant: int) -> int:
-        """The last tick whose as_of is at or before an instant."""
+        """Return the last tick whose as_of is at or before an instant."""
         return self.slot_of(instant) - 1

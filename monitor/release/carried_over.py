@@ -1,7 +1,7 @@
-"""What answers about designated times cost that the present configuration would not have given (section 6).
+"""Charges carried over from earlier configurations, for answers about designated times (docs/rules.md, section 6).
 
-A monitor that is renamed or becomes one of another kind draws anew about every time within its horizon; and what was
-paid for earlier answers, at whatever ε, stays paid for as long as a period holds visits of both.
+A monitor that was renamed, or whose kind has changed, draws again for every time within its horizon. What was paid for
+the earlier answers remains paid while one period may contain visits of both.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from monitor.release.state import Spent, later
 _NEVER: Final = -(2**62)
 _EVER: Final = 2**62
 
-_Asking = tuple[Literal["at_times", "hot_spots"], str]  # a monitor's kind and name
+_MonitorKey = tuple[Literal["at_times", "hot_spots"], str]  # a monitor's kind and name
 
 
-class EarlierTimes:
-    """The designated times that were answered about, against what the configuration's worst case holds for each.
+class CarriedOverTimes:
+    """The designated times with published answers, compared with the worst case of this configuration.
 
     Args:
-        parameters: what is watched. Without a period what was paid counts for as long as the ledger tells it.
-        states: what each partition tells.
+        parameters: the parameters of the service. Without a period a payment counts while the ledger contains it.
+        states: what was spent, for each ledger partition.
     """
 
     def __init__(self, parameters: Parameters, states: Sequence[Spent]) -> None:
         self._parameters = parameters
         self._period = parameters.period or _EVER
-        self._monitors: dict[_Asking, Timed] = {
+        self._monitors: dict[_MonitorKey, Timed] = {
             **{("at_times", monitor.name): monitor for monitor in parameters.at_times},
             **{("hot_spots", monitor.name): monitor for monitor in parameters.hot_spots},
         }
-        self._paid: dict[int, dict[_Asking, Fraction]] = {}
+        self._paid: dict[int, dict[_MonitorKey, Fraction]] = {}
         for state in states:
             for (kind, name, time), epsilon in state.charged.items():
-                # A person is at one place at a time, so of several shards' answers about it only one is theirs.
+                # A person is at one place at a time, so only the answer of one shard charges them.
                 paid = self._paid.setdefault(time, {})
                 paid[kind, name] = max(epsilon, paid.get((kind, name), epsilon))
         self._times = sorted(self._paid)
@@ -49,9 +49,9 @@ class EarlierTimes:
         self._known_from = _NEVER if known_from is None else known_from
 
     def excess(self, tick: int) -> Fraction:
-        """The most by which the times of one period exceed what the worst case holds for them, from a tick on.
+        """Return the largest excess of the times of one period over the worst case, from a tick on.
 
-        Only periods count that hold visits which may still be charged for.
+        Only periods with visits that a later answer may still charge are counted.
         """
         last_past = self._oldest_chargeable(tick) - self._period
         times = self._times[bisect_left(self._times, last_past + 1) :]
@@ -59,8 +59,8 @@ class EarlierTimes:
         ends = (bisect_left(times, time + self._period) for time in times)
         return max((sums[end] - sums[begin] for begin, end in enumerate(ends)), default=Fraction(0))
 
-    def changes(self) -> Iterator[int]:
-        """The ticks at which the excess may fall: a time is evaluated no more, or no period holds it any more."""
+    def change_ticks(self) -> Iterator[int]:
+        """Yield the ticks at which the excess may fall: a time is final, or no period contains it any more."""
         grid = self._parameters.grid
         horizons = {monitor.horizon for monitor in self._monitors.values()}
         for time in self._times:
@@ -69,20 +69,22 @@ class EarlierTimes:
                 yield grid.slot_of(time + self._period - 1) + self._parameters.history_slots
 
     def _oldest_chargeable(self, tick: int) -> int:
-        """The earliest instant at which a visit may have been that the present configuration still charges for."""
+        """Return the earliest instant of a visit that this configuration may still charge."""
         return self._parameters.grid.start(tick + 1 - self._parameters.history_slots)
 
     def _excess_at(self, time: int, tick: int) -> Fraction:
-        """What was and may yet be paid for one time, less what the configuration's worst case holds for it."""
-        asking = {key: monitor for key, monitor in self._monitors.items() if monitor.times.between(time, time + 1).size}
+        """Return what was and may still be paid for one time, minus the worst case of this configuration."""
+        current = {
+            key: monitor for key, monitor in self._monitors.items() if monitor.times.between(time, time + 1).size
+        }
         answered = self._paid[time]
-        excess = sum((epsilon for key, epsilon in answered.items() if key not in asking), Fraction(0))
-        for key, monitor in asking.items():
+        excess = sum((epsilon for key, epsilon in answered.items() if key not in current), Fraction(0))
+        for key, monitor in current.items():
             paid = answered.get(key)
             if time + monitor.horizon >= self._parameters.grid.as_of(tick):
                 paid = max(monitor.epsilon, paid or Fraction(0))
             elif paid is None:
-                # Not answered, if all that was answered is still there to be read.
+                # No answer was published, unless its record has been lost.
                 paid = Fraction(0) if time >= self._known_from else monitor.epsilon
             excess += paid - monitor.epsilon
         return max(excess, Fraction(0))

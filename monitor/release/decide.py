@@ -1,7 +1,7 @@
-"""One tick of one ledger partition, decided: readings × marks × noise → records (Algorithms 3 and 4).
+"""Decide one tick of one ledger partition: readings, marks and noise become records (Algorithms 3 and 4).
 
-Pure but for the noise, which is injected. Orders are public: monitors as configured, locations as in the registry,
-designated times by time, shards by number (docs/rules.md, rule 11).
+The module is pure except for the noise, which is passed in. The order of records is public (docs/rules.md, rule 11):
+monitors as configured, locations as in the registry, designated times by time, shards by number.
 """
 
 from __future__ import annotations
@@ -27,29 +27,38 @@ from monitor.windows.facts import Question, Reading
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was read for a tick: by shard the reading, and whether it holds all that was produced before as_of."""
+    """The complete readings of a tick, by shard. A shard without a reading is unknown.
+
+    A reading is complete if it contains everything that was produced before as_of.
+    """
 
     readings: Mapping[int, Reading]
-    complete: Mapping[int, bool]
 
-    def whole_from(self, shard: int) -> int | None:
-        """The first slot from which the shard's windows are whole; None if the input was not read to the barrier."""
-        if not self.complete.get(shard, False):
+    def complete_from(self, shard: int) -> int | None:
+        """Return the first slot from which the shard's windows are complete; None if the shard has no reading."""
+        reading = self.readings.get(shard)
+        if reading is None:
             return None
-        reading = self.readings[shard]
         return max(reading.complete_from, reading.evicted_before)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The records of one tick, and what is counted of them: answers by (monitor, status)."""
+    """The records of one tick, and the number of answers by (monitor, status)."""
 
     records: tuple[LedgerRecord, ...]
     answers: Mapping[tuple[str, str], int]
 
 
 class Decider:
-    """Decides the ticks of some shards, those of one ledger partition; and whole answers about all shards, `ranked`."""
+    """Decides the ticks of one ledger partition.
+
+    Args:
+        parameters: the parameters of the service.
+        shards: the shards of this ledger partition.
+        noise: the source of one-sided noise.
+        ranked: the hot spot monitors that this partition answers. One answer covers all shards.
+    """
 
     def __init__(
         self, parameters: Parameters, shards: Sequence[int], noise: Noise, ranked: Sequence[HotSpots] = ()
@@ -66,51 +75,51 @@ class Decider:
         ]
 
     def questions(self, tick: int) -> dict[int, Question]:
-        """What each shard is asked at a tick."""
+        """Return the question to ask each shard at a tick."""
         parameters = self._parameters
         windows: dict[int, list[tuple[int, int]]] = {shard: [] for shard in self._shards}
-        for monitor, watched in self._watched:
+        for monitor, indices in self._watched:
             start = parameters.window_start(monitor.window, tick)
-            for n in watched:
+            for n in indices:
                 row = monitor.rows[n]
                 windows[int(parameters.registry.shard[row])].append((row, start))
         live = {time for monitor in parameters.at_times for time in monitor.live(parameters.grid.as_of(tick))}
-        asked = {
+        questions = {
             shard: Question(tuple(dict.fromkeys(rows)), tuple(sorted(live)), tick) for shard, rows in windows.items()
         }
-        last = {time for monitor in self._hot_spots for time in self._last_asked(monitor, tick)}
-        if not last:
-            return asked
+        final = {time for monitor in self._hot_spots for time in self._final_times(monitor, tick)}
+        if not final:
+            return questions
         return {
-            shard: replace(question, times=tuple(sorted(last.union(question.times))))
+            shard: replace(question, times=tuple(sorted(final.union(question.times))))
             for shard in range(parameters.registry.shards)
-            for question in (asked.get(shard, Question(tick=tick)),)
+            for question in (questions.get(shard, Question(tick=tick)),)
         }
 
-    def _last_asked(self, monitor: HotSpots, tick: int) -> list[int]:
-        """The designated times whose final tick this is."""
+    def _final_times(self, monitor: HotSpots, tick: int) -> list[int]:
+        """Return the designated times for which this tick is the final one."""
         as_of = self._parameters.grid.as_of(tick)
         return [time for time in monitor.live(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
 
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
-        """Draw every answer of a tick, once, and note in `state` what they spend."""
+        """Draw every answer of a tick once, and record in `state` what the answers spend."""
         tally: Counter[tuple[str, str]] = Counter()
         records = []
-        for monitor, watched in self._watched:
-            records += self._over_time(monitor, watched, tick, evidence, state, tally)
+        for monitor, indices in self._watched:
+            records += self._decide_over_time(monitor, indices, tick, evidence, state, tally)
         for timed in self._parameters.at_times:
             for time in timed.live(self._parameters.grid.as_of(tick)):
-                records += self._at_time(timed, time, tick, evidence, state, tally)
+                records += self._decide_at_time(timed, time, tick, evidence, state, tally)
         for ranked in self._hot_spots:
-            for time in self._last_asked(ranked, tick):
-                records += self._hot_spots_at(ranked, time, tick, evidence, state, tally)
+            for time in self._final_times(ranked, tick):
+                records += self._decide_hot_spots(ranked, time, tick, evidence, state, tally)
         state.last_tick = tick
         return Decision(tuple(records), tally)
 
-    def _over_time(
+    def _decide_over_time(
         self,
         monitor: OverTime,
-        watched: Sequence[int],
+        indices: Sequence[int],
         tick: int,
         evidence: Evidence,
         state: LedgerState,
@@ -118,9 +127,9 @@ class Decider:
     ) -> list[LedgerRecord]:
         parameters = self._parameters
         lost_tick = self._lost_tick(state)
-        noise = self._noise_by_location(monitor, watched)
+        noise = self._noise_by_location(monitor, indices)
         records = []
-        for n in watched:
+        for n in indices:
             row, rule = monitor.rows[n], monitor.rules[n]
             location = parameters.registry.ids[row]
             count = self._count(row, monitor.window, tick, evidence, state)
@@ -131,10 +140,10 @@ class Decider:
             records.append(self._over_time_record(monitor, n, tick, answer))
         return records
 
-    def _noise_by_location(self, monitor: OverTime, watched: Sequence[int]) -> dict[int, int]:
-        """Fresh noise for every location, whether or not it will be used (docs/rules.md, rule 3), drawn at once for each ε."""
+    def _noise_by_location(self, monitor: OverTime, indices: Sequence[int]) -> dict[int, int]:
+        """Draw fresh noise for every location, whether or not it is used (docs/rules.md, rule 3): one draw per ε."""
         by_epsilon: dict[Fraction, list[int]] = {}
-        for n in watched:
+        for n in indices:
             by_epsilon.setdefault(monitor.rules[n].answer_epsilon, []).append(n)
         return {
             n: int(drawn)
@@ -143,11 +152,11 @@ class Decider:
         }
 
     def _count(self, row: int, window: int, tick: int, evidence: Evidence, state: LedgerState) -> int | None:
-        """The distinct people of a window; None unless all that was reported before as_of is known to be in it."""
+        """Return the distinct people of a window; None unless it contains everything reported before as_of."""
         shard = int(self._parameters.registry.shard[row])
         start = self._parameters.window_start(window, tick)
-        whole_from = evidence.whole_from(shard)
-        if whole_from is None or max(whole_from, _input_since(state)) > start:
+        complete_from = evidence.complete_from(shard)
+        if complete_from is None or max(complete_from, _input_since(state)) > start:
             return None
         return evidence.readings[shard].counts[row, start]
 
@@ -170,7 +179,7 @@ class Decider:
     def _lost_tick(self, state: LedgerState) -> int | None:
         return None if state.lost_at is None else self._parameters.grid.slot_of(state.lost_at)
 
-    def _at_time(
+    def _decide_at_time(
         self,
         monitor: AtTimes,
         time: int,
@@ -179,28 +188,33 @@ class Decider:
         state: LedgerState,
         tally: Counter[tuple[str, str]],
     ) -> list[LedgerRecord]:
+        ids = self._parameters.registry.ids
         noisy = state.noisy.setdefault((monitor.name, time), {})
-        marked: dict[int, list[int]] = {shard: [] for shard in self._shards}
-        for location in noisy:
-            row = self._parameters.registry.rows.get(location)
-            if row is not None and (shard := int(self._parameters.registry.shard[row])) in marked:
-                marked[shard].append(row)
+        marked = self._marked_rows(noisy)
         records = []
         for shard in self._shards:
-            complete = self._whole_at(time, shard, evidence, state)
+            complete = self._is_complete_at(time, shard, evidence, state)
             if complete:
                 counts = evidence.readings[shard].present[time]
-                for row, count in self._newly_noisy(monitor, shard, marked[shard], counts):
-                    noisy[self._parameters.registry.ids[row]] = (tick, count)
+                for row, count in self._draw_noisy_counts(monitor, shard, marked[shard], counts):
+                    noisy[ids[row]] = (tick, count)
                     marked[shard].append(row)
             tally[monitor.name, "complete" if complete else "unknown"] += 1
-            shown = {
-                ids[row]: noisy[ids[row]] for ids in (self._parameters.registry.ids,) for row in sorted(marked[shard])
-            }
-            records.append(self._snapshot(monitor, time, shard, tick, complete, shown))
+            shown = {ids[row]: noisy[ids[row]] for row in sorted(marked[shard])}
+            records.append(self._at_times_record(monitor, time, shard, tick, complete, shown))
         return records
 
-    def _newly_noisy(
+    def _marked_rows(self, noisy: Mapping[str, tuple[int, int]]) -> dict[int, list[int]]:
+        """Return the registry rows of the locations that have a noisy count, by shard."""
+        registry = self._parameters.registry
+        marked: dict[int, list[int]] = {shard: [] for shard in self._shards}
+        for location in noisy:
+            row = registry.rows.get(location)
+            if row is not None and (shard := int(registry.shard[row])) in marked:
+                marked[shard].append(row)
+        return marked
+
+    def _draw_noisy_counts(
         self, monitor: AtTimes, shard: int, marked_rows: Sequence[int], counts: NDArray[np.int64]
     ) -> list[tuple[int, int]]:
         rows = self._parameters.registry.by_shard[shard]
@@ -210,13 +224,13 @@ class Decider:
         places, noisy_counts = at_times.step(rule, marked, counts, self._noise)
         return [(int(rows[place]), int(count)) for place, count in zip(places, noisy_counts, strict=True)]
 
-    def _snapshot(
+    def _at_times_record(
         self,
         monitor: AtTimes,
         time: int,
         shard: int,
         tick: int,
-        complete: bool,  # noqa: FBT001  # it becomes the record's status
+        complete: bool,  # noqa: FBT001  # becomes the record's status
         noisy: Mapping[str, tuple[int, int]],
     ) -> LedgerRecord:
         parameters = self._parameters
@@ -239,7 +253,7 @@ class Decider:
         )
         return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
 
-    def _hot_spots_at(
+    def _decide_hot_spots(
         self,
         monitor: HotSpots,
         time: int,
@@ -248,19 +262,29 @@ class Decider:
         state: LedgerState,
         tally: Counter[tuple[str, str]],
     ) -> list[LedgerRecord]:
-        """The one answer about a designated time; none if it was given under a shorter horizon already."""
+        """Return the one answer about a designated time; nothing if a shorter horizon has already answered it."""
         if (monitor.name, time) in state.drawn:
             return []
-        parameters = self._parameters
         drawn: list[tuple[str, int]] | None = None
-        if all(self._whole_at(time, shard, evidence, state) for shard in range(parameters.registry.shards)):
-            counts = np.zeros(len(parameters.registry.ids), np.int64)
-            for shard, rows in enumerate(parameters.registry.by_shard):
-                counts[rows] = evidence.readings[shard].present[time]
-            highest, noisy_counts = hot_spots.step(monitor.epsilon, monitor.top, counts, self._noise)
-            drawn = [(parameters.registry.ids[row], int(n)) for row, n in zip(highest, noisy_counts, strict=True)]
+        shards = range(self._parameters.registry.shards)
+        if all(self._is_complete_at(time, shard, evidence, state) for shard in shards):
+            drawn = self._draw_hot_spots(monitor, time, evidence)
             state.drawn.add((monitor.name, time))
         tally[monitor.name, "unknown" if drawn is None else "complete"] += 1
+        return [self._hot_spots_record(monitor, time, tick, drawn)]
+
+    def _draw_hot_spots(self, monitor: HotSpots, time: int, evidence: Evidence) -> list[tuple[str, int]]:
+        registry = self._parameters.registry
+        counts = np.zeros(len(registry.ids), np.int64)
+        for shard, rows in enumerate(registry.by_shard):
+            counts[rows] = evidence.readings[shard].present[time]
+        highest, noisy_counts = hot_spots.step(monitor.epsilon, monitor.top, counts, self._noise)
+        return [(registry.ids[row], int(n)) for row, n in zip(highest, noisy_counts, strict=True)]
+
+    def _hot_spots_record(
+        self, monitor: HotSpots, time: int, tick: int, drawn: list[tuple[str, int]] | None
+    ) -> LedgerRecord:
+        parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.hot_spots_record(
             source=parameters.name,
@@ -274,20 +298,20 @@ class Decider:
             epsilon=monitor.epsilon,
             hot_spots=drawn,
         )
-        return [LedgerRecord(key, value, tuple(headers), as_of // 1_000)]
+        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
 
-    def _whole_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState) -> bool:
-        """Whether everyone who was reported to be somewhere at τ before as_of is known to be in the shard's facts."""
-        if not evidence.complete.get(shard, False):
+    def _is_complete_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState) -> bool:
+        """Return whether the shard's facts contain every visit at τ that was reported before as_of."""
+        reading = evidence.readings.get(shard)
+        if reading is None:
             return False
         if state.lost_at is not None and time < state.lost_at:
             return False
-        reading = evidence.readings[shard]
         complete_from = max(reading.complete_from, _input_since(state))
         return complete_from <= self._parameters.grid.slot_of(time) and time > reading.times_evicted_until
 
 
 def _input_since(state: LedgerState) -> int:
-    """The slot from which the input's facts are whole, where an earlier topic's were lost."""
+    """Return the slot from which facts are complete, if those of an earlier input topic were lost."""
     complete_from = None if state.terms is None else state.terms.input_since
     return -(2**62) if complete_from is None else complete_from

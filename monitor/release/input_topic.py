@@ -1,4 +1,4 @@
-"""The barrier of a tick: how much the input held when the tick closed."""
+"""Read the end offsets of the input topic when a tick closes."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from monitor.release.ledger import require_same
 _T = TypeVar("_T")
 
 ATTEMPTS: Final = 3
-_DEBUGGING: Final = (
-    -2
-)  # the replica id with which a leader tells its log's end; to a consumer it tells the high watermark
-_WITH_EPOCHS: Final = 4  # the version of the request from which on a leader's epoch is checked
+# A leader returns the high watermark to a consumer, and its log end offset to this replica id.
+_DEBUGGING_REPLICA_ID: Final = -2
+_EPOCHS_VERSION: Final = 4  # the first version of the request in which the broker checks the leader epoch
 
 
 @dataclass(frozen=True, slots=True)
 class _Leader:
-    """Who leads a partition, and since which epoch."""
+    """The leader of a partition, and its epoch."""
 
     node: int
     epoch: int
 
 
 class InputTopic:
-    """The brokers' fresh word on the input topic, and on whether the ledger's is still the one. For any threads.
+    """Reads fresh metadata of the input topic, and checks that neither it nor the ledger was replaced. Thread-safe.
 
-    The consumer's own metadata may be minutes old, and its end offsets hide acknowledged records that lie behind an
-    open transaction. A high watermark hides records that a follower has not copied yet, although they are stamped: they
-    will be read, and must be waited for. So the leaders are asked for the ends of their logs. `ledger` is the output
-    topic and its id.
+    The metadata of a consumer may be minutes old. The end offsets of a consumer omit acknowledged records after an open
+    transaction, and a high watermark omits records that a follower has not copied yet. These records are stamped, so a
+    tick must wait for them. The leaders are therefore asked for their log end offsets.
+
+    `ledger` is the name and the id of the output topic.
 
     Raises:
-        InputChangedError: (any method) the input topic is another one now, or gone.
-        LedgerChangedError: (any method) the ledger's topic is another one now, or gone.
-        UnreachableError: (any method) the brokers can't tell.
+        InputChangedError: (any method) the input topic was replaced or deleted.
+        LedgerChangedError: (any method) the ledger's topic was replaced or deleted.
+        UnreachableError: (any method) Kafka does not answer.
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, topic_id: str, ledger: tuple[str, str]) -> None:
@@ -53,125 +53,127 @@ class InputTopic:
         self._topic = topic
         self._topic_id = topic_id
         self._ledger = ledger
-        self._lock, self._making = threading.Lock(), threading.Lock()
-        self._failed = (-math.inf, "")
-        self._made: Any = None
+        self._lock, self._client_lock = threading.Lock(), threading.Lock()
+        self._failure = (-math.inf, "")
+        self._client: Any = None
         self._leaders: Mapping[int, _Leader] = {}
-        self._barriers: tuple[int, Mapping[int, int]] | None = None
-        self.most = 0
+        self._cached: tuple[int, Mapping[int, int]] | None = None
+        self.most_partitions = 0
 
     @property
     def _admin(self) -> Any:
-        with self._making:
-            if self._made is None:
-                self._made = self._connections.admin()
-            return self._made
+        with self._client_lock:
+            if self._client is None:
+                self._client = self._connections.admin()
+            return self._client
 
-    def _together(self, ask: Callable[[], _T]) -> _T:
-        """Ask one after the other; whoever waited while another one's question failed does not wait for that again."""
+    def _run_exclusively(self, request: Callable[[], _T]) -> _T:
+        """Run one request at a time. A call that waited for a request that failed fails with it."""
         began = time.monotonic()
         with self._lock:
-            failed_at, why = self._failed
+            failed_at, why = self._failure
             if failed_at >= began:
                 raise UnreachableError(why)
             try:
-                with self._connections.reached():
-                    return ask()
+                with self._connections.translate_errors():
+                    return request()
             except UnreachableError as error:
-                self._failed = time.monotonic(), str(error)
+                self._failure = time.monotonic(), str(error)
                 raise
 
-    def expect(self, partitions: int) -> None:
-        """Note that the input is known to have had so many partitions: a listing with fewer is not believed."""
+    def expect_partitions(self, partitions: int) -> None:
+        """Record a known number of input partitions: a listing with fewer is refused as outdated."""
         with self._lock:
-            self.most = max(self.most, partitions)
+            self.most_partitions = max(self.most_partitions, partitions)
 
     def end_offsets_at(self, tick: int) -> Mapping[int, int]:
-        """The barrier of a tick that has closed, asked once: it may be that of any moment since then."""
+        """Return the end offsets for a closed tick. They are read once per tick, at any moment after it closed."""
 
-        def ask() -> Mapping[int, int]:
-            if self._barriers is None or self._barriers[0] != tick:
-                self._barriers = tick, self._end_offsets()
-            return self._barriers[1]
+        def read() -> Mapping[int, int]:
+            if self._cached is None or self._cached[0] != tick:
+                self._cached = tick, self._read_end_offsets()
+            return self._cached[1]
 
-        return self._together(ask)
+        return self._run_exclusively(read)
 
     def read_end_offsets(self) -> Mapping[int, int]:
-        """The log end by partition, of all partitions that there are now."""
-        return self._together(self._end_offsets)
+        """Return the log end offset of each partition that exists now."""
+        return self._run_exclusively(self._read_end_offsets)
 
-    def _end_offsets(self) -> Mapping[int, int]:
-        """The topic is described after its ends were listed, and was described before (at the tick before this one).
+    def _read_end_offsets(self) -> Mapping[int, int]:
+        """Read the end offsets between two descriptions of the topic, the first from the tick before if there is one.
 
-        An id that stood on both sides is the id of what was listed, the partitions are all, and who led them leads.
+        If both descriptions agree, the topic, its partitions and its leaders were the same when the offsets were read.
         """
-        why = "they change faster than they can be listed"
+        why = "the leaders change faster than the offsets can be read"
         for _ in range(ATTEMPTS):
-            known = self._leaders or self._described()
+            known = self._leaders or self._describe()
             try:
-                ends = self._ends(known)
+                ends = self._list_end_offsets(known)
             except KafkaError as error:
-                self._leaders = self._described()  # says so if the topic is gone, or came back with fewer partitions
+                self._leaders = self._describe()  # raises if the topic is gone, or came back with fewer partitions
                 if not error.retriable:
                     raise
                 why = str(error)
                 continue
-            self._leaders = self._described()
+            self._leaders = self._describe()
             if self._leaders == known:
                 return ends
-        raise UnreachableError(f"the leaders of {self._topic} can't tell the ends of its partitions: {why}")
+        raise UnreachableError(f"could not read the end offsets of {self._topic}: {why}")
 
     def require_same(self) -> None:
-        """See that both topics are still those with the known ids."""
+        """Check that both topics still have their known ids."""
 
-        def ask() -> None:
-            self._leaders = self._described()
+        def read() -> None:
+            self._leaders = self._describe()
 
-        self._together(ask)
+        self._run_exclusively(read)
 
-    def newest(self, partitions: int) -> Mapping[int, int]:
-        """By output partition, the latest timestamp of its records (an instant); those without records are left out."""
+    def newest_timestamps(self, partitions: int) -> Mapping[int, int]:
+        """Return the latest record timestamp (an instant) by output partition, without the empty ones."""
         topic = self._ledger[0]
         wanted = {TopicPartition(topic, partition): OffsetSpec.MAX_TIMESTAMP for partition in range(partitions)}
-        with self._connections.reached():
-            found = self._admin.list_partition_offsets(wanted)
-        return {place.partition: told.timestamp * 1_000 for place, told in found.items() if told.timestamp >= 0}
+        with self._connections.translate_errors():
+            offsets = self._admin.list_partition_offsets(wanted)
+        return {place.partition: offset.timestamp * 1_000 for place, offset in offsets.items() if offset.timestamp >= 0}
 
-    def _described(self) -> Mapping[int, _Leader]:
+    def _describe(self) -> Mapping[int, _Leader]:
         ledger, ledger_id = self._ledger
-        told = {found["name"]: found for found in self._admin.describe_topics([self._topic, ledger])}
-        found = told[self._topic]
-        if str(found["topic_id"]) != self._topic_id or found["error_code"]:
+        topics = {topic["name"]: topic for topic in self._admin.describe_topics([self._topic, ledger])}
+        visits = topics[self._topic]
+        if str(visits["topic_id"]) != self._topic_id or visits["error_code"]:
             self._leaders = {}
             raise InputChangedError(
-                f"kafka.topics.visits is {self._topic!r}, and that topic was deleted or made anew: its visits must be "
+                f"kafka.topics.visits is {self._topic!r}, and that topic was deleted or re-created: its visits must be "
                 "read again under a new fingerprint"
             )
-        require_same(told[ledger], ledger, ledger_id)
+        require_same(topics[ledger], ledger, ledger_id)
         listed = {
             partition["partition_index"]: _Leader(partition["leader_id"], partition["leader_epoch"])
-            for partition in found["partitions"]
+            for partition in visits["partitions"]
         }
-        if len(listed) < self.most:
+        if len(listed) < self.most_partitions:
             raise UnreachableError(
-                f"a broker lists {len(listed)} partitions of {self._topic}, which had {self.most}: its metadata lag"
+                f"a broker lists {len(listed)} partitions of {self._topic}, which had {self.most_partitions}: its "
+                "metadata is outdated"
             )
-        self.most = len(listed)
+        self.most_partitions = len(listed)
         return listed
 
-    def _ends(self, leaders: Mapping[int, _Leader]) -> dict[int, int]:
-        """The log end by partition, as its leader tells."""
-        return dict(self._admin._manager.run(self._ask, leaders))  # noqa: SLF001  # kafka-python asks for no log end
+    def _list_end_offsets(self, leaders: Mapping[int, _Leader]) -> dict[int, int]:
+        """Return the log end offset by partition, from the partition's leader."""
+        manager = self._admin._manager  # noqa: SLF001  # kafka-python has no request for log end offsets
+        return dict(manager.run(self._request_end_offsets, leaders))
 
-    async def _ask(self, leaders: Mapping[int, _Leader]) -> list[tuple[int, int]]:
+    async def _request_end_offsets(self, leaders: Mapping[int, _Leader]) -> list[tuple[int, int]]:
         ends = []
         for node in sorted({leader.node for leader in leaders.values()}):
             led = {partition: leader.epoch for partition, leader in leaders.items() if leader.node == node}
             response = await self._admin._manager.send(self._request(led), node_id=node)  # noqa: SLF001  # as above
-            for told in response.topics[0].partitions:
-                if told.error_code:
-                    raise for_code(told.error_code)(f"{self._topic}-{told.partition_index}: its log's end")
-                ends.append((told.partition_index, told.offset))
+            for partition in response.topics[0].partitions:
+                if partition.error_code:
+                    raise for_code(partition.error_code)(f"log end offset of {self._topic}-{partition.partition_index}")
+                ends.append((partition.partition_index, partition.offset))
         return ends
 
     def _request(self, epochs: Mapping[int, int]) -> Any:
@@ -183,11 +185,13 @@ class InputTopic:
             for partition, epoch in epochs.items()
         ]
         topics = [topic(name=self._topic, partitions=partitions)]
-        return ListOffsetsRequest(replica_id=_DEBUGGING, isolation_level=0, topics=topics, min_version=_WITH_EPOCHS)
+        return ListOffsetsRequest(
+            replica_id=_DEBUGGING_REPLICA_ID, isolation_level=0, topics=topics, min_version=_EPOCHS_VERSION
+        )
 
     def close(self) -> None:
         """Close the admin client."""
         with self._lock:
-            if self._made is not None:
-                self._made.close()
-                self._made = None
+            if self._client is not None:
+                self._client.close()
+                self._client = None

@@ -1,7 +1,7 @@
-"""When an instance joins the release group: once its facts are whole, and nobody with another configuration answers.
+"""Join the release group once the facts are complete and no instance with another configuration answers.
 
-The old instances go on answering until they leave. No promise rests on this order: what makes one writer is the fence,
-and what holds the sum is the period check at each takeover.
+Until then the old instances answer. No guarantee depends on this order: the fence ensures that there is one writer,
+and the period check at each takeover limits what one person may pay.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import member_ids
+from monitor.brokers.groups import list_member_ids
 from monitor.brokers.membership import Membership
 from monitor.errors import FailedError, UnreachableError, WindowsError
 from monitor.ingest.readiness import Readiness
-from monitor.release.version import client_id, versions
+from monitor.release.version import member_client_id, member_versions
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +28,11 @@ LONGEST_BACKOFF_SECONDS: Final = 8.0
 CLOSE_SECONDS: Final = 15.0
 
 
-class Turn:
-    """Whether it is an instance's turn to join (pure but for what it has seen before).
+class JoinPolicy:
+    """Decides whether an instance may join the release group. Remembers since when the group has been empty.
 
-    `version`: that of its configuration. `patience`: for how many seconds the group must have been empty before an
-    instance joins that is not ready, and so can only answer "unknown".
+    `version` is the version of the instance's configuration. An instance that is not ready can only answer "unknown":
+    it joins after the group has been empty for `patience` seconds.
     """
 
     def __init__(self, version: str, patience: float) -> None:
@@ -40,13 +40,16 @@ class Turn:
         self._patience = patience
         self._empty_since: float | None = None
 
-    def come(self, members: Sequence[str] | None, *, ready: bool, now: float) -> bool:
-        """Whether to join now. `members`: the versions of the group's members, None if they are not known now.
+    def may_join(self, members: Sequence[str] | None, *, ready: bool, now: float) -> bool:
+        """Return whether to join now.
 
-        `now`: seconds of a monotonic clock.
+        Args:
+            members: the versions of the group's members, None if they are not known now.
+            ready: whether the instance's facts are complete.
+            now: seconds of a monotonic clock.
         """
         if members is None:
-            self._empty_since = None  # somebody may have joined and left meanwhile
+            self._empty_since = None  # a member may have joined and left in the meantime
             return False
         if members:
             self._empty_since = None
@@ -58,17 +61,17 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Who would join which group: its version, and the length of a slot in seconds."""
+    """An instance that waits to join a group: the group, its version, and the length of a slot in seconds."""
 
     group: str
     version: str
     slot_seconds: float
 
 
-class Joining:
-    """Waits for its turn on a thread of its own, joins the release group, and stays; before, it owns nothing.
+class DelayedMembership:
+    """Waits on a separate thread until it may join the release group, and then stays a member.
 
-    `wake` is set when ownership changes.
+    It owns no partitions before it joins. `wake` is set when ownership changes.
     """
 
     def __init__(
@@ -84,12 +87,12 @@ class Joining:
         self._candidate = candidate
         self._readiness = readiness
         self._wake = wake
-        self._turn = Turn(candidate.version, candidate.slot_seconds / 2)
+        self._policy = JoinPolicy(candidate.version, candidate.slot_seconds / 2)
         self._pause = min(LONGEST_PAUSE_SECONDS, candidate.slot_seconds / PAUSES_PER_SLOT)
         self._admin: Any = None
         self._membership: Membership | None = None
         self._failure: Exception | None = None
-        self._said = ""
+        self._logged = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="release-joining", daemon=True)
         self._thread.start()
@@ -99,87 +102,88 @@ class Joining:
         """The output partitions that this instance owns now.
 
         Raises:
-            FailedError: a thread that membership rests on has ended, by a fault of a program.
+            FailedError: a thread of the membership has ended because of a bug.
         """
         if self._failure is not None:
-            raise FailedError(f"joining the release group ended: {self._failure!r}") from self._failure
+            raise FailedError(f"the thread that joins the release group failed: {self._failure!r}") from self._failure
         return frozenset() if self._membership is None else self._membership.owned
 
     @property
     def joined(self) -> bool:
-        """Whether its turn has come."""
+        """Whether this instance has joined the group."""
         return self._membership is not None
 
     def _run(self) -> None:
         backoff = self._pause
         try:
             while not self._stop.is_set() and not (self._membership is not None and self._readiness.ready):
-                known = [self._tried(self._readiness.look), self._membership is not None or self._tried(self._look)]
-                backoff = self._pause if all(known) else min(2 * backoff, LONGEST_BACKOFF_SECONDS)
+                successes = [self._try(self._readiness.look), self._membership is not None or self._try(self._try_join)]
+                backoff = self._pause if all(successes) else min(2 * backoff, LONGEST_BACKOFF_SECONDS)
                 self._stop.wait(backoff)
-        except Exception as error:  # it is raised where ownership is asked for
-            log.exception("joining the release group ends by a fault of a program")
+        except Exception as error:  # `owned` raises it
+            log.exception("the thread that joins the release group failed")
             self._failure = error
             self._wake.set()
         finally:
             self._close_admin()
 
-    def _tried(self, step: Callable[[], None]) -> bool:
+    def _try(self, step: Callable[[], None]) -> bool:
         try:
             step()
         except (UnreachableError, WindowsError):
-            return False  # whoever reads, and `/readyz`, say why
+            return False  # the reader and `/readyz` report the reason
         return True
 
-    def _look(self) -> None:
-        """Join if it is this instance's turn.
+    def _try_join(self) -> None:
+        """Join if the policy allows it.
 
         Raises:
             UnreachableError: the brokers can't be used now.
         """
         try:
             members = self._members()
-            if self._turn.come(members, ready=self._readiness.ready, now=time.monotonic()):
+            if self._policy.may_join(members, ready=self._readiness.ready, now=time.monotonic()):
                 self._join()
             else:
-                self._say(logging.INFO, self._reason(members))
+                self._log_waiting(logging.INFO, self._reason(members))
         except UnreachableError as error:
-            self._turn.come(None, ready=False, now=time.monotonic())
-            passes = getattr(error.__cause__, "retriable", False)  # as while a coordinator is being found
-            self._say(logging.INFO if passes else logging.WARNING, str(error))
+            self._policy.may_join(None, ready=False, now=time.monotonic())
+            transient = getattr(error.__cause__, "retriable", False)  # for example while a coordinator is being found
+            self._log_waiting(logging.INFO if transient else logging.WARNING, str(error))
             raise
 
     def _reason(self, members: Sequence[str]) -> str:
         if any(member != self._candidate.version for member in members):
             return "instances with another configuration answer"
-        return "the facts are not whole"
+        return "the facts are not complete"
 
     def _join(self) -> None:
-        own = replace(self._connections, client_id=client_id(self._connections.client_id, self._candidate.version))
-        self._membership = Membership(own, self._topic, self._candidate.group, self._wake)
+        client_id = member_client_id(self._connections.client_id, self._candidate.version)
+        connections = replace(self._connections, client_id=client_id)
+        self._membership = Membership(connections, self._topic, self._candidate.group, self._wake)
         self._close_admin()
-        if self._stop.is_set():  # `close` may not have waited for this
+        if self._stop.is_set():  # `close` may have returned before this thread ended
             self._membership.close()
-        state = "the facts are whole" if self._readiness.ready else "nobody answers, and the facts are not whole yet"
-        log.info("joins the release group: %s", state)
+        state = "the facts are complete" if self._readiness.ready else "no instance answers; the facts are not complete"
+        log.info("joining the release group: %s", state)
 
     def _members(self) -> list[str]:
-        """The versions of the group's members."""
+        """Return the versions of the group's members."""
         try:
-            with self._connections.reached():
+            with self._connections.translate_errors():
                 if self._admin is None:
                     self._admin = self._connections.admin()
-                found = member_ids(self._admin, self._candidate.group)
+                client_ids = list_member_ids(self._admin, self._candidate.group)
         except UnreachableError:
             self._close_admin()
             raise
-        return versions(self._connections.client_id, found)
+        return member_versions(self._connections.client_id, client_ids)
 
-    def _say(self, level: int, text: str) -> None:
-        """Log what has changed."""
-        if text != self._said:
-            log.log(level, "not in the release group yet: %s", text)
-        self._said = text
+    def _log_waiting(self, level: int, reason: str) -> None:
+        """Log why the instance waits, if the reason has changed."""
+        if reason != self._logged:
+            log.log(level, "not in the release group yet: %s", reason)
+        self._logged = reason
 
     def _close_admin(self) -> None:
         if self._admin is not None:
@@ -187,7 +191,7 @@ class Joining:
             self._admin = None
 
     def close(self) -> None:
-        """Join no more, or leave the group, so that others take over at once."""
+        """Stop waiting, or leave the group so that other instances take over at once."""
         self._stop.set()
         self._thread.join(timeout=CLOSE_SECONDS)
         if self._membership is not None:

@@ -1,7 +1,7 @@
-"""The ledger: the output topic itself, read to its end and appended to by one fenced writer per partition.
+"""Read the ledger, which is the output topic, and append to it with one fenced writer per partition.
 
-What is in it is decided, nothing else is. Records of aborted transactions count too: an ordinary subscriber may have
-seen them (docs/runtime.md, section 4).
+A tick is decided if and only if the ledger contains it. Records of aborted transactions count too: a subscriber that
+reads uncommitted records may have seen them (docs/runtime.md, section 4).
 """
 
 from __future__ import annotations
@@ -31,20 +31,19 @@ _FENCES: Final = (ProducerFencedError, InvalidProducerEpochError)
 
 READ_TIMEOUT_SECONDS: Final = 30.0
 POLL_MS: Final = 50
-# A broker that is gone must be given up within a slot, and what it leaves open be taken over. What is sent takes longer
-# the more it is.
+# If a broker is gone, its partitions must be taken over within the slot. Larger transactions are allowed more time.
 ACKNOWLEDGED_SECONDS: Final = 6.0
 RECORDS_PER_SECOND: Final = 20_000
-BEGIN_SECONDS: Final = 11.0  # the client itself waits 10 s for its transactional id
+BEGIN_SECONDS: Final = 11.0  # kafka-python waits 10 s for a transactional id
 TRANSACTION_TIMEOUT_MS: Final = 30_000
 
-# With kafka-python's default of 100 ms each transaction waits 70 ms for its coordinator.
+# With the default of kafka-python, 100 ms, each transaction waits 70 ms for its coordinator.
 RETRY_BACKOFF_MS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerRecord:
-    """A record of the ledger, as bytes. Its timestamp (ms) is its tick's as_of."""
+    """A ledger record as bytes. The timestamp (ms) of an answer is the as_of of its tick."""
 
     key: bytes
     value: bytes
@@ -58,7 +57,7 @@ def read_partition(
     """Yield (offset, record) of a partition from `start` to `until` (default: its present end), read uncommitted.
 
     Raises:
-        UnreachableError: if the brokers fail, or nothing comes for 30 s.
+        UnreachableError: the brokers fail, or no record arrives for 30 s.
     """
     ends = {} if until is None else {partition: until}
     for _, offset, record in read_partitions(connections, topic, {partition: start}, ends):
@@ -71,106 +70,107 @@ def read_partitions(
     """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end), read uncommitted.
 
     Raises:
-        UnreachableError: if the brokers fail, or nothing comes for 30 s.
+        UnreachableError: the brokers fail, or no record arrives for 30 s.
     """
     places = {TopicPartition(topic, partition): start for partition, start in starts.items()}
     consumer = connections.consumer(isolation_level="read_uncommitted", max_partition_fetch_bytes=4 * 1024 * 1024)
     try:
-        with connections.reached():
+        with connections.translate_errors():
             consumer.assign(list(places))
             first = consumer.beginning_offsets(list(places))
             present = {} if ends.keys() >= starts.keys() else consumer.end_offsets(list(places))
             end = {place: ends.get(place.partition, present.get(place)) for place in places}
             for place, start in places.items():
                 consumer.seek(place, max(first[place], start))
-            heard = time.monotonic()
+            received_at = time.monotonic()
             while waiting := {place for place in places if consumer.position(place) < end[place]}:
-                # Whoever is read to its end is not asked again: what comes now would hide that the others are silent.
+                # Pause partitions that are read to their ends: their new records would hide a timeout of the others.
                 consumer.pause(*(places.keys() - waiting - consumer.paused()))
-                # The last offset is a transaction's marker: the position passes it on a poll that brings nothing.
+                # The last offset is a transaction marker: the position moves past it on a poll without records.
                 polled = consumer.poll(timeout_ms=POLL_MS, max_records=5_000)
                 if polled:
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > READ_TIMEOUT_SECONDS:
+                    received_at = time.monotonic()
+                elif time.monotonic() - received_at > READ_TIMEOUT_SECONDS:
                     silent = ", ".join(f"{topic}-{place.partition} to offset {end[place]}" for place in sorted(waiting))
-                    raise UnreachableError(f"the ledger cannot be read to its end: {silent}")
+                    raise UnreachableError(f"the ledger could not be read to its end: {silent}")
                 for place in places:
-                    for found in polled.get(place, ()):
-                        if found.offset < end[place]:
-                            yield place.partition, found.offset, _record(found)
+                    for record in polled.get(place, ()):
+                        if record.offset < end[place]:
+                            yield place.partition, record.offset, _to_ledger_record(record)
     finally:
         consumer.close(autocommit=False)
 
 
 def first_offset(connections: KafkaConnections, topic: str, partition: int) -> int:
-    """The first offset that the partition still holds: 0 unless records have expired."""
+    """Return the first offset that the partition still contains: 0 unless records have expired."""
     place = TopicPartition(topic, partition)
     consumer = connections.consumer()
     try:
-        with connections.reached():
+        with connections.translate_errors():
             return int(consumer.beginning_offsets([place])[place])
     finally:
         consumer.close(autocommit=False)
 
 
 def require_same(described: Mapping[str, Any], topic: str, topic_id: str) -> None:
-    """See that what the brokers say of the ledger's topic is said of the one with this id.
+    """Check that the description of the ledger's topic has this id.
 
-    Records go to a topic by its name, and the fence is the id's: two owners of which each knows another topic by one
-    name would not fence each other.
+    Producers address a topic by name, but the transactional id contains the topic's id. Two owners that know different
+    topics under one name would not fence each other.
 
     Raises:
-        LedgerChangedError: it is another one now, or gone.
+        LedgerChangedError: the topic was replaced or deleted.
     """
     if str(described["topic_id"]) != topic_id or described["error_code"]:
         raise LedgerChangedError(
-            f"kafka.topics.alerts is {topic!r}, and that topic was deleted or made anew: what the other one says is "
-            "spent must be read, and whoever else writes to it be fenced"
+            f"kafka.topics.alerts is {topic!r}, and that topic was deleted or re-created: the service must read the "
+            "new ledger and fence its other writers"
         )
 
 
 def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> None:
-    """Ask the brokers whether the ledger's topic is the one with this id still.
+    """Check that the ledger's topic still has this id.
 
     Raises:
-        LedgerChangedError: it is another one now, or gone.
-        UnreachableError: the brokers can't tell.
+        LedgerChangedError: the topic was replaced or deleted.
+        UnreachableError: Kafka does not answer.
     """
-    with connections.reached(), closing(connections.admin()) as admin:
+    with connections.translate_errors(), closing(connections.admin()) as admin:
         require_same(admin.describe_topics([topic])[0], topic, topic_id)
 
 
-def _record(found: Any) -> LedgerRecord:
-    return LedgerRecord(found.key or b"", found.value or b"", tuple(found.headers or ()), found.timestamp)
+def _to_ledger_record(record: Any) -> LedgerRecord:
+    return LedgerRecord(record.key or b"", record.value or b"", tuple(record.headers or ()), record.timestamp)
 
 
-def _apart(work: Callable[[], _T], name: str) -> Future[_T]:
-    """Do work on a thread of its own, which can be given up: kafka-python waits for a commit without a limit."""
+def _run_in_thread(work: Callable[[], _T], name: str) -> Future[_T]:
+    """Run work in a separate thread: kafka-python waits for a commit without a limit, and the caller must time out."""
     future: Future[_T] = Future()
 
-    def do() -> None:
+    def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:  # noqa: BLE001  # it is raised where the result is waited for
+        except BaseException as error:  # noqa: BLE001  # raised by `Future.result`
             future.set_exception(error)
 
-    threading.Thread(target=do, name=name, daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
     return future
 
 
-def _tells_of_a_fence(error: KafkaError) -> bool:
-    """Once a fenced producer knows, kafka-python raises a plain KafkaError that names the cause in its text."""
+def _is_fence(error: KafkaError) -> bool:
+    """Return whether the producer was fenced. After the first error kafka-python names the cause only in the text."""
     return isinstance(error, _FENCES) or any(fence.__name__ in str(error) for fence in _FENCES)
 
 
 class Writer:
-    """The one writer of a ledger partition: making it fences every earlier one.
+    """The one writer of a ledger partition. A new writer fences every earlier one.
 
-    The fence is the ledger topic's, not the service's: a second service on the same topic must fence, not draw beside.
+    The transactional id is derived from the ledger's topic and not from the service. A second service on the same topic
+    therefore fences the first one, and both never draw at the same time.
 
     Raises:
-        UnreachableError: (any method) the outcome of what was asked is not known; take over anew.
-        FencedError: (any method) somebody else has taken over.
+        UnreachableError: (any method) the outcome is not known; take over again.
+        FencedError: (any method) another owner has taken over.
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, topic_id: str, partition: int) -> None:
@@ -213,23 +213,23 @@ class Writer:
         failpoint("ledger.sent")
         self._producer.commit_transaction()
         failpoint("ledger.committed")
-        # All are in the log once the commit is; asking each brings up what was refused.
+        # After the commit all records are in the log. `get` raises the error of a record that was refused.
         return max(int(future.get(timeout=0.001).offset) for future in sent)
 
     def _run(self, work: Callable[[], _T], seconds: float) -> _T:
         try:
-            return _apart(work, f"ledger-{self._partition}").result(seconds)
+            return _run_in_thread(work, f"ledger-{self._partition}").result(seconds)
         except FutureTimeoutError as error:
             raise UnreachableError(
-                f"no word from Kafka on {self._topic}-{self._partition} for {seconds:.0f} s"
+                f"Kafka did not answer for {self._topic}-{self._partition} within {seconds:.0f} s"
             ) from error
         except KafkaError as error:
-            if _tells_of_a_fence(error):
-                raise FencedError(f"another owner writes to {self._topic}-{self._partition} now") from error
-            why = self._connections.unreachable(error)
+            if _is_fence(error):
+                raise FencedError(f"another owner has taken over {self._topic}-{self._partition}") from error
+            why = self._connections.unreachable_error(error)
             raise UnreachableError(f"{self._topic}-{self._partition} cannot be appended to: {why}") from error
 
     def close(self) -> None:
-        """Let go of the producer; what is under way is aborted by the broker, or by the next writer."""
+        """Close the producer. The broker or the next writer aborts an open transaction."""
         with suppress(KafkaError):
             self._producer.close(timeout=1)

@@ -1,4 +1,4 @@
-"""The release loop: a thread for each ledger partition that this instance owns, and a look at all of them."""
+"""The release loop: one thread for each owned ledger partition, and a periodic check of the topics."""
 
 from __future__ import annotations
 
@@ -10,173 +10,180 @@ from typing import Final, Protocol
 
 from monitor.errors import MonitorError, UnreachableError
 from monitor.public.instants import format_instant
+from monitor.release.context import ReleaseContext
 from monitor.release.ledger import LedgerRecord
 from monitor.release.owner import Owner
-from monitor.release.partition import PartitionRelease, shown_records
-from monitor.release.parts import Parts
+from monitor.release.partition import PartitionRelease, collect_records
 from monitor.release.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
 
-TURN_SECONDS: Final = 1.0
-STALL_SECONDS: Final = 120.0  # a long ledger is read in one turn
+CYCLE_SECONDS: Final = 1.0
+STALL_SECONDS: Final = 120.0  # a long ledger is read between two heartbeats
 JOIN_SECONDS: Final = 15.0
-SAY_SECONDS: Final = 60.0  # how long before the same is logged again
+REPEAT_SECONDS: Final = 60.0  # how long before the same error is logged again
 
 
 class Ownership(Protocol):
-    """Which output partitions are this instance's at the moment."""
+    """The output partitions that this instance owns."""
 
     @property
     def owned(self) -> frozenset[int]:
-        """The partitions."""
+        """The partitions that it owns now."""
 
     @property
     def joined(self) -> bool:
-        """Whether it shares the partitions out with others; before, it waits for others to leave."""
+        """Whether this instance is a member of the release group; before, it waits for other instances to leave."""
 
 
 class ReleaseLoop:
-    """Runs the partitions that are owned, each on a thread, so that none holds another up. Used by one thread.
+    """Runs each owned partition on a separate thread, so that no partition blocks another. Used by one thread.
 
-    `queues`: Q, over how many output partitions the shards are spread; those beyond hold no shards.
+    `ledger_partitions` (Q) is the number of output partitions that have shards. Partitions beyond it have none.
     """
 
-    def __init__(self, parts: Parts, ownership: Ownership, ledger_partitions: int) -> None:
-        self._parts = parts
+    def __init__(self, context: ReleaseContext, ownership: Ownership, ledger_partitions: int) -> None:
+        self._context = context
         self._ownership = ownership
-        self._queues = ledger_partitions
-        self._upkeep = Upkeep(parts.parameters, parts.windows)
-        self._running: dict[int, _Running] = {}
-        self._leaving: list[_Running] = []
-        self._looking: threading.Thread | None = None
+        self._ledger_partitions = ledger_partitions
+        self._upkeep = Upkeep(context.parameters, context.windows)
+        self._running: dict[int, _PartitionThread] = {}
+        self._stopping: list[_PartitionThread] = []
+        self._topic_check: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._wake = threading.Event()
-        self._looked: int | None = None
+        self._checked_slot: int | None = None
+        self._warned_slot: int | None = None
         self._member_since: int | None = None
-        self._said: tuple[float, list[int]] | None = None
-        self._warned: int | None = None
+        self._logged: tuple[float, list[int]] | None = None
         self._undecided = ""
-        self.decided = parts.decided
-        self.store_clock = parts.store_clock
+        self.decided = context.decided
+        self.store_clock = context.store_clock
 
     @property
     def owners(self) -> Mapping[int, Owner]:
-        """The partitions that were taken over and not lost since."""
-        known = {partition: running.release.owner for partition, running in dict(self._running).items()}
-        return {partition: owner for partition, owner in known.items() if owner is not None}
+        """The owners of the partitions that are taken over, by partition."""
+        owners = {partition: running.release.owner for partition, running in dict(self._running).items()}
+        return {partition: owner for partition, owner in owners.items() if owner is not None}
 
     @property
     def last_tick(self) -> int | None:
-        """The last tick that was decided in all partitions that this instance runs; None if there is none yet."""
+        """The last tick that is decided in all partitions of this instance; None if there is none yet."""
         ticks = [running.release.last_tick for running in dict(self._running).values()]
         known = [tick for tick in ticks if tick is not None]
         return min(known) if known and len(known) == len(ticks) else None
 
     @property
     def last_records(self) -> tuple[LedgerRecord, ...]:
-        """What was decided last, in order of partitions."""
-        return shown_records([self._running[partition].release for partition in sorted(self._running)])
+        """The records of the last decided tick, in order of partitions."""
+        return collect_records([self._running[partition].release for partition in sorted(self._running)])
 
     @property
     def trouble(self) -> str:
-        """Why some partition's ticks are not decided now; empty if all are."""
+        """Why ticks of some partition are not decided now; empty if all are."""
         reasons = [running.release.trouble for running in dict(self._running).values()]
         return "; ".join(dict.fromkeys(reason for reason in [*reasons, self._undecided] if reason))
 
-    def run(self, stop: threading.Event, wake: threading.Event, alive: Callable[[str], None]) -> None:
-        """Run what is owned until told to stop; `wake` is set when ownership changes. `alive` is told of trouble.
+    def run(self, stop: threading.Event, wake: threading.Event, heartbeat: Callable[[str], None]) -> None:
+        """Run the owned partitions until `stop` is set; `wake` is set when ownership changes.
+
+        `heartbeat` is called with the current trouble, unless a partition's thread has stalled.
 
         Raises:
-            TopicError, LedgerError, PeriodError, EvictionError: everything must be looked at again.
+            TopicError, LedgerError, PeriodError, EvictionError: the service must run its checks again.
         """
         self._wake = wake
         try:
             while not stop.is_set():
                 wake.clear()
-                if stop.is_set():  # it was set before `wake`, so clearing `wake` can't have hidden it
+                if stop.is_set():  # set before `wake`, so that clearing `wake` could not hide it
                     break
-                self.sync()
-                self._look_aside()
+                self.reconcile()
+                self._check_topics_in_background()
                 if not self._stalled():
-                    alive(self.trouble)
-                wake.wait(TURN_SECONDS)
+                    heartbeat(self.trouble)
+                wake.wait(CYCLE_SECONDS)
         finally:
-            self._leave()
+            self._request_stop()
 
-    def sync(self) -> None:
-        """Start the partitions that are owned now, and stop the others.
+    def reconcile(self) -> None:
+        """Start the threads of partitions that are owned now, and stop the others.
 
-        One that came back while its thread is still leaving is started once that has ended.
+        If a partition returns while its old thread is still stopping, its new thread starts after the old one ends.
 
         Raises:
-            MonitorError: what ended a partition's thread: everything must be looked at again.
+            MonitorError: the failure of a partition's thread; the service must run its checks again.
         """
         if self._failure is not None:
             raise self._failure
-        owned = {partition for partition in self._ownership.owned if partition < self._queues}
+        owned = {partition for partition in self._ownership.owned if partition < self._ledger_partitions}
         for partition in self._running.keys() - owned:
-            self._leaving.append(self._running.pop(partition))
-            self._leaving[-1].stop.set()
-        self._leaving = [leaving for leaving in self._leaving if leaving.thread.is_alive()]
-        still_there = {leaving.release.partition for leaving in self._leaving}
-        for partition in sorted(owned - self._running.keys() - still_there):
-            self._running[partition] = _Running(PartitionRelease(partition, self._parts, self._upkeep), self._failed)
+            self._stopping.append(self._running.pop(partition))
+            self._stopping[-1].stop.set()
+        self._stopping = [running for running in self._stopping if running.thread.is_alive()]
+        stopping = {running.release.partition for running in self._stopping}
+        for partition in sorted(owned - self._running.keys() - stopping):
+            self._running[partition] = _PartitionThread(
+                PartitionRelease(partition, self._context, self._upkeep), self._fail
+            )
 
-    def _failed(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error
         self._wake.set()
 
     def _stalled(self) -> list[int]:
         now = time.monotonic()
         return [
-            partition for partition, running in self._running.items() if now - running.release.turned > STALL_SECONDS
+            partition
+            for partition, running in self._running.items()
+            if now - running.release.last_heartbeat > STALL_SECONDS
         ]
 
-    def _look_aside(self) -> None:
-        """Look around on a thread of its own: a broker that hangs must not keep partitions from being taken over."""
-        if self._looks_due() and (self._looking is None or not self._looking.is_alive()):
-            self._looking = threading.Thread(target=self._look, name="looking", daemon=True)
-            self._looking.start()
+    def _check_topics_in_background(self) -> None:
+        """Check the topics in a separate thread: a broker that hangs must not delay takeovers."""
+        if self._is_check_due() and (self._topic_check is None or not self._topic_check.is_alive()):
+            self._topic_check = threading.Thread(target=self._run_topic_check, name="topic-check", daemon=True)
+            self._topic_check.start()
 
-    def _look(self) -> None:
+    def _run_topic_check(self) -> None:
         try:
-            self.look()
-        except BaseException as error:  # noqa: BLE001  # it is raised where the loop runs
-            self._failed(error)
+            self.check_topics()
+        except BaseException as error:  # noqa: BLE001  # `reconcile` raises it
+            self._fail(error)
 
-    def _looks_due(self) -> bool:
-        clock = self._parts.clock
-        return not clock.simulated and self._parts.parameters.grid.slot_of(clock.now()) != self._looked
+    def _is_check_due(self) -> bool:
+        clock = self._context.clock
+        return not clock.simulated and self._context.parameters.grid.slot_of(clock.now()) != self._checked_slot
 
-    def look(self) -> None:
-        """Once in a slot, see that the topics are the same and that each output partition is decided by somebody.
+    def check_topics(self) -> None:
+        """Check once per slot that the topics are the same, and that each output partition is being decided.
 
-        An instance that owns nothing would stay in the input's group, reading for nobody; and a partition that is held
-        by a stranger to the service raises no other alarm.
+        Without this check an instance without partitions would stay in the input group and read for nothing, and a
+        partition that is owned by a foreign member would raise no alarm.
 
         Raises:
-            InputChangedError, LedgerChangedError: a topic is another one.
+            InputChangedError, LedgerChangedError: a topic was replaced.
         """
-        if not self._looks_due():
+        if not self._is_check_due():
             return
-        grid = self._parts.parameters.grid
-        slot = grid.slot_of(self._parts.clock.now())
+        grid = self._context.parameters.grid
+        slot = grid.slot_of(self._context.clock.now())
         try:
-            self._parts.input_topic.require_same()
-            newest = self._parts.input_topic.newest(self._queues)
+            self._context.input_topic.require_same()
+            timestamps = self._context.input_topic.newest_timestamps(self._ledger_partitions)
         except UnreachableError as error:
-            if self._warned != slot:  # it is asked again at each turn
-                log.warning("whether all partitions are decided is not known now: %s", error)
-            self._warned = slot
+            if self._warned_slot != slot:  # the check runs again in each cycle
+                log.warning("could not check whether all partitions are decided: %s", error)
+            self._warned_slot = slot
             return
-        self._looked = slot
-        self._note_undecided(newest, slot)
+        self._checked_slot = slot
+        self._report_undecided(timestamps, slot)
 
-    def _note_undecided(self, newest: Mapping[int, int], slot: int) -> None:
-        """The tick before the one that is being decided should be in the ledger by now.
+    def _report_undecided(self, timestamps: Mapping[int, int], slot: int) -> None:
+        """Report partitions whose ledger lacks the tick before the one that is being decided.
 
-        Not if it closed before this instance was a member: who waits to join leaves it to others, who may have ended.
+        Ticks that closed before this instance was a member are ignored: it left them to other instances, which may have
+        stopped since.
         """
         if not self._ownership.joined:
             self._member_since = None
@@ -185,42 +192,42 @@ class ReleaseLoop:
         self._undecided = ""
         if slot < self._member_since + 2:
             return
-        as_of = self._parts.parameters.grid.as_of(slot - 2)
-        late = [partition for partition in range(self._queues) if newest.get(partition, as_of) < as_of]
+        as_of = self._context.parameters.grid.as_of(slot - 2)
+        late = [partition for partition in range(self._ledger_partitions) if timestamps.get(partition, as_of) < as_of]
         if late:
-            named = ", ".join(map(str, late))
+            partitions = ", ".join(map(str, late))
             self._undecided = (
-                f"ledger partitions {named} have no answers of {format_instant(as_of)}: no instance decides them"
+                f"ledger partitions {partitions} have no answers of {format_instant(as_of)}: no instance decides them"
             )
-            if self._said is None or self._said[1] != late or time.monotonic() - self._said[0] > SAY_SECONDS:
+            if self._logged is None or self._logged[1] != late or time.monotonic() - self._logged[0] > REPEAT_SECONDS:
                 log.error("%s", self._undecided)
-                self._said = time.monotonic(), late
+                self._logged = time.monotonic(), late
 
-    def _leave(self) -> None:
-        """Tell every partition's thread to end; a release that is near is not given up."""
+    def _request_stop(self) -> None:
+        """Request every partition's thread to stop. A release that is near still leaves."""
         for running in self._running.values():
             running.stop.set()
 
     def close(self) -> None:
-        """Let go of every partition; a release that is near is waited for."""
-        self._leave()
+        """Stop all partitions, and wait for a release that is near."""
+        self._request_stop()
         deadline = time.monotonic() + JOIN_SECONDS
-        for running in [*self._running.values(), *self._leaving]:
+        for running in [*self._running.values(), *self._stopping]:
             running.thread.join(max(0.0, deadline - time.monotonic()))
-        if self._looking is not None:
-            self._looking.join(max(0.0, deadline - time.monotonic()))
+        if self._topic_check is not None:
+            self._topic_check.join(max(0.0, deadline - time.monotonic()))
         self._running.clear()
-        self._leaving.clear()
-        self._parts.input_topic.close()
+        self._stopping.clear()
+        self._context.input_topic.close()
 
 
-class _Running:
-    """A partition and the thread that runs it, from when it is made until `stop` is set."""
+class _PartitionThread:
+    """A partition and the thread that runs it, from its creation until `stop` is set."""
 
-    def __init__(self, release: PartitionRelease, failed: Callable[[BaseException], None]) -> None:
+    def __init__(self, release: PartitionRelease, fail: Callable[[BaseException], None]) -> None:
         self.release = release
         self.stop = threading.Event()
-        self._failed = failed
+        self._fail = fail
         self.thread = threading.Thread(target=self._run, name=f"ledger-{release.partition}", daemon=True)
         self.thread.start()
 
@@ -228,8 +235,8 @@ class _Running:
         try:
             self.release.run(self.stop)
         except MonitorError as error:
-            self._failed(error)
+            self._fail(error)
         except BaseException as error:
-            log.exception("ledger partition %d ends by a fault of this program", self.release.partition)
-            self._failed(error)
+            log.exception("the thread of ledger partition %d failed", self.release.partition)
+            self._fail(error)
             raise

@@ -1,9 +1,9 @@
-"""The owner of one ledger partition: takes it over, decides its ticks, and is the only one who appends to it."""
+"""The owner of one ledger partition: it takes the partition over, decides its ticks, and is its only writer."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from monitor.brokers.connections import KafkaConnections
@@ -20,39 +20,39 @@ from monitor.windows.facts import Question
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Accounts", "LedgerPlace", "Owner"]
+__all__ = ["LedgerPlace", "Owner", "OwnerFactory", "TakeoverCheck"]
 
-OWNER_RECORDS_PER_REACH: Final = 4
+OWNER_RECORDS_PER_LIFETIME: Final = 4
 
 
-class Accounts(Protocol):
-    """What the service may charge, and the check that ends each takeover. Used by several threads at once."""
+class TakeoverCheck(Protocol):
+    """The charges of this configuration, and the check that ends each takeover. Thread-safe."""
 
     @property
     def charges(self) -> Charges:
-        """What this configuration may charge, for owner records."""
+        """The charges of this configuration, for owner records."""
 
     def now(self) -> int:
-        """The present instant, by a clock that is not ahead."""
+        """Return the present instant, by a clock that is not ahead."""
 
     def end_takeover(self, partition: int, state: LedgerState) -> None:
-        """Check what one person may pay, once the owner's record is in the partition, whose state this is.
+        """Check what one person may pay. The partition already contains the owner's record; `state` is its state.
 
         Raises:
-            PeriodError: more than is stated: nothing may be decided.
-            UnreachableError, FencedError: it can't be told now; take over anew later.
+            PeriodError: the sum is larger than the stated ε, so no tick may be decided.
+            UnreachableError, FencedError: the check failed; take over again later.
         """
 
 
 class Owner:
-    """One ledger partition, taken over. Making one fences every earlier owner (docs/runtime.md, section 4).
+    """The owner of one ledger partition. A new owner fences every earlier one (docs/runtime.md, section 4).
 
     Raises:
-        UnreachableError: (any method) the outcome is not known: make a new owner.
-        FencedError: (any method) somebody else took over.
-        LedgerError: the ledger is another service's, uninitialised, or can't be read.
-        LedgerChangedError: the ledger's topic was made anew: what was fenced is not what is written to.
-        PeriodError: one person may pay more than is stated, by what was published under another configuration.
+        UnreachableError: (any method) the outcome is not known; create a new owner.
+        FencedError: (any method) another owner has taken over.
+        LedgerError: the ledger belongs to another service, is uninitialised, or can't be read.
+        LedgerChangedError: the ledger's topic was re-created: the fence and the records would go to different topics.
+        PeriodError: with the answers of other configurations, one person may pay more than the stated ε.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class Owner:
         parameters: Parameters,
         noise: Noise,
         clock: Clock,
-        accounts: Accounts | None = None,
+        check: TakeoverCheck | None = None,
     ) -> None:
         self.partition = partition
         self._connections = connections
         self._place = place
         self._parameters = parameters
-        self._accounts = accounts
-        charges, now = (None, clock.now) if accounts is None else (accounts.charges, accounts.now)
+        self._check = check
+        charges, now = (None, clock.now) if check is None else (check.charges, check.now)
         self._records = OwnerRecords(place, parameters, charges, now)
         self._writer = Writer(connections, place.topic, place.topic_id, partition)
         failpoint("owner.fenced")
@@ -82,102 +82,122 @@ class Owner:
         terms = self.state.terms
         ledger_partitions = terms.partitions if terms is not None else 1
         self.shards = [shard for shard in range(parameters.registry.shards) if shard % ledger_partitions == partition]
-        # Hot spots are one answer about all shards: the partition that the monitor's name falls on gives it.
+        # One hot spots answer covers all shards. The hash of the monitor's name selects the partition that gives it.
         ranked = [monitor for monitor in parameters.hot_spots if shard_of(monitor.name, ledger_partitions) == partition]
         self._decider = Decider(parameters, self.shards, noise, ranked)
         slot = parameters.grid.slot_of(clock.now())
-        since = self.state.owned_since
-        self.first_tick = slot if since is None else min(slot, parameters.grid.slot_of(since))
+        owned_since = self.state.owned_since
+        self.first_tick = slot if owned_since is None else min(slot, parameters.grid.slot_of(owned_since))
         self._owner_record_at = slot
-        self._grown = False
+        self._input_grew = False
 
     def _take_over(self) -> LedgerState:
-        """Append an owner record, read up to it, append the bytes of the last tick once more, and check the accounts.
+        """Append an owner record, read up to it, append the last tick's bytes again, and check the period.
 
-        Which topic they went to, the one that was fenced or another of its name, is asked afterwards: ids don't come
-        back.
+        The topic's id is checked after the owner record is written. Kafka never reuses an id, so a match shows that the
+        record went to the topic that was fenced.
         """
         state = LedgerState()
-        read_to = self._read(state, 0, None)
+        next_offset = self._read(state, 0, None)
 
-        def read_on(until: int) -> OwnerTerms | None:
-            nonlocal read_to
-            read_to = self._read(state, read_to, until)
+        def read_to(until: int) -> OwnerTerms | None:
+            nonlocal next_offset
+            next_offset = self._read(state, next_offset, until)
             return state.terms
 
-        terms = self._records.announce(self._writer, self.partition, state.terms, read_on)
+        terms = self._records.announce(self._writer, self.partition, state.terms, read_to)
         require_ledger(self._connections, self._place.topic, self._place.topic_id)
-        state.own(terms)
+        state.begin_ownership(terms)
         failpoint("owner.read")
         self._writer.append(list(state.last_records.values()))
         failpoint("owner.repeated")
-        if self._accounts is not None:
-            self._accounts.end_takeover(self.partition, state)
+        if self._check is not None:
+            self._check.end_takeover(self.partition, state)
         log.info("owns ledger partition %d: %d records read", self.partition, state.records)
         return state
 
     def _read(self, state: LedgerState, start: int, until: int | None) -> int:
-        """Fold the records from `start` up to `until` (the present end), and return the offset to go on at."""
-        read_to, now = start, self._records.now() + self._parameters.tolerance
+        """Fold the records from `start` to `until` (default: the present end), and return the next offset to read."""
+        next_offset, now = start, self._records.now() + self._parameters.tolerance
         for offset, record in read_partition(self._connections, self._place.topic, self.partition, until, start):
             state.read(offset, record, self._parameters.grid, now)
-            read_to = offset + 1
-        return read_to
+            next_offset = offset + 1
+        return next_offset
 
-    def saw_input_partitions(self, partitions: int) -> None:
-        """Note how many partitions the input has: with the next tick the ledger says so, if they are more than ever."""
+    def note_input_partitions(self, partitions: int) -> None:
+        """Record the number of input partitions. If it has grown, the next tick writes it to the ledger."""
         terms = self.state.terms
         if terms is not None and partitions > terms.input_partitions:
             self.state.terms = replace(terms, input_partitions=partitions)
-            self._grown = True
+            self._input_grew = True
 
     def questions(self, tick: int) -> dict[int, Question]:
-        """What the owned shards are asked at a tick."""
+        """Return the question to ask each owned shard at a tick."""
         return self._decider.questions(tick)
 
     @property
-    def undecided_from(self) -> int:
-        """The first tick that the ledger does not have.
+    def first_undecided(self) -> int:
+        """The first tick that the ledger does not contain.
 
-        In a ledger without answers that is the tick of the slot in which its first owner took it over.
+        In a ledger without answers it is the tick of the slot in which the first owner took over.
         """
         last = self.state.last_tick
         return self.first_tick if last is None else last + 1
 
     def may_decide(self, tick: int) -> bool:
-        """Whether the tick is this owner's to decide: above the ledger's last."""
-        return tick >= self.undecided_from
+        """Return whether the tick may be decided: it must be above the ledger's last tick."""
+        return tick >= self.first_undecided
 
-    def turn_back(self, slot: int) -> None:
-        """Note the present slot: if the clock ran ahead at the takeover, it was set right, and ticks are due again.
+    def lower_first_tick(self, slot: int) -> None:
+        """Allow ticks from the present slot on, in case the clock was ahead at the takeover and was corrected since.
 
-        No tick is decided twice by that: the ledger's last one stands.
+        No tick is decided twice: ticks up to the ledger's last one remain decided.
         """
         self.first_tick = min(self.first_tick, slot)
         self._owner_record_at = min(self._owner_record_at, slot)
 
     def decide(self, tick: int, evidence: Evidence) -> Decision:
-        """Decide a tick and append its answers; once this returns, they are in the ledger.
+        """Decide a tick and append its answers. When this returns, they are in the ledger.
 
-        A tick that has nothing to answer leaves an owner record, so that nothing and lost differ.
+        A tick without answers leaves an owner record, which distinguishes it from a lost tick.
         """
         decision = self._decider.decide(tick, evidence, self.state)
-        self._writer.append([*self._announced(tick, empty=not decision.records), *decision.records])
+        self._writer.append([*self._due_owner_records(tick, empty=not decision.records), *decision.records])
         oldest = (
             self._parameters.grid.as_of(tick) - (self._parameters.longest_horizon + 1) * self._parameters.grid.length
         )
-        self.state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.remembered)
+        self.state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.memory_slots)
         return decision
 
-    def _announced(self, tick: int, *, empty: bool) -> list[LedgerRecord]:
-        """The owner record, so that what it carries outlives the topic's retention; and of a tick without answers."""
+    def _due_owner_records(self, tick: int, *, empty: bool) -> list[LedgerRecord]:
+        """Return an owner record if one is due: for a tick without answers, or to renew it before it expires."""
         terms = self.state.terms
-        due = tick - self._owner_record_at >= max(1, self._parameters.mark_lifetime // OWNER_RECORDS_PER_REACH)
-        if terms is None or not (due or empty or self._grown):
+        due = tick - self._owner_record_at >= max(1, self._parameters.mark_lifetime // OWNER_RECORDS_PER_LIFETIME)
+        if terms is None or not (due or empty or self._input_grew):
             return []
-        self._owner_record_at, self._grown = tick, False
+        self._owner_record_at, self._input_grew = tick, False
         return [self._records.record(terms, self.partition, tick if empty else None)]
 
     def close(self) -> None:
-        """Let go of the partition."""
+        """Close the writer."""
         self._writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerFactory:
+    """Creates the owners of ledger partitions."""
+
+    connections: KafkaConnections
+    place: LedgerPlace
+    parameters: Parameters
+    noise: Noise
+    clock: Clock
+    check: TakeoverCheck | None = None
+
+    def take_over(self, partition: int) -> Owner:
+        """Take a partition over and return its owner.
+
+        Raises:
+            UnreachableError, FencedError, LedgerError, LedgerChangedError, PeriodError: as `Owner`.
+        """
+        return Owner(self.connections, self.place, partition, self.parameters, self.noise, self.clock, self.check)

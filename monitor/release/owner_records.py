@@ -1,4 +1,4 @@
-"""Owner records: what they carry from one owner of a ledger partition to the next, and how a takeover writes them."""
+"""Owner records: they carry the terms of a ledger partition from one owner to the next."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from monitor.release.state import OwnerTerms, later
 
 @dataclass(frozen=True, slots=True)
 class LedgerPlace:
-    """Where the ledger is: topic, its id, and the id of the input topic that the facts are read from.
+    """The ledger's topic and its id, and the id of the input topic from which the facts are read.
 
-    `fingerprint`: what is published of it (`published_fingerprint`). `looked_at`: an instant at which that input topic
-    was there, by a clock that agreed with the servers' then. What another topic held was produced before: an owner's
-    own clock may have been set back by the time it takes over. `input_partitions`: how many the input had then.
+    `fingerprint` is the published one (`published_fingerprint`). `input_seen_at` is an instant at which the input topic
+    existed, by a clock that agreed with the servers' clocks. All records of an earlier input topic are older. A clock
+    reading at the takeover can't replace it: that clock may have been set back. `input_partitions` is the number of
+    input partitions at that instant.
     """
 
     topic: str
     topic_id: str
     input_topic_id: str
     fingerprint: str
-    looked_at: int
+    input_seen_at: int
     input_partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecords:
-    """Makes owner records. `now` tells the present instant by a clock that is not ahead: records expire by it."""
+    """Creates owner records. `now` returns the present instant by a clock that is not ahead: records expire by it."""
 
     place: LedgerPlace
     parameters: Parameters
@@ -41,15 +42,15 @@ class OwnerRecords:
     now: Callable[[], int]
 
     def terms(self, known: OwnerTerms | None, partition: int) -> OwnerTerms:
-        """What the owner's record must carry, given what the partition says.
+        """Return the terms of the owner record, given the terms that the partition contains.
 
         Raises:
-            LedgerError: it has not begun, or is another service's.
+            LedgerError: the partition has no first record, or belongs to another service.
         """
         place = self.place
         if known is None:
             raise LedgerError(
-                f"partition {partition} of {place.topic} has no first record, so what was spent is not known: run "
+                f"partition {partition} of {place.topic} has no first record, so the spent ε is not known: run "
                 "`location-monitor topics --create`"
             )
         known.require_service(self.parameters.name, place.topic)
@@ -66,18 +67,18 @@ class OwnerRecords:
     def _input_since(self, known: OwnerTerms) -> int | None:
         since, tolerance = known.input_since, self.parameters.tolerance
         if known.input_topic_id not in ("", self.place.input_topic_id):
-            since = later(since, self._whole_after(self.place.looked_at + tolerance))
+            since = later(since, self._complete_after(self.place.input_seen_at + tolerance))
         if known.fingerprint == "" and known.lost_at is not None:
-            # The ledger that was lost said which input it was: this one may be another.
-            since = later(since, self._whole_after(known.lost_at + tolerance))
+            # Only the lost ledger contained the id of its input topic, so this input may be another one.
+            since = later(since, self._complete_after(known.lost_at + tolerance))
         return since
 
-    def _whole_after(self, instant: int) -> int:
-        """The slot from which facts are whole if what was produced up to an instant is lost, planned stays included."""
+    def _complete_after(self, instant: int) -> int:
+        """Return the first complete slot if all records up to an instant are lost, planned stays included."""
         return self.parameters.grid.slot_of(instant) + self.parameters.max_lead + 1
 
     def record(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> LedgerRecord:
-        """An owner record; `tick`: that it was decided, and had nothing to answer."""
+        """Return an owner record. `tick` is a decided tick that has no answers."""
         now = self.now()
         key, value, headers = alerts.owner_record(
             source=self.parameters.name,
@@ -98,23 +99,23 @@ class OwnerRecords:
     def announce(
         self, writer: Writer, partition: int, known: OwnerTerms | None, read: Callable[[int], OwnerTerms | None]
     ) -> OwnerTerms:
-        """Append an owner record and read up to it; what it carries, given all that precedes it.
+        """Append an owner record, read up to it, and return its terms.
 
-        Reading up to one's own record is reading to the end: a leader that lags can't cut it short. What the record
-        carries was read before; should what precedes it say more, another one is appended.
+        A read up to the writer's own record is complete: a leader with an outdated log end can't shorten it. If the
+        records before it change the terms, another owner record is appended.
 
         Args:
-            writer: the partition's, which has fenced every earlier one.
-            partition: its number.
-            known: what was read of it so far.
-            read: reads on, up to an offset, and gives what is known then.
+            writer: the writer of the partition, which has fenced every earlier one.
+            partition: the number of the partition.
+            known: the terms read so far.
+            read: reads up to an offset, and returns the terms at that offset.
         """
         terms = self.terms(known, partition)
         while True:
             offset = writer.append([self.record(terms, partition)])
             failpoint("owner.announced")
-            found = self.terms(read(offset), partition)
-            found = replace(found, input_since=later(found.input_since, terms.input_since))
-            if found == terms:
+            updated = self.terms(read(offset), partition)
+            updated = replace(updated, input_since=later(updated.input_since, terms.input_since))
+            if updated == terms:
                 return terms
-            terms = found
+            terms = updated

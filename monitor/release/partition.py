@@ -1,7 +1,7 @@
-"""One ledger partition of this instance: taken over, and decided tick by tick, by a thread of its own.
+"""Run one ledger partition on a separate thread: take it over and decide it tick by tick.
 
-A count is a function of the log, so it does not matter when it is taken: the last closed tick is decided by whoever
-owns the partition, until the next slot closes. What nobody decided by then is lost, counted and logged.
+A count is a function of the log, so it does not matter when it is taken. The owner of the partition decides the last
+closed tick until the next slot closes. A tick that no instance has decided by then is lost, counted and logged.
 """
 
 from __future__ import annotations
@@ -15,106 +15,107 @@ from typing import Final
 from monitor.errors import FencedError, UnreachableError
 from monitor.failpoints import failpoint
 from monitor.public.instants import SECOND, format_instant
+from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decision, Evidence
 from monitor.release.evidence import EvidenceReader
 from monitor.release.ledger import LedgerRecord
 from monitor.release.owner import Owner
-from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
 
-TURN: Final = SECOND  # how long to wait at most before looking around again
+LONGEST_WAIT: Final = SECOND  # between two heartbeats
 FIRST_BACKOFF_SECONDS: Final = 0.5
-SEARCH_SECONDS: Final = 2.0  # between attempts to take over at most: a broker that is back is found within the slot
-LONGEST_BACKOFF_SECONDS: Final = 8.0  # after appends that fail one after the other, each of which writes to the ledger
-RETRY_SECONDS: Final = 0.5  # after a look at a tick that said nothing
-LEAVING: Final = 10 * SECOND  # a release that is no further off is waited for before leaving
+TAKEOVER_BACKOFF_SECONDS: Final = 2.0  # the longest: a broker that returns must be found within the slot
+APPEND_BACKOFF_SECONDS: Final = 8.0  # the longest after failed appends, each of which writes to the ledger
+RETRY_SECONDS: Final = 0.5  # after a tick that had not closed by the store's clock
+NEAR_RELEASE: Final = 10 * SECOND  # on a stop, a release that is due within this time still leaves
 
-_NOBODY: Final = "no instance had taken the partition over"
-_HELD_UP: Final = "this instance was stopped, or held up"
+_NO_OWNER: Final = "no instance had taken the partition over"
+_HELD_UP: Final = "this instance was stopped, or delayed"
 _TOO_LATE: Final = "the next slot was about to close when its answers could have left"
 
 
 class PartitionRelease:
-    """Takes one ledger partition over, and decides its ticks. Used by one thread; what it shows may be read by any.
+    """Takes one ledger partition over and decides its ticks. Used by one thread; other threads may read its attributes.
 
-    `owner`: what was taken over, if anything. `trouble`: why nothing is decided now; empty if all is well. `turned`:
-    when the thread last went on, by the monotonic clock. `last_tick`, `last_records`: what was decided last.
+    `owner`: the owner, None before the takeover. `trouble`: why no tick is decided now, empty if all is well.
+    `last_heartbeat`: when the thread was last active, by the monotonic clock. `last_tick`, `last_records`: the last
+    decision.
     """
 
-    def __init__(self, partition: int, parts: Parts, upkeep: Upkeep) -> None:
+    def __init__(self, partition: int, context: ReleaseContext, upkeep: Upkeep) -> None:
         self.partition = partition
         self.owner: Owner | None = None
         self.trouble = ""
-        self.turned = time.monotonic()
+        self.last_heartbeat = time.monotonic()
         self.last_tick: int | None = None
         self.last_records: tuple[LedgerRecord, ...] = ()
-        self._parts = parts
+        self._context = context
         self._upkeep = upkeep
         self._taken_at = 0
-        self._reason = _NOBODY
-        self._refused: int | None = None
-        self._passed_over: tuple[int, int] | None = None
+        self._reason = _NO_OWNER
+        self._refused_slot: int | None = None
+        self._skipped: tuple[int, int] | None = None
 
     def run(self, stop: threading.Event) -> None:
-        """Take over and decide each tick, until told to stop.
+        """Take the partition over and decide each tick, until `stop` is set.
 
         Raises:
-            TopicError, LedgerError, PeriodError, EvictionError: everything must be looked at again.
+            TopicError, LedgerError, PeriodError, EvictionError: the service must run its checks again.
         """
-        not_taken = not_appended = 0
+        failed_takeovers = failed_appends = 0
         try:
             while not stop.is_set():
-                self._turn()
+                self._heartbeat()
                 if self.owner is None and not self.take_over():
-                    stop.wait(_backoff(not_taken, SEARCH_SECONDS))
-                    not_taken += 1
+                    stop.wait(_backoff(failed_takeovers, TAKEOVER_BACKOFF_SECONDS))
+                    failed_takeovers += 1
                     continue
-                not_taken = 0
-                if self._next(stop):
-                    not_appended = 0
+                failed_takeovers = 0
+                if self._decide_next(stop):
+                    failed_appends = 0
                 elif self.owner is None:
-                    if not_appended:  # the first time it is taken over at once: its slot goes on
-                        stop.wait(_backoff(not_appended - 1, LONGEST_BACKOFF_SECONDS))
-                    not_appended += 1
+                    if failed_appends:  # the first takeover follows at once: the tick may still be decided in its slot
+                        stop.wait(_backoff(failed_appends - 1, APPEND_BACKOFF_SECONDS))
+                    failed_appends += 1
         finally:
             self.close()
 
-    def _next(self, stop: threading.Event) -> bool:
-        """Wait for the next tick and decide it; whether it was decided."""
+    def _decide_next(self, stop: threading.Event) -> bool:
+        """Wait for the next tick and decide it. Return whether it was decided."""
         tick = self.next_tick()
-        return self._wait_until_closed(tick, stop) and self.tick(tick, stop)
+        return self._wait_until_closed(tick, stop) and self.decide_tick(tick, stop)
 
-    def _turn(self) -> None:
-        self.turned = time.monotonic()
+    def _heartbeat(self) -> None:
+        self.last_heartbeat = time.monotonic()
 
     def take_over(self) -> bool:
-        """Take the partition over; False if that can't be done now, with the reason in `trouble`.
+        """Take the partition over. Return False if that is not possible now; `trouble` contains the reason.
 
         Raises:
-            TopicError, LedgerError, PeriodError: everything must be looked at again.
+            TopicError, LedgerError, PeriodError: the service must run its checks again.
         """
         try:
-            self.owner = self._parts.take_over(self.partition)
+            self.owner = self._context.take_over(self.partition)
         except (UnreachableError, FencedError) as error:
             if self.trouble != f"taking over: {error}":
                 log.warning("ledger partition %d cannot be taken over yet: %s", self.partition, error)
-            self._give_up(f"taking over: {error}")
+            self._drop_owner(f"taking over: {error}")
             return False
         terms = self.owner.state.terms
-        self._parts.input_topic.expect(0 if terms is None else terms.input_partitions)
-        self._taken_at = self._parts.clock.now()
+        self._context.input_topic.expect_partitions(0 if terms is None else terms.input_partitions)
+        self._taken_at = self._context.clock.now()
         self.trouble = ""
-        self._parts.observer.recovery("takeover")
-        self._parts.observer.lost(self.partition, self._parts.monitors, 0)
-        self._settle_what_was_passed_over(self.owner)
+        self._context.observer.recovery("takeover")
+        self._context.observer.lost(self.partition, self._context.monitors, 0)
+        self._count_skipped(self.owner)
         return True
 
-    def _give_up(self, reason: str) -> None:
-        """Let go of what was taken over, and remember why nothing is decided.
+    def _drop_owner(self, reason: str) -> None:
+        """Close the owner, and remember why no tick is decided.
 
-        A broker that is gone makes closing take its time, which the next takeover need not wait for.
+        Closing takes long if a broker is gone. It runs in a separate thread, so that the next takeover need not wait.
         """
         self.trouble = self._reason = reason
         if self.owner is not None:
@@ -122,160 +123,160 @@ class PartitionRelease:
             self.owner = None
 
     def next_tick(self) -> int:
-        """The last closed tick if the ledger may still take it, else the one that closes next."""
-        now = self._parts.clock.now()
-        slot = self._parts.parameters.grid.slot_of(now)
+        """Return the last closed tick if the ledger can still take it, else the tick that closes next."""
+        now = self._context.clock.now()
+        slot = self._context.parameters.grid.slot_of(now)
         owner = self.owner
         if owner is None:
             return slot
-        self._taken_at = min(self._taken_at, now)  # the clock may have run ahead then, and have been set right
-        owner.turn_back(slot)
-        self._note_what_lies_ahead(owner, slot)
-        return slot - 1 if owner.may_decide(slot - 1) and not self._too_late(slot - 1) else slot
+        self._taken_at = min(self._taken_at, now)  # the clock may have been ahead at the takeover and corrected since
+        owner.lower_first_tick(slot)
+        self._report_ledger_ahead(owner, slot)
+        return slot - 1 if owner.may_decide(slot - 1) and not self._is_too_late(slot - 1) else slot
 
-    def _note_what_lies_ahead(self, owner: Owner, slot: int) -> None:
-        """A ledger that holds ticks which have not closed was written by a clock that ran ahead: they stand."""
+    def _report_ledger_ahead(self, owner: Owner, slot: int) -> None:
+        """Report a ledger with ticks that have not closed yet. A clock that was ahead wrote them, and they remain."""
         last = owner.state.last_tick
         if last is None or last < slot:
-            if self._refused is not None:
-                self._refused = None
+            if self._refused_slot is not None:
+                self._refused_slot = None
                 self.trouble = ""
             return
-        until = format_instant(self._parts.parameters.grid.as_of(last))
+        until = format_instant(self._context.parameters.grid.as_of(last))
         self.trouble = self._reason = (
-            f"ledger partition {self.partition} holds answers up to {until}, which is ahead of the clock: nothing more "
-            "is answered before then"
+            f"ledger partition {self.partition} contains answers up to {until}, which is ahead of the clock: no tick "
+            "is decided before then"
         )
-        if self._refused is None:
+        if self._refused_slot is None:
             log.error("%s", self.trouble)
-        elif slot > self._refused:
-            self._parts.observer.refused(self.partition, self._parts.monitors)
-        self._refused = slot
+        elif slot > self._refused_slot:
+            self._context.observer.refused(self.partition, self._context.monitors)
+        self._refused_slot = slot
 
     def _wait_until_closed(self, tick: int, stop: threading.Event) -> bool:
-        """Wait until a tick has closed; False if told to stop, or if another one closes next by now."""
-        clock, grid = self._parts.clock, self._parts.parameters.grid
-        closes = grid.as_of(tick) + self._parts.parameters.tolerance
+        """Wait until a tick has closed. Return False on a stop, or if the clock was set back before the tick's slot."""
+        clock, grid = self._context.clock, self._context.parameters.grid
+        closes = grid.as_of(tick) + self._context.parameters.tolerance
         while clock.now() < closes:
-            self._turn()
+            self._heartbeat()
             if stop.is_set() or grid.slot_of(clock.now()) < tick:
                 return False
-            clock.wait_until(min(closes, clock.now() + TURN), stop)
+            clock.wait_until(min(closes, clock.now() + LONGEST_WAIT), stop)
         return not stop.is_set()
 
-    def due(self, tick: int) -> int:
-        """When a tick's answers leave: a fixed delay after as_of, or after the takeover, if that came later.
+    def release_time(self, tick: int) -> int:
+        """Return when a tick's answers leave: a fixed delay after as_of, or after the takeover if that came later.
 
-        Never at the moment when reading happened to be done, which would tell of the load.
+        The delay is fixed because the moment at which reading ends would reveal the load.
         """
-        grid = self._parts.parameters.grid
-        from_takeover = max(grid.as_of(tick), self._taken_at) + self._parts.parameters.release_delay
-        return min(from_takeover, self._latest(tick))
+        grid = self._context.parameters.grid
+        from_takeover = max(grid.as_of(tick), self._taken_at) + self._context.parameters.release_delay
+        return min(from_takeover, self._latest_release(tick))
 
-    def _latest(self, tick: int) -> int:
-        """The last instant at which answers of a tick may leave: the next slot must not have closed by any clock."""
-        parameters = self._parts.parameters
-        if self._parts.clock.simulated:
+    def _latest_release(self, tick: int) -> int:
+        """Return the last instant at which a tick's answers may leave: before any clock has closed the next slot."""
+        parameters = self._context.parameters
+        if self._context.clock.simulated:
             return parameters.grid.as_of(tick) + parameters.release_delay
         return parameters.grid.as_of(tick + 1) - 2 * parameters.tolerance
 
-    def _too_late(self, tick: int, spare: int = 0) -> bool:
-        """Whether nothing more can be said of a tick: the last instant for its answers is past by more than `spare`."""
-        clock = self._parts.clock
-        return not clock.simulated and max(clock.now(), self._taken_at) > self._latest(tick) + spare
+    def _is_too_late(self, tick: int, margin: int = 0) -> bool:
+        """Return whether the last release time of a tick is past by more than `margin`."""
+        clock = self._context.clock
+        return not clock.simulated and max(clock.now(), self._taken_at) > self._latest_release(tick) + margin
 
-    def tick(self, tick: int, stop: threading.Event) -> bool:
-        """Decide a tick at its release time; False if nothing was decided, or the outcome is not known.
+    def decide_tick(self, tick: int, stop: threading.Event) -> bool:
+        """Decide a tick at its release time. Return False if it was not decided, or if the outcome is not known.
 
         Raises:
-            InputChangedError, LedgerChangedError: a topic is another one: everything must be made again.
-            EvictionError: the store may have dropped facts.
+            InputChangedError, LedgerChangedError: a topic was replaced; the service must start again.
+            EvictionError: the store may have evicted facts.
         """
         owner = self.owner
         if owner is None or not owner.may_decide(tick):
             return False
         began = time.perf_counter()
         failpoint("tick.closed")
-        decision = self._decided(owner, tick, stop)
+        decision = self._try_to_decide(owner, tick, stop)
         if decision is None:
             return False
-        self._parts.observer.tick_took(time.perf_counter() - began)
+        self._context.observer.tick_took(time.perf_counter() - began)
         self.last_records = decision.records
         self.last_tick = tick
-        self._count(tick, decision)
+        self._report_decision(tick, decision)
         failpoint("tick.decided")
-        self._upkeep.after(tick, owner.shards)
-        failpoint("tick.tidied")
-        self._parts.decided.happened()
+        self._upkeep.finish_tick(tick, owner.shards)
+        failpoint("tick.evicted")
+        self._context.decided.notify()
         return True
 
-    def _decided(self, owner: Owner, tick: int, stop: threading.Event) -> Decision | None:
-        """Evidence, the wait for the release, and the answers in the ledger; None if it came to nothing."""
-        due = self.due(tick)
+    def _try_to_decide(self, owner: Owner, tick: int, stop: threading.Event) -> Decision | None:
+        """Read the evidence, wait for the release time, and append the answers. Return None if one of them fails."""
+        due = self.release_time(tick)
         try:
-            evidence = EvidenceReader(self._parts, tick, owner.questions(tick), due, stop, self._turn).read()
+            evidence = EvidenceReader(self._context, tick, owner.questions(tick), due, stop, self._heartbeat).read()
             if evidence is None:
-                self._note_not_closed(tick, stop)
+                self._report_not_closed(tick, stop)
                 return None
-            self._upkeep.look()
+            self._upkeep.check_eviction_policy()
             failpoint("tick.read")
             if not self._wait_for_release(due, stop):
                 return None
             failpoint("tick.released")
-            # What is due at the last instant leaves just after it.
-            if self._too_late(tick, self._parts.parameters.tolerance):
+            # Answers that are due at the last instant leave just after it.
+            if self._is_too_late(tick, self._context.parameters.tolerance):
                 self._reason = _TOO_LATE
                 return None
-            return self._appended(owner, tick, evidence)
+            return self._append(owner, tick, evidence)
         except (UnreachableError, FencedError) as error:
             log.warning("tick %d: ledger partition %d is taken over again: %s", tick, self.partition, error)
-            self._give_up(str(error))
+            self._drop_owner(str(error))
             return None
 
-    def _note_not_closed(self, tick: int, stop: threading.Event) -> None:
-        """Nothing can be said yet of a tick that has closed by this machine's clock alone. A stop is no such thing."""
+    def _report_not_closed(self, tick: int, stop: threading.Event) -> None:
+        """Report a tick that has closed by this machine's clock but not by the store's clock, unless stopping."""
         if stop.is_set():
             return
-        as_of = format_instant(self._parts.parameters.grid.as_of(tick))
-        trouble = f"the store's clock has not reached {as_of}, as far as it is known: nothing is said of that tick yet"
+        as_of = format_instant(self._context.parameters.grid.as_of(tick))
+        trouble = f"the store's clock is not known to have reached {as_of}: that tick is not decided yet"
         if self.trouble != trouble:
             log.error("ledger partition %d: %s", self.partition, trouble)
         self.trouble = self._reason = trouble
         stop.wait(RETRY_SECONDS)
 
     def _wait_for_release(self, due: int, stop: threading.Event) -> bool:
-        """Wait in turns; False if the clock was set back, or it was told to stop and the release is not near."""
-        clock = self._parts.clock
+        """Wait for the release time. Return False if the clock was set back, or on a stop far from the release."""
+        clock = self._context.clock
         before = clock.now()
         never = threading.Event()
         while (now := clock.now()) < due:
-            self._turn()
-            leaving = stop.is_set()
-            if now < before or (leaving and (clock.simulated or due - now > LEAVING)):
+            self._heartbeat()
+            stopping = stop.is_set()
+            if now < before or (stopping and (clock.simulated or due - now > NEAR_RELEASE)):
                 return False
             before = now
-            clock.wait_until(min(due, now + TURN), never if leaving else stop)
+            clock.wait_until(min(due, now + LONGEST_WAIT), never if stopping else stop)
         return True
 
-    def _appended(self, owner: Owner, tick: int, evidence: Evidence) -> Decision:
-        first = owner.undecided_from
-        self._passed_over = (first, tick - 1) if tick > first else None
-        owner.saw_input_partitions(self._parts.input_topic.most)
+    def _append(self, owner: Owner, tick: int, evidence: Evidence) -> Decision:
+        first = owner.first_undecided
+        self._skipped = (first, tick - 1) if tick > first else None
+        owner.note_input_partitions(self._context.input_topic.most_partitions)
         decision = owner.decide(tick, evidence)
-        self._settle_what_was_passed_over(owner)
+        self._count_skipped(owner)
         self._reason, self.trouble = _HELD_UP, ""
         return decision
 
-    def _settle_what_was_passed_over(self, owner: Owner) -> None:
-        """Count what the ledger has passed over for certain: whether it did, the outcome of an append may not tell."""
-        passed, last = self._passed_over, owner.state.last_tick
-        self._passed_over = None
-        if passed is not None and last is not None and last > passed[1]:
-            self._note_lost(*passed)
+    def _count_skipped(self, owner: Owner) -> None:
+        """Count skipped ticks once the ledger contains a later one; after a failed append the next owner sees it."""
+        skipped, last = self._skipped, owner.state.last_tick
+        self._skipped = None
+        if skipped is not None and last is not None and last > skipped[1]:
+            self._report_lost(*skipped)
 
-    def _note_lost(self, first: int, last: int) -> None:
-        """Ticks that the ledger now passes over were decided by nobody: each is counted here once, and nowhere else."""
-        grid = self._parts.parameters.grid
+    def _report_lost(self, first: int, last: int) -> None:
+        """Report ticks that the ledger has skipped, so no instance decided them. They are counted only here."""
+        grid = self._context.parameters.grid
         log.error(
             "ledger partition %d: the ticks of %s to %s are lost (%d): %s",
             self.partition,
@@ -284,27 +285,27 @@ class PartitionRelease:
             last - first + 1,
             self._reason,
         )
-        self._parts.observer.lost(self.partition, self._parts.monitors, last - first + 1)
+        self._context.observer.lost(self.partition, self._context.monitors, last - first + 1)
 
-    def _count(self, tick: int, decision: Decision) -> None:
+    def _report_decision(self, tick: int, decision: Decision) -> None:
         unknown = {monitor for monitor, status in decision.answers if status == "unknown"}
-        outcomes = {name: "unknown" if name in unknown else "decided" for name in self._parts.monitors}
-        as_of = self._parts.parameters.grid.as_of(tick) / SECOND
-        self._parts.observer.tick(self.partition, as_of, outcomes, decision.answers)
+        outcomes = {name: "unknown" if name in unknown else "decided" for name in self._context.monitors}
+        as_of = self._context.parameters.grid.as_of(tick) / SECOND
+        self._context.observer.tick(self.partition, as_of, outcomes, decision.answers)
 
     def close(self) -> None:
-        """Let go of the partition."""
+        """Close the owner and drop the partition's metrics."""
         if self.owner is not None:
             self.owner.close()
             self.owner = None
-        self._parts.observer.let_go(self.partition)
+        self._context.observer.forget_partition(self.partition)
 
 
 def _backoff(failures: int, longest: float) -> float:
-    """How many seconds to wait after so many failures before this one."""
+    """Return the seconds to wait after a failure that follows `failures` earlier ones."""
     return min(FIRST_BACKOFF_SECONDS * float(2 ** min(failures, 8)), longest)
 
 
-def shown_records(partitions: Sequence[PartitionRelease]) -> tuple[LedgerRecord, ...]:
-    """The records of the tick that was decided last, in order of partitions."""
+def collect_records(partitions: Sequence[PartitionRelease]) -> tuple[LedgerRecord, ...]:
+    """Return the records of the last decided tick, in order of partitions."""
     return tuple(record for partition in partitions for record in partition.last_records)

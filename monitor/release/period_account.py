@@ -1,6 +1,7 @@
-"""What one person may pay in a period, by what was published and by whom more may be (docs/rules.md, section 6).
+"""The arithmetic of what one person may pay in a period (docs/rules.md, section 6).
 
-Pure: `monitor.release.period_check` reads the ledger for it.
+It sums the published answers and the answers that owners may still publish. This module is pure:
+`monitor.release.period_check` reads the ledger for it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Final
 from monitor.contracts.charges import Charges, TimeCharges
 from monitor.errors import PeriodError
 from monitor.privacy.epsilon import format_epsilon, parse_recorded
-from monitor.privacy.periods import Bound, Paid, Place, most_paid
+from monitor.privacy.periods import Bound, PaidAnswer, Place, most_paid
 from monitor.public.instants import DAY, format_instant
 from monitor.public.parameters import Parameters, shard_of
-from monitor.release.carried_over import EarlierTimes
-from monitor.release.charges import time_charges
+from monitor.release.carried_over import CarriedOverTimes
+from monitor.release.declared_charges import declare_times
 from monitor.release.state import Spent
 
 _EVER: Final = -(2**62)
@@ -27,14 +28,15 @@ _EVER: Final = -(2**62)
 _Watched = tuple[str, str]  # a monitor and a location
 
 
-class Account:
-    """What one person may pay at most in any period that a later answer still charges.
+class PeriodAccount:
+    """The most that one person may pay in any period that a later answer may still charge.
 
     Args:
-        parameters: what is watched.
-        worst: what one person may pay by this configuration alone.
-        spent: what each of the ledger's partitions tells.
-        others: by partition, what its owner may charge by another configuration, in place of this one or in turns.
+        parameters: the parameters of the service.
+        worst: what one person may pay under this configuration alone.
+        spent: what was spent, by ledger partition.
+        others: by partition, the charges of an owner with another configuration. It may answer instead of this instance
+            or in turns with it.
     """
 
     def __init__(
@@ -48,30 +50,31 @@ class Account:
         self._worst = worst
         self._spent = spent
         self._others = others or {}
-        self._times = EarlierTimes(parameters, tuple(spent.values()))
+        self._carried_over = CarriedOverTimes(parameters, tuple(spent.values()))
 
     def total(self, tick: int) -> Fraction:
-        """The most that one person may pay, where no tick before this one is decided any more."""
-        times = self._times.excess(tick) + self._times_of_others
-        if self._unchanged:
+        """Return the most that one person may pay if no tick before `tick` is decided any more."""
+        times = self._carried_over.excess(tick) + self._other_times_total
+        if self._is_unchanged:
             return self._worst + times
-        places = [place.later(tick) for place in self._places]
+        places = [place.without_answers_before(tick) for place in self._places]
         over_time = most_paid(places, self._parameters.period_slots, tick + 1 - self._oldest)
         return self._worst + max(Fraction(0), over_time - self._own) + times
 
     def fits_from(self, stated: Fraction, tick: int) -> int | None:
-        """The first tick from `tick` on at which the total is what is stated, if nothing is answered until then."""
+        """Return the first tick at which the total fits if nothing is answered until then; None if it never fits."""
+        parameters = self._parameters
         last = max((paid.last for place in self._places for paid in place.paid), default=tick)
-        end = max(last + self._parameters.remembered + self._parameters.max_lead + 1, *self._times.changes(), tick)
+        end = max(last + parameters.memory_slots + parameters.max_lead + 1, *self._carried_over.change_ticks(), tick)
         if self._others or self.total(end) > stated:
             return None
         return bisect_left(range(tick, end), 1, key=lambda at: int(self.total(at) <= stated)) + tick
 
     def require(self, stated: Fraction, tick: int) -> None:
-        """See that no more is paid than is stated.
+        """Check that the total is at most the stated ε.
 
         Raises:
-            PeriodError: with the sum, and the time at which it would fit.
+            PeriodError: it is larger; the message contains the sum and the time at which it would fit.
         """
         total, worst = self.total(tick), self._worst
         if total <= stated:
@@ -80,20 +83,20 @@ class Account:
         when = "" if fits is None else f". It would fit from {format_instant(self._parameters.grid.start(fits))} on"
         raise PeriodError(
             f"privacy.epsilon is {format_epsilon(stated)}, and one person may pay {format_epsilon(worst)} under this "
-            f"configuration and {format_epsilon(total - worst)} more by answers that were published under an earlier "
+            f"configuration and {format_epsilon(total - worst)} more for answers that were published under an earlier "
             f"one: {format_epsilon(worst)} + {format_epsilon(total - worst)} = {format_epsilon(total)}, which is "
             f"{format_epsilon(total - stated)} too much. Keep the earlier configuration, or state more{when}"
         )
 
     @cached_property
     def _own(self) -> Fraction:
-        """What one person may pay at all places by this configuration alone."""
+        """What one person may pay at all places under this configuration alone."""
         slots, bounds = self._parameters.period_slots, Counter(self._bounds.values())
-        return sum((bound.steady(slots) * times for bound, times in bounds.items()), Fraction(0))
+        return sum((bound.most_in_slots(slots) * times for bound, times in bounds.items()), Fraction(0))
 
     @cached_property
     def _bounds(self) -> dict[_Watched, Bound]:
-        """What this configuration allows."""
+        """The bounds of this configuration."""
         return {
             (monitor.name, self._parameters.registry.ids[row]): _bound_of(rule)
             for monitor in self._parameters.over_time
@@ -101,13 +104,13 @@ class Account:
         }
 
     @cached_property
-    def _bounds_of_others(self) -> dict[_Watched, Bound]:
-        """What the owners of other configurations allow where they are owners."""
+    def _other_bounds(self) -> dict[_Watched, Bound]:
+        """The bounds of other configurations, in the partitions that they own."""
         return {
-            (each.monitor, place): _bound(parse_recorded(epsilon), each.answers, each.window, charges.ahead)
+            (monitor.monitor, place): _bound(parse_recorded(epsilon), monitor.answers, monitor.window, charges.ahead)
             for partition, charges in self._others.items()
-            for each in charges.places or ()
-            for epsilon, places in each.shares.items()
+            for monitor in charges.places or ()
+            for epsilon, places in monitor.shares.items()
             for place in places
             if self._partition(place) == partition
         }
@@ -117,52 +120,52 @@ class Account:
 
     @property
     def _oldest(self) -> int:
-        """How many slots back a later answer may charge a visit."""
-        return max([self._parameters.history_slots, *(bound.window for bound in self._bounds_of_others.values())])
+        """The number of slots back to which a later answer may charge a visit."""
+        return max([self._parameters.history_slots, *(bound.window for bound in self._other_bounds.values())])
 
     @cached_property
     def _places(self) -> tuple[Place, ...]:
         marked = {key: spent for spent in self._spent.values() for key in spent.marks}
-        keys = marked.keys() | self._bounds.keys() | self._bounds_of_others.keys()
+        keys = marked.keys() | self._bounds.keys() | self._other_bounds.keys()
         return tuple(self._place(key, marked.get(key)) for key in keys)
 
     def _place(self, key: _Watched, spent: Spent | None) -> Place:
-        own, other = self._bounds.get(key), self._bounds_of_others.get(key)
-        bound = own.or_by(other) if own is not None and other is not None else own or other
+        own, other = self._bounds.get(key), self._other_bounds.get(key)
+        bound = own.combine(other) if own is not None and other is not None else own or other
         if spent is None:
             return Place((), bound, _EVER)
         mark_lifetime = 0 if bound is None else bound.mark_lifetime
         paid = (
-            Paid.of(mark, self._parameters.max_lead if max_lead is None else max_lead, mark_lifetime)
+            PaidAnswer.of(mark, self._parameters.max_lead if max_lead is None else max_lead, mark_lifetime)
             for mark, max_lead in spent.marks[key]
         )
         return Place(tuple(paid), bound, _EVER if spent.last_tick is None else spent.last_tick + 1)
 
     @cached_property
-    def _unchanged(self) -> bool:
-        """Whether all was answered as this configuration answers: then its own worst case holds it."""
-        return not self._others and all(place.as_now for place in self._places)
+    def _is_unchanged(self) -> bool:
+        """Whether all answers were given under this configuration: then its worst case covers them."""
+        return not self._others and all(place.is_steady for place in self._places)
 
     @cached_property
-    def _times_of_others(self) -> Fraction:
-        """What others may charge for the designated times of a period, where this configuration does not."""
-        own = {(time.kind, time.monitor): time for time in map(time_charges, self._parameters.timed)}
-        asked: dict[tuple[str, str], Fraction] = {}
-        for time in self._all_times_of_others():
+    def _other_times_total(self) -> Fraction:
+        """What other configurations may charge for the designated times of a period on top of this one."""
+        own = {(time.kind, time.monitor): time for time in map(declare_times, self._parameters.timed)}
+        totals: dict[tuple[str, str], Fraction] = {}
+        for time in self._other_times():
             key, epsilon = (time.kind, time.monitor), parse_recorded(time.epsilon)
-            mine = own.get(key)
-            if mine is not None and mine.instants == time.instants:
-                epsilon = max(Fraction(0), epsilon - parse_recorded(mine.epsilon))
-            # Of several partitions only one has the place where a person was.
-            asked[key] = max(asked.get(key, Fraction(0)), epsilon * self._most_times(time))
-        return sum(asked.values(), Fraction(0))
+            own_time = own.get(key)
+            if own_time is not None and own_time.instants == time.instants:
+                epsilon = max(Fraction(0), epsilon - parse_recorded(own_time.epsilon))
+            # A person is at one place at a time, so only one partition charges them.
+            totals[key] = max(totals.get(key, Fraction(0)), epsilon * self._max_times(time))
+        return sum(totals.values(), Fraction(0))
 
-    def _all_times_of_others(self) -> Iterator[TimeCharges]:
+    def _other_times(self) -> Iterator[TimeCharges]:
         for charges in self._others.values():
             yield from charges.times or ()
 
-    def _most_times(self, time: TimeCharges) -> int:
-        """More times than any period holds: its days and two, for each time of day, and all single instants."""
+    def _max_times(self, time: TimeCharges) -> int:
+        """Return an upper bound of the times in a period: its days plus 3 per time of day, and all single instants."""
         days = self._parameters.period // DAY + 3
         return sum(1 if "T" in at else days for at in time.at)
 

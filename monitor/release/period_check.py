@@ -1,8 +1,10 @@
-"""The check that ends every takeover: what one person may pay, with all that every partition of the ledger says.
+"""The check that ends every takeover: what one person may pay, given the records of all ledger partitions.
 
-An owner first writes its own record, which says what its configuration may charge, and then reads all the others: of
-two that take over at once, at least one sees the other. Where another configuration's owner may go on, each place and
-time counts with the larger of both; if only that is too much, that owner is fenced, and what it said is read again.
+An owner first writes its owner record, which contains the charges of its configuration. Then it reads the other
+partitions. If two owners take over at the same time, at least one of them sees the record of the other.
+
+While an owner with another configuration may continue, each place and time counts with the larger of both charges. If
+the sum is too large only because of that, the other owner is fenced and its records are read again.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.charges import Charges
 from monitor.errors import UnreachableError
 from monitor.public.parameters import Parameters
-from monitor.release.charges import charges_of
+from monitor.release.declared_charges import declare_charges
 from monitor.release.ledger import Writer, require_ledger
+from monitor.release.ledger_reader import LedgerReader
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
-from monitor.release.period_account import Account
+from monitor.release.period_account import PeriodAccount
 from monitor.release.state import LedgerState, Spent
-from monitor.release.survey import Survey
 
 log = logging.getLogger(__name__)
 
@@ -33,24 +35,24 @@ ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What one person may pay in a period: as it is stated, and at worst by the configuration alone."""
+class PeriodLimits:
+    """What one person may pay in a period: the stated ε, and the worst case of the configuration alone."""
 
     stated: Fraction
     worst: Fraction
 
 
-class Accounting:
-    """What the instance may charge, and the check that ends its takeovers. Used by several threads at once.
+class PeriodCheck:
+    """The charges of this instance, and the check that ends its takeovers. Thread-safe.
 
     Args:
-        connections: how to talk to Kafka.
+        connections: the connections to Kafka.
         place: the ledger.
-        parameters: what is watched.
+        parameters: the parameters of the service.
         limits: what one person may pay.
-        survey: the ledger's partitions, of which the first `partitions` (Q) are the ledger.
-        partitions: Q.
-        now: the present instant, by a clock that is not ahead.
+        reader: reads all partitions of the ledger's topic.
+        partitions: Q, the number of partitions that have shards.
+        now: returns the present instant, by a clock that is not ahead.
     """
 
     def __init__(
@@ -58,80 +60,82 @@ class Accounting:
         connections: KafkaConnections,
         place: LedgerPlace,
         parameters: Parameters,
-        limits: Limits,
-        survey: Survey,
+        limits: PeriodLimits,
+        reader: LedgerReader,
         partitions: int,
         now: Callable[[], int],
     ) -> None:
         self._connections, self._place, self._parameters = connections, place, parameters
-        self._limits, self._survey, self._partitions = limits, survey, partitions
+        self._limits, self._reader, self._partitions = limits, reader, partitions
         self._now = now
-        self._charges = charges_of(parameters)
+        self._charges = declare_charges(parameters)
         self._records = OwnerRecords(place, parameters, self._charges, now)
         self._announcing = threading.Lock()
 
     @property
     def charges(self) -> Charges:
-        """What this configuration may charge."""
+        """The charges of this configuration."""
         return self._charges
 
     def now(self) -> int:
-        """The present instant, by a clock that is not ahead."""
+        """Return the present instant, by a clock that is not ahead."""
         return self._now()
 
     def end_takeover(self, partition: int, state: LedgerState) -> None:
-        """Check what one person may pay, once this instance's owner record is in the partition, whose state this is.
+        """Check what one person may pay. The partition already contains the owner's record; `state` is its state.
 
         Raises:
-            PeriodError: more than is stated, with the sum and the time at which it would fit.
-            UnreachableError: the ledger can't be read or written now; or others keep taking over.
-            FencedError: another one takes over at the same time.
+            PeriodError: the sum is larger than the stated ε; the message contains the time at which it would fit.
+            UnreachableError: the ledger can't be read or written now, or other instances keep taking over.
+            FencedError: another instance takes over at the same time.
         """
-        tick = (
-            self._parameters.grid.slot_of(self._now()) - 1
-        )  # who takes over may still decide the last one that closed
-        self._survey.forget(tick)
+        tick = self._parameters.grid.slot_of(self._now()) - 1  # a new owner may still decide the last closed tick
+        self._reader.forget(tick)
         for _ in range(ATTEMPTS):
-            self._survey.refresh()
-            spent = self._survey.spent(self._partitions) | {partition: state.spent()}
+            self._reader.refresh()
+            spent = self._reader.spent(self._partitions) | {partition: state.spent()}
             others = self._others(spent)
             if others and self._fits_with(spent, others, tick):
                 return
-            Account(self._parameters, self._limits.worst, spent).require(self._limits.stated, tick)
+            PeriodAccount(self._parameters, self._limits.worst, spent).require(self._limits.stated, tick)
             if not others:
                 return
             self._announce(others)
         raise UnreachableError(
-            f"instances with another configuration keep taking over partitions of {self._place.topic}: one person may "
-            "pay too much where both answer in turns; it is tried again"
+            f"instances with another configuration keep taking over partitions of {self._place.topic}: if both answer "
+            "in turns, one person may pay too much; the takeover is tried again"
         )
 
     def _others(self, spent: dict[int, Spent]) -> dict[int, Charges | None]:
-        """The partitions whose newest owner has another configuration, with what it may charge; None: not told."""
+        """Return the charges of newest owners with another configuration, by partition; None if they are not known."""
         return {
-            partition: each.charges
-            for partition, each in spent.items()
-            if each.owned and (each.charges is None or each.charges.digest != self._charges.digest)
+            partition: snapshot.charges
+            for partition, snapshot in spent.items()
+            if snapshot.owned and (snapshot.charges is None or snapshot.charges.digest != self._charges.digest)
         }
 
     def _fits_with(self, spent: dict[int, Spent], others: dict[int, Charges | None], tick: int) -> bool:
-        """Whether others may go on to own these partitions; what is not told is too much."""
-        told = {partition: one for partition, one in others.items() if one is not None and one.places is not None}
-        if len(told) < len(others):
+        """Return whether the other owners may continue. Unknown charges never fit."""
+        known = {
+            partition: charges
+            for partition, charges in others.items()
+            if charges is not None and charges.places is not None
+        }
+        if len(known) < len(others):
             return False
-        return Account(self._parameters, self._limits.worst, spent, told).total(tick) <= self._limits.stated
+        return PeriodAccount(self._parameters, self._limits.worst, spent, known).total(tick) <= self._limits.stated
 
     def _announce(self, partitions: Collection[int]) -> None:
-        """Write this instance's owner record into these partitions, which fences their owners."""
+        """Fence the owners of these partitions: append an owner record of this instance to each of them."""
         ledger, ledger_id = self._place.topic, self._place.topic_id
         with self._announcing:
             for partition in sorted(partitions):
                 log.warning(
-                    "ledger partition %d: its owner has another configuration, and one person may pay too much by both "
-                    "together: it is fenced",
+                    "ledger partition %d: fencing its owner, which has another configuration: one person may pay too "
+                    "much if both answer",
                     partition,
                 )
                 with closing(Writer(self._connections, ledger, ledger_id, partition)) as writer:
-                    read = partial(self._survey.read_to, partition)
-                    self._records.announce(writer, partition, self._survey.terms(partition), read)
+                    read_to = partial(self._reader.read_to, partition)
+                    self._records.announce(writer, partition, self._reader.terms(partition), read_to)
         require_ledger(self._connections, ledger, ledger_id)

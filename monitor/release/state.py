@@ -1,4 +1,4 @@
-"""What one ledger partition says, folded from its records: what is spent, by whom, and how far it was decided."""
+"""The state of one ledger partition, folded from its records: marks, spent ε, owner terms, last decided tick."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from monitor.release.ledger import LedgerRecord
 _Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
 Charged = tuple[Literal["at_times", "hot_spots"], str, int]
-"""What was answered about a designated time: the monitor's kind and name, and the time (an instant)."""
+"""The key of an answer about a designated time: the monitor's kind and name, and the time (an instant)."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerTerms:
-    """What owner records carry from one owner to the next.
+    """The terms of a ledger partition. Owner records carry them from one owner to the next.
 
-    `partitions`: Q, over how many output partitions the shards are spread, for good. `lost_at`: when an earlier
-    ledger was lost, an instant. `input_topic_id`: which topic the facts were read from; `input_since`: the slot from
-    which its facts are whole, if an earlier topic's were lost. `fingerprint`: empty until there was an owner.
-    `input_partitions`: the most that this input topic was seen with; brokers that lag may list fewer. `charges`: what
-    the newest owner's configuration may charge, None if it was not told.
+    `partitions`: Q, the number of output partitions that have shards; it never changes. `lost_at`: the instant at which
+    an earlier ledger was lost. `input_topic_id`: the topic that the facts were read from. `input_since`: the slot from
+    which its facts are complete, if those of an earlier topic were lost. `fingerprint`: empty before the first owner.
+    `input_partitions`: the largest known number of partitions of this input topic; brokers with outdated metadata may
+    list fewer. `charges`: the charges of the newest owner's configuration, None if its record does not contain them.
     """
 
     service: str
@@ -44,10 +44,10 @@ class OwnerTerms:
     charges: Charges | None = None
 
     def require_service(self, service: str, topic: str) -> None:
-        """See that the ledger is this service's.
+        """Check that the ledger belongs to this service.
 
         Raises:
-            LedgerError: it is another one's.
+            LedgerError: it belongs to another service.
         """
         if self.service != service:
             raise LedgerError(
@@ -58,10 +58,11 @@ class OwnerTerms:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a partition tells of what was spent, as it was at a moment.
+    """A snapshot of what a partition has spent.
 
-    `marks`: by monitor and location, each with the F under which it was made, None where that is not told. `owned`:
-    whether there ever was an owner; `charges`: what the newest one's configuration may charge, None if not told.
+    `marks`: by monitor and location, each with the max lead F of its configuration, None if F is not known. `charged`:
+    the largest ε published about a designated time. `owned`: whether there was ever an owner. `charges`: the charges of
+    the newest owner's configuration, None if they are not known.
     """
 
     marks: Mapping[tuple[str, str], tuple[tuple[Mark, int | None], ...]]
@@ -72,23 +73,23 @@ class Spent:
     charges: Charges | None
 
 
-def later(one: int | None, other: int | None) -> int | None:
-    """The later of two instants or slots, None standing for never: what an owner missed does not take back a loss."""
-    return max((at for at in (one, other) if at is not None), default=None)
+def later(first: int | None, second: int | None) -> int | None:
+    """Return the later of two instants or slots. None means never."""
+    return max((at for at in (first, second) if at is not None), default=None)
 
 
 @dataclass(slots=True)
 class LedgerState:
-    """The state of one partition.
+    """The state of one ledger partition.
 
-    `marks` keeps every mark that was read, also such as have run out: a longer window may hold what they charged once
-    more. `noisy`: by monitor and designated time, (tick, noisy count) by location. `drawn`: the monitors and designated
-    times whose hot spots were drawn, which is done once. `charged`: the largest ε that was published about a designated
-    time, of all that is still there: it counts for as long as a period. `expired_until`: the instant of the first
-    records that are still there, if earlier ones have expired. `counting`: what the counts of the latest owner hold
-    (`alerts.COUNTING`), None before there was one. `past`: marks that no window can hold again, but a period may.
-    `eras`: by the last tick before an owner, its F where it is told. `owned_since`: the stamp of the first owner record
-    (an instant): from then on somebody was asked to decide.
+    `marks`: every mark read that a window may still contain, also if it has run out: a longer window may contain what
+    it charged. `past`: marks that no window can contain, but a period may. `noisy`: by monitor and designated time,
+    (tick, noisy count) by location. `drawn`: the (monitor, designated time) pairs whose hot spots were drawn; they are
+    drawn once. `charged`: the largest ε published about a designated time, among the records that have not expired.
+    `last_records`: the records of the last tick, by ce_id. `expired_until`: the instant of the first remaining record,
+    if earlier ones have expired. `counting`: how the latest owner counts (`alerts.COUNTING`), None before the first
+    owner. `eras`: (last tick before an owner, that owner's F), where F is known. `owned_since`: the timestamp of the
+    first owner record (an instant); from then on an owner had to decide ticks.
     """
 
     terms: OwnerTerms | None = None
@@ -107,42 +108,43 @@ class LedgerState:
 
     @property
     def lost_at(self) -> int | None:
-        """Until when answers may have been given that nobody can read any more: all counts as spent then (docs/rules.md, rule 5).
+        """The instant up to which answers may be unreadable: they all count as spent (docs/rules.md, rule 5).
 
-        An earlier ledger was lost, or records have expired: they told nothing that still ran, but a longer window or
-        horizon than theirs may hold what they charged once more.
+        An earlier ledger was lost, or records have expired. Expired records had no effect under their own window and
+        horizon, but a longer window or horizon may contain what they charged.
         """
         return later(None if self.terms is None else self.terms.lost_at, self.expired_until)
 
     def marks_of(self, monitor: str, location: str) -> tuple[Mark, ...]:
-        """A location's marks, by tick."""
-        known = self.marks.get((monitor, location), {})
-        return tuple(known[tick] for tick in sorted(known))
+        """Return a location's marks in order of ticks."""
+        marks = self.marks.get((monitor, location), {})
+        return tuple(marks[tick] for tick in sorted(marks))
 
     def spent(self) -> Spent:
-        """What was spent, also by marks that have run out."""
+        """Return what was spent, including marks that have run out."""
         begins = [-(2**62) if tick is None else tick + 1 for tick, _ in self.eras]
 
         def max_lead(tick: int) -> int | None:
             era = bisect_right(begins, tick) - 1
             return None if era < 0 else self.eras[era][1]
 
-        known = {key: self.past.get(key, {}) | self.marks.get(key, {}) for key in self.past.keys() | self.marks.keys()}
-        marks = {key: tuple((each[tick], max_lead(tick)) for tick in sorted(each)) for key, each in known.items()}
+        keys = self.past.keys() | self.marks.keys()
+        known = {key: self.past.get(key, {}) | self.marks.get(key, {}) for key in keys}
+        marks = {key: tuple((by_tick[at], max_lead(at)) for at in sorted(by_tick)) for key, by_tick in known.items()}
         terms = self.terms
         owned, charges = (False, None) if terms is None else (terms.fingerprint != "", terms.charges)
         return Spent(marks, dict(self.charged), self.lost_at, self.last_tick, owned, charges)
 
-    def own(self, terms: OwnerTerms) -> None:
-        """Go on as the owner, whose terms these are."""
+    def begin_ownership(self, terms: OwnerTerms) -> None:
+        """Begin the ownership of this instance under these terms."""
         self._begin_era(COUNTING, terms.charges)
         self.terms = terms
 
     def read(self, offset: int, record: LedgerRecord, grid: SlotGrid, now: int) -> None:
-        """Take in the next record of the partition, which may be the first that has not expired.
+        """Fold the next record of the partition, which may be the first one that has not expired.
 
-        What has expired was answered before that one was written, so before `now` (an instant) for certain: its own
-        stamp may have been made by a clock that was ahead.
+        Expired records were published before that record was written, so before `now` (an instant). The timestamp of
+        the record alone is not reliable: the clock of its writer may have been ahead.
 
         Raises:
             LedgerError: as `fold`.
@@ -152,10 +154,10 @@ class LedgerState:
         self.fold(record, grid)
 
     def fold(self, record: LedgerRecord, grid: SlotGrid) -> None:
-        """Take in the next record. Records of kinds that this version doesn't know are passed over.
+        """Fold the next record. Records of unknown kinds are ignored.
 
         Raises:
-            LedgerError: a record of a known kind that cannot be read, or another version's ledger.
+            LedgerError: a record of a known kind cannot be read, or the ledger has another version.
         """
         self.records += 1
         entry = read_record(record.key, record.value, record.headers)
@@ -166,7 +168,8 @@ class LedgerState:
                 self._fold_terms(entry)
             case OwnerEntry():
                 self._fold_terms(entry)
-                self._fold_empty(entry.tick, grid)
+                if entry.tick is not None:  # a decided tick without answers
+                    self._advance_to(entry.tick, grid)
                 if self.owned_since is None:
                     self.owned_since = record.timestamp_ms * 1_000
             case OverTimeEntry() | AtTimesEntry() | HotSpotsEntry():
@@ -174,48 +177,44 @@ class LedgerState:
 
     def _fold_terms(self, entry: StartEntry | OwnerEntry) -> None:
         if self.terms is None and self.expired_until is None and isinstance(entry, OwnerEntry):
-            return  # nobody has begun this ledger: it was meant for an earlier topic of this name
+            return  # without a start record, the owner record was meant for an earlier topic of this name
         if self.terms is not None and entry.service != self.terms.service:
             raise LedgerError(
-                f"the ledger belongs to the service {self.terms.service!r} and holds a record of {entry.service!r}: "
+                f"the ledger belongs to the service {self.terms.service!r} and contains a record of {entry.service!r}: "
                 "two services on one output topic both spend; give each its own kafka.topics.alerts"
             )
         lost_at = parse_instant(entry.lost_at) if entry.lost_at else None
-        known = self.terms or OwnerTerms(entry.service, entry.partitions)
+        terms = self.terms or OwnerTerms(entry.service, entry.partitions)
         if isinstance(entry, OwnerEntry):
-            known = self._owned(known, entry)
-        elif known.input_topic_id == "":
-            known = replace(known, input_topic_id=entry.input_topic_id)
-        self.terms = replace(known, lost_at=later(known.lost_at, lost_at))
+            terms = self._apply_owner(terms, entry)
+        elif terms.input_topic_id == "":
+            terms = replace(terms, input_topic_id=entry.input_topic_id)
+        self.terms = replace(terms, lost_at=later(terms.lost_at, lost_at))
 
-    def _owned(self, known: OwnerTerms, entry: OwnerEntry) -> OwnerTerms:
+    def _apply_owner(self, terms: OwnerTerms, entry: OwnerEntry) -> OwnerTerms:
         self._begin_era(entry.counting, entry.charges)
-        same = known.input_topic_id == entry.input_topic_id
+        same_input = terms.input_topic_id == entry.input_topic_id
         return replace(
-            known,
+            terms,
             input_topic_id=entry.input_topic_id,
-            input_since=later(known.input_since, entry.input_since),
+            input_since=later(terms.input_since, entry.input_since),
             fingerprint=entry.fingerprint,
-            input_partitions=max(known.input_partitions if same else 0, entry.input_partitions),
+            input_partitions=max(terms.input_partitions if same_input else 0, entry.input_partitions),
             charges=entry.charges,
         )
 
     def _begin_era(self, counting: int, charges: Charges | None) -> None:
-        if self.counting is None:  # whose answers the earlier ones are is not known
+        if self.counting is None:  # the owner that published the earlier answers is not known
             for marks in self.marks.values():
                 marks |= {tick: replace(mark, counted_after=True) for tick, mark in marks.items()}
         self.counting = counting
         if charges is not None and (not self.eras or self.eras[-1][1] != charges.ahead):
             self.eras.append((self.last_tick, charges.ahead))
 
-    def _fold_empty(self, tick: int | None, grid: SlotGrid) -> None:
-        """A tick that had nothing to answer is decided too."""
-        if tick is not None:
-            self._decided(tick, grid)
-
-    def _decided(self, tick: int, grid: SlotGrid) -> None:
+    def _advance_to(self, tick: int, grid: SlotGrid) -> None:
+        """Record a decided tick."""
         if self.last_tick is None and self.expired_until is not None:
-            # Ticks rise: what has expired was decided at this one or before, whenever an owner's record was stamped.
+            # Ticks only rise, so all expired answers are of this tick or earlier, whatever timestamp the owner has.
             self.expired_until = grid.as_of(tick)
         if self.last_tick is None or tick > self.last_tick:
             self.last_tick = tick
@@ -224,11 +223,11 @@ class LedgerState:
     def _fold_answer(self, entry: _Answer, record: LedgerRecord, grid: SlotGrid) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:
             _check_grid(entry, record, grid)
-            self._decided(entry.tick, grid)
+            self._advance_to(entry.tick, grid)
         if entry.tick == self.last_tick:
             self.last_records[entry.ce_id] = record
         if isinstance(entry, OverTimeEntry):
-            self.spend(entry.monitor, entry.location_id, self._counted(entry.marks))
+            self.spend(entry.monitor, entry.location_id, self._flag_counted_after(entry.marks))
         elif isinstance(entry, HotSpotsEntry):
             if entry.status == "complete":
                 self.drawn.add((entry.monitor, entry.time))
@@ -240,17 +239,17 @@ class LedgerState:
             for location, answer in entry.noisy_counts.items():
                 known.setdefault(location, answer)
 
-    def _counted(self, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
-        """The marks with what their counts held, by the latest owner; of a mark that is known already it stays."""
+    def _flag_counted_after(self, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
+        """Flag marks of an earlier build, whose counts also contained visits that were reported after as_of."""
         if self.counting is None or self.counting >= COUNTING:
             return marks
         return tuple(replace(mark, counted_after=True) for mark in marks)
 
-    def _charge(self, answered: Charged, epsilon: Fraction) -> None:
-        self.charged[answered] = max(epsilon, self.charged.get(answered, epsilon))
+    def _charge(self, key: Charged, epsilon: Fraction) -> None:
+        self.charged[key] = max(epsilon, self.charged.get(key, epsilon))
 
     def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
-        """Note marks; of one tick's mark, the longer one counts, and what was first said of its count."""
+        """Record marks. Of two marks of one tick, the longer one counts, with the `counted_after` of the first one."""
         known = self.marks.setdefault((monitor, location), {})
         for mark in marks:
             before = known.setdefault(mark.tick, mark)
@@ -258,9 +257,9 @@ class LedgerState:
                 known[mark.tick] = replace(mark, counted_after=before.counted_after)
 
     def forget(self, tick: int, mark_lifetime: int, oldest_time: int, kept: int = 0) -> None:
-        """Set aside marks that no window of up to `reach` slots can hold again; drop designated times that are over.
+        """Move marks that no window can contain again to `past`, and drop designated times before `oldest_time`.
 
-        What is set aside is kept for `kept` more slots: a period may hold what it charged.
+        A mark stays in `past` for `kept` more slots, because a period may contain what it charged.
         """
         for key, known in list(self.marks.items()):
             gone = [at for at, mark in known.items() if max(mark.until, mark.last_stamp + mark_lifetime - 1) < tick]
@@ -282,11 +281,11 @@ class LedgerState:
 
 
 def _check_grid(entry: _Answer, record: LedgerRecord, grid: SlotGrid) -> None:
-    """Ticks are numbers on one grid: on another one they would say nothing about what still runs."""
-    said = (dict(record.headers).get("ce_time") or b"").decode()
+    """Check that the record's tick is on the configured slot grid. On another grid the tick numbers are meaningless."""
+    time = (dict(record.headers).get("ce_time") or b"").decode()
     expected = format_instant(grid.as_of(entry.tick))
-    if said != expected:
+    if time != expected:
         raise LedgerError(
-            f"clock.slot and clock.origin put tick {entry.tick} at {expected}, and the ledger has it at {said}: they "
-            "can't change over a ledger; keep them, or begin a new kafka.topics.alerts when nothing runs any more"
+            f"clock.slot and clock.origin put tick {entry.tick} at {expected}, and the ledger has it at {time}: they "
+            "can't change during the life of a ledger; keep them, or create a new kafka.topics.alerts once no mark runs"
         )

@@ -1,4 +1,4 @@
-"""The store's clock, as far as it is known: what it last told, and what has passed since by a monotonic one."""
+"""Estimate the store's clock: its last reading plus the time that has passed on a monotonic clock."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Callable
 
 
 class StoreClock:
-    """Tells whether an instant has come by the store's clock, also while the store is away.
+    """Estimates the store's clock, also while the store is unreachable.
 
-    This machine's own clock can't tell: it may have been stepped since, which a monotonic one never is. What is
-    reckoned is at most what the store would say, for what it told was told before it was heard.
+    This machine's system clock may have been stepped since the last reading. A monotonic clock is never stepped. The
+    estimate is never ahead of the store's clock, because each reading is older than the moment at which it arrives.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._heard: tuple[int, float] | None = None
+        self._reading: tuple[int, float] | None = None
 
-    def hear(self, told: int) -> None:
-        """Note an instant that the store's clock has just told."""
-        self._heard = told, self._monotonic()
+    def update(self, instant: int) -> None:
+        """Record an instant that the store's clock has just returned."""
+        self._reading = instant, self._monotonic()
 
-    def reached(self, instant: int) -> bool:
-        """Whether the instant has come for certain; no if the store was never heard."""
-        reckoned = self._reckoned()
-        return reckoned is not None and reckoned >= instant
+    def has_reached(self, instant: int) -> bool:
+        """Return whether the store's clock has certainly reached the instant; False before the first reading."""
+        estimate = self._estimate()
+        return estimate is not None and estimate >= instant
 
-    def at_most(self, instant: int) -> int:
-        """What this machine's clock says, or what is reckoned, whichever is earlier."""
-        reckoned = self._reckoned()
-        return instant if reckoned is None else min(instant, reckoned)
+    def cap(self, instant: int) -> int:
+        """Return the earlier of an instant of this machine's clock and the estimate."""
+        estimate = self._estimate()
+        return instant if estimate is None else min(instant, estimate)
 
-    def _reckoned(self) -> int | None:
-        if self._heard is None:
+    def _estimate(self) -> int | None:
+        if self._reading is None:
             return None
-        told, heard_at = self._heard
-        return told + int((self._monotonic() - heard_at) * 1_000_000)
+        instant, read_at = self._reading
+        return instant + int((self._monotonic() - read_at) * 1_000_000)

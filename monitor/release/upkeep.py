@@ -1,4 +1,4 @@
-"""What is done between ticks: the store is looked at, facts are let in, and old ones are cut off."""
+"""Maintain the store between ticks: check its eviction policy, open the next slot, evict old facts."""
 
 from __future__ import annotations
 
@@ -15,72 +15,73 @@ from monitor.windows.facts import Windows
 
 log = logging.getLogger(__name__)
 
-TIDY_PER_LOOKBACK: Final = 24
+EVICTIONS_PER_HISTORY: Final = 24
 CHECK_SECONDS: Final = 60.0
-AGAIN_SECONDS: Final = 1.0  # after a look that failed: not each partition's thread waits for the same failure
+RETRY_SECONDS: Final = 1.0  # after a failed check: otherwise each partition's thread waits for the same failure
 
 
 class Upkeep:
-    """The store's upkeep, for all partitions of an instance. Used by several threads.
-
-    Raises:
-        EvictionError: (`look`) the store may evict facts.
-    """
+    """Maintains the store for all partitions of an instance. Thread-safe."""
 
     def __init__(self, parameters: Parameters, windows: Windows) -> None:
         self._parameters = parameters
         self._windows = windows
         self._lock = threading.Lock()
-        self._next_look = -math.inf
-        self._tidied: dict[int, int] = {}
+        self._next_check = -math.inf
+        self._evicted_at: dict[int, int] = {}
         self._warned: dict[str, float] = {}
 
-    def look(self) -> None:
-        """See now and then that the store still evicts nothing: it may be another server since a failover."""
+    def check_eviction_policy(self) -> None:
+        """Check once a minute that the store evicts nothing. After a failover it may be another server.
+
+        Raises:
+            EvictionError: the store may evict facts.
+        """
         with self._lock:
-            if time.monotonic() < self._next_look:
+            if time.monotonic() < self._next_check:
                 return
             pause = CHECK_SECONDS
             try:
                 self._windows.check()
             except (UnreachableError, WindowsError) as error:
-                self._warn(f"whether the store may evict facts is not known now: {error}")
-                pause = AGAIN_SECONDS
-            self._next_look = time.monotonic() + pause
+                self._warn(f"could not check the eviction policy of Redis: {error}")
+                pause = RETRY_SECONDS
+            self._next_check = time.monotonic() + pause
 
-    def after(self, tick: int, shards: Sequence[int]) -> None:
-        """A tick of these shards is in the ledger: nobody counts for it again, so the next slot's facts may come in.
+    def finish_tick(self, tick: int, shards: Sequence[int]) -> None:
+        """Open the next slot of these shards, whose tick is in the ledger, and evict old facts.
 
-        Not where hot spots are due: they are one answer about all shards, whose owner reads those of others.
+        Slots with hot spots are not opened: their answer covers all shards, so its owner also reads the shards of
+        other owners.
         """
         try:
-            if not self._parameters.ranks_at(tick):
+            if not self._parameters.draws_hot_spots_at(tick):
                 self._windows.open(shards, tick + 1)
-            self._tidy(tick, shards)
+            self._evict(tick, shards)
         except (UnreachableError, WindowsError) as error:
-            self._warn(f"facts wait, and old ones are kept, for now: {error}")
+            self._warn(f"could not open the next slot or evict old facts; retrying at the next tick: {error}")
 
     def _warn(self, text: str) -> None:
-        """Log what is amiss, the same again after a minute only: there may be a tick each second."""
+        """Log a warning, the same text at most once a minute: there may be a tick each second."""
         now = time.monotonic()
-        self._warned = {said: at for said, at in self._warned.items() if now - at < CHECK_SECONDS}
+        self._warned = {warning: at for warning, at in self._warned.items() if now - at < CHECK_SECONDS}
         if text not in self._warned:
             self._warned[text] = now
             log.warning("%s", text)
 
-    def _tidy(self, tick: int, shards: Sequence[int]) -> None:
-        """Now and then cut off what no later tick asks for; a failure only leaves it for the next time."""
-        every = max(1, self._parameters.history_slots // TIDY_PER_LOOKBACK)
-        due = [shard for shard in shards if shard not in self._tidied or tick - self._tidied[shard] >= every]
+    def _evict(self, tick: int, shards: Sequence[int]) -> None:
+        """Evict the facts that no later tick reads, every few ticks. After a failure the next tick tries again."""
+        every = max(1, self._parameters.history_slots // EVICTIONS_PER_HISTORY)
+        due = [shard for shard in shards if shard not in self._evicted_at or tick - self._evicted_at[shard] >= every]
         if not due:
             return
         grid, widest = self._parameters.grid, self._parameters.widest_window
-        # One bound for all monitors: what is dropped counts as gone for every one of them.
+        # All monitors share one cut: an evicted time is gone for each of them.
         cut = grid.as_of(tick) - self._parameters.longest_horizon * grid.length
         past = self._times(cut - 2 * every * grid.length, cut)
         live = self._times(cut, grid.as_of(tick + self._parameters.max_lead + 1))
         self._windows.evict(due, tick - widest, past, live)
-        self._tidied |= dict.fromkeys(due, tick)
+        self._evicted_at |= dict.fromkeys(due, tick)
 
     def _times(self, low: int, high: int) -> list[int]:
         return sorted({int(at) for timed in self._parameters.timed for at in timed.times.between(low, high)})

@@ -1,4 +1,4 @@
-"""The version of a configuration: a digest of everything that decides answers, by which instances know their like."""
+"""The version of a configuration: a digest of everything that decides answers. Instances compare their versions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from monitor.public.parameters import AtTimes, OverTime, Parameters, Timed
 _DIGITS: Final = 16
 
 
-def version(parameters: Parameters, fingerprint: str) -> str:
-    """16 hexadecimal digits that differ when answers would: by the facts, or by what is made of them and charged.
+def compute_version(parameters: Parameters, fingerprint: str) -> str:
+    """Return 16 hexadecimal digits that change whenever answers, or what they charge, would change.
 
     Args:
-        parameters: what is watched.
-        fingerprint: that of the facts.
+        parameters: the parameters of the service.
+        fingerprint: the fingerprint of the facts.
     """
     deciding = {
         "facts": fingerprint,
@@ -44,15 +44,15 @@ def _timed(monitor: Timed) -> list[object]:
     return [kind, monitor.name, monitor.times.digest(), monitor.horizon, str(monitor.epsilon), least]
 
 
-def client_id(base: str, of_version: str) -> str:
-    """What an instance calls itself in the release group. `base`: what the service's clients are called."""
-    return f"{base}-{of_version}"
+def member_client_id(base: str, version: str) -> str:
+    """Return the client id of an instance in the release group. `base`: the client id of its other clients."""
+    return f"{base}-{version}"
 
 
-def versions(base: str, client_ids: Iterable[str]) -> list[str]:
-    """The versions of the members with these client ids: "" for one of an earlier build, which tells none.
+def member_versions(base: str, client_ids: Iterable[str]) -> list[str]:
+    """Return the versions of the members with these client ids.
 
-    A member that is no instance of this service is left out.
+    An instance of an earlier build has no version in its client id: its version is "". Other clients are left out.
     """
     pattern = re.compile(rf"{re.escape(base)}(?:-([0-9a-f]{{{_DIGITS}}}))?")
-    return [found[1] or "" for name in client_ids if (found := pattern.fullmatch(name))]
+    return [match[1] or "" for client_id in client_ids if (match := pattern.fullmatch(client_id))]

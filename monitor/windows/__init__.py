@@ -1,1 +1,1 @@
-"""What is known about each location, with expiry: one interface, Redis and memory behind it."""
+"""The facts about each location, with expiry: one interface, implemented in Redis."""

@@ -1,18 +1,18 @@
 #!lua
--- Start a partition's progress in a shard that has none, and raise `since`, in one step.
+-- Start a partition's progress in a shard without progress, and raise `since`, in one step.
 --
 -- KEYS[1]   meta: the shard's hash
--- KEYS[2]   the facts that wait
--- KEYS[3..] every window and designated time that the shard may hold
--- ARGV[1]   the present instant where the clock is simulated, else empty
--- ARGV[2]   the origin of the slots
--- ARGV[3]   their length
+-- KEYS[2]   the waiting facts
+-- KEYS[3..] every window and designated time that the shard may have
+-- ARGV[1]   the present instant (µs) of a simulated clock; empty to use the server's clock
+-- ARGV[2]   the origin of the slot grid (µs)
+-- ARGV[3]   the length of a slot (µs)
 -- ARGV[4]   expiry in seconds
 -- ARGV[5]   the field of the partition's progress
 -- ARGV[6]   the offset to start at
--- ARGV[7]   since: the slot from which on facts read from there are whole
+-- ARGV[7]   since: facts read from that offset are complete for visits that end in this slot or later
 --
--- Returns the partition's progress. Numbers stay strings: Lua would round them when it writes them.
+-- Returns the partition's progress. Numbers stay strings, because Lua would round them.
 
 begin_shard(KEYS[1], (present_slot(ARGV[1], ARGV[2], ARGV[3])))
 if redis.call('HSETNX', KEYS[1], ARGV[5], ARGV[6]) == 1 then

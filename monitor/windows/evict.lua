@@ -1,20 +1,20 @@
 #!lua flags=allow-oom
--- Cut off what no question reaches any more, say so in the shard's hash, and renew the expiry of the rest.
+-- Evict facts that are no longer counted, record that in the shard's hash, and renew the expiry of the rest.
 --
 -- KEYS[1]            meta: the shard's hash
--- KEYS[2]            the facts that wait
+-- KEYS[2]            the waiting facts
 -- KEYS[3..2+w]       the sorted sets of its watched rows
--- KEYS[3+w..2+w+d]   sets of designated times to drop
+-- KEYS[3+w..2+w+d]   sets of designated times to delete
 -- KEYS[3+w+d..]      sets of designated times to keep
--- ARGV[1]            expiry of meta in seconds; facts have twice as long, so that none is gone before the progress that
---                    claims it
--- ARGV[2]            w: how many sorted sets
--- ARGV[3]            d: how many sets to drop
--- ARGV[4]            trimmed: the slot before which everything is cut off
--- ARGV[5]            dropped: the latest designated time to drop; not there if d = 0
+-- ARGV[1]            expiry of meta in seconds; facts expire after twice this time,
+--                    after the progress that claims them
+-- ARGV[2]            w: the number of sorted sets
+-- ARGV[3]            d: the number of sets to delete
+-- ARGV[4]            trimmed: facts about slots before this one are removed
+-- ARGV[5]            dropped: the latest designated time to delete; missing if d = 0
 --
--- `trimmed` and `dropped` are raised (never lowered) before anything is cut: an error stops a script, so nothing can
--- be missing unsaid. Runs when memory is full too, for it frees some.
+-- `trimmed` and `dropped` are raised (never lowered) before anything is removed. An error stops a script, so facts can
+-- never be missing without a record of it. The script also runs when memory is full, because it frees memory.
 
 local windows, dropped = tonumber(ARGV[2]), tonumber(ARGV[3])
 

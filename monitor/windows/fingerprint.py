@@ -1,6 +1,7 @@
-"""The fingerprint of everything that decides facts: under another one, other facts are read anew (docs/runtime.md, section 3).
+"""The fingerprint of everything that decides facts (docs/runtime.md, section 3).
 
-Otherwise a newly watched location would miss its earlier visits under a progress that claims them: a false "safe".
+A configuration with another fingerprint reads its facts from the input again. Otherwise a newly watched location would
+lack its earlier visits although the progress claims them, and be called "safe".
 """
 
 from __future__ import annotations
@@ -13,30 +14,30 @@ from typing import Final
 from monitor.public.parameters import Parameters, Timed
 
 FORMAT: Final = 2
-"""The version of what the stores hold; raised when keys, members or scores change their meaning."""
+"""The version of the stored format; raised when keys, members or scores change their meaning."""
 
 _DIGITS: Final = 16
 
 
 def fingerprint(parameters: Parameters, key_digest: bytes, topic_id: str) -> str:
-    """16 hexadecimal digits that differ when facts do.
+    """Return 16 hexadecimal digits that differ when the facts differ.
 
-    Thresholds, ε, names, the release delay and the tolerance decide no facts, so they are not in it.
+    Thresholds, ε, names, the release delay and the tolerance decide no facts, so the fingerprint ignores them.
 
     Args:
-        parameters: what is watched.
-        key_digest: tells apart the keys that person ids are hashed with (`PersonHasher.key_digest`).
-        topic_id: the id that Kafka gave the input topic; a topic made anew under the old name has other offsets.
+        parameters: the compiled configuration.
+        key_digest: identifies the key that person ids are hashed with (`PersonHasher.key_digest`).
+        topic_id: Kafka's id of the input topic; a recreated topic of the same name has other offsets.
     """
     return _digest(parameters, topic_id, {"key": key_digest.hex()})
 
 
 def published_fingerprint(parameters: Parameters, topic_id: str) -> str:
-    """As `fingerprint`, without the key of person ids: whoever reads it can't test a guess of the key."""
+    """Return a fingerprint without the key of person ids, so that its readers cannot test a guess of the key."""
     return _digest(parameters, topic_id, {})
 
 
-def _digest(parameters: Parameters, topic_id: str, more: Mapping[str, str]) -> str:
+def _digest(parameters: Parameters, topic_id: str, key: Mapping[str, str]) -> str:
     deciding: dict[str, object] = {
         "format": FORMAT,
         "slot": parameters.grid.length,
@@ -49,10 +50,10 @@ def _digest(parameters: Parameters, topic_id: str, more: Mapping[str, str]) -> s
         "at_times": sorted({_designated(monitor) for monitor in parameters.timed}),
         "topic": topic_id,
     }
-    deciding |= more
+    deciding |= key
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 
 
 def _designated(monitor: Timed) -> str:
-    # The instants themselves: a zone's name means others where an image brings other rules.
+    # The instants, not the zone's name: images may have different time zone rules.
     return json.dumps([monitor.times.digest(), monitor.horizon])

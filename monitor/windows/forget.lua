@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- Drop a shard's progress: a key of another type was found where facts belong, so facts that progress claims are gone.
--- Without progress nothing is claimed, and all is read anew from the input.
+-- Delete a shard's progress. A key for facts has another type, so facts that the progress claims are missing. Without
+-- progress, the shard claims nothing, and its facts are read from the input again.
 --
--- KEYS[1]  meta: the shard's hash; left alone if it is none
--- ARGV[1]  what the fields of progress begin with
+-- KEYS[1]  meta: the shard's hash; unchanged if it is not a hash
+-- ARGV[1]  the prefix of the fields of progress
 
 if redis.call('TYPE', KEYS[1]).ok == 'hash' then
   for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do

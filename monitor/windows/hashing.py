@@ -1,4 +1,4 @@
-"""How a person is named in a store: by a keyed hash, never in the clear (docs/rules.md, rule 10)."""
+"""Keyed hashes of person ids. Stores contain no person id in the clear (docs/rules.md, rule 10)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Final
 from monitor.errors import UsageError
 
 HASH_BYTES: Final = 16
-"""128 bits: among 10⁹ people a collision, which would be an undercount, has a chance of 10⁻²¹."""
+"""128 bits: among 10⁹ people, the chance of a collision, which would be an undercount, is 10⁻²¹."""
 
 _LEAST_KEY: Final = 16
 _CACHED: Final = 1_000_000
-_CACHED_BYTES: Final = 96 * 1024 * 1024  # of ids: a million of 50 letters; one of 256 bytes may take a kilobyte
+_CACHED_BYTES: Final = 96 * 1024 * 1024  # for a million ids of 50 letters; an id of 256 bytes may take a kilobyte
 
 
 class _Generations(dict[str, bytes]):
-    """A cache that fills misses by itself, and that forgets whom it has not seen since it was last full.
+    """A cache of hashes, which computes missing ones and forgets people not seen since it was last full.
 
-    A hit is one look-up in C, with no book-keeping; of two generations the older one is dropped as a whole. Each holds
-    half of the most people at most, and ids of half of the most bytes.
+    A hit is one look-up in C, without bookkeeping. Of two generations, the older one is dropped as a whole. Each has at
+    most half of the people and half of the bytes that the cache may have.
     """
 
     __slots__ = ("_bytes", "_keyed", "_most", "_older")
@@ -49,34 +49,34 @@ class _Generations(dict[str, bytes]):
 
 
 class PersonHasher:
-    """Keyed BLAKE2b of person ids, 128 bits, remembered for at most `cached` people (about 200 bytes each).
+    """Keyed BLAKE2b hashes of person ids, 128 bits, cached for at most `cached` people (about 200 bytes each).
 
-    Where ids are long, fewer are remembered.
+    Fewer are cached where ids are long.
 
     Raises:
-        UsageError: if the key is shorter than 16 bytes: it could be guessed, and with it who was where.
+        UsageError: the key is shorter than 16 bytes. It could be guessed, and with it where each person was.
     """
 
     def __init__(self, key: bytes, cached: int = _CACHED) -> None:
         if len(key) < _LEAST_KEY:
             raise UsageError(
                 f"the key that person ids are hashed with has {len(key)} bytes: expected at least {_LEAST_KEY}. "
-                "Make one with `head -c 32 /dev/urandom > person.key`."
+                "Create one with `head -c 32 /dev/urandom > person.key`."
             )
-        # BLAKE2b takes keys of at most 64 bytes; a longer one counts in full through its hash.
+        # BLAKE2b takes keys of at most 64 bytes, so a longer key is replaced by its hash.
         self._key = key if len(key) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(key).digest()
         keyed = hashlib.blake2b(key=self._key, person=b"person", digest_size=HASH_BYTES)
         self._hashes = _Generations(keyed, cached)
 
     def __call__(self, person_id: str) -> bytes:
-        """The keyed hash of a person id: 16 bytes."""
+        """Return the keyed hash of a person id, 16 bytes."""
         return self._hashes[person_id]
 
     def many(self, persons: list[str]) -> list[bytes]:
-        """The keyed hashes of many person ids, in their order."""
+        """Return the keyed hashes of person ids, in their order."""
         return list(map(self._hashes.__getitem__, persons))
 
     @cached_property
     def key_digest(self) -> bytes:
-        """What tells two keys apart and tells nothing about either: a keyed hash under a name of its own, 16 bytes."""
+        """An identifier of the key that does not reveal it: a keyed hash with another personalization, 16 bytes."""
         return hashlib.blake2b(key=self._key, person=b"fingerprint", digest_size=HASH_BYTES).digest()

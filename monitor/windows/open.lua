@@ -1,11 +1,13 @@
 #!lua
--- Let facts stamped up to a slot into the windows: the tick before it is in the ledger, so nobody counts for it again.
+-- Move facts stamped up to a slot into the windows. The tick before it is in the ledger, so nobody counts it again.
 --
 -- KEYS[1..2]  as in write.lua
 -- ARGV[1..4]  as in write.lua
 -- ARGV[5]     the slot
 --
--- A slot that has not begun is not opened. Returns 1.
+-- A slot that has not begun is not opened.
+--
+-- Returns 1.
 
 local meta = KEYS[1]
 if redis.call('HEXISTS', meta, 'opened') == 1 then

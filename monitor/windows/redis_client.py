@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,36 +30,37 @@ from redis.exceptions import ConnectionError as LostError
 from redis.exceptions import TimeoutError as SlowError
 from redis.retry import Retry
 
-from monitor.brokers.tls import tls_reason
+from monitor.brokers.tls import explain_tls_error
 from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.public.instants import SECOND
 
 Client = Redis | RedisCluster
 """A connection pool to one server, or to the nodes of a cluster."""
 
 REFUSALS: Final = (RedisError, RedisClusterException, OSError)
-"""All that redis-py raises where a server fails or cannot be had."""
+"""All errors that redis-py raises if a server fails or cannot be reached."""
 
-_ANSWER_SECONDS: Final = 5.0
+_RESPONSE_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 2.0
 _RETRY_SECONDS: Final = 0.05
 _READ_BYTES: Final = 2**18  # a tick reads megabytes of members
 
-_PASSING: Final = {
+_TRANSIENT: Final = {
     "OOM": "it is out of memory (maxmemory): nothing was written. Raise maxmemory",
-    "READONLY": "it is a replica and takes no writes: after a failover the address should lead to the primary",
+    "READONLY": "it is a replica and accepts no writes: after a failover, the address should lead to the primary",
     "LOADING": "it is loading its data",
-    "BUSY": "a script of someone else keeps it busy",
-    "MISCONF": "it cannot save to disk, so it takes no writes: see its log",
-    "NOREPLICAS": "too few replicas are in reach (min-replicas-to-write), so it takes no writes",
+    "BUSY": "it is busy with a script of another client",
+    "MISCONF": "it cannot save to disk, so it accepts no writes: see its log",
+    "NOREPLICAS": "too few replicas are connected (min-replicas-to-write), so it accepts no writes",
     "MASTERDOWN": "it is a replica that has lost its primary",
     "CLUSTERDOWN": "the cluster is down",
     "TRYAGAIN": "the cluster is moving these keys",
     "MOVED": "the cluster has moved these keys",
     "ASK": "the cluster is moving these keys",
     "EXECABORT": "it refused the transaction as a whole",
-    "WRONGPASS": "it wants a user and a password, or refused these: check both, and the password file",
+    "WRONGPASS": "it requires a user and a password, or refused them: check both, and the password file",
 }
-_KINDS: Final[dict[type[Exception], str]] = {  # redis-py takes the code off the errors that it has a class for
+_KINDS: Final[dict[type[Exception], str]] = {  # redis-py removes the code from errors with a class
     OutOfMemoryError: "OOM",
     ReadOnlyError: "READONLY",
     BusyLoadingError: "LOADING",
@@ -73,14 +75,14 @@ _KINDS: Final[dict[type[Exception], str]] = {  # redis-py takes the code off the
 }
 _COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
 _IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not say which
-_NO_MULTI: Final = "EXEC without MULTI"  # what redis-py passes on where MULTI was refused
+_NO_MULTI: Final = "EXEC without MULTI"  # the error of redis-py if MULTI was refused
 _KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
 _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """Where Redis is, and how to be let in. The password shows in no text."""
+    """The address and credentials of Redis; `repr` omits the URL and the password."""
 
     url: str = field(repr=False)
     username: str | None = None
@@ -90,18 +92,18 @@ class RedisAddress:
 
 
 def redis_client(address: RedisAddress) -> Client:
-    """Make a client: connections are made when needed (a cluster's nodes are asked for at once).
+    """Return a client, which connects when it is used (for a cluster, at once to find its nodes).
 
-    An answer is waited for 5 s, a connection 2 s. A lost connection is made again and the command sent again once
-    (every write may be repeated); a time-out is not, so that nobody waits longer than is said here.
+    A response may take 5 s, a connection 2 s. After a lost connection, the client connects and sends the command again,
+    once; every write may be repeated. It does not retry after a time-out, so that these limits hold.
 
     Raises:
-        UnreachableError: if a cluster cannot be reached.
+        UnreachableError: a cluster cannot be reached.
     """
     options = {
         "username": address.username,
         "password": address.password,
-        "socket_timeout": _ANSWER_SECONDS,
+        "socket_timeout": _RESPONSE_SECONDS,
         "socket_connect_timeout": _CONNECT_SECONDS,
         "socket_keepalive": True,
         "socket_read_size": _READ_BYTES,
@@ -117,63 +119,88 @@ def redis_client(address: RedisAddress) -> Client:
     try:
         return RedisCluster.from_url(address.url, **options)
     except REFUSALS as error:
-        raise failure(error, "the Redis cluster") from None
+        raise translate_error(error, "the Redis cluster") from None
 
 
-def cluster_nodes(client: RedisCluster) -> list[ClusterNode]:
-    """All nodes of a cluster that are known: primaries and replicas."""
+def list_cluster_nodes(client: RedisCluster) -> list[ClusterNode]:
+    """Return all known nodes of a cluster: primaries and replicas."""
     return list(client.get_nodes())  # type: ignore[no-untyped-call]  # redis-py gives it no types
 
 
-def where(client: Client) -> str:
-    """The host and port that a client talks to, for messages."""
+def describe_client(client: Client) -> str:
+    """Return the host and port of a client's server, for messages."""
     if isinstance(client, RedisCluster):
-        return f"Redis cluster {', '.join(sorted(node.name for node in cluster_nodes(client)))}"
+        return f"Redis cluster {', '.join(sorted(node.name for node in list_cluster_nodes(client)))}"
     options = client.connection_pool.connection_kwargs
     if "path" in options:
         return f"Redis at {options['path']}"
     return f"Redis at {options.get('host', 'localhost')}:{options.get('port', 6379)}"
 
 
+def parse_time(reply: Sequence[bytes | int]) -> int:
+    """Return the instant of a reply to TIME, which has seconds and microseconds."""
+    seconds, microseconds = reply
+    return int(seconds) * SECOND + int(microseconds)
+
+
+def server_time(client: Client) -> int:
+    """Return the present instant by the server's clock; for a cluster, the latest of its primaries' clocks.
+
+    Raises:
+        FailedError: the server does not answer, or refuses the command.
+    """
+    try:
+        if isinstance(client, RedisCluster):
+            primaries = client.get_primaries()  # type: ignore[no-untyped-call]  # redis-py gives it no types
+            return max(parse_time(client.get_redis_connection(node).time()) for node in primaries)
+        return parse_time(client.time())
+    except REFUSALS as error:
+        raise translate_error(error, describe_client(client)) from None
+
+
 def error_code(error: Exception) -> str:
-    """The code that a server's error reply begins with, such as `WRONGTYPE`; empty if there is none."""
+    """Return the code at the start of a server's error reply, such as `WRONGTYPE`; empty without a code."""
     if type(error) in _KINDS:
         return _KINDS[type(error)]
     match = _CODE.match(str(error)) if isinstance(error, ResponseError) else None
     return match[1] if match else ""
 
 
-def failure(error: Exception, place: str) -> FailedError:
-    """What an error of redis-py means: its own text may hold a whole command, so none of it is passed on."""
-    while isinstance(error, RedisClusterException) and isinstance(of := error.__cause__ or error.__context__, REFUSALS):
-        error = of
-    refused = _refused(error)
+def translate_error(error: Exception, place: str) -> FailedError:
+    """Return our error for one of redis-py, without its text, which may contain a whole command."""
+    while isinstance(error, RedisClusterException) and isinstance(
+        cause := error.__cause__ or error.__context__, REFUSALS
+    ):
+        error = cause
+    refused = _refused_permission(error)
     if refused is not None:
-        return WindowsError(f"{place} refused {refused} (NOPERM): see that its user may use it")
+        return WindowsError(f"{place} refused {refused} (NOPERM): check the permissions of its user")
     code = error_code(error)
-    if code in _PASSING:
-        return UnreachableError(f"{place}: {_PASSING[code]}")
+    if code in _TRANSIENT:
+        return UnreachableError(f"{place}: {_TRANSIENT[code]}")
     if isinstance(error, SlowError):
-        return UnreachableError(f"{place} did not answer within {_ANSWER_SECONDS:g} s")
+        return UnreachableError(f"{place} did not answer within {_RESPONSE_SECONDS:g} s")
     if isinstance(error, LostError | OSError):
-        reason = tls_reason(str(error), "redis") or "the connection was refused or lost"
+        reason = explain_tls_error(str(error), "redis") or "the connection was refused or lost"
         return UnreachableError(f"{place} cannot be reached: {reason}")
     if isinstance(error, ResponseError):
-        return WindowsError(f"{place} refused a command ({code or type(error).__name__}): see that its user may use it")
+        return WindowsError(
+            f"{place} refused a command ({code or type(error).__name__}): check the permissions of its user"
+        )
     return UnreachableError(f"{place} failed ({type(error).__name__})")
 
 
-def _refused(error: Exception) -> str | None:
-    """What the server's user has no right to, if that is what an error tells of."""
+def _refused_permission(error: Exception) -> str | None:
+    """Return what the server's user may not use; None if the error is not about permissions."""
     text = str(error)
     if _KEY.search(text):
         return "a key of this service"
     if _IN_SCRIPT in text:
         return "a command of a script"
-    command = "multi" if _NO_MULTI in text else (found := _COMMAND.search(text)) and found[1]
+    command = "multi" if _NO_MULTI in text else (match := _COMMAND.search(text)) and match[1]
     return f"the command {command}" if command else None
 
 
-def passes(error: Exception) -> bool:
-    """Whether a server's error reply tells of a state that passes, rather than of what it holds."""
-    return error_code(error) in _PASSING
+def is_transient(error: Exception) -> bool:
+    """Return whether a server's error reply reports a transient state, rather than a problem of its data."""
+    return error_code(error) in _TRANSIENT

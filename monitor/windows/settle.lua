@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
--- Let a shard's windows hold what a tick counts: the facts stamped up to it, and no others. It stands before the counting
--- in one MULTI. It adds no memory to speak of: what it moves is there already.
+-- Move the facts that a tick counts into a shard's windows: those stamped up to the tick. In a MULTI, it precedes the
+-- commands that count. It needs hardly any memory (allow-oom), because it moves facts that Redis has already.
 --
 -- KEYS[1..2]  as in write.lua
 -- ARGV[1..4]  as in write.lua
 -- ARGV[5]     the tick
--- ARGV[6]     how far clocks may differ (µs): the tick is counted from as_of + this on, and before the next one closes
+-- ARGV[6]     the tolerance of clocks (µs): the tick is counted from as_of + tolerance until the next tick closes
 --
--- Returns 1 if the windows hold just that; 0 if they can't (the clock is not there, a later slot is open), or if facts
--- wait still: then it is to be sent again.
+-- Returns 1 if the windows have these facts and no others. Returns 0 if that is impossible (by the clock, it is not the
+-- time to count this tick, or a later slot is open), or if facts still wait (send the script again).
 
 local meta, waiting, tick = KEYS[1], KEYS[2], tonumber(ARGV[5])
 if redis.call('HEXISTS', meta, 'opened') == 0 then

@@ -1,19 +1,20 @@
 #!lua
--- Add a batch's facts to a shard, and let progress follow.
+-- Add a batch's facts to a shard, and advance its progress.
 --
 -- KEYS[1]          meta: the shard's hash
--- KEYS[2]          the facts that wait: a sorted set by stamp
--- (The windows and designated times that facts name begin with the same hash tag; they are known from the facts.)
--- ARGV[1..4]       as in begin.lua: the present instant or nothing, origin, length, expiry of meta in seconds; facts have
---                  twice as long, so that none is gone before the progress that claims it
--- ARGV[5]          n: how many spans
+-- KEYS[2]          the waiting facts: a sorted set by stamp
+-- (The script computes the keys of windows and designated times from the facts. They have the same hash tag.)
+-- ARGV[1..4]       as in begin.lua: the present instant or empty, origin, length, expiry of meta in seconds; facts
+--                  expire after twice this time, after the progress that claims them
+-- ARGV[5]          n: the number of spans
 -- ARGV[6..5+3n]    by span: the field of the partition's progress, start, end
 -- ARGV[6+3n..]     by portion of facts: s or p, the stamp, packed facts
 --
--- Where progress has reached a span's start, it becomes max(progress, end); else it stays, and so it does without any.
--- If no span moves it, nothing is stored. An error before the last step leaves progress where it was, and facts that were
--- added twice change nothing.
--- Returns the present progress by span, -1 where there is none.
+-- Progress that has reached a span's start becomes max(progress, end). Otherwise it does not change. If no span advances
+-- it, nothing is stored. Facts are added first: after an error, progress is unchanged, and adding facts twice has no
+-- effect.
+--
+-- Returns the progress by span, -1 without progress.
 
 local meta, waiting, expiry = KEYS[1], KEYS[2], ARGV[4]
 local last = 5 + 3 * ARGV[5]

@@ -26,7 +26,7 @@ from monitor.errors import FailedError
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.release.ledger import LedgerRecord
 from monitor.service import Settings
-from monitor.tools.replay.driver import ReplayPlan, plan, replay
+from monitor.tools.replay.driver import ReplayPlan, plan_replay, replay
 from monitor.tools.replay.embedded import embedded_settings
 from monitor.tools.replay.progress import progress
 from simulators.continuous_noise import Places
@@ -127,7 +127,7 @@ def service_points(place: Place, movements: Movements, runs: int, seed: int, con
         config = _write_files(Path(folder), movements, made)
         read = load_config(config, {})
         with embedded_settings(read, load_registry(read.locations.file), _make_reporter(console)) as settings:
-            planned = plan(Path(folder) / "visits.csv", settings.parameters, None, lambda: None)
+            planned = plan_replay(Path(folder) / "visits.csv", settings.parameters, None, lambda: None)
             try:
                 _replay(settings, planned, watcher, place.title, console)
             finally:

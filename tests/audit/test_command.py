@@ -14,7 +14,7 @@ from rich.console import Console
 
 import monitor.tools.audit
 from monitor.cli import main
-from monitor.tools.audit import AuditError, planted_in, render
+from monitor.tools.audit import AuditError, find_planted, render
 
 Tiny = Any  # the fixture of conftest.py
 
@@ -96,6 +96,6 @@ def test_planted_ids_are_found_and_never_repeated(tmp_path: Path) -> None:
     clean, dirty = tmp_path / "clean.log", tmp_path / "dirty.log"
     clean.write_text("nothing planted")
     dirty.write_bytes(b"x" * (2**20 - 4) + "planted-ß-2".encode())
-    assert planted_in([clean, dirty], ["planted-ß-1", "planted-ß-2"]) == [f"{dirty}: planted id number 1"]
+    assert find_planted([clean, dirty], ["planted-ß-1", "planted-ß-2"]) == [f"{dirty}: planted id number 1"]
     with pytest.raises(AuditError, match=r"gone\.log"):
-        planted_in([tmp_path / "gone.log"], ["planted"])
+        find_planted([tmp_path / "gone.log"], ["planted"])

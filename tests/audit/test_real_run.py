@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from monitor.cli import main
-from monitor.tools.audit import audit, planted_in
+from monitor.tools.audit import audit, find_planted
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 
 PLACES = [f"place-{n}" for n in range(6)]
@@ -78,7 +78,7 @@ def test_a_replay_through_real_servers_holds_what_it_promises(files: tuple[Path,
     assert _partitions(alerts, "busiest") | _partitions(alerts, "all") == {0, 1}
     assert {status for _name, status in report.answers} == {"safe", "noisy_count", "paused", "complete"}
     assert report.paid > 0
-    assert planted_in([alerts], [f"planted-person-{n}" for n in range(40)]) == []
+    assert find_planted([alerts], [f"planted-person-{n}" for n in range(40)]) == []
     told = CliRunner().invoke(main, ["watch", "--config", str(config), "--once"]).output.splitlines()
     # as_of of the last tick is 22:00; those of 03:00 were drawn at 10:00, in the other partition
     assert [line for line in told if "drawn once" in line] == [

@@ -24,7 +24,7 @@ from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import AuditError
 from monitor.tools.audit.topics import Topic, opened, read_output
 from monitor.tools.embedded import EmbeddedKafka
-from tests.fuzz.records import Maker, make_seeds
+from tests.fuzz.records import RecordGenerator, make_seeds
 from tests.ingest import crafted
 
 Tiny = Any  # the fixture of conftest.py
@@ -197,7 +197,7 @@ def test_a_topic_that_is_not_there_or_holds_something_else_is_said(live: Live) -
 def test_input_records_are_opened_as_the_service_opens_them(tiny: Tiny) -> None:
     """Twenty thousand generated records, good, strange, flipped and cut: the same visits, as many dead letters."""
     terms = read_terms(tiny.write()[1])
-    values = [made.value for made in Maker(make_seeds(1_000), 3).records(20_000)]
+    values = [made.value for made in RecordGenerator(make_seeds(1_000), 3).records(20_000)]
     columns = decode_records(values, terms.default_stay)
     theirs: list[list[tuple[str, str, int, int]]] = [[] for _ in values]
     for n, record in enumerate(columns.record.tolist()):

@@ -140,7 +140,7 @@ def test_answers_that_fit_no_record_are_refused_with_what_makes_them_smaller() -
         check(config, (*registry(config), *wide))
     (problem,) = caught.value.problems
     assert (problem.key, problem.value) == ("service.shards", "1")
-    assert f"snapshots of at most {MAX_RECORD_BYTES // 2} bytes, and one with all locations of" in problem.expected
+    assert f"snapshots of at most {MAX_RECORD_BYTES // 2} bytes: one with all locations of" in problem.expected
     assert check(city(SERVICE__SHARDS="16"), (*registry(config), *wide)).locations == 120_200
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.config import Config, Location, load_config, load_registry
 from monitor.contracts.alerts import OutputRecord, over_time_record
-from monitor.contracts.record_sizes import LARGEST_OF_ONE_PLACE, most_answers_a_record, place_bytes
+from monitor.contracts.record_sizes import LARGEST_OF_ONE_PLACE, max_answers_per_record, place_bytes
 from monitor.errors import ConfigError, Problem
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
 from monitor.tools.check.report import check
@@ -61,7 +61,7 @@ def test_as_many_answers_as_make_a_record_too_large_are_refused_with_the_number_
     """20,160 of them made a record of 1.5 MB, which the topic did not take."""
     registry = load_registry(minutes(1).locations.file)
     problem = problems(minutes(20_160), registry)["monitors.0.answers_per_window"]
-    assert problem.expected.startswith("records of at most 1000000 bytes: each repeats all answers")
+    assert problem.expected.startswith("records of at most 1000000 bytes: each record repeats all answers")
     would_do = int(problem.remedy.split()[3])
     assert would_do > 5_000
     check(minutes(would_do), registry)
@@ -71,7 +71,7 @@ def test_as_many_answers_as_make_a_record_too_large_are_refused_with_the_number_
 def test_the_most_answers_that_are_accepted_fit_a_record(epsilon: Fraction) -> None:
     """Whatever the numbers in it, and however many digits ε has."""
     rule = OverTimeRule(epsilon, 20_160, 3, 20_160, 0)
-    most = replace(rule, answers=most_answers_a_record(rule))
+    most = replace(rule, answers=max_answers_per_record(rule))
     assert size(record_of(most)) <= place_bytes(most) <= LARGEST_OF_ONE_PLACE
 
 
@@ -101,4 +101,4 @@ def test_too_many_hot_spots_are_refused() -> None:
     registry = tuple(Location(f"place-{number}") for number in range(600_000))
     busiest = '{"name": "busiest", "kind": "hot_spots", "at": ["18:00"], "timezone": "UTC", "epsilon": 1, "top": 600000'
     environ = {"LOCATION_MONITOR__MONITORS": f'[{busiest}, "reporting_horizon": "2h"}}]'}
-    assert problems(load_config(EXAMPLE, environ), registry)["monitors.0.top"].remedy == "Name fewer."
+    assert problems(load_config(EXAMPLE, environ), registry)["monitors.0.top"].remedy == "Use a smaller number."

@@ -1,4 +1,4 @@
-"""`location-monitor replay` as a process of its own, on real servers."""
+"""`location-monitor replay` as a separate process, on real servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 
 HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
-LAST_TICK = 12  # the last visits lie in slot 8 (cut or reported there), and the horizon is 4 slots
+LAST_TICK = 12  # the last visits are in slot 8 (cut or reported there), and the horizon is 4 slots
 
 
 def hour(number: int, minute: int = 0) -> str:
@@ -30,25 +30,25 @@ def hour(number: int, minute: int = 0) -> str:
 
 
 def visits() -> list[str]:
-    """Thirty good lines over slots 0 to 8, and five bad ones. Six people at the inn in slot 3; T = 5."""
+    """Valid lines over slots 0 to 8, and five invalid ones. Six people are at the inn in slot 3; T = 5."""
     draw = random.Random(7)
-    good = [f"p-{n},inn,{hour(3)},{hour(3, 20)}," for n in range(6)]
+    valid = [f"p-{n},inn,{hour(3)},{hour(3, 20)}," for n in range(6)]
     for n in range(24):
         slot = draw.randrange(8)
-        good.append(f"q-{n},{draw.choice(['bath', 'mill', 'farm'])},{hour(slot)},{hour(slot, 30)},")
-    good.append(f"r,bath,{hour(7)},{hour(7, 30)},{hour(8, 10)}")
-    bad = [
+        valid.append(f"q-{n},{draw.choice(['bath', 'mill', 'farm'])},{hour(slot)},{hour(slot, 30)},")
+    valid.append(f"r,bath,{hour(7)},{hour(7, 30)},{hour(8, 10)}")
+    invalid = [
         f"p,attic,{hour(2)},{hour(2, 5)},",
         f"p,inn,{hour(2)},{hour(1)},",
         f"p,inn,2026-11-20T02:00:00,{hour(3)},",
         f"a\tb,inn,{hour(2)},,",
         "no visit at all",
     ]
-    return good + bad
+    return valid + invalid
 
 
 class Site:
-    """A configuration with topics of its own; ε is 40, so that answers are all but certain."""
+    """A configuration with separate topics; ε is 40, so that noise hardly changes answers."""
 
     def __init__(self, folder: Path, name: str, kafka: str, store: str) -> None:
         self.folder, self.name = folder, name
@@ -96,7 +96,7 @@ class Site:
         return [json.loads(line) for line in self.out.read_text().splitlines()]
 
     def dead_letters(self) -> list[str]:
-        found: list[str] = []
+        reasons: list[str] = []
         topic = f"{self.name}.dead"
         with closing(self.connections.consumer()) as consumer:
             places = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic)]
@@ -105,39 +105,40 @@ class Site:
             ends = consumer.end_offsets(places)
             while any(consumer.position(place) < ends[place] for place in places):
                 for records in consumer.poll(timeout_ms=200).values():
-                    found += [dict(record.headers)["reason"].decode() for record in records]
-        return sorted(found)
+                    reasons += [dict(record.headers)["reason"].decode() for record in records]
+        return sorted(reasons)
 
 
 @pytest.fixture
 def make_site(
     kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]
 ) -> Iterator[Callable[[], Site]]:
-    def made() -> Site:
+    def make() -> Site:
         name = topic("replay")
         (tmp_path / name).mkdir()
         return Site(tmp_path / name, name, kafka.bootstrap_servers, valkey.url)
 
-    yield made
+    yield make
     with closing(redis.Redis.from_url(valkey.url)) as client:
         client.flushall()
 
 
-def fates(said: str) -> dict[str, int]:
-    """The table of fates, as it is printed."""
-    found = re.findall(r"(applied|not_watched|expired|dead_letter)\D+?([\d,]+)", said)
-    return {fate: int(count.replace(",", "")) for fate, count in found}
+def fates(text: str) -> dict[str, int]:
+    """The printed table of fates."""
+    rows = re.findall(r"(applied|not_watched|expired|dead_letter)\D+?([\d,]+)", text)
+    return {fate: int(count.replace(",", "")) for fate, count in rows}
 
 
-def said_of(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """What was published, by ce_id, without owner records."""
+def answers_of(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """The published answers by ce_id, without owner records."""
     answers = [record for record in records if "kind" in record["value"]]
     return {record["headers"]["ce_id"]: record["value"] for record in answers}
 
 
-def test_a_file_goes_through_the_whole_service_and_every_tick_is_decided_in_order(
+def test_every_tick_is_decided_in_order(
     make_site: Callable[[], Site],
 ) -> None:
+    """A file passes through the whole service, and every tick is decided in order."""
     #   tick   0 1 2 3 4 5 6 7 8 …        six people at the inn in slot 3, W = 3, F = 1
     #   inn    s s s n p p p s s …
     site = make_site()
@@ -159,7 +160,8 @@ def test_a_file_goes_through_the_whole_service_and_every_tick_is_decided_in_orde
     assert sum(fates(ended.stdout).values()) == len(visits())
 
 
-def test_the_order_of_the_file_does_not_matter_and_a_gzipped_one_is_as_good(make_site: Callable[[], Site]) -> None:
+def test_order_and_compression_do_not_matter(make_site: Callable[[], Site]) -> None:
+    """The order of lines and gzip compression do not change the answers."""
     plain, packed = make_site(), make_site()
     shuffled = visits()
     random.Random(3).shuffle(shuffled)
@@ -167,34 +169,36 @@ def test_the_order_of_the_file_does_not_matter_and_a_gzipped_one_is_as_good(make
     second = packed.replay(packed.write(shuffled, "visits.csv.gz"))
     assert first.returncode == second.returncode == 0, second.stderr
     assert fates(first.stdout) == fates(second.stdout)
-    assert said_of(plain.records()) == said_of(packed.records())
+    assert answers_of(plain.records()) == answers_of(packed.records())
     assert plain.dead_letters() == packed.dead_letters()
 
 
-def test_on_embedded_servers_until_a_time(make_site: Callable[[], Site]) -> None:
-    """The last as_of at or before 04:59 is 04:00, of tick 3. No key file is needed: one is made."""
+def test_embedded_servers_until_a_time(make_site: Callable[[], Site]) -> None:
+    """--embedded --until 04:59 replays up to tick 3, whose as_of is 04:00, and needs no key file."""
     site = make_site()
     (site.folder / "person.key").unlink()
     del site.tree["visits"]["person_key_file"]
     ended = site.replay(site.write(visits()), "--embedded", "--until", "2026-11-20T04:59:00Z")
     assert ended.returncode == 0, ended.stderr
-    answers = said_of(site.records())
+    answers = answers_of(site.records())
     assert {value["tick"] for value in answers.values()} == {0, 1, 2, 3}
     assert "Kafka runs at 127.0.0.1:" in ended.stderr
     assert answers["places/inn/3"]["status"] == "noisy_count"
 
 
-def test_topics_that_hold_records_are_refused(make_site: Callable[[], Site]) -> None:
+def test_topics_with_records_are_refused(make_site: Callable[[], Site]) -> None:
+    """Topics that contain records are refused; the message names --embedded."""
     site = make_site()
     path = site.write(visits())
     assert site.replay(path, "--until", hour(2)).returncode == 0
-    again = site.replay(path, "--until", hour(2))
-    assert again.returncode == 3
-    assert f"{site.name}.alerts" in again.stderr
-    assert "--embedded" in again.stderr
+    second = site.replay(path, "--until", hour(2))
+    assert second.returncode == 3
+    assert f"{site.name}.alerts" in second.stderr
+    assert "--embedded" in second.stderr
 
 
-def test_keys_of_the_service_are_refused(make_site: Callable[[], Site], valkey: EmbeddedValkey) -> None:
+def test_existing_redis_keys_are_refused(make_site: Callable[[], Site], valkey: EmbeddedValkey) -> None:
+    """A Redis with keys of the service's name is refused."""
     site = make_site()
     with closing(redis.Redis.from_url(valkey.url)) as client:
         client.set(f"{{{site.name}:anything:0}}:meta", "there")
@@ -211,16 +215,18 @@ def test_keys_of_the_service_are_refused(make_site: Callable[[], Site], valkey: 
         (["no visit"], (), "none of its 1 lines is a visit"),
     ],
 )
-def test_what_cannot_be_done_ends_with_2_and_says_why(
+def test_invalid_arguments_exit_with_2(
     make_site: Callable[[], Site], lines: list[str], words: tuple[str, ...], message: str
 ) -> None:
+    """Invalid arguments exit with code 2 and the reason."""
     site = make_site()
     ended = site.replay(site.write(lines), *words)
     assert ended.returncode == 2
     assert message in " ".join(ended.stderr.split())
 
 
-def test_servers_that_are_away_end_with_1_and_say_where(make_site: Callable[[], Site]) -> None:
+def test_unreachable_servers_exit_with_1(make_site: Callable[[], Site]) -> None:
+    """Unreachable servers exit with code 1 and their address."""
     site = make_site()
     site.tree["kafka"]["bootstrap_servers"] = ["127.0.0.1:1"]
     ended = site.replay(site.write(visits()))

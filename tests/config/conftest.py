@@ -1,4 +1,4 @@
-"""A valid configuration to be spoiled, one key at a time."""
+"""A valid configuration, and fixtures that change single keys of it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Load(Protocol):
     """The type of the fixture `load`."""
 
     def __call__(self, changes: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Config:
-        """The valid configuration with changes by dotted key, loaded."""
+        """Load the valid configuration with changes by dotted key."""
 
 
 class Refusal(Protocol):
@@ -61,20 +61,20 @@ class Refusal(Protocol):
     def __call__(
         self, changes: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
     ) -> dict[str, Problem]:
-        """The problems of the spoilt configuration by key; a key has one of them at most."""
+        """Return the problems of the changed configuration by key. Each key has at most one problem."""
 
 
 @pytest.fixture
 def absent() -> str:
-    """A value that stands for taking the key away."""
+    """The value that removes a key."""
     return ABSENT
 
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
-    """Writes the valid configuration with changes, and loads it."""
+    """A function that writes the valid configuration with changes, and loads it."""
 
-    def loaded(changes: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Config:
+    def load_changed(changes: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Config:
         tree: dict[str, Any] = copy.deepcopy(_VALID)
         for key, value in (changes or {}).items():
             *path, name = key.split(".")
@@ -89,14 +89,14 @@ def load(tmp_path: Path) -> Load:
         file.write_text(yaml.safe_dump(tree), encoding="utf-8")
         return load_config(file, environ or {})
 
-    return loaded
+    return load_changed
 
 
 @pytest.fixture
 def refusal(load: Load) -> Refusal:
-    """Loads a spoilt configuration, and gives its problems."""
+    """A function that loads an invalid configuration and returns its problems."""
 
-    def refused(
+    def load_problems(
         changes: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
     ) -> dict[str, Problem]:
         with pytest.raises(ConfigError) as caught:
@@ -105,4 +105,4 @@ def refusal(load: Load) -> Refusal:
         assert len(by_key) == len(caught.value.problems), caught.value
         return by_key
 
-    return refused
+    return load_problems

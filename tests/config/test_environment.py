@@ -1,4 +1,4 @@
-"""Values from the environment."""
+"""Configuration values from environment variables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from monitor.public.instants import DAY
 
 
-def test_any_scalar_may_come_from_the_environment(load: Any) -> None:
+def test_scalars_come_from_environment(load: Any) -> None:
+    """Variables override scalars of any type."""
     config = load(
         environ={
             "LOCATION_MONITOR__REDIS__URL": "redis://cache:6379/1",
@@ -30,7 +31,8 @@ def test_any_scalar_may_come_from_the_environment(load: Any) -> None:
     assert (config.monitors[0].threshold, config.kafka.topics.visits) == (5, "other")
 
 
-def test_lists_and_objects_come_as_json_and_their_parts_win(load: Any) -> None:
+def test_json_values_and_their_parts(load: Any) -> None:
+    """Lists and objects are written as JSON, and variables for their parts override them."""
     config = load(
         environ={
             "LOCATION_MONITOR__MONITORS__0__LOCATIONS": '{"shibuya": 3, "shinjuku": 1}',
@@ -44,18 +46,21 @@ def test_lists_and_objects_come_as_json_and_their_parts_win(load: Any) -> None:
     assert config.kafka.bootstrap_servers == ("a:1", "b:2")
 
 
-def test_brokers_may_be_written_as_kafkas_own_tools_write_them(load: Any) -> None:
+def test_brokers_as_comma_separated_list(load: Any) -> None:
+    """Broker addresses may be separated by commas, as in Kafka's tools."""
     config = load(environ={"LOCATION_MONITOR__KAFKA__BOOTSTRAP_SERVERS": "a:1,b:2"})
     assert config.kafka.bootstrap_servers == ("a:1", "b:2")
 
 
-def test_a_whole_section_may_be_missing_from_the_file(load: Any, absent: str) -> None:
+def test_section_only_in_environment(load: Any, absent: str) -> None:
+    """A section may come from the environment alone."""
     assert load({"redis": absent}, {"LOCATION_MONITOR__REDIS__URL": "redis://cache"}).redis.address == "redis://cache"
 
 
-def test_an_unknown_name_is_refused_with_the_nearest_and_the_variable(refusal: Any) -> None:
+def test_unknown_variable_is_refused(refusal: Any) -> None:
+    """The message names the variable and the nearest key, but not the value."""
     problem = refusal(environ={"LOCATION_MONITOR__REDIS__ULR": "redis://:hunter2@cache"})["redis.ulr"]
-    assert problem.remedy == "Did you mean url? It comes from LOCATION_MONITOR__REDIS__ULR."
+    assert problem.remedy == "Did you mean url? The value comes from LOCATION_MONITOR__REDIS__ULR."
     assert "hunter2" not in str(problem)
 
 
@@ -69,24 +74,28 @@ def test_an_unknown_name_is_refused_with_the_nearest_and_the_variable(refusal: A
         "LOCATION_MONITOR__CLOCK__SLOT__LENGTH",
     ],
 )
-def test_a_name_that_leads_nowhere_is_refused(refusal: Any, name: str) -> None:
+def test_variable_without_a_key_is_refused(refusal: Any, name: str) -> None:
+    """A variable that does not name a possible key is refused."""
     problem = refusal(environ={name: "hunter2"})[name]
     assert problem.remedy == "Rename it."
     assert "hunter2" not in str(problem)
 
 
-def test_two_spellings_of_one_name_are_refused(refusal: Any) -> None:
+def test_duplicate_variables_are_refused(refusal: Any) -> None:
+    """Two variables for the same key are refused."""
     names = {"LOCATION_MONITOR__METRICS__PORT": "1", "LOCATION_MONITOR__metrics__port": "2"}
     assert len(refusal(environ=names).keys() & names) == 1
 
 
-def test_a_problem_says_that_the_value_came_from_the_environment(refusal: Any) -> None:
+def test_problem_names_the_variable(refusal: Any) -> None:
+    """A problem of a value from the environment names the variable."""
     name = "LOCATION_MONITOR__MONITORS__1__AT"
-    assert refusal(environ={name: '["25:00"]'})["monitors.1.at.0"].remedy.endswith(f"It comes from {name}.")
+    assert refusal(environ={name: '["25:00"]'})["monitors.1.at.0"].remedy.endswith(f"The value comes from {name}.")
     assert "JSON" in refusal(environ={name: "18:00"})["monitors.1.at"].remedy
     assert "JSON" in refusal(environ={name: "[18:00"})["monitors.1.at"].remedy
 
 
-def test_a_password_that_looks_like_json_stays_a_text(load: Any) -> None:
+def test_password_is_never_parsed_as_json(load: Any) -> None:
+    """A password that looks like JSON stays a string."""
     config = load(environ={"LOCATION_MONITOR__REDIS__PASSWORD": "[1]"})
     assert config.redis.password.get_secret_value() == "[1]"

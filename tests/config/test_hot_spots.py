@@ -1,4 +1,4 @@
-"""A monitor of kind hot_spots: what it must say, and what it may not."""
+"""Validation of hot_spots monitors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.tools.check.report import check
 
 
 def hot_spots(**changes: object) -> dict[str, Any]:
-    """The valid configuration's second monitor replaced by hot spots, some of whose keys are changed."""
+    """Changes that replace the second monitor of the valid configuration by a hot_spots monitor."""
     return {
         "monitors.1": {
             "name": "busiest",
@@ -31,7 +31,8 @@ def hot_spots(**changes: object) -> dict[str, Any]:
     }
 
 
-def test_hot_spots_are_read_by_their_kind(load: Any) -> None:
+def test_hot_spots_monitor_is_read(load: Any) -> None:
+    """The kind hot_spots selects the model."""
     monitor = load(hot_spots()).monitors[1]
     assert isinstance(monitor, HotSpotsMonitor)
     assert (monitor.at, monitor.epsilon, monitor.reporting_horizon) == (("18:00",), Fraction(1, 3), 2 * DAY)
@@ -39,16 +40,19 @@ def test_hot_spots_are_read_by_their_kind(load: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["at", "reporting_horizon", "epsilon", "top"])
-def test_what_has_no_default_must_be_given(refusal: Any, absent: str, key: str) -> None:
+def test_required_keys(refusal: Any, absent: str, key: str) -> None:
+    """A missing key without a default is refused."""
     assert refusal(hot_spots(**{key: absent}))[f"monitors.1.{key}"].value == "missing"
 
 
 @pytest.mark.parametrize("top", [0, -1, 2.5, True, "five"])
-def test_one_location_is_named_at_least(refusal: Any, top: object) -> None:
+def test_top_is_a_positive_whole_number(refusal: Any, top: object) -> None:
+    """`top` must be a whole number of at least 1."""
     assert refusal(hot_spots(top=top))["monitors.1.top"].expected.startswith("a whole number")
 
 
-def test_more_may_be_asked_for_than_there_are(load: Any) -> None:
+def test_top_may_exceed_the_registry(load: Any) -> None:
+    """`top` may be larger than the number of locations."""
     assert load(hot_spots(top=10_000)).monitors[1].top == 10_000
 
 
@@ -56,13 +60,15 @@ def test_more_may_be_asked_for_than_there_are(load: Any) -> None:
     ("key", "remedy"),
     [("tops", "Did you mean top?"), ("report_horizon", "Did you mean reporting_horizon?"), ("threshold", "Remove it.")],
 )
-def test_keys_that_it_does_not_have_are_refused(refusal: Any, key: str, remedy: str) -> None:
+def test_unknown_key_is_refused(refusal: Any, key: str, remedy: str) -> None:
+    """An unknown key is refused, with the nearest key if there is one."""
     problem = refusal(hot_spots(**{key: 5}))[f"monitors.1.{key}"]
     assert problem.value == "unknown"
     assert problem.remedy == remedy
 
 
-def test_daily_times_need_a_time_zone_and_instants_none(refusal: Any, load: Any, absent: str) -> None:
+def test_only_daily_times_need_a_time_zone(refusal: Any, load: Any, absent: str) -> None:
+    """Daily times need a time zone; instants do not."""
     problem = refusal(hot_spots(timezone=absent))["monitors.1.timezone"]
     assert problem.expected == "the time zone of the daily times in `at`"
     assert load(hot_spots(timezone=absent, at=["2026-01-05T18:00:00Z"])).monitors[1].timezone is None
@@ -74,19 +80,22 @@ def test_daily_times_need_a_time_zone_and_instants_none(refusal: Any, load: Any,
         ("at", [], "at least one designated time"),
         ("at", ["18:00", "18:00:00"], "each designated time once"),
         ("reporting_horizon", "59m", "at least one slot (1h)"),
-        ("name", "stations", "a name of its own, but monitors.0 has it too"),
+        ("name", "stations", "a unique name, but monitors.0 has the same"),
     ],
 )
-def test_the_rules_of_designated_times_and_names_hold(refusal: Any, key: str, value: object, expected: str) -> None:
+def test_rules_apply_to_hot_spots(refusal: Any, key: str, value: object, expected: str) -> None:
+    """The rules of designated times and of names apply to hot spots."""
     assert refusal(hot_spots(**{key: value}))[f"monitors.1.{key}"].expected == expected
 
 
-def test_an_epsilon_at_which_no_noise_can_be_drawn_is_refused(refusal: Any) -> None:
+def test_tiny_epsilon_is_refused(refusal: Any) -> None:
+    """An ε at which noise cannot be drawn is refused."""
     assert "monitors.1.epsilon" in refusal(hot_spots(epsilon="1/10000000000000"))
 
 
-def test_the_period_holds_what_all_its_times_cost(load: Any) -> None:
-    # 14 evenings in Tokyo, and 2 for the stations over a window as long as the period
+def test_period_sum_includes_hot_spots(load: Any) -> None:
+    """Each designated time within the period counts towards the sum."""
+    # 14 evenings in Tokyo, and 2 for the stations, whose window is as long as the period
     config = load(hot_spots() | {"privacy.epsilon": "20/3"})
     assert most_designated_times(config.monitors[1], config.privacy.period) == 14
     places = (Location("shibuya"), Location("shinjuku"))

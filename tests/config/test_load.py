@@ -1,4 +1,4 @@
-"""Reading a configuration file, and refusing one with everything that is wrong with it."""
+"""Configuration files: reading, and refusal with all problems at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from monitor.errors import EXIT_USAGE, ConfigError
 from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 
 
-def test_values_are_read_exactly_and_defaults_filled_in(load: Any, tmp_path: Path) -> None:
+def test_values_and_defaults(load: Any, tmp_path: Path) -> None:
+    """Values are parsed exactly, and missing values get their defaults."""
     config: Config = load()
     assert config.service.name == "tokyo"
     assert config.service.shards == 16
@@ -30,7 +31,8 @@ def test_values_are_read_exactly_and_defaults_filled_in(load: Any, tmp_path: Pat
     assert config.metrics.port == 9108
 
 
-def test_monitors_are_read_by_their_kind(load: Any) -> None:
+def test_kind_selects_the_model(load: Any) -> None:
+    """The key `kind` selects the model of a monitor."""
     over_time, at_times = load().monitors
     assert isinstance(over_time, OverTimeMonitor)
     assert (over_time.window, over_time.answers_per_window, over_time.threshold) == (14 * DAY, 1, 20)
@@ -39,28 +41,32 @@ def test_monitors_are_read_by_their_kind(load: Any) -> None:
 
 
 def test_locations_share_epsilon_equally(load: Any) -> None:
+    """A list of locations shares ε equally."""
     assert load().monitors[0].location_epsilons() == {"shibuya": Fraction(1, 2), "shinjuku": Fraction(1, 2)}
 
 
-def test_locations_share_epsilon_by_public_weights(load: Any) -> None:
+def test_locations_share_epsilon_by_weights(load: Any) -> None:
+    """A mapping from locations to weights divides ε by the weights."""
     config = load({"monitors.0.locations": {"shibuya": 3, "shinjuku": 1}})
     assert config.monitors[0].location_epsilons() == {"shibuya": Fraction(3, 4), "shinjuku": Fraction(1, 4)}
     assert config.monitors[0].location_ids == ("shibuya", "shinjuku")
 
 
-def test_a_written_configuration_reads_back_as_itself(load: Any) -> None:
+def test_config_round_trip(load: Any) -> None:
+    """A dumped configuration is read back unchanged."""
     config: Config = load({"clock.origin": "2013-12-22T00:00:00.250+09:00", "monitors.0.epsilon": "1/3"})
     written = config.model_dump(mode="json") | {"redis": {"url": "redis://localhost:6379/0"}}
     assert Config.model_validate(written) == config
 
 
-def test_a_configuration_cannot_be_changed(load: Any) -> None:
+def test_config_is_frozen(load: Any) -> None:
+    """A configuration cannot be changed."""
     with pytest.raises(ValidationError):
         load().clock.slot = 1
 
 
-def test_unquoted_times_are_read_as_written(tmp_path: Path, load: Any) -> None:
-    """YAML 1.1 would make a date of them, and lose the offset of some."""
+def test_unquoted_times_stay_strings(tmp_path: Path, load: Any) -> None:
+    """An unquoted time keeps its offset, although YAML 1.1 would parse it as a date."""
     load()
     file = tmp_path / "service.yaml"
     file.write_text(file.read_text().replace("'2013-12-22T00:00:00+09:00'", "2013-12-22T00:00:00+09:00"))
@@ -68,11 +74,12 @@ def test_unquoted_times_are_read_as_written(tmp_path: Path, load: Any) -> None:
     assert load_config(file, {}).clock.origin == parse_instant("2013-12-21T15:00:00Z")
 
 
-def test_every_problem_is_listed_at_once(refusal: Any) -> None:
+def test_all_problems_are_listed(refusal: Any) -> None:
+    """All problems within and between sections are listed at once."""
     problems = refusal(
         {
             "service.name": "new york",
-            "clock.release_delay": "1h",  # a rule between values, in a section that is valid by itself
+            "clock.release_delay": "1h",  # a rule between values of a valid section
             "visits.accept_ahead": "90m",  # a rule between sections
             "privacy.epsilon": 0.5,
             "monitors.0.treshold": 3,
@@ -95,12 +102,13 @@ def test_every_problem_is_listed_at_once(refusal: Any) -> None:
     }
 
 
-def test_the_error_says_file_count_key_value_expected_and_what_to_do(load: Any) -> None:
+def test_error_message_is_complete(load: Any) -> None:
+    """The message has file, count, key, value, expected value and remedy."""
     with pytest.raises(ConfigError) as caught:
         load({"clock.slot": 3600, "monitors.1.timezone": "Asia/Tokio"})
     text = str(caught.value)
     assert "service.yaml: 2 problems, nothing was started:" in text
-    assert "clock.slot is 3600: expected a duration such as 30s, 1h or 14d. Write the unit: 3600s," in text
+    assert "clock.slot is 3600: expected a duration such as 30s, 1h or 14d. Add the unit: 3600s," in text
     assert "monitors.1.timezone is 'Asia/Tokio': expected the IANA name" in text
     assert "Did you mean Asia/Tokyo?" in text
     assert caught.value.exit_code == EXIT_USAGE
@@ -110,20 +118,23 @@ def test_the_error_says_file_count_key_value_expected_and_what_to_do(load: Any) 
     ("key", "near"),
     [("service.shard", "shards"), ("clock.slots", "slot"), ("kafka.topics.dead_leters", "dead_letters")],
 )
-def test_an_unknown_key_is_refused_with_the_nearest_one(refusal: Any, key: str, near: str) -> None:
+def test_unknown_key_is_refused(refusal: Any, key: str, near: str) -> None:
+    """An unknown key is refused with the nearest one; its value is not shown."""
     problem = refusal({key: "hunter2"})[key]
     assert (problem.value, problem.remedy) == ("unknown", f"Did you mean {near}?")
     assert "hunter2" not in str(problem)
 
 
-def test_an_unknown_section_is_refused_with_the_nearest_one(refusal: Any) -> None:
+def test_unknown_section_is_refused(refusal: Any) -> None:
+    """An unknown section is refused with the nearest one."""
     assert refusal({"monitor": []})["monitor"].remedy == "Did you mean monitors?"
 
 
 @pytest.mark.parametrize(
     "section", ["service", "clock", "locations", "visits", "privacy", "monitors", "kafka", "redis"]
 )
-def test_a_missing_section_is_named_with_what_it_holds(refusal: Any, absent: str, section: str) -> None:
+def test_missing_section_is_refused(refusal: Any, absent: str, section: str) -> None:
+    """The message describes the content of a missing section."""
     problem = refusal({section: absent})[section]
     assert (problem.value, problem.remedy[:3]) == ("missing", "Add")
     assert problem.expected.startswith(("a mapping", "a list"))
@@ -153,58 +164,65 @@ def test_a_missing_section_is_named_with_what_it_holds(refusal: Any, absent: str
         "redis.url",
     ],
 )
-def test_what_has_no_default_must_be_given(refusal: Any, absent: str, key: str) -> None:
+def test_required_keys(refusal: Any, absent: str, key: str) -> None:
+    """A missing key without a default is refused with a description."""
     problem = refusal({key: absent})[key]
     assert problem.value == "missing"
     assert problem.expected != "a value"
 
 
 @pytest.mark.parametrize("value", ["text", 3, ["list"], None])
-def test_a_section_that_is_no_mapping_is_refused_by_its_shape_alone(refusal: Any, value: object) -> None:
+def test_section_must_be_a_mapping(refusal: Any, value: object) -> None:
+    """The message names the type of an invalid section, but not its value."""
     problem = refusal({"redis": value})["redis"]
     assert problem.expected == "a mapping of keys to values"
-    assert "text" not in problem.value.removeprefix("a text")
+    assert "text" not in problem.value.removeprefix("a string")
 
 
 @pytest.mark.parametrize("value", [[], {}, None, "stations"])
-def test_monitors_must_be_a_list_with_something_in_it(refusal: Any, value: object) -> None:
+def test_monitors_must_be_a_non_empty_list(refusal: Any, value: object) -> None:
+    """`monitors` must be a list with at least one entry."""
     assert refusal({"monitors": value})["monitors"].expected == "a list of monitors, at least one"
 
 
-def test_a_monitor_that_is_no_mapping_is_refused(refusal: Any) -> None:
+def test_monitor_must_be_a_mapping(refusal: Any) -> None:
+    """A monitor that is not a mapping is refused."""
     assert refusal({"monitors.0": "stations"})["monitors.0"].expected.startswith("a mapping")
 
 
 @pytest.mark.parametrize(
-    ("content", "found"),
+    ("content", "value"),
     [
         (b"", "empty"),
-        (b"- a\n- b\n", "no mapping"),
-        (b"service: {name: x\n", "wrong at line 2"),
-        (b"redis:\n  url: a\n  url: b\n", "wrong at line 3, column 3 (a key comes twice)"),
+        (b"- a\n- b\n", "not a mapping"),
+        (b"service: {name: x\n", "invalid at line 2"),
+        (b"redis:\n  url: a\n  url: b\n", "invalid at line 3, column 3 (duplicate key)"),
         (b"service: {name: \xff}", "not UTF-8 from byte 16 on"),
-        (b"a: 1\n---\nb: 2\n", "wrong"),
-        (b"a: &x [*x]\nb: !!python/object:os.system {}\n", "wrong"),
-        (b"[" * 5000, "beyond what YAML can be read as"),
-        (b"a: " + b"9" * 5000, "beyond what YAML can be read as"),
+        (b"a: 1\n---\nb: 2\n", "invalid"),
+        (b"a: &x [*x]\nb: !!python/object:os.system {}\n", "invalid"),
+        (b"[" * 5000, "nested too deeply, or with a number of too many digits"),
+        (b"a: " + b"9" * 5000, "nested too deeply, or with a number of too many digits"),
     ],
 )
-def test_a_file_that_is_not_one_yaml_mapping_in_utf_8_is_refused(tmp_path: Path, content: bytes, found: str) -> None:
+def test_file_must_be_a_yaml_mapping(tmp_path: Path, content: bytes, value: str) -> None:
+    """A file that is not one YAML mapping in UTF-8 is refused."""
     file = tmp_path / "bad.yaml"
     file.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
         load_config(file, {})
     (problem,) = caught.value.problems
-    assert problem.value.startswith(found)
+    assert problem.value.startswith(value)
     assert problem.remedy
 
 
-def test_a_missing_file_is_refused_with_its_name(tmp_path: Path) -> None:
+def test_missing_file_is_refused(tmp_path: Path) -> None:
+    """The message names a missing file."""
     with pytest.raises(ConfigError, match=r"none\.yaml: 1 problem[^$]*No such file"):
         load_config(tmp_path / "none.yaml", {})
 
 
-def test_what_yaml_says_of_a_broken_file_repeats_nothing_of_it(tmp_path: Path) -> None:
+def test_yaml_errors_do_not_quote_the_file(tmp_path: Path) -> None:
+    """A YAML error does not quote the file, which may contain a secret."""
     file = tmp_path / "bad.yaml"
     file.write_text("redis: {password: *hunter2}\n")
     with pytest.raises(ConfigError) as caught:
@@ -212,22 +230,24 @@ def test_what_yaml_says_of_a_broken_file_repeats_nothing_of_it(tmp_path: Path) -
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_merged_mapping_may_be_overridden(tmp_path: Path, load: Any) -> None:
-    """`<<` is no second key: what is written wins over what is merged."""
+def test_merged_keys_can_be_overridden(tmp_path: Path, load: Any) -> None:
+    """A written key overrides a merged one (`<<`), and does not count as a duplicate."""
     load()
     file = tmp_path / "service.yaml"
     file.write_text(file.read_text() + "metrics: {<<: {port: 1}, port: 2}\n")
     assert load_config(file, {}).metrics.port == 2
 
 
-def test_a_configuration_made_in_code_obeys_the_same_rules(load: Any) -> None:
+def test_rules_apply_to_config_built_in_code(load: Any) -> None:
+    """The rules between values also apply to a configuration built in code."""
     written = load().model_dump(mode="json") | {"redis": {"url": "redis://localhost"}}
     written["clock"]["release_delay"] = "1h"
     with pytest.raises(ValidationError, match="release_delay is 1h"):
         Config.model_validate(written)
 
 
-def test_the_schema_has_no_secret_that_a_file_may_not_hold() -> None:
+def test_schema_has_no_secrets() -> None:
+    """The JSON Schema has no keys for secrets, which the file must not contain."""
     definitions = Config.model_json_schema()["$defs"]
     assert "password" not in definitions["RedisSettings"]["properties"]
     assert "password" not in definitions["KafkaSettings"]["properties"]

@@ -1,4 +1,4 @@
-"""Whatever `check` accepts can be written to the ledger and read back: a property over generated configurations."""
+"""Every configuration that `check` accepts can be written to the ledger and read back (a property test)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ watched = st.dictionaries(st.sampled_from([place.id for place in PLACES]), weigh
 @st.composite
 def monitors(draw: Callable[..., Any]) -> list[dict[str, Any]]:
     """One monitor of each kind."""
-    asked = {"at": ["18:00"], "timezone": "UTC", "reporting_horizon": "2h"}
+    times = {"at": ["18:00"], "timezone": "UTC", "reporting_horizon": "2h"}
     return [
         {
             "name": "stations",
@@ -41,8 +41,8 @@ def monitors(draw: Callable[..., Any]) -> list[dict[str, Any]]:
             "window": "3h",
             "answers_per_window": draw(weights),
         },
-        {"name": "evening", "kind": "at_times", "epsilon": draw(epsilons), "threshold": draw(weights), **asked},
-        {"name": "busiest", "kind": "hot_spots", "epsilon": draw(epsilons), "top": draw(st.integers(1, 4)), **asked},
+        {"name": "evening", "kind": "at_times", "epsilon": draw(epsilons), "threshold": draw(weights), **times},
+        {"name": "busiest", "kind": "hot_spots", "epsilon": draw(epsilons), "top": draw(st.integers(1, 4)), **times},
     ]
 
 
@@ -50,7 +50,7 @@ def read(record: OutputRecord) -> Any:
     return read_record(record.key, record.value, record.headers)
 
 
-def over_time_read(parameters: Parameters, monitor: OverTime) -> None:
+def check_over_time_record(parameters: Parameters, monitor: OverTime) -> None:
     for row, rule in zip(monitor.rows, monitor.rules, strict=True):
         mark = Mark(5, 3, rule.answer_epsilon, 9)
         record = over_time_record(
@@ -69,18 +69,18 @@ def over_time_read(parameters: Parameters, monitor: OverTime) -> None:
         assert entry.marks == (mark,)
 
 
-def timed(parameters: Parameters, monitor: AtTimes | HotSpots) -> dict[str, Any]:
+def common_fields(parameters: Parameters, monitor: AtTimes | HotSpots) -> dict[str, Any]:
     as_of = parameters.grid.as_of(5)
     common = {"source": parameters.name, "monitor": monitor.name, "time": as_of, "tick": 5, "as_of": as_of}
     return common | {"registry": parameters.registry.digest, "locations": 4, "epsilon": monitor.epsilon}
 
 
-def test_every_share_that_check_accepts_is_read_back_from_its_record(load: Any) -> None:
-    """ε, weights, k and thresholds of many digits, for all three kinds, through the real writers and readers."""
+def test_accepted_shares_are_read_back(load: Any) -> None:
+    """The ledger keeps ε of many digits exactly, for all three kinds, with the real writers and readers."""
 
     @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
     @given(monitors())
-    def holds(generated: list[dict[str, Any]]) -> None:
+    def check_round_trip(generated: list[dict[str, Any]]) -> None:
         try:
             config = load({"monitors": generated, "privacy.epsilon": str(LARGEST)})
             check(config, PLACES)
@@ -88,24 +88,28 @@ def test_every_share_that_check_accepts_is_read_back_from_its_record(load: Any) 
             assume(False)
         parameters = derive_parameters(config, PLACES)
         for monitor in parameters.over_time:
-            over_time_read(parameters, monitor)
+            check_over_time_record(parameters, monitor)
         (evening,), (busiest,) = parameters.at_times, parameters.hot_spots
         snapshot: dict[str, Any] = {"shard": 0, "shards": 1, "threshold": 3, "complete": True, "final": False}
-        entry = read(at_times_record(**timed(parameters, evening), **snapshot, noisy_counts={"place-0": (5, 4)}))
+        entry = read(
+            at_times_record(**common_fields(parameters, evening), **snapshot, noisy_counts={"place-0": (5, 4)})
+        )
         assert isinstance(entry, AtTimesEntry)
         assert entry.epsilon == evening.epsilon
-        drawn = read(hot_spots_record(**timed(parameters, busiest), top=busiest.top, hot_spots=[("place-0", 5)]))
+        drawn = read(
+            hot_spots_record(**common_fields(parameters, busiest), top=busiest.top, hot_spots=[("place-0", 5)])
+        )
         assert isinstance(drawn, HotSpotsEntry)
         assert drawn.epsilon == busiest.epsilon
 
-    holds()
+    check_round_trip()
 
 
-def test_the_share_of_the_issue_is_read_back(load: Any) -> None:
-    """0.3333333333333333 by weights 123457 : 9876541 has 45 and 47 characters; the ledger's reader took 40."""
+def test_share_of_47_characters_is_read_back(load: Any) -> None:
+    """The ledger reads ε of 45 and 47 characters, the shares of 0.3333333333333333 by weights 123457 : 9876541."""
     config = load(
         {"monitors.0.epsilon": "0.3333333333333333", "monitors.0.locations": {"place-0": 123457, "place-1": 9876541}}
     )
     parameters = derive_parameters(config, PLACES)
-    over_time_read(parameters, parameters.over_time[0])
+    check_over_time_record(parameters, parameters.over_time[0])
     assert {len(str(rule.epsilon)) for rule in parameters.over_time[0].rules} == {45, 47}

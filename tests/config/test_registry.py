@@ -23,7 +23,8 @@ def problems_of(file: Path, content: str | bytes) -> dict[str, str]:
     return {problem.key: problem.expected for problem in caught.value.problems}
 
 
-def test_locations_are_read_in_the_order_of_the_file(file: Path) -> None:
+def test_locations_keep_file_order(file: Path) -> None:
+    """Locations are returned in file order, with optional fields."""
     file.write_text(
         '\ufefflocation_id,name,latitude,longitude\r\nb,"Shop, the",35.5,-139\r\n\r\na,,,\r\n'
         "渋谷,渋\u3000谷,-90,180\r\n",
@@ -36,7 +37,8 @@ def test_locations_are_read_in_the_order_of_the_file(file: Path) -> None:
     )
 
 
-def test_ids_alone_are_enough(file: Path) -> None:
+def test_only_ids_are_required(file: Path) -> None:
+    """The columns besides location_id are optional."""
     file.write_text("location_id\na\n" + "ü" * 128 + "\n", encoding="utf-8")
     assert [location.id for location in load_registry(file)] == ["a", "ü" * 128]
 
@@ -48,14 +50,16 @@ def test_ids_alone_are_enough(file: Path) -> None:
         ("id,name", "location_id[,name,latitude,longitude]"),
         ("location_id,lat,lon", "columns of location_id[,name,latitude,longitude]"),
         ("location_id,location_id", "each column once"),
-        ("location_id,latitude", "latitude and longitude together"),
+        ("location_id,latitude", "both latitude and longitude, or neither"),
     ],
 )
-def test_the_header_names_the_columns(file: Path, header: str, expected: str) -> None:
+def test_invalid_header_is_refused(file: Path, header: str, expected: str) -> None:
+    """The header must have location_id, no unknown or duplicate columns, and both coordinates or neither."""
     assert problems_of(file, f"{header}\na,1,2\n" if header else "")["the header"] == expected
 
 
-def test_all_problems_of_a_file_are_listed(file: Path) -> None:
+def test_all_problems_are_listed(file: Path) -> None:
+    """All problems of the rows are listed, by line and column."""
     problems = problems_of(
         file,
         "location_id,name,latitude,longitude\n"
@@ -79,17 +83,19 @@ def test_all_problems_of_a_file_are_listed(file: Path) -> None:
         "line 7, location_id",
         "line 8, name",
     }
-    assert problems["line 3, location_id"] == "each id once, but line 2 has it too"
+    assert problems["line 3, location_id"] == "a unique id, but line 2 has the same"
 
 
-def test_twenty_problems_are_listed_and_the_rest_counted(file: Path) -> None:
+def test_list_of_problems_is_limited(file: Path) -> None:
+    """The first 20 problems are listed, and the others counted."""
     problems = problems_of(file, "location_id\n" + "a\n" * 34)
     assert len(problems) == 21
     assert list(problems)[-1] == "and 13 more"
 
 
 @pytest.mark.parametrize("content", [b"location_id\n", b"location_id\n\n"])
-def test_a_registry_has_a_location(file: Path, content: bytes) -> None:
+def test_registry_must_not_be_empty(file: Path, content: bytes) -> None:
+    """A registry without locations is refused."""
     assert problems_of(file, content)["the file"] == "at least one"
 
 
@@ -97,21 +103,24 @@ def test_a_registry_has_a_location(file: Path, content: bytes) -> None:
     ("content", "expected"),
     [
         (b"location_id\n\xff\n", "UTF-8"),
-        (b'location_id\n"a\n', "fields with commas between them"),
-        (b'location_id\n"a"b\n', "fields with commas between them"),
-        (b"location_id\n" + b"x" * 200_000 + b"\n", "fields with commas between them"),
+        (b'location_id\n"a\n', "fields separated by commas"),
+        (b'location_id\n"a"b\n', "fields separated by commas"),
+        (b"location_id\n" + b"x" * 200_000 + b"\n", "fields separated by commas"),
     ],
 )
-def test_what_is_no_csv_in_utf_8_is_refused(file: Path, content: bytes, expected: str) -> None:
+def test_file_must_be_csv_in_utf_8(file: Path, content: bytes, expected: str) -> None:
+    """A file that is not CSV in UTF-8 is refused."""
     assert expected in problems_of(file, content).values()
 
 
-def test_a_missing_registry_is_refused_with_what_the_path_is_relative_to(file: Path) -> None:
-    with pytest.raises(ConfigError, match="relative to the config file"):
+def test_missing_registry_is_refused(file: Path) -> None:
+    """The message says what the path is relative to."""
+    with pytest.raises(ConfigError, match="relative to the configuration file"):
         load_registry(file)
 
 
 def test_watched_locations_must_be_in_the_registry(load: Any) -> None:
+    """A watched location outside the registry is refused, with the nearest id."""
     config = load()
     check_watched(config, (Location("shinjuku"), Location("shibuya")))
     with pytest.raises(ConfigError) as caught:

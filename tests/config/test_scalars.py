@@ -1,4 +1,4 @@
-"""Single values: what is taken, and what a refusal says."""
+"""Single configuration values: valid values, and the messages of refusals."""
 
 from __future__ import annotations
 
@@ -13,25 +13,29 @@ from monitor.public.instants import MILLISECOND, SECOND, YEAR, format_duration, 
 
 
 @pytest.mark.parametrize("value", [3600, 1.5, "1 h", "h", "", "-1h", True, None, "999y", "1h30"])
-def test_what_is_no_duration_is_refused(refusal: Any, value: object) -> None:
+def test_invalid_duration_is_refused(refusal: Any, value: object) -> None:
+    """A value that is not a duration is refused."""
     assert "a duration" in refusal({"privacy.period": value})["privacy.period"].expected
 
 
 @pytest.mark.parametrize(
     ("key", "least"), [("clock.slot", "1s"), ("privacy.period", "1ms"), ("visits.default_stay", "1ms")]
 )
-def test_a_duration_has_a_least_value(refusal: Any, key: str, least: str) -> None:
+def test_duration_has_a_minimum(refusal: Any, key: str, least: str) -> None:
+    """A duration below the minimum of its key is refused."""
     assert refusal({key: "0s"})[key].expected == f"a duration from {least} to 100y"
 
 
 @pytest.mark.parametrize("slot", ["999ms", "500ms"])
-def test_a_slot_lasts_a_second_at_least(refusal: Any, slot: str) -> None:
+def test_slot_lasts_at_least_a_second(refusal: Any, slot: str) -> None:
+    """A slot must last at least a second."""
     assert refusal({"clock.slot": slot})["clock.slot"].expected == "a duration from 1s to 100y"
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 @given(duration=st.integers(1, 100 * YEAR // MILLISECOND).map(lambda n: n * MILLISECOND))
-def test_any_duration_reads_back_as_it_was_written(load: Any, duration: int) -> None:
+def test_duration_round_trip(load: Any, duration: int) -> None:
+    """A formatted duration is parsed back unchanged."""
     assert parse_duration(format_duration(duration)) == duration
     assert load({"privacy.period": format_duration(duration)}).privacy.period == duration
 
@@ -39,16 +43,15 @@ def test_any_duration_reads_back_as_it_was_written(load: Any, duration: int) -> 
 @pytest.mark.parametrize(
     ("value", "remedy"),
     [
-        ("2026-01-05T00:00:00", "without an offset"),
-        ("2026-01-05", "not a time of RFC 3339"),
+        ("2026-01-05T00:00:00", "no offset"),
+        ("2026-01-05", "not an RFC 3339 time"),
         ("2026-02-30T00:00:00Z", "no such date"),
         ("2026-01-05T00:00:00.0005Z", "whole milliseconds"),
         (1388588400, ""),
     ],
 )
-def test_an_origin_that_is_no_instant_of_whole_milliseconds_is_refused(
-    refusal: Any, value: object, remedy: str
-) -> None:
+def test_invalid_origin_is_refused(refusal: Any, value: object, remedy: str) -> None:
+    """The origin must be an RFC 3339 time in whole milliseconds."""
     problem = refusal({"clock.origin": value})["clock.origin"]
     assert "RFC 3339" in problem.expected
     assert remedy in problem.remedy
@@ -59,38 +62,40 @@ def test_an_origin_that_is_no_instant_of_whole_milliseconds_is_refused(
     [(3, Fraction(3)), ("1/2", Fraction(1, 2)), ("0.1", Fraction(1, 10)), ("2/6", Fraction(1, 3))],
 )
 def test_epsilon_is_exact(load: Any, value: object, exact: Fraction) -> None:
+    """ε is parsed as an exact fraction."""
     assert load({"monitors.0.epsilon": value}).monitors[0].epsilon == exact
 
 
 @pytest.mark.parametrize(
     ("value", "fraction", "decimal"), [(0.5, "1/2", "0.5"), (0.1, "1/10", "0.1"), (1.0, "1", "1.0")]
 )
-def test_a_float_epsilon_is_refused_with_the_ways_to_write_it(
-    refusal: Any, value: float, fraction: str, decimal: str
-) -> None:
+def test_float_epsilon_is_refused(refusal: Any, value: float, fraction: str, decimal: str) -> None:
+    """The message shows how to write the ε exactly."""
     problem = refusal({"monitors.0.epsilon": value})["monitors.0.epsilon"]
     assert f'write "{fraction}" or "{decimal}"' in problem.remedy
 
 
 @pytest.mark.parametrize("value", [0, -1, "0", "-1/2", "1/0", "one", True, None, [], float("nan"), float("inf"), -0.5])
-def test_what_is_no_positive_rational_is_no_epsilon(refusal: Any, value: object) -> None:
+def test_invalid_epsilon_is_refused(refusal: Any, value: object) -> None:
+    """A value that is not a positive rational number is refused."""
     assert "an exact ε above zero" in refusal({"privacy.epsilon": value})["privacy.epsilon"].expected
 
 
 @pytest.mark.parametrize(("value", "written"), [(1080, "18:00"), (65, "1:05"), (64830, "18:00:30")])
-def test_an_unquoted_time_of_day_is_refused_with_what_was_probably_written(
-    refusal: Any, value: int, written: str
-) -> None:
+def test_unquoted_time_of_day_is_refused(refusal: Any, value: int, written: str) -> None:
+    """The message shows the probable source text of an unquoted time."""
     problem = refusal({"monitors.1.at": [value]})["monitors.1.at.0"]
     assert f"unquoted {written} as the number {value}: put it in quotes" in problem.remedy
 
 
 @pytest.mark.parametrize("value", ["24:00", "18:60", "8:00", "18.00", "evening", "18:00Z", "2026-01-05T18:00:00", None])
-def test_what_is_neither_time_of_day_nor_instant_is_refused(refusal: Any, value: object) -> None:
+def test_invalid_designated_time_is_refused(refusal: Any, value: object) -> None:
+    """A value that is neither a time of day nor an instant is refused."""
     assert "a time of day in quotes" in refusal({"monitors.1.at": [value]})["monitors.1.at.0"].expected
 
 
-def test_daily_times_with_seconds_and_instants_are_taken(load: Any) -> None:
+def test_valid_designated_times(load: Any) -> None:
+    """Daily times may have seconds, and instants a fraction of a second."""
     at = ["18:00:30", "00:00", "2026-01-05T18:00:00.5+01:00"]
     monitor = load({"monitors.1.at": at}).monitors[1]
     assert monitor.at == tuple(at)
@@ -99,12 +104,14 @@ def test_daily_times_with_seconds_and_instants_are_taken(load: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["Asia/Tokio", "Europe", "../etc/passwd", "", 9, "GMT+25"])
-def test_a_time_zone_must_be_one_of_ianas(refusal: Any, value: object) -> None:
+def test_unknown_time_zone_is_refused(refusal: Any, value: object) -> None:
+    """A time zone must be an IANA name."""
     assert "IANA" in refusal({"monitors.1.timezone": value})["monitors.1.timezone"].expected
 
 
 @pytest.mark.parametrize("value", ["new york", "tōkyō", "", "a" * 101, 7, "a.b", "a\n"])
-def test_names_are_letters_digits_hyphens_and_underscores(refusal: Any, value: object) -> None:
+def test_invalid_names_are_refused(refusal: Any, value: object) -> None:
+    """Names consist of letters, digits, - and _."""
     problems = refusal({"service.name": value, "monitors.0.name": value})
     assert {problem.expected for problem in problems.values()} == {"a name of letters, digits, - and _, at most 100"}
 
@@ -125,39 +132,46 @@ def test_names_are_letters_digits_hyphens_and_underscores(refusal: Any, value: o
         ("metrics.port", 65536),
     ],
 )
-def test_numbers_are_whole_and_within_their_bounds(refusal: Any, key: str, value: object) -> None:
+def test_numbers_out_of_range_are_refused(refusal: Any, key: str, value: object) -> None:
+    """Numbers that are not whole or out of range are refused."""
     assert refusal({key: value})[key].expected.startswith("a whole number")
 
 
 @pytest.mark.parametrize("key", ["service.shards", "metrics.port"])
-def test_bounds_themselves_are_taken(load: Any, key: str) -> None:
+def test_bounds_are_valid(load: Any, key: str) -> None:
+    """The bounds of a range are valid values."""
     section, name = key.split(".")
     for value in {"service.shards": (1, 4096), "metrics.port": (0, 65535)}[key]:
         assert getattr(getattr(load({key: value}), section), name) == value
 
 
 @pytest.mark.parametrize("value", ["", "a\tb", "a\x7fb", "a\x85b", "x" * 257, "ü" * 129, 7, False])
-def test_a_watched_id_must_be_an_id(refusal: Any, value: object) -> None:
+def test_invalid_location_id_is_refused(refusal: Any, value: object) -> None:
+    """A watched location must have a valid id."""
     assert "a location's id" in refusal({"monitors.0.locations": ["shibuya", value]})["monitors.0.locations.1"].expected
 
 
 @pytest.mark.parametrize("weight", [0, -1, 1.5, "many", True, None])
-def test_weights_are_positive_whole_numbers(refusal: Any, weight: object) -> None:
+def test_invalid_weights_are_refused(refusal: Any, weight: object) -> None:
+    """Weights must be positive whole numbers."""
     problems = refusal({"monitors.0.locations": {"shibuya": 1, "list": weight}})
     assert problems["monitors.0.locations.list"].expected == "a whole number of at least 1"
 
 
 @pytest.mark.parametrize("value", ["localhost", "localhost:", ":9092", "kafka://a:9092", "a:9092/x", 9092])
-def test_a_brokers_address_has_a_host_and_a_port(refusal: Any, value: object) -> None:
+def test_invalid_broker_address_is_refused(refusal: Any, value: object) -> None:
+    """A broker address needs a host and a port."""
     assert "localhost:9092" in refusal({"kafka.bootstrap_servers": [value]})["kafka.bootstrap_servers.0"].expected
 
 
-def test_there_must_be_a_broker(refusal: Any) -> None:
+def test_at_least_one_broker(refusal: Any) -> None:
+    """The list of brokers must not be empty."""
     assert "at least one" in refusal({"kafka.bootstrap_servers": []})["kafka.bootstrap_servers"].expected
 
 
 @pytest.mark.parametrize("value", ["", "..", "a b", "ü", "x" * 250])
-def test_a_topics_name_is_one_that_kafka_takes(refusal: Any, value: str) -> None:
+def test_invalid_topic_name_is_refused(refusal: Any, value: str) -> None:
+    """A topic name that Kafka would refuse is refused."""
     assert "Kafka topic" in refusal({"kafka.topics.visits": value})["kafka.topics.visits"].expected
 
 
@@ -173,7 +187,8 @@ def test_a_topics_name_is_one_that_kafka_takes(refusal: Any, value: str) -> None
         3,
     ],
 )
-def test_a_url_that_is_not_redis_is_refused(refusal: Any, value: object) -> None:
+def test_invalid_redis_url_is_refused(refusal: Any, value: object) -> None:
+    """A URL that is not a Redis URL is refused."""
     assert "redis://localhost:6379/0" in refusal({"redis.url": value})["redis.url"].expected
 
 
@@ -186,5 +201,6 @@ def test_a_url_that_is_not_redis_is_refused(refusal: Any, value: object) -> None
         ("unix:///run/redis.sock?db=2", "unix:///run/redis.sock"),
     ],
 )
-def test_the_address_that_may_be_shown_has_no_user(load: Any, url: str, address: str) -> None:
+def test_shown_redis_address_has_no_user(load: Any, url: str, address: str) -> None:
+    """The address for messages contains no user and no options."""
     assert load({"redis.url": url}).redis.address == address

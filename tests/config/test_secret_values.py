@@ -1,4 +1,4 @@
-"""Secrets: where they may come from, and that nothing shows them."""
+"""Secrets: where they come from, and that no message shows them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from monitor.config import Config, kafka_password, person_key, redis_password, require_files
+from monitor.config import Config, read_kafka_password, read_person_key, read_redis_password, require_files
 from monitor.config.key_strength import is_guessable
 from monitor.errors import ConfigError
 
@@ -24,7 +24,8 @@ SECRETS = {
 SASL = {"kafka.security_protocol": "SASL_SSL", "kafka.sasl_mechanism": "PLAIN", "kafka.username": "monitor"}
 
 
-def test_no_representation_of_a_configuration_shows_a_secret(load: Any) -> None:
+def test_config_never_shows_secrets(load: Any) -> None:
+    """No representation of a configuration shows a secret."""
     config: Config = load(SASL, SECRETS)
     for shown in (repr(config), str(config), str(config.model_dump()), config.model_dump_json(), config.redis.address):
         assert "hunter2" not in shown
@@ -40,7 +41,8 @@ def test_no_representation_of_a_configuration_shows_a_secret(load: Any) -> None:
         ("redis.url", "redis://localhost/0?password=hunter2"),
     ],
 )
-def test_a_secret_in_the_file_is_refused_and_masked(load: Any, key: str, value: str) -> None:
+def test_secret_in_file_is_refused_and_masked(load: Any, key: str, value: str) -> None:
+    """A secret in the configuration file is refused, and the message masks it."""
     with pytest.raises(ConfigError) as caught:
         load({key: value})
     (problem,) = caught.value.problems
@@ -62,28 +64,32 @@ def test_a_secret_in_the_file_is_refused_and_masked(load: Any, key: str, value: 
         {"LOCATION_MONITOR__KAFKA__PASSWORD": "hunter2"},
     ],
 )
-def test_no_error_shows_a_secret(load: Any, environ: dict[str, str]) -> None:
+def test_errors_show_no_secret(load: Any, environ: dict[str, str]) -> None:
+    """No error message or traceback shows a secret from the environment."""
     with pytest.raises(ConfigError) as caught:
         load(environ=environ)
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_an_error_of_the_model_itself_shows_no_secret() -> None:
+def test_pydantic_error_shows_no_secret() -> None:
+    """Pydantic's own error does not show a secret."""
     with pytest.raises(ValueError, match="redis") as caught:
         Config.model_validate({"redis": {"url": "redi://:hunter2@h", "password": ["hunter2"]}})
     assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n"])
-def test_the_person_key_is_the_files_bytes_without_the_last_newline(load: Any, tmp_path: Path, ending: bytes) -> None:
+def test_person_key_drops_the_final_newline(load: Any, tmp_path: Path, ending: bytes) -> None:
+    """The person key is the file's content without the final newline."""
     content = bytes.fromhex("ff0a9c41d7e85b2306fa78c13d94e6b0") + b"\nx"
     (tmp_path / "person.key").write_bytes(content + ending)
-    assert person_key(load()) == content
+    assert read_person_key(load().visits) == content
 
 
-def test_the_environments_secret_wins_over_the_file(load: Any, tmp_path: Path) -> None:
+def test_environment_overrides_key_file(load: Any, tmp_path: Path) -> None:
+    """The environment takes precedence over the file."""
     (tmp_path / "person.key").write_text("G5kP1yQ8bZ3nW6cJ-other")
-    assert person_key(load(environ={"LOCATION_MONITOR__VISITS__PERSON_KEY": KEY})) == KEY.encode()
+    assert read_person_key(load(environ={"LOCATION_MONITOR__VISITS__PERSON_KEY": KEY}).visits) == KEY.encode()
 
 
 WEAK = (
@@ -103,27 +109,25 @@ WEAK = (
 
 
 @pytest.mark.parametrize("weak", WEAK)
-def test_a_person_key_that_could_be_guessed_is_refused_from_the_file_and_from_the_environment(
-    load: Any, refusal: Any, tmp_path: Path, weak: bytes
-) -> None:
-    """Repetitions, rows, words, or fewer than 16 bytes: whoever guesses the key can test who was where."""
+def test_guessable_person_key_is_refused(load: Any, refusal: Any, tmp_path: Path, weak: bytes) -> None:
+    """A guessable key is refused, from the file and from the environment: repetitions, runs, words, under 16 bytes."""
     (tmp_path / "person.key").write_bytes(weak)
     with pytest.raises(ConfigError, match="head -c 32 /dev/urandom") as caught:
-        person_key(load())
+        read_person_key(load().visits)
     (problem,) = caught.value.problems
     assert problem.expected == (
-        "a file that holds a secret of at least 16 bytes that cannot be guessed, not words, rows or repetitions"
+        "a file with a secret of at least 16 bytes that is hard to guess: no words, runs or repetitions"
     )
     assert weak.decode("latin-1") not in str(caught.value)
     problem = refusal(environ={"LOCATION_MONITOR__VISITS__PERSON_KEY": weak.decode("latin-1")})["visits.person_key"]
     assert (problem.value, problem.expected) == (
         "***",
-        "a secret of at least 16 bytes that cannot be guessed, not words, rows or repetitions",
+        "a secret of at least 16 bytes that is hard to guess: no words, runs or repetitions",
     )
 
 
 @pytest.mark.parametrize(
-    "made",
+    "generate",
     [
         lambda: base64.b64encode(os.urandom(32)),
         lambda: os.urandom(32).hex().encode(),
@@ -131,63 +135,71 @@ def test_a_person_key_that_could_be_guessed_is_refused_from_the_file_and_from_th
         lambda: base64.urlsafe_b64encode(os.urandom(48)),
     ],
 )
-def test_person_keys_that_were_drawn_are_taken(made: Callable[[], bytes]) -> None:
-    """Of 2,000 of each form: in base64, in hexadecimal, as bytes; none is refused but with a chance below 10⁻⁶."""
-    assert not [key for key in (made() for _ in range(2_000)) if is_guessable(key)]
+def test_random_person_keys_are_accepted(generate: Callable[[], bytes]) -> None:
+    """Random keys in base64, in hexadecimal and as bytes are accepted; the chance of a refusal is below 10⁻⁶."""
+    assert not [key for key in (generate() for _ in range(2_000)) if is_guessable(key)]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"0123456789abcde\n"])
-def test_a_missing_or_short_person_key_is_refused_with_how_to_make_one(
-    load: Any, tmp_path: Path, content: bytes | None
-) -> None:
+def test_missing_or_short_person_key_is_refused(load: Any, tmp_path: Path, content: bytes | None) -> None:
+    """A missing or short person key file is refused; the message says how to create a key."""
     if content is not None:
         (tmp_path / "person.key").write_bytes(content)
     with pytest.raises(ConfigError, match="head -c 32 /dev/urandom") as caught:
-        person_key(load())
+        read_person_key(load().visits)
     assert caught.value.problems[0].key == "visits.person_key_file"
 
 
-def test_a_person_key_that_is_not_configured_is_refused_with_how_to_make_one(load: Any, absent: str) -> None:
+def test_unconfigured_person_key_is_refused(load: Any, absent: str) -> None:
+    """Without a configured person key the message names the environment variable."""
     with pytest.raises(ConfigError, match="LOCATION_MONITOR__VISITS__PERSON_KEY"):
-        person_key(load({"visits.person_key_file": absent}))
+        read_person_key(load({"visits.person_key_file": absent}).visits)
 
 
-def test_passwords_come_from_their_files(load: Any, tmp_path: Path) -> None:
+def test_passwords_come_from_files(load: Any, tmp_path: Path) -> None:
+    """Passwords are read from their files, without the final newline."""
     (tmp_path / "p").write_text("hunter2 with spaces \n")
     config = load(SASL | {"kafka.password_file": "p", "redis.password_file": "p"})
-    for read in (kafka_password, redis_password):
-        password = read(config)
+    for password in (read_kafka_password(config.kafka), read_redis_password(config.redis)):
         assert password is not None
         assert password.get_secret_value() == "hunter2 with spaces "
 
 
-def test_passwords_come_from_the_environment_before_their_files(load: Any) -> None:
+def test_environment_overrides_password_files(load: Any) -> None:
+    """The environment takes precedence over the password files."""
     config = load(
         SASL | {"kafka.password_file": "none", "redis.password_file": "none"},
         {"LOCATION_MONITOR__KAFKA__PASSWORD": "k", "LOCATION_MONITOR__REDIS__URL": "redis://u:r%40@h"},
     )
-    password, inside = kafka_password(config), redis_password(config)
-    assert password is not None
-    assert password.get_secret_value() == "k"
-    assert inside is not None
-    assert inside.get_secret_value() == "r@"
+    kafka_password, redis_password = read_kafka_password(config.kafka), read_redis_password(config.redis)
+    assert kafka_password is not None
+    assert kafka_password.get_secret_value() == "k"
+    assert redis_password is not None
+    assert redis_password.get_secret_value() == "r@"
 
 
-def test_a_password_given_twice_by_the_environment_is_refused(refusal: Any) -> None:
+def test_redis_password_given_twice_is_refused(refusal: Any) -> None:
+    """A Redis password in both the URL and its own variable is refused."""
     environ = {"LOCATION_MONITOR__REDIS__URL": "redis://:a@h", "LOCATION_MONITOR__REDIS__PASSWORD": "b"}
     assert refusal(environ=environ)["redis.password"].expected == "one password"
 
 
-def test_no_password_is_none(load: Any) -> None:
-    assert kafka_password(load()) is None
-    assert redis_password(load()) is None
+def test_password_is_none_by_default(load: Any) -> None:
+    """Without a configured password the result is None."""
+    assert read_kafka_password(load().kafka) is None
+    assert read_redis_password(load().redis) is None
 
 
-@pytest.mark.parametrize("read", [kafka_password, redis_password])
+@pytest.mark.parametrize(
+    "read",
+    [lambda config: read_kafka_password(config.kafka), lambda config: read_redis_password(config.redis)],
+    ids=["kafka_password", "redis_password"],
+)
 @pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff\xfe"])
-def test_a_password_file_that_cannot_be_used_is_refused_when_it_is_read(
+def test_unusable_password_file_is_refused(
     load: Any, tmp_path: Path, read: Callable[[Config], object], content: bytes | None
 ) -> None:
+    """A password file that is missing, empty or not UTF-8 is refused when it is read."""
     if content is not None:
         (tmp_path / "p").write_bytes(content)
     config = load(SASL | {"kafka.password_file": "p", "redis.password_file": "p"})
@@ -195,7 +207,8 @@ def test_a_password_file_that_cannot_be_used_is_refused_when_it_is_read(
         read(config)
 
 
-def test_all_certificates_that_are_missing_are_named_when_they_are_needed(load: Any, tmp_path: Path) -> None:
+def test_missing_certificates_are_all_reported(load: Any, tmp_path: Path) -> None:
+    """Every missing certificate file is reported at once."""
     tls = {
         "kafka.security_protocol": "SSL",
         "kafka.ca_file": "ca.pem",
@@ -205,8 +218,8 @@ def test_all_certificates_that_are_missing_are_named_when_they_are_needed(load: 
     config = load(tls | {"redis.url": "rediss://h", "redis.ca_file": "ca.pem"})
     (tmp_path / "c").write_text("certificate")
     with pytest.raises(ConfigError) as caught:
-        require_files(config)
+        require_files(config.kafka, config.redis)
     assert [problem.key for problem in caught.value.problems] == ["kafka.ca_file", "kafka.key_file", "redis.ca_file"]
     (tmp_path / "ca.pem").write_text("authority")
     (tmp_path / "k").write_text("key")
-    require_files(config)
+    require_files(config.kafka, config.redis)

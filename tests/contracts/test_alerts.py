@@ -1,4 +1,4 @@
-"""Output records are what the contract says, byte by byte, and can be read back as the ledger."""
+"""Output records match the contract byte for byte, and are read back as the ledger."""
 
 from __future__ import annotations
 
@@ -122,10 +122,8 @@ ALL: list[tuple[OutputRecord, type[BaseModel], str]] = [
 
 
 @pytest.mark.parametrize(("record", "model", "ce_type"), ALL)
-def test_a_record_fits_its_model_and_its_schema_and_its_headers(
-    record: OutputRecord, model: type[BaseModel], ce_type: str
-) -> None:
-    """The model, written again without what is not set, is the record: nothing more, less, or in another order."""
+def test_records_fit_model_schema_and_headers(record: OutputRecord, model: type[BaseModel], ce_type: str) -> None:
+    """The model, serialized without unset keys, equals the record, with the same keys in the same order."""
     value = json.loads(record.value)
     read = model.model_validate_json(record.value)
     assert json.dumps(read.model_dump(exclude_unset=True)) == json.dumps(value)
@@ -136,7 +134,8 @@ def test_a_record_fits_its_model_and_its_schema_and_its_headers(
     assert len(headers.ce_id.split("/")) >= 3
 
 
-def test_a_safe_answer_is_these_bytes() -> None:
+def test_bytes_of_a_safe_answer() -> None:
+    """A safe answer has exactly these bytes, key and headers."""
     record = over_time(SAFE)
     assert record.key.decode() == "stations/a/駅"
     assert dict(record.headers)["ce_id"].decode() == "stations/a/駅/100"
@@ -147,23 +146,26 @@ def test_a_safe_answer_is_these_bytes() -> None:
     )
 
 
-def test_what_does_not_apply_is_absent() -> None:
+def test_inapplicable_keys_are_absent() -> None:
+    """Keys that do not apply to a status are absent."""
     only = {"noisy_count", "count_at_most", "p_value", "resumes_at"}
-    found = [only & json.loads(record.value).keys() for record, _, _ in ALL[:4]]
-    assert found == [set(), only - {"resumes_at"}, {"resumes_at"}, set()]
+    present = [only & json.loads(record.value).keys() for record, _, _ in ALL[:4]]
+    assert present == [set(), only - {"resumes_at"}, {"resumes_at"}, set()]
     noisy = json.loads(ALL[1][0].value)
     assert noisy["count_at_most"] == noisy["noisy_count"] == 23
     assert noisy["p_value"] == pytest.approx(0.1353, abs=1e-4)  # e^(-1/2 · (23 - 20 + 1))
 
 
-def test_a_snapshot_is_keyed_by_monitor_time_and_shard() -> None:
+def test_snapshot_key() -> None:
+    """A snapshot has the key monitor/time/shard."""
     record = at_times({})
     assert record.key == b"evening/2026-11-20T08:00:00Z/3"
     assert dict(record.headers)["ce_id"] == b"evening/2026-11-20T08:00:00Z/3/100"
 
 
 @pytest.mark.parametrize("drop", ["noisy_count", "count_at_most", "p_value", "answers", "status"])
-def test_a_noisy_count_must_say_all(drop: str) -> None:
+def test_noisy_count_requires_all_keys(drop: str) -> None:
+    """A noisy count without one of its keys is refused by the model."""
     value = json.loads(over_time(NOISY).value)
     del value[drop]
     assert not SCHEMA.is_valid(value)
@@ -171,7 +173,8 @@ def test_a_noisy_count_must_say_all(drop: str) -> None:
         OverTimeAlert.model_validate_json(json.dumps(value))
 
 
-def test_owner_records_of_one_instant_that_differ_have_ids_that_differ() -> None:
+def test_different_owner_records_differ_in_id() -> None:
+    """Two different owner records of one instant have different ids."""
     ids = {dict(record.headers)["ce_id"] for record in (owner(), owner(lost_at=1), owner())}
     assert len(ids) == 2
 
@@ -180,7 +183,8 @@ def read(record: OutputRecord) -> Any:
     return read_record(record.key, record.value, record.headers)
 
 
-def test_the_ledger_reads_back_what_was_written() -> None:
+def test_ledger_reads_written_records() -> None:
+    """Each written record is read back as its ledger entry."""
     assert read(over_time(NOISY)) == OverTimeEntry(
         "stations/a/駅/100", "stations", "a/駅", 100, "noisy_count", NOISY.marks
     )
@@ -201,8 +205,8 @@ def test_the_ledger_reads_back_what_was_written() -> None:
     assert read(start()) == StartEntry(1, "tokyo", 2, None, "t")
 
 
-def test_the_earlier_builds_own_records_are_read() -> None:
-    """Without what was added: their counts held visits reported after their tick, and their charges are not told."""
+def test_earlier_builds_records_are_read() -> None:
+    """Records without later keys are read: counts with late visits, and no charges."""
     added = ("counting", "input_partitions", "charges", "input_topic_id")
     for record, expected in (
         (owner(), OwnerEntry("tokyo", "f" * 32, "t", 2, None, None, counting=1, input_partitions=0, charges=None)),
@@ -215,7 +219,8 @@ def test_the_earlier_builds_own_records_are_read() -> None:
         assert read_record(record.key, json.dumps(kept).encode(), record.headers) == expected
 
 
-def test_kinds_that_are_not_known_are_passed_over() -> None:
+def test_unknown_types_are_skipped() -> None:
+    """A record of an unknown type is skipped."""
     assert read_record(b"k", b"?", [("ce_type", b"org.location-monitor.new")]) is None
     assert read_record(None, None, []) is None
     assert read_record(None, b"{}", [("ce_type", None)]) is None
@@ -239,7 +244,8 @@ def test_kinds_that_are_not_known_are_passed_over() -> None:
         (owner(), b"tokyo", b"\xff"),
     ],
 )
-def test_a_record_of_a_known_kind_that_cannot_be_read_is_an_error(record: OutputRecord, old: bytes, new: bytes) -> None:
+def test_unreadable_known_record_is_an_error(record: OutputRecord, old: bytes, new: bytes) -> None:
+    """A record of a known type that cannot be read is an error."""
     assert old in record.value
     with pytest.raises(LedgerError):
         read_record(record.key, record.value.replace(old, new), record.headers)

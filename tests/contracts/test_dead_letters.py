@@ -1,10 +1,10 @@
-"""Dead letters tell what was refused, whole or cut, and why."""
+"""Dead letters contain the refused record or visit, cut at the limit, and the reason."""
 
 from __future__ import annotations
 
 import json
 
-from monitor.contracts.dead_letters import DeadLetter, DeadLetterHeaders, Origin, dead_letter, visit_payload
+from monitor.contracts.dead_letters import DeadLetter, DeadLetterHeaders, Origin, encode_visit, make_dead_letter
 from monitor.contracts.visits import Fault, Reason
 
 FAULT = Fault(Reason.BAD_ID, "person_id: expected a string")
@@ -17,8 +17,9 @@ def headers(letter: DeadLetter) -> dict[str, str]:
     return named
 
 
-def test_a_visit_is_told_with_its_place() -> None:
-    letter = dead_letter(FAULT, b"{}", ORIGIN, 7, 100)
+def test_visit_has_its_index() -> None:
+    """The dead letter of a visit has the visit's index in the record."""
+    letter = make_dead_letter(FAULT, b"{}", ORIGIN, 7, 100)
     assert letter.value == b"{}"
     assert headers(letter) == {
         "reason": "bad_id",
@@ -30,17 +31,20 @@ def test_a_visit_is_told_with_its_place() -> None:
     }
 
 
-def test_a_whole_record_has_no_place_in_itself() -> None:
-    assert headers(dead_letter(FAULT, b"\xff", ORIGIN, None, 100))["index"] == "-"
+def test_whole_record_has_no_index() -> None:
+    """The dead letter of a whole record has the index "-"."""
+    assert headers(make_dead_letter(FAULT, b"\xff", ORIGIN, None, 100))["index"] == "-"
 
 
-def test_what_exceeds_the_limit_is_cut_and_said_so() -> None:
-    assert "truncated" not in headers(dead_letter(FAULT, b"12345", ORIGIN, 0, 5))
-    cut = dead_letter(FAULT, b"123456", ORIGIN, 0, 5)
+def test_long_values_are_truncated() -> None:
+    """A value beyond the limit is cut, and the header truncated is set."""
+    assert "truncated" not in headers(make_dead_letter(FAULT, b"12345", ORIGIN, 0, 5))
+    cut = make_dead_letter(FAULT, b"123456", ORIGIN, 0, 5)
     assert cut.value == b"12345"
     assert headers(cut)["truncated"] == "true"
 
 
-def test_a_payload_is_json_whatever_the_visit_is() -> None:
-    assert json.loads(visit_payload({"person_id": "駅", "x": float("inf")})) == {"person_id": "駅", "x": "Infinity"}
-    assert visit_payload(None) == b"null"
+def test_every_visit_encodes_as_json() -> None:
+    """Any visit is encoded as JSON, also with an infinite number, and null."""
+    assert json.loads(encode_visit({"person_id": "駅", "x": float("inf")})) == {"person_id": "駅", "x": "Infinity"}
+    assert encode_visit(None) == b"null"

@@ -1,4 +1,4 @@
-"""The committed schemas are those that the models make."""
+"""The committed schemas equal the generated ones."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ MAKERS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_committed_schema_has_not_drifted(name: str) -> None:
-    """To make it again: location-monitor schema NAME > docs/schemas/NAME.json."""
+def test_committed_schema_is_current(name: str) -> None:
+    """To regenerate: location-monitor schema NAME > docs/schemas/NAME.json."""
     assert (FOLDER / f"{name}.json").read_text() == json.dumps(MAKERS[name](), indent=2, ensure_ascii=False) + "\n"
 
 
 @pytest.mark.parametrize("name", ["visits", "alerts"])
 def test_it_is_a_json_schema(name: str) -> None:
+    """Each schema is valid JSON Schema 2020-12."""
     Draft202012Validator.check_schema(MAKERS[name]())
 
 
@@ -43,17 +44,19 @@ def _references(part: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_every_reference_leads_somewhere(name: str) -> None:
+def test_references_resolve(name: str) -> None:
+    """Each reference in the AsyncAPI document has a target."""
     document = MAKERS[name]()
-    found = set(_references(document))
-    assert found
-    for reference in found:
+    references = set(_references(document))
+    assert references
+    for reference in references:
         part: Any = document
         for key in reference.removeprefix("#/").split("/"):
             part = part[key]
 
 
-def test_the_asyncapi_document_tells_the_three_topics_apart() -> None:
+def test_asyncapi_has_three_channels() -> None:
+    """The AsyncAPI document has a channel for visits, alerts and dead letters."""
     document = asyncapi()
     assert document["asyncapi"].startswith("3.")
     assert {name: operation["action"] for name, operation in document["operations"].items()} == {

@@ -1,4 +1,4 @@
-"""A visit is valid by itself, and the published schema takes every valid one."""
+"""Each visit is validated independently, and the published schema accepts every valid visit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ SCHEMA = Draft202012Validator(visits_schema())
     "change",
     [{}, {"left_at": "2026-11-20T17:15:00.25+09:00"}, {"person_id": "a" * 256}, {"location_id": "a/b c"}, {"app": [1]}],
 )
-def test_a_valid_visit_fits_the_schema_alone_and_in_a_batch(change: dict[str, Any]) -> None:
+def test_valid_visits_fit_the_schema(change: dict[str, Any]) -> None:
+    """A valid visit fits the schema, alone and in a batch."""
     visit = {**GOOD, **change}
     read = read_visit(visit)
     assert isinstance(read, Visit)
@@ -32,14 +33,16 @@ def test_a_valid_visit_fits_the_schema_alone_and_in_a_batch(change: dict[str, An
     "change",
     [{"person_id": ""}, {"person_id": 1}, {"location_id": "\u0085"}, {"person_id": "a" * 257}, {"arrived_at": 0}],
 )
-def test_the_schema_refuses_what_it_can_express(change: dict[str, Any]) -> None:
+def test_schema_refuses_invalid_visits(change: dict[str, Any]) -> None:
+    """The schema refuses every invalid visit that JSON Schema can describe."""
     visit = {**GOOD, **change}
     assert isinstance(read_visit(visit), Fault)
     assert not SCHEMA.is_valid(visit)
     assert not SCHEMA.is_valid({"visits": [visit]})
 
 
-def test_the_reasons_are_a_closed_list_in_the_order_of_the_checks() -> None:
+def test_reasons_are_a_closed_ordered_list() -> None:
+    """The reasons are a closed list, in the order of the checks."""
     assert [reason.value for reason in Reason] == [
         "not_json",
         "not_a_visit",
@@ -62,19 +65,21 @@ def test_the_reasons_are_a_closed_list_in_the_order_of_the_checks() -> None:
         ({**GOOD, "left_at": "1999-01-01T00:00:00Z"}, Reason.LEFT_BEFORE_ARRIVED),
     ],
 )
-def test_of_several_faults_the_first_one_checked_is_told(visit: dict[str, Any], reason: Reason) -> None:
+def test_first_checked_fault_is_reported(visit: dict[str, Any], reason: Reason) -> None:
+    """Of several faults, the one that is checked first is reported."""
     read = read_visit(visit)
     assert isinstance(read, Fault)
     assert read.reason == reason
 
 
-def test_lone_surrogates_are_no_id() -> None:
-    """JSON's parser refuses them; nothing else may bring them in."""
+def test_lone_surrogates_are_refused() -> None:
+    """An id with a lone surrogate is refused, also if it does not come from the JSON parser."""
     assert not is_identifier("\ud800")
     assert isinstance(read_visit({**GOOD, "person_id": "\ud800"}), Fault)
 
 
-def test_an_error_names_where_the_json_ends_to_be_strict_and_nothing_that_it_holds() -> None:
+def test_json_error_gives_position_only() -> None:
+    """The error of invalid JSON has its position and none of its content."""
     fault = open_record(b'{"secret": secret}')
     assert isinstance(fault, Fault)
     assert "line 1 column 12" in fault.error

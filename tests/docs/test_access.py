@@ -17,7 +17,7 @@ from monitor.errors import UnreachableError, WindowsError
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Span
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 from tests.security.rights import REDIS_COMMANDS, REDIS_SECRET, redis_rules
@@ -49,10 +49,10 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
     windows = RedisWindows(parameters, "0123456789abcdef", client)
     row = int(parameters.watched_rows[0])
     shard = int(parameters.registry.shard[row])
-    facts = [shard_facts(stamp, {row: [(b"p" * 16, 5)]}, {1_000_000: [(row, b"p" * 16)]}) for stamp in (5, 10**7)]
+    facts = [pack_shard_facts(stamp, {row: [(b"p" * 16, 5)]}, {1_000_000: [(row, b"p" * 16)]}) for stamp in (5, 10**7)]
     try:
         windows.check()
-        assert windows.empty()
+        assert windows.is_empty()
         windows.begin(0, 0, 0)
         windows.write([Span(0, 0, 1)], {shard: facts})
         assert windows.progress()[shard] == {0: 1}
@@ -76,7 +76,7 @@ def _refused(client: redis.Redis) -> set[str]:
 
 
 def _refusal(command: str) -> str:
-    return rf"refused the command {re.escape(command)} \(NOPERM\): see that its user may use it"
+    return rf"refused the command {re.escape(command)} \(NOPERM\): check the permissions of its user"
 
 
 def test_the_access_list_suffices_on_one_server(root: Path, any_redis: str) -> None:
@@ -102,7 +102,7 @@ def test_no_command_of_the_access_list_can_be_spared_and_each_is_named_where_it_
     for command in REDIS_COMMANDS:
         with _user(any_redis, [*redis_rules(), f"-{command}"]) as client:
             with pytest.raises(
-                WindowsError, match=rf"refused the command {command} \(NOPERM\): see that its user may use it"
+                WindowsError, match=rf"refused the command {command} \(NOPERM\): check the permissions of its user"
             ):
                 _use(any_redis, parameters, cluster=False)
             assert command in late or not client.keys(), command
@@ -111,7 +111,9 @@ def test_no_command_of_the_access_list_can_be_spared_and_each_is_named_where_it_
 def test_keys_that_are_not_granted_are_said_to_be(root: Path, any_redis: str) -> None:
     with (
         _user(any_redis, [*redis_rules(), "resetkeys", "~{town:*"]),
-        pytest.raises(WindowsError, match=r"refused a key of this service \(NOPERM\): see that its user may use it"),
+        pytest.raises(
+            WindowsError, match=r"refused a key of this service \(NOPERM\): check the permissions of its user"
+        ),
     ):
         _use(any_redis, _parameters(root), cluster=False)
 
@@ -132,5 +134,8 @@ def test_what_is_added_for_a_cluster_is_needed_there(
 
 
 def test_a_cluster_that_refuses_the_password_says_so(valkey_cluster: EmbeddedValkey) -> None:
-    with _user(valkey_cluster.url, redis_rules()), pytest.raises(UnreachableError, match="it wants a user and a passw"):
+    with (
+        _user(valkey_cluster.url, redis_rules()),
+        pytest.raises(UnreachableError, match="it requires a user and a passw"),
+    ):
         redis_client(RedisAddress(valkey_cluster.url, USER, "wrong", None, cluster=True))

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from monitor.brokers.topics import LEAST_MESSAGE_BYTES, needs
+from monitor.brokers.topics import LEAST_MESSAGE_BYTES, list_topic_needs
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.environment import PREFIX as VARIABLES
@@ -122,7 +122,7 @@ def test_every_exit_code_is_documented(named: dict[str, Any]) -> None:
 def test_every_setting_of_a_topic_is_documented_with_its_value(named: dict[str, Any], root: Path) -> None:
     config = load_config(root / "config/city.yaml", {})
     parameters = derive_parameters(config, load_registry(config.locations.file))
-    visits, alerts, dead_letters = needs(parameters, config.kafka, simulated=False)
+    visits, alerts, dead_letters = list_topic_needs(parameters, config.kafka, simulated=False)
     expected = {("input", setting.key) for setting in visits.settings}
     expected |= {("output", setting.key) for setting in alerts.settings}
     rows = list(named["docs/operations.md"].rows("Topics"))
@@ -144,7 +144,7 @@ def test_the_formulas_of_what_is_kept_are_those_of_the_code(root: Path) -> None:
     window, horizon, max_lead = parameters.widest_window, parameters.longest_horizon, parameters.max_lead
     period = -(-parameters.period // parameters.grid.length)
     least = (max(window, horizon) + max_lead + 4, max(window, horizon) + max_lead + period + 3)
-    for topic, grid in zip(needs(parameters, config.kafka, simulated=False), least, strict=False):
+    for topic, grid in zip(list_topic_needs(parameters, config.kafka, simulated=False), least, strict=False):
         setting = next(setting for setting in topic.settings if setting.key == "retention.ms")
         milliseconds = grid * parameters.grid.length // 1_000
         assert setting.suffices(str(milliseconds))

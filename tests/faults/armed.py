@@ -29,7 +29,7 @@ from monitor.errors import MonitorError
 from monitor.failpoints import arm
 from monitor.operate.logs import set_up_logging
 from monitor.public.clock import SystemClock
-from monitor.run import run, stopped_by_signals
+from monitor.run import run, stop_on_signals
 
 POLL_SECONDS: Final = 0.01
 
@@ -89,7 +89,7 @@ def main() -> None:
     try:
         settings = load_settings(asked.config)
         settings = replace(settings, kafka=replace(settings.kafka, session_timeout_ms=asked.session_ms))
-        with stopped_by_signals(stop, lambda text: click.echo(text, err=True)):
+        with stop_on_signals(stop, lambda text: click.echo(text, err=True)):
             run(settings, clock, stop)
     except MonitorError as error:
         click.echo(f"location-monitor: {error}", err=True)

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from monitor.tools.audit import planted_in
+from monitor.tools.audit import find_planted
 from tests.faults.facts import client_of
 from tests.faults.reading import read_topic
 from tests.faults.town import Town
@@ -25,7 +25,7 @@ def leaks(town: Town) -> list[str]:
         _kept(town, "letters.txt", (repr((record.key, record.headers)) for record in letters)),
     ]
     told = [path for instance in town.instances for path in (instance.log, instance.pages) if path.exists()]
-    return planted_in([*kept, *told], [town.traffic.planted])
+    return find_planted([*kept, *told], [town.traffic.planted])
 
 
 def _kept(town: Town, name: str, lines: Iterable[str]) -> Path:

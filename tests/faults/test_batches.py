@@ -208,5 +208,5 @@ def test_no_batch_stops_the_service_and_good_visits_behind_each_count_within_a_m
     assert metric(site.instance, 'dead_letters_total{reason="unreadable_batch"}') > 1
     assert site.instance.code is None
     assert "starting again" not in site.instance.text
-    assert site.instance.text.count("reading ends") == 0
+    assert site.instance.text.count("the reading thread") == 0
     assert site.instance.terminate() == 0

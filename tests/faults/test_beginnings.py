@@ -15,11 +15,11 @@ import pytest
 import redis
 from kafka import TopicPartition
 
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.failpoints import PLACES
-from monitor.operate.preflight import look, survey
-from monitor.operate.setup import Made
+from monitor.operate.preflight import read_ledger_state, run_preflight
+from monitor.operate.setup import SetupResult
 from monitor.public.clock import SystemClock
 from monitor.release.ledger import Writer, read_partition
 from monitor.service import redis_windows
@@ -47,7 +47,7 @@ def killed_in_setup(town: Town, place: str, *options: str) -> None:
 def begun(town: Town) -> list[int]:
     """The ledger partitions that have a first record."""
     states = [
-        survey(town.settings.kafka, town.settings.parameters, town.topics.alerts, n)
+        read_ledger_state(town.settings.kafka, town.settings.parameters, town.topics.alerts, n)
         for n in range(town.shape.ledger_partitions)
     ]
     return [partition for partition, state in enumerate(states) if state.terms is not None]
@@ -73,7 +73,7 @@ def test_topics_create_is_killed_at_each_of_its_steps_and_running_it_again_finis
         found.append(begun(town))
     assert found == [[], [0], [0], [0, 1], [0, 1, 2]]
     assert town.start().wait(40) == EXIT_REFUSED
-    assert town.create() == Made((), (3,), None)
+    assert town.create() == SetupResult((), (3,), None)
     scene = Scene(town)
     try:
         instance = scene.start()
@@ -92,7 +92,8 @@ def test_a_ledger_said_to_be_lost_is_lost_as_a_whole_however_often_topics_create
     made = town.create()
     assert made.partitions == (2, 3)
     states = [
-        survey(town.settings.kafka, town.settings.parameters, town.topics.alerts, partition) for partition in range(4)
+        read_ledger_state(town.settings.kafka, town.settings.parameters, town.topics.alerts, partition)
+        for partition in range(4)
     ]
     assert {state.lost_at for state in states} == {made.lost_at} != {None}
 
@@ -106,7 +107,7 @@ def test_a_ledger_one_of_whose_partitions_was_used_is_no_interrupted_beginning(t
     first = [record for _, record in read_partition(town.settings.kafka, ledger, 0)]
     with closing(Writer(town.settings.kafka, ledger, topic_id, 0)) as writer:
         writer.append(first)
-    with pytest.raises(LedgerError, match=r"some of its partitions have begun.*--first-start.*--ledger-lost"):
+    with pytest.raises(LedgerError, match=r"only some partitions are initialised.*--first-start.*--ledger-lost"):
         town.create()
 
 
@@ -123,8 +124,8 @@ def scene(kafka: EmbeddedKafka, fragile_store: EmbeddedValkey, make_scene: MakeS
 def reached(scene: Scene) -> dict[int, int]:
     """By input partition, the lowest progress of all shards, where all have some."""
     town = scene.town
-    wanted = needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
-    found = look(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
+    wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
+    found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
     with closing(redis_windows(town.settings, found, SystemClock())) as windows:
         shards = windows.progress()
     common = set.intersection(*(set(shard) for shard in shards))
@@ -209,7 +210,7 @@ def test_a_reader_dies_as_soon_as_it_has_noted_where_to_begin(before: Callable[[
     assert victim.wait(40) == -signal.SIGKILL, victim.text[-2_000:]
     changed = {partition for partition, offset in reached(scene).items() if noted.get(partition) != offset}
     assert len(changed) == 1
-    assert ("gone unread" in victim.text) == (before is lost)
+    assert ("lost before they were read" in victim.text) == (before is lost)
     other = scene.start()
     scene.subscriber.wait_whole(90)
     skipped = old_enough(scene) if before is expired else {}

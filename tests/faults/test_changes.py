@@ -121,12 +121,12 @@ def refused(scene: Scene) -> dict[str, tuple[Version, str]]:
     trees["shards"]["service"]["shards"] = 3
     trees["shards"]["kafka"]["partitions"]["alerts"] = 3  # the configuration is right; the ledger has two
     trees["fewer"]["monitors"] = [found for found in trees["fewer"]["monitors"] if found["name"] != "edges"]
-    grid = r"clock\.slot and clock\.origin put tick \d+ at .*they can't change over a ledger"
+    grid = r"clock\.slot and clock\.origin put tick \d+ at .*they can't change during the life of a ledger"
     reasons = {
         "slot": grid,
         "origin": grid,
         "shards": r"service\.shards is 3, which would move locations to other partitions of the ledger",
-        "fewer": r"privacy\.epsilon is (\S+), and one person may pay \1 under this configuration and (\S+) more by "
+        "fewer": r"privacy\.epsilon is (\S+), and one person may pay \1 under this configuration and (\S+) more for "
         r"answers that were published under an earlier one: \1 \+ \2 = \S+, which is \2 too much\. Keep the earlier "
         r"configuration, or state more\. It would fit from (\S+) on",
     }

@@ -128,7 +128,7 @@ def test_told_to_stop_at(place: str, module_scene: Scene) -> None:
     until(gate.with_name(f"{gate.name}.reached").exists, 40, "it is there")
     with ThreadPoolExecutor(1) as pool:
         ended = pool.submit(first.terminate)
-        until(lambda: "SIGTERM: finishing what is under way" in first.text, 20, "it has heard")
+        until(lambda: "SIGTERM: finishing the work in progress" in first.text, 20, "it has heard")
         gate.touch()
         assert ended.result() == 0, first.text[-2_000:]
     other = module_scene.start()

@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 import pytest
 import redis
 
-from monitor.brokers.topics import needs
-from monitor.operate.preflight import look
+from monitor.brokers.topics import list_topic_needs
+from monitor.operate.preflight import run_preflight
 from monitor.public.clock import SystemClock
 from monitor.service import redis_windows
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
@@ -93,7 +93,7 @@ def holding_a_key_of_another_type(store: EmbeddedValkey, scene: Scene) -> None:
         key = min(client.scan_iter(match="*:w:*", count=1_000))
         client.delete(key)
         client.set(key, "not ours")
-        until(lambda: "holds what is not ours" in running(scene).text, 40, "it is noticed")
+        until(lambda: "has data of another program" in running(scene).text, 40, "it is noticed")
         scene.subscriber.wait_new()
         tag = key.partition(b"}")[0].decode()
         client.delete(*client.scan_iter(match=f"{tag}*", count=1_000))
@@ -102,8 +102,8 @@ def holding_a_key_of_another_type(store: EmbeddedValkey, scene: Scene) -> None:
 def trimmed_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
     """Facts of the present are cut off, by somebody who takes them for old: unknown until a window has passed."""
     town = scene.town
-    wanted = needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
-    found = look(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
+    wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
+    found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
     with closing(redis_windows(town.settings, found, SystemClock())) as windows:
         windows.evict(range(4), town.now() + 2, [], [])
 

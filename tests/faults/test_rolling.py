@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from monitor.brokers.groups import known_groups
+from monitor.brokers.groups import list_groups
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import Instance, until
@@ -208,7 +208,7 @@ def test_where_all_stop_before_any_starts_the_new_ones_take_over_as_soon_as_thei
     _ledger, broken = settle(scene, [old, new])
     assert broken == []
     assert said_of_annex(scene)
-    groups = known_groups(scene.town.settings.kafka, scene.town.name)
+    groups = list_groups(scene.town.settings.kafka, scene.town.name)
     assert len(groups) == 3  # one of each configuration, and the one of both
     assert f"{scene.town.name}-release" in groups
 

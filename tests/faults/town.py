@@ -23,10 +23,10 @@ import yaml
 from kafka import TopicPartition
 from kafka.errors import KafkaError
 
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.config import load_config, load_registry
 from monitor.errors import MonitorError
-from monitor.operate.setup import Beginning, Made, set_up
+from monitor.operate.setup import Beginning, SetupResult, set_up
 from monitor.public.clock import SystemClock
 from monitor.public.instants import MINUTE, SECOND, format_instant
 from monitor.service import Settings, settings_of
@@ -147,10 +147,10 @@ class Town:
         loaded = load_config(config, {})
         return settings_of(loaded, load_registry(loaded.locations.file), KEY.encode())
 
-    def create(self, beginning: Beginning = Beginning.UNSAID) -> Made:
+    def create(self, beginning: Beginning = Beginning.UNSPECIFIED) -> SetupResult:
         """Do what `topics --create` does."""
         config, parameters = self.settings.config, self.settings.parameters
-        wanted = needs(parameters, config.kafka, simulated=False)
+        wanted = list_topic_needs(parameters, config.kafka, simulated=False)
         return set_up(
             self.settings.kafka,
             parameters,

@@ -1,4 +1,4 @@
-"""The town that strange records are sent to, and the seeds that they grow from."""
+"""A town that receives strange records, and the seeds of these records."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ MONITORS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="session")
 def seeds() -> Seeds:
-    """A thousand items, envelopes and records."""
+    """A thousand items, envelopes and records each."""
     return make_seeds(1_000)
 
 
 @pytest.fixture
 def make_settings(tmp_path: Path) -> Callable[[str, str, str], Settings]:
-    """Settings under a name: `make_settings(name, kafka, redis_url)`; nothing is connected to."""
+    """Return a function that creates settings without connecting: `make_settings(name, kafka, redis_url)`."""
 
-    def made(name: str, kafka: str, redis_url: str) -> Settings:
+    def create_settings(name: str, kafka: str, redis_url: str) -> Settings:
         tree = {
             "service": {"name": name, "shards": 4},
             "clock": {"slot": "1h", "origin": "2026-01-01T00:00:00+00:00", "release_delay": "30s"},
@@ -57,4 +57,4 @@ def make_settings(tmp_path: Path) -> Callable[[str, str, str], Settings]:
         config = load_config(tmp_path / "service.yaml", {})
         return settings_of(config, load_registry(config.locations.file), b"0123456789abcdef0123456789abcdef")
 
-    return made
+    return create_settings

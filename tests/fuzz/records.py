@@ -1,7 +1,7 @@
-"""Records that nobody would write: made by hypothesis, mixed with good visits, then flipped, cut and spliced in bulk.
+"""Generated strange records: hypothesis creates parts, which are mixed with good visits, then flipped, cut and spliced.
 
-Each record says what it must keep: a visit that is still there, word for word, when another JSON parser than the
-service's opens the record (`Made.expected`).
+Each record knows the visits that must count: those that another JSON parser than the service's still finds unchanged in
+the record (`GeneratedRecord.expected`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from monitor.tools.audit.topics import visits_in
+from monitor.tools.audit.topics import parse_visits
 
 WATCHED: Final = ("inn", "bath", "駅")
 SLOT: Final = 10
@@ -93,7 +93,7 @@ _ENVELOPES = st.dictionaries(st.one_of(_KEYS, st.text(max_size=3)), _JSON, max_s
 
 @dataclass(frozen=True)
 class Seeds:
-    """What hypothesis made: items of a batch, envelopes of one, and whole records."""
+    """The output of hypothesis: items of a batch, envelopes of a batch, and whole records."""
 
     items: list[Any]
     envelopes: list[dict[str, Any]]
@@ -123,23 +123,23 @@ def make_seeds(count: int) -> Seeds:
 
 
 class Expected(NamedTuple):
-    """How many fates a record has, and which of its planted visits are still there: (location, person)."""
+    """The number of fates of a record, and its planted visits that must count: (location, person)."""
 
     fates: int
     kept: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Made:
-    """A record's value, the good visits that were planted in it, and whether it was left as it was made."""
+class GeneratedRecord:
+    """A record's value, the good visits planted in it, and whether it is unchanged."""
 
     value: bytes | None
     planted: list[dict[str, Any]]
     untouched: bool
 
     def expected(self) -> Expected:
-        """What must become of it, by the recount's reading, which shares no code with the service."""
-        visits = visits_in(self.value)
+        """Return the expected fates, by the parser of the audit, which shares no code with the service."""
+        visits = parse_visits(self.value)
         if visits is None:
             assert not (self.untouched and self.planted)
             return Expected(1, [])
@@ -148,23 +148,23 @@ class Made:
         return Expected(len(visits), [(visit["location_id"], visit["person_id"]) for visit in kept])
 
 
-class Maker:
-    """Makes records without end, from seeds and a seed of its own."""
+class RecordGenerator:
+    """An endless generator of records, from seeds and a random seed."""
 
     def __init__(self, seeds: Seeds, seed: int) -> None:
         self._seeds = seeds
         self._draw = random.Random(seed)
         self._people = 0
         self._before = b"{}"
-        self._shapes: list[Callable[[], Made]] = [
+        self._shapes: list[Callable[[], GeneratedRecord]] = [
             *[self._good] * 3,
             *[self._mixed] * 5,
             *[self._changed] * 10,
             *[self._strange] * 2,
         ]
 
-    def records(self, count: int) -> Iterator[Made]:
-        """So many more."""
+    def records(self, count: int) -> Iterator[GeneratedRecord]:
+        """Yield further records."""
         for _ in range(count):
             yield self._draw.choice(self._shapes)()
 
@@ -190,27 +190,27 @@ class Maker:
             separators=draw.choice([(",", ":"), (", ", ": "), (" ,\n", "\t: ")]),
         ).encode()
 
-    def _good(self) -> Made:
+    def _good(self) -> GeneratedRecord:
         visits = [self._visit() for _ in range(self._draw.choice([1, 1, 2, 5]))]
         record = visits[0] if len(visits) == 1 else {"batch_id": "b", "visits": visits}
-        return Made(self._text(record), visits, untouched=True)
+        return GeneratedRecord(self._text(record), visits, untouched=True)
 
-    def _mixed(self) -> Made:
-        """Good visits among strange ones, in a strange envelope."""
+    def _mixed(self) -> GeneratedRecord:
+        """Return good visits among strange ones, in a strange envelope."""
         draw, seeds = self._draw, self._seeds
         good = [self._visit() for _ in range(draw.choice([0, 1, 1, 2]))]
         items = [*good, *(draw.choice(seeds.items) for _ in range(draw.choice([1, 1, 2, 4])))]
         draw.shuffle(items)
-        return Made(self._text({**draw.choice(seeds.envelopes), "visits": items}), good, untouched=True)
+        return GeneratedRecord(self._text({**draw.choice(seeds.envelopes), "visits": items}), good, untouched=True)
 
-    def _changed(self) -> Made:
-        """A good or mixed record with a few bytes flipped, put in, cut out, or another record's end."""
-        made = self._good() if self._draw.random() < 0.6 else self._mixed()
-        value = made.value or b""
+    def _changed(self) -> GeneratedRecord:
+        """Return a changed record: bytes flipped, inserted or removed, or with another record's end."""
+        generated = self._good() if self._draw.random() < 0.6 else self._mixed()
+        value = generated.value or b""
         for _ in range(self._draw.choice([1, 1, 1, 2, 6])):
             value = self._change(value)
-        self._before = made.value or b""
-        return Made(value, made.planted, untouched=False)
+        self._before = generated.value or b""
+        return GeneratedRecord(value, generated.planted, untouched=False)
 
     def _change(self, value: bytes) -> bytes:
         draw = self._draw
@@ -230,9 +230,9 @@ class Maker:
             case _:
                 return value[:at] + value[max(0, at - draw.randrange(40)) :]
 
-    def _strange(self) -> Made:
+    def _strange(self) -> GeneratedRecord:
         draw = self._draw
         value = draw.choice(
             [None, b"", draw.randbytes(draw.randrange(40)), self._text(draw.choice(self._seeds.values))]
         )
-        return Made(value, [], untouched=True)
+        return GeneratedRecord(value, [], untouched=True)

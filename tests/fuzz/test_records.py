@@ -1,6 +1,6 @@
 """Generated records through decoding and acceptance: no crash, no good visit lost, one fate each.
 
-`make soak` sends a million others, from a seed that is drawn and printed; FUZZ_SEED repeats it.
+`make soak` sends a million others from a random seed, which is printed; FUZZ_SEED repeats it.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.columns import Columns
 from monitor.ingest.decode import decode, decode_records
 from monitor.service import Settings
-from tests.fuzz.records import SLOT, Expected, Maker, Seeds
+from tests.fuzz.records import SLOT, Expected, RecordGenerator, Seeds
 from tests.windows.packed import seen_in
 
 BATCH = 2_000
-SAMPLED = 40  # one in so many records is read by the contract too
+SAMPLED = 40  # one in this number of records is also read by the contract
 DEFAULT, SOAK = 120_000, 1_000_000
 
 
-def fuzz(town: Settings, maker: Maker, count: int) -> Counter[str]:
-    """Send so many records through, a batch at a time, check each batch, and count what became of them."""
+def fuzz(town: Settings, maker: RecordGenerator, count: int) -> Counter[str]:
+    """Decode and accept generated records, batch by batch; check each batch, and return the counts of fates."""
     parameters, totals = town.parameters, Counter[str]()
     records = maker.records(count)
     while batch := list(islice(records, BATCH)):
-        values = [made.value for made in batch]
+        values = [record.value for record in batch]
         columns = decode_records(values, parameters.default_stay)
         accepted = accept(parameters, town.hasher, columns, np.full(len(values), SLOT, np.int64))
         totals["records"] += len(batch)
-        totals["untouched"] += sum(made.untouched for made in batch)
-        expected = [made.expected() for made in batch]
+        totals["untouched"] += sum(record.untouched for record in batch)
+        expected = [record.expected() for record in batch]
         totals += check_fates(expected, values, columns, accepted)
         totals["kept"] += check_kept(town, expected, accepted)
         totals["sampled"] += check_contract(values, columns, parameters.default_stay)
@@ -46,7 +46,7 @@ def fuzz(town: Settings, maker: Maker, count: int) -> Counter[str]:
 def check_fates(
     expected: Sequence[Expected], values: Sequence[bytes | None], columns: Columns, accepted: Accepted
 ) -> Counter[str]:
-    """Every item of every record is a visit or one dead letter, and what cannot be opened is one dead letter."""
+    """Check that each item of a record is a visit or one dead letter, and each unreadable record one dead letter."""
     fates = np.array([one.fates for one in expected])
     refused = np.array([refusal.record for refusal in columns.refused], np.int64)
     found = np.bincount(columns.record, minlength=fates.size) + np.bincount(refused, minlength=fates.size)
@@ -59,7 +59,7 @@ def check_fates(
 
 
 def check_kept(town: Settings, expected: Sequence[Expected], accepted: Accepted) -> int:
-    """All planted visits that are still there are among the facts, whatever their siblings are."""
+    """Check that all planted visits that must count are among the facts."""
     ids = town.parameters.registry.ids
     facts = {(ids[fact.row], fact.person) for fact in seen_in(accepted.facts)}
     kept = [(location, person) for one in expected for location, person in one.kept]
@@ -69,7 +69,7 @@ def check_kept(town: Settings, expected: Sequence[Expected], accepted: Accepted)
 
 
 def check_contract(values: Sequence[bytes | None], columns: Columns, default_stay: int) -> int:
-    """The bulk path says of a sample what the contract says of each record."""
+    """Check for a sample that bulk decoding equals decoding by the contract."""
     places = range(0, len(values), SAMPLED)
     rows: dict[int, list[tuple[int, str, str, int, int]]] = {place: [] for place in places}
     for n, record in enumerate(columns.record.tolist()):
@@ -101,9 +101,12 @@ def town(make_settings: Callable[[str, str, str], Settings]) -> Settings:
     return make_settings("town", "localhost:9092", "redis://localhost:6379/0")
 
 
-def test_no_record_harms_another_and_every_visit_has_one_fate(town: Settings, seeds: Seeds) -> None:
-    """A hundred and twenty thousand records, the same in every run."""
-    totals = fuzz(town, Maker(seeds, 1), DEFAULT)
+def test_random_records(town: Settings, seeds: Seeds) -> None:
+    """No record changes the fate of another, and every visit has one fate.
+
+    The 120,000 records are the same in every run.
+    """
+    totals = fuzz(town, RecordGenerator(seeds, 1), DEFAULT)
     print(dict(totals))
     assert totals["records"] == DEFAULT
     assert min(totals["applied"], totals["dead_letter"], totals["kept"]) > DEFAULT // 2
@@ -112,8 +115,11 @@ def test_no_record_harms_another_and_every_visit_has_one_fate(town: Settings, se
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-def test_a_million_records(town: Settings, seeds: Seeds) -> None:
-    """Others in every run: the seed is printed, and FUZZ_SEED repeats it."""
+def test_a_million_random_records(town: Settings, seeds: Seeds) -> None:
+    """A million records have one fate per visit.
+
+    They differ in each run: the seed is printed, and FUZZ_SEED repeats it.
+    """
     seed = int(os.environ.get("FUZZ_SEED", random.SystemRandom().randrange(2**32)))
     print(f"FUZZ_SEED={seed}")
-    print(dict(fuzz(town, Maker(seeds, seed), SOAK)))
+    print(dict(fuzz(town, RecordGenerator(seeds, seed), SOAK)))

@@ -21,7 +21,7 @@ from monitor.tools.audit import audit_topics
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.tools.replay.driver import Replay, prepare_empty
 from monitor.windows.facts import Question
-from tests.fuzz.records import SLOT, WATCHED, Made, Maker, Seeds
+from tests.fuzz.records import SLOT, WATCHED, GeneratedRecord, RecordGenerator, Seeds
 from tests.windows.packed import seen_in
 
 RECORDS = 4_000
@@ -30,14 +30,14 @@ PARTITIONS = 2
 Place = tuple[int, int]
 
 
-def produce(settings: Settings, records: list[Made]) -> dict[Place, Made]:
-    """Send all in a slot's first minute, in turns to each partition; where each one lies."""
+def produce(settings: Settings, records: list[GeneratedRecord]) -> dict[Place, GeneratedRecord]:
+    """Send all records in a slot's first minute, to the partitions in turns; return each record by its position."""
     stamp = settings.parameters.grid.start(SLOT) // 1_000
     topic = settings.config.kafka.topics.visits
     with closing(settings.kafka.producer(linger_ms=5)) as producer:
         sent = [
-            producer.send(topic, key=b"k", value=made.value, partition=n % PARTITIONS, timestamp_ms=stamp)
-            for n, made in enumerate(records)
+            producer.send(topic, key=b"k", value=record.value, partition=n % PARTITIONS, timestamp_ms=stamp)
+            for n, record in enumerate(records)
         ]
         producer.flush(timeout=30)
         places = [(future.get(timeout=1).partition, future.get(timeout=1).offset) for future in sent]
@@ -45,8 +45,8 @@ def produce(settings: Settings, records: list[Made]) -> dict[Place, Made]:
 
 
 def dead_letters(settings: Settings) -> Counter[tuple[str, ...]]:
-    """(partition, offset, index, reason) of each record of the dead-letter topic."""
-    found: Counter[tuple[str, ...]] = Counter()
+    """Count (partition, offset, index, reason) over the records of the dead-letter topic."""
+    letters: Counter[tuple[str, ...]] = Counter()
     topic = settings.config.kafka.topics.dead_letters
     with closing(settings.kafka.consumer()) as consumer:
         places = [TopicPartition(topic, partition) for partition in consumer.partitions_for_topic(topic)]
@@ -57,12 +57,12 @@ def dead_letters(settings: Settings) -> Counter[tuple[str, ...]]:
             for records in consumer.poll(timeout_ms=200).values():
                 for record in records:
                     headers = {name: value.decode() for name, value in record.headers}
-                    found[tuple(headers[name] for name in ("partition", "offset", "index", "reason"))] += 1
-    return found
+                    letters[tuple(headers[name] for name in ("partition", "offset", "index", "reason"))] += 1
+    return letters
 
 
-def expected_letters(placed: dict[Place, Made], accepted: Accepted) -> Counter[tuple[str, ...]]:
-    """The same as one pass over the records in memory says, a whole record's index being -."""
+def expected_letters(placed: dict[Place, GeneratedRecord], accepted: Accepted) -> Counter[tuple[str, ...]]:
+    """Return the same counts from the records in memory; the index of a whole record is -."""
     places = list(placed)
     return Counter(
         (
@@ -75,26 +75,26 @@ def expected_letters(placed: dict[Place, Made], accepted: Accepted) -> Counter[t
 
 
 def counts(run: Replay, settings: Settings) -> dict[str, int]:
-    """Distinct people of the window that ends with the slot, at each watched location, as the store counts them."""
+    """Return the distinct people in the window that ends with the slot, by watched location, from the store."""
     registry, first = settings.parameters.registry, SLOT - settings.parameters.widest_window + 1
-    found = {}
+    of_location = {}
     for location in WATCHED:
         row = registry.rows[location]
         shard = int(registry.shard[row])
-        found[location] = run.windows.read({shard: Question(((row, first),))})[shard].counts[row, first]
-    return found
+        of_location[location] = run.windows.read({shard: Question(((row, first),))})[shard].counts[row, first]
+    return of_location
 
 
 def people(settings: Settings, accepted: Accepted) -> dict[str, int]:
-    """The same as one pass over the records in memory says."""
-    found: dict[str, set[Any]] = {location: set() for location in WATCHED}
+    """Return the same counts from the records in memory."""
+    people_at: dict[str, set[Any]] = {location: set() for location in WATCHED}
     for fact in seen_in(accepted.facts):
         if fact.last > SLOT - 6:
-            found[settings.parameters.registry.ids[fact.row]].add(fact.person)
-    return {location: len(persons) for location, persons in found.items()}
+            people_at[settings.parameters.registry.ids[fact.row]].add(fact.person)
+    return {location: len(persons) for location, persons in people_at.items()}
 
 
-def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
+def test_service_survives_strange_records(
     make_settings: Callable[[str, str, str], Settings],
     kafka: EmbeddedKafka,
     valkey: EmbeddedValkey,
@@ -102,23 +102,24 @@ def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
     seeds: Seeds,
     tmp_path: Path,
 ) -> None:
-    """Fates add up, each dead letter is in its topic once and where it says, and all planted people are counted.
+    """
+    Fates add up, each dead letter is in its topic once with its position, and all planted people are counted.
 
     What the audit, which shares no code with the service, finds in the topics is the same.
     """
     settings = make_settings(topic("fuzz"), kafka.bootstrap_servers, valkey.url)
-    records = list(Maker(seeds, 2).records(RECORDS))
+    records = list(RecordGenerator(seeds, 2).records(RECORDS))
     clock = SteppedClock(settings.parameters.grid.start(SLOT))
-    found = prepare_empty(settings, clock)
+    preflight = prepare_empty(settings, clock)
     placed = produce(settings, records)
-    with Replay(settings, found, clock) as run:
+    with Replay(settings, preflight, clock) as run:
         answers = [*run.tick(SLOT), *run.tick(SLOT + 1)]
         fates = run.summary(2, 0.0).visits
         value = run.metrics.registry.get_sample_value
         counted, read = counts(run, settings), value(f"{PREFIX}_records_total")
-    columns = decode_records([made.value for made in placed.values()], settings.parameters.default_stay)
+    columns = decode_records([record.value for record in placed.values()], settings.parameters.default_stay)
     accepted = accept(settings.parameters, settings.hasher, columns, np.full(RECORDS, SLOT, np.int64))
-    expected = [made.expected() for made in records]
+    expected = [record.expected() for record in records]
     kept = Counter(location for one in expected for location, _person in one.kept)
     letters = dead_letters(settings)
     topics = settings.config.kafka.topics
@@ -141,12 +142,12 @@ def test_strange_records_cost_the_service_nothing_and_each_visit_has_one_fate(
     assert b'"unknown"' not in b"".join(record.value for record in answers)
 
 
-def test_the_generator_makes_what_it_says(seeds: Seeds) -> None:
-    """Of each twenty records three are good ones, five mixed and ten changed; most of what is changed is no JSON."""
-    made = list(Maker(seeds, 3).records(2_000))
-    changed = [one for one in made if not one.untouched]
+def test_generator(seeds: Seeds) -> None:
+    """Of 20 generated records 3 are good, 5 mixed and 10 changed; most changed records are not JSON."""
+    records = list(RecordGenerator(seeds, 3).records(2_000))
+    changed = [record for record in records if not record.untouched]
     assert 900 < len(changed) < 1_100
     opened = [one for one in changed if one.expected().kept]
     assert len(changed) // 20 < len(opened) < len(changed) // 2
     with pytest.raises(AssertionError):
-        Made(b"{", [{"person_id": "good"}], untouched=True).expected()
+        GeneratedRecord(b"{", [{"person_id": "good"}], untouched=True).expected()

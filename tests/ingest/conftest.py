@@ -1,19 +1,27 @@
-"""A small world in which every rule of acceptance has a case."""
+"""A small configuration in which every rule of acceptance has a case, and the fixtures of the reader's tests."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import time
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from monitor.errors import UnreachableError
+from monitor.ingest.reader import Reader
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.hashing import PersonHasher
+from tests.ingest.world import (
+    Eventually,
+    World,
+)
 
 
 def _rule(window: int) -> OverTimeRule:
@@ -22,7 +30,7 @@ def _rule(window: int) -> OverTimeRule:
 
 @pytest.fixture(scope="session")
 def parameters() -> Parameters:
-    """Slots of one hour from 15:00 UTC; rows 0-2 watched (row 1 by two monitors); three at_times monitors, F = 1."""
+    """Slots of one hour from 15:00 UTC; rows 0-2 watched (row 1 by two monitors); three at_times monitors; F = 1."""
     instant = parse_instant("2026-11-20T12:00:00Z")
     return Parameters(
         name="town",
@@ -45,3 +53,35 @@ def parameters() -> Parameters:
 def hasher() -> PersonHasher:
     """Keyed hashes under a fixed key."""
     return PersonHasher(b"0123456789abcdef")
+
+
+@pytest.fixture(scope="module")
+def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
+    """A server that tests may flush and kill. The argument `valkey` skips the test where there is no server."""
+    with EmbeddedValkey() as server:
+        yield server
+
+
+@pytest.fixture
+def world(
+    kafka: EmbeddedKafka, store: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]
+) -> Iterator[World]:
+    created = World(kafka, store, parameters, topic("visits"))
+    yield created
+    created.close()
+
+
+@pytest.fixture
+def drain(eventually: Eventually) -> Callable[..., None]:
+    """Return a function that runs readers in turns until everything is read."""
+
+    def turn(world: World, *readers: Reader) -> bool:
+        busy = False
+        for reader in readers:
+            try:
+                busy |= reader.step(20)
+            except UnreachableError:
+                busy = True
+        return not busy and world.is_read()
+
+    return lambda world, *readers: eventually(lambda: turn(world, *readers), 20)

@@ -1,4 +1,4 @@
-"""Record batches made byte by byte, in forms that no usual producer sends, and the request that sends them."""
+"""Record batches built byte by byte, in forms that no usual producer sends, and the request that sends them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka.protocol.producer import ProduceRequest
 from monitor.brokers.connections import KafkaConnections
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-_NOT_YET: Final = (3, 6)  # a topic that was just made, and whose leader doesn't know it yet
+_NOT_YET: Final = (3, 6)  # errors of a new topic whose leader does not know it yet
 _DEADLINE_SECONDS: Final = 10.0
 
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
@@ -23,44 +23,44 @@ _BEFORE_CRC: Final = struct.Struct(">qiibI")
 
 
 def varint(number: int) -> bytes:
-    """A number as records have it: zigzag, seven bits a byte, the lowest first."""
+    """Return a zigzag varint: seven bits per byte, the lowest first."""
     left = (number << 1) ^ (number >> 63)
-    made = bytearray()
+    encoded = bytearray()
     while left > 0x7F:
-        made.append(left & 0x7F | 0x80)
+        encoded.append(left & 0x7F | 0x80)
         left >>= 7
-    return bytes([*made, left])
+    return bytes([*encoded, left])
 
 
 def record(
     value: bytes | None, delta: int = 0, *, off: int = 0, headers: bytes = b"\x00", key: bytes = b"\x01"
 ) -> bytes:
-    """One record; `off` is added to the length that it says it has, `key` and `headers` are as on the wire."""
+    """Return one record. `off` is added to its length field; `key` and `headers` are as on the wire."""
     sized = varint(-1) if value is None else varint(len(value)) + value
     body = b"\x00" + varint(0) + varint(delta) + key + sized + headers
     return varint(len(body) + off) + body
 
 
 def records(values: Sequence[bytes | None]) -> bytes:
-    """Several records, one after the other."""
+    """Return several records, one after the other."""
     return b"".join(record(value, delta) for delta, value in enumerate(values))
 
 
 def batch(body: bytes, count: int, codec: int = NONE, stamp: int = 1_000, *, spoilt: bool = False) -> bytes:
-    """A batch of so many records around its compressed records; `spoilt`: its checksum is wrong."""
+    """Return a batch of `count` records with this compressed body; `spoilt`: with a wrong checksum."""
     after = _AFTER_CRC.pack(codec, count - 1, stamp, stamp, -1, -1, -1, count) + body
     crc = crc32c.crc32c(after) ^ int(spoilt)
     return _BEFORE_CRC.pack(0, len(after) + 9, -1, 2, crc) + after
 
 
-def produce(connections: KafkaConnections, topic: str, made: bytes, partition: int = 0) -> int:
+def produce(connections: KafkaConnections, topic: str, encoded: bytes, partition: int = 0) -> int:
     """Send a batch as it is, and return the offset of its first record.
 
     Raises:
-        ValueError: the broker refuses it; with the error's code.
+        ValueError: the broker refuses it; the first argument is the error code.
     """
     data = ProduceRequest.TopicProduceData
-    parts = [data.PartitionProduceData(index=partition, records=made)]
+    parts = [data.PartitionProduceData(index=partition, records=encoded)]
     request = ProduceRequest(
         transactional_id=None,
         acks=-1,

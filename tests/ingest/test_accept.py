@@ -1,4 +1,4 @@
-"""Acceptance in bulk is what the interface says of one visit at a time."""
+"""Acceptance in bulk follows the interface, which defines it for one visit at a time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Expected:
 def judge(
     parameters: Parameters, hasher: PersonHasher, visit: Visit, current: int, expected: Expected
 ) -> Reason | None:
-    """The docs/interface.md, section 1, word by word, for one visit."""
+    """Apply docs/interface.md, section 1, word by word to one visit."""
     person, location, arrived, left = visit
     grid, max_lead = parameters.grid, parameters.max_lead
     if location not in parameters.registry.ids:
@@ -109,8 +109,11 @@ def check(parameters: Parameters, hasher: PersonHasher, batches: list[tuple[int,
     return accepted
 
 
-def test_bulk_and_single_agree_on_random_visits(parameters: Parameters, hasher: PersonHasher) -> None:
-    """Times fall on edges of slots and designated times, or a microsecond beside them, as often as elsewhere."""
+def test_bulk_equals_single(parameters: Parameters, hasher: PersonHasher) -> None:
+    """Acceptance in bulk equals acceptance one by one.
+
+    Half of the times are within 1 µs of slot edges and designated times.
+    """
     rng = random.Random(11)
     edges = [parameters.grid.start(slot) for slot in range(-30, 60)]
     edges += [int(at) for monitor in parameters.at_times for at in monitor.times.between(edges[0], edges[-1])]
@@ -144,28 +147,30 @@ def one(parameters: Parameters, hasher: PersonHasher, location: str, arrived: in
     return fate if fate != "dead_letter" else accepted.refused[0].reason
 
 
-def test_a_visit_may_begin_up_to_f_slots_ahead(parameters: Parameters, hasher: PersonHasher) -> None:
-    """Slots c |·····now| c+1 |····[···| c+2 [: the last microsecond of c + F is in, the next is not."""
+def test_visit_f_slots_ahead(parameters: Parameters, hasher: PersonHasher) -> None:
+    """A visit may begin up to F slots ahead.
+
+    c |·····now| c+1 |····[···| c+2 [: the last µs of c + F is accepted, the next not.
+    """
     c = parameters.grid.slot_of(at("12:30:00"))
     end = parameters.grid.start(c + parameters.max_lead + 1)
     assert one(parameters, hasher, "inn", end - 1, end - 1, c) == "applied"
     assert one(parameters, hasher, "inn", end, end, c) == "too_far_ahead"
 
 
-def test_a_stay_beyond_f_slots_is_cut_for_windows_and_designated_times(
-    parameters: Parameters, hasher: PersonHasher
-) -> None:
-    """At c = 11:00, F = 1: [12:59 ──── cut at 13:00 ╎···· 20:00); 13:30 is designated, and not covered."""
+def test_long_stay_is_cut(parameters: Parameters, hasher: PersonHasher) -> None:
+    """A stay is cut at the end of slot c + F.
+
+    At c = 11:00 with F = 1, [12:59 ──── cut at 13:00 ╎···· 20:00) does not cover 13:30.
+    """
     c = parameters.grid.slot_of(at("11:30:00"))
     accepted = check(parameters, hasher, [(c, [("p", "inn", at("12:59:00"), at("20:00:00"))])])
     assert [fact.last for fact in seen_in(accepted.facts)] == [c + 1]
     assert list(present_in(accepted.facts)) == []
 
 
-def test_a_visit_is_asked_about_as_long_as_its_last_slot_is_in_reach(
-    parameters: Parameters, hasher: PersonHasher
-) -> None:
-    """Tick c, the first that counts what is stamped in slot c, holds the W slots c - W + 1 … c."""
+def test_visit_counts_while_in_window(parameters: Parameters, hasher: PersonHasher) -> None:
+    """A visit counts if its last slot is in the window c - W + 1 … c of tick c, the first tick that counts it."""
     slot = parameters.grid.slot_of(at("05:00:00"))
     for location, window in (("inn", 3), ("bath", 8), ("駅", 8)):
         assert one(parameters, hasher, location, at("05:10:00"), at("05:20:00"), slot + window - 1) == "applied"
@@ -173,9 +178,9 @@ def test_a_visit_is_asked_about_as_long_as_its_last_slot_is_in_reach(
 
 
 def counts_at(parameters: Parameters, tick: int, location: str, left: int, last: int) -> Iterator[bool]:
-    """Whether each monitor's count at a tick holds a visit with this last slot, stamped in the tick's slot or before.
+    """Return whether each monitor counts a visit at a tick, with this last slot, stamped in the tick's slot or before.
 
-    The visit is in its last slot's last microsecond, and so covers the designated times after which it leaves.
+    The visit includes the last microsecond of its last slot, so it covers the designated times before that.
     """
     row, as_of = parameters.registry.ids.index(location), parameters.grid.as_of(tick)
     for over in parameters.over_time:
@@ -186,10 +191,8 @@ def counts_at(parameters: Parameters, tick: int, location: str, left: int, last:
 
 @pytest.mark.parametrize("location", ["inn", "bath", "駅", "mill"])
 @pytest.mark.parametrize("left", ["05:20:00", "09:00:01", "12:00:00.000001", "12:30:00.000001", "13:30:00.000001"])
-def test_what_is_applied_is_what_some_tick_can_count(
-    parameters: Parameters, hasher: PersonHasher, location: str, left: str
-) -> None:
-    """For every slot of the report: applied exactly if a tick of that slot or later holds the visit in a count."""
+def test_applied_visits_can_be_counted(parameters: Parameters, hasher: PersonHasher, location: str, left: str) -> None:
+    """In every slot of the report, a visit is applied exactly if a tick of that slot or a later one can count it."""
     end = at(left)
     last = parameters.grid.slot_of(end - 1)
     for current in range(last - parameters.max_lead, last + 30):
@@ -199,20 +202,16 @@ def test_what_is_applied_is_what_some_tick_can_count(
         assert (fate == "applied") == counted, (location, left, current - last)
 
 
-def test_a_designated_time_is_covered_from_arrival_until_just_before_leaving(
-    parameters: Parameters, hasher: PersonHasher
-) -> None:
-    """It is so if arrived ≤ τ < left: [τ, τ + 1 µs) covers it, [τ - 1 h, τ) and the empty stay [τ, τ) don't."""
+def test_stay_covers_designated_time(parameters: Parameters, hasher: PersonHasher) -> None:
+    """A stay covers τ if arrived ≤ τ < left: [τ, τ + 1 µs) covers it; [τ - 1 h, τ) and the empty stay [τ, τ) do not."""
     noon, c = at("12:00:00"), parameters.grid.slot_of(at("12:30:00"))
     assert one(parameters, hasher, "mill", noon, noon + 1, c) == "applied"
     assert one(parameters, hasher, "mill", noon - HOUR, noon, c) == "not_watched"
     assert one(parameters, hasher, "mill", noon, noon, c) == "not_watched"
 
 
-def test_a_designated_time_of_two_monitors_is_one_fact_for_the_longer_horizon(
-    parameters: Parameters, hasher: PersonHasher
-) -> None:
-    """noon: 12:00 with 2 h; late: 12:00 with 24 h. The last tick is that of as_of 12:00 on the next day."""
+def test_designated_time_of_two_monitors(parameters: Parameters, hasher: PersonHasher) -> None:
+    """A time of two monitors is one fact, for the longer horizon. noon: 12:00 with 2 h; late: 12:00 with 24 h."""
     noon = at("12:00:00")
     c = parameters.grid.slot_of(noon + DAY) - 1
     accepted = check(parameters, hasher, [(c, [("p", "mill", noon, noon + 1)])])
@@ -221,9 +220,8 @@ def test_a_designated_time_of_two_monitors_is_one_fact_for_the_longer_horizon(
     assert one(parameters, hasher, "mill", noon, noon + 1, c + 1) == "expired"
 
 
-def test_a_stay_of_half_a_century_adds_no_more_than_what_is_still_asked(
-    parameters: Parameters, hasher: PersonHasher
-) -> None:
+def test_stay_of_half_a_century(parameters: Parameters, hasher: PersonHasher) -> None:
+    """A stay of 50 years adds only the designated times that a tick still counts."""
     c = parameters.grid.slot_of(at("12:30:00"))
     visits = [("p", "farm", parse_instant("1970-01-01T00:00:00Z") + n, at("12:30:00")) for n in range(3)]
     columns = decode_records([as_record(visits)], parameters.default_stay)
@@ -233,9 +231,8 @@ def test_a_stay_of_half_a_century_adds_no_more_than_what_is_still_asked(
     assert accepted.fates["applied"] == 3
 
 
-def test_times_at_the_ends_of_the_calendar_are_taken_or_refused_like_others(
-    parameters: Parameters, hasher: PersonHasher
-) -> None:
+def test_ends_of_the_calendar(parameters: Parameters, hasher: PersonHasher) -> None:
+    """The first and the last times of the calendar follow the same rules as others."""
     first, last = "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59.999999-23:59"
     rows = [
         {"person_id": "p", "location_id": location, "arrived_at": arrived, "left_at": left}
@@ -247,8 +244,8 @@ def test_times_at_the_ends_of_the_calendar_are_taken_or_refused_like_others(
     assert accepted.fates == {"applied": 2, "expired": 1, "not_watched": 1, "dead_letter": 4}
 
 
-def test_a_visit_is_judged_alike_whatever_comes_with_it(parameters: Parameters, hasher: PersonHasher) -> None:
-    """Taking any visits away takes away their own facts and nothing else (docs/rules.md, rule 7): facts are a union."""
+def test_visits_are_independent(parameters: Parameters, hasher: PersonHasher) -> None:
+    """Removing visits removes their own facts and no others (docs/rules.md, rule 7): facts are a union."""
     rng = random.Random(5)
     c = parameters.grid.slot_of(at("12:30:00"))
     visits = [
@@ -272,7 +269,9 @@ def test_a_visit_is_judged_alike_whatever_comes_with_it(parameters: Parameters, 
     assert together == apart
 
 
-def test_people_who_are_not_asked_about_are_not_hashed(parameters: Parameters) -> None:
+def test_only_applied_people_are_hashed(parameters: Parameters) -> None:
+    """Only people of applied visits are hashed."""
+
     class Counting(PersonHasher):
         asked: list[str]
 
@@ -291,7 +290,8 @@ def test_people_who_are_not_asked_about_are_not_hashed(parameters: Parameters) -
     assert hasher.asked == ["b"]
 
 
-def test_a_refused_visit_is_told_as_it_was_sent(parameters: Parameters, hasher: PersonHasher) -> None:
+def test_refused_visit_payload(parameters: Parameters, hasher: PersonHasher) -> None:
+    """The payload of a refused visit is the visit as it was sent."""
     sent = {"person_id": "p", "location_id": "nowhere", "arrived_at": "2026-11-20T08:15:00Z", "app": {"v": 1}}
     columns = decode_records([b"3", json.dumps({"visits": [{}, sent]}).encode()], parameters.default_stay)
     accepted = accept(parameters, hasher, columns, np.zeros(2, np.int64))
@@ -302,9 +302,8 @@ def test_a_refused_visit_is_told_as_it_was_sent(parameters: Parameters, hasher: 
 
 
 @pytest.mark.parametrize("values", [[], [b'{"visits": []}'], [None]])
-def test_nothing_is_accepted_of_nothing(
-    parameters: Parameters, hasher: PersonHasher, values: list[bytes | None]
-) -> None:
+def test_no_visits(parameters: Parameters, hasher: PersonHasher, values: list[bytes | None]) -> None:
+    """Without visits, the outcome is empty."""
     accepted = accept(parameters, hasher, decode_records(values, SECOND), np.zeros(len(values), np.int64))
     facts: dict[int, list[ShardFacts]] = {}
     assert accepted.facts == facts

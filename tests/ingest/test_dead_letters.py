@@ -1,4 +1,4 @@
-"""The dead-letter topic's writer on a real Kafka: durable, whole, and of use again after a refusal."""
+"""The writer of dead letters on a real Kafka: durable, complete, and usable after a refusal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.contracts.visits import Fault, Reason
 from monitor.errors import UnreachableError
 from monitor.ingest.columns import Refusal
 from monitor.ingest.dead_letters import OVERHEAD_BYTES, DeadLetterTopic
-from monitor.ingest.ports import DeadLetter
+from monitor.ingest.interfaces import DeadLetter
 from monitor.tools.embedded import EmbeddedKafka
 
 LIMIT = 65_536
@@ -31,23 +31,23 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 
 @pytest.fixture
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
-    """A topic whose records are at most 64 KiB."""
-    made = topic("dead")
-    _create(connections, made, LIMIT)
-    return made
+    """A topic with records of at most 64 KiB."""
+    topic_name = topic("dead")
+    _create(connections, topic_name, LIMIT)
+    return topic_name
 
 
 def _create(connections: KafkaConnections, name: str, limit: int) -> None:
     with closing(connections.admin()) as admin:
         configs = {"max.message.bytes": str(limit)}
-        made = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
-        admin.create_topics({name: made}, wait_for_metadata=True)
+        settings = {"num_partitions": 1, "replication_factor": 1, "configs": configs}
+        admin.create_topics({name: settings}, wait_for_metadata=True)
 
 
 @pytest.fixture
 def writer(connections: KafkaConnections, name: str) -> Iterator[DeadLetterTopic]:
-    with closing(DeadLetterTopic(connections, name, "visits", LIMIT)) as made:
-        yield made
+    with closing(DeadLetterTopic(connections, name, "visits", LIMIT)) as writer:
+        yield writer
 
 
 def written(connections: KafkaConnections, name: str) -> list[Any]:
@@ -56,15 +56,14 @@ def written(connections: KafkaConnections, name: str) -> list[Any]:
         consumer.assign([place])
         consumer.seek(place, 0)
         end = consumer.end_offsets([place])[place]
-        found: list[Any] = []
+        records: list[Any] = []
         while consumer.position(place) < end:
-            found += consumer.poll(timeout_ms=500).get(place, [])
-    return found
+            records += consumer.poll(timeout_ms=500).get(place, [])
+    return records
 
 
-def test_letters_are_in_the_topic_once_put_returns(
-    connections: KafkaConnections, name: str, writer: DeadLetterTopic
-) -> None:
+def test_put_is_durable(connections: KafkaConnections, name: str, writer: DeadLetterTopic) -> None:
+    """When `put` returns, the dead letters are in the topic."""
     writer.put([letter(b"whole", 17), letter(b'{"person_id":"p"}', 18, 4)])
     whole, visit = written(connections, name)
     assert (whole.key, whole.value) == (None, b"whole")
@@ -79,27 +78,22 @@ def test_letters_are_in_the_topic_once_put_returns(
     assert dict(visit.headers)["index"] == b"4"
 
 
-def test_many_large_letters_go_through_a_topic_with_a_small_limit(
-    connections: KafkaConnections, name: str, writer: DeadLetterTopic
-) -> None:
-    """Letters that fit alone do not become one batch that never fits."""
+def test_many_large_dead_letters(connections: KafkaConnections, name: str, writer: DeadLetterTopic) -> None:
+    """Large dead letters do not form batches that exceed the topic's limit."""
     writer.put([letter(b"x" * size, size) for size in range(20_000, 60_000, 1_000)])
     assert [len(record.value) for record in written(connections, name)] == list(range(20_000, 60_000, 1_000))
 
 
-def test_a_letter_fills_what_the_limit_leaves_beside_its_headers(
-    connections: KafkaConnections, name: str, writer: DeadLetterTopic
-) -> None:
+def test_dead_letter_at_the_limit(connections: KafkaConnections, name: str, writer: DeadLetterTopic) -> None:
+    """A truncated value fills the limit minus the reserve for headers."""
     writer.put([letter(b"x" * LIMIT)])
     (record,) = written(connections, name)
     assert len(record.value) == LIMIT - OVERHEAD_BYTES
     assert dict(record.headers)["truncated"] == b"true"
 
 
-def test_a_refused_letter_is_an_error_and_the_writer_is_of_use_again_once_the_topic_takes_it(
-    connections: KafkaConnections, topic: Callable[[str], str]
-) -> None:
-    """The topic takes less than was believed; when it takes more, what was refused goes in."""
+def test_writer_recovers_from_refusal(connections: KafkaConnections, topic: Callable[[str], str]) -> None:
+    """A refused dead letter raises an error. The writer works again when the topic's limit is raised."""
     name = topic("small")
     _create(connections, name, 2_048)
     with closing(DeadLetterTopic(connections, name, "visits", LIMIT)) as writer:
@@ -109,9 +103,10 @@ def test_a_refused_letter_is_an_error_and_the_writer_is_of_use_again_once_the_to
     assert [record.value for record in written(connections, name)] == [b"y" * 100]
 
 
-def test_without_the_topic_nothing_is_claimed(
+def test_missing_topic(
     connections: KafkaConnections, topic: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without the topic, `put` raises an error."""
     monkeypatch.setattr("monitor.brokers.connections.REQUEST_TIMEOUT_MS", 500)
     with (
         closing(DeadLetterTopic(connections, topic("none"), "visits", LIMIT)) as writer,

@@ -1,4 +1,4 @@
-"""Records are read in bulk as the contract reads them one by one."""
+"""Decoding in bulk equals decoding by the contract, one visit at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def record(*visits: Any, **envelope: Any) -> bytes:
 
 
 def check(values: list[bytes | None]) -> None:
-    """The columns hold what the contract reads in each record, in its order, and refuse what it refuses."""
+    """Check that the columns have the visits and refusals of the contract, in its order."""
     columns = decode_records(values, STAY)
     rows = zip(
         columns.record.tolist(),
@@ -74,13 +74,15 @@ NOT_JSON = [
 
 
 @pytest.mark.parametrize("value", NOT_JSON)
-def test_what_is_no_strict_json_is_refused_whole(value: bytes | None) -> None:
+def test_invalid_json(value: bytes | None) -> None:
+    """A record that is not strict JSON is refused as a whole."""
     assert reasons(value) == [(0, None, Reason.NOT_JSON)]
     assert decode_records([value], STAY).refused[0].payload == (value or b"")
 
 
 @pytest.mark.parametrize("value", [b"null", b"[]", b"3", b'"x"', b'{"visits": null}', b'{"visits": {}}'])
-def test_what_is_no_object_or_has_no_list_of_visits_is_refused_whole(value: bytes) -> None:
+def test_wrong_envelope(value: bytes) -> None:
+    """A record that is not an object, or has no list of visits, is refused as a whole."""
     assert reasons(value) == [(0, None, Reason.NOT_A_VISIT)]
 
 
@@ -102,8 +104,8 @@ def test_what_is_no_object_or_has_no_list_of_visits_is_refused_whole(value: byte
         ({"person_id": "", "arrived_at": "", "left_at": 1}, Reason.BAD_ID),
     ],
 )
-def test_a_bad_visit_is_refused_alone_and_its_siblings_are_taken(change: dict[str, Any], reason: Reason) -> None:
-    """Whichever way its siblings look: with known keys only, with more, or with a wrong envelope (docs/rules.md, rule 7)."""
+def test_bad_visit_between_good_ones(change: dict[str, Any], reason: Reason) -> None:
+    """A bad visit is refused alone, independent of the form of the other visits (docs/rules.md, rule 7)."""
     bad = {**GOOD, **change}
     for sibling in (GOOD, {**GOOD, "app": 1}, {**GOOD, "arrived_at": "2026-11-20T08:15:00+00:00"}):
         for envelope in ({}, {"batch_id": 7}, {"batch_id": None}, {"more": [1]}):
@@ -116,19 +118,20 @@ def test_a_bad_visit_is_refused_alone_and_its_siblings_are_taken(change: dict[st
 
 
 @pytest.mark.parametrize("bad", [None, 3, "x", [], {}, {"visits": []}, {"person_id": "p", "location_id": "inn"}])
-def test_what_is_no_visit_is_refused_alone(bad: Any) -> None:
+def test_invalid_item(bad: Any) -> None:
+    """An item that is not a visit is refused alone."""
     assert reasons(record(GOOD, bad, GOOD)) == [(0, 1, Reason.NOT_A_VISIT)]
 
 
-def test_a_record_may_grow_keys() -> None:
-    """Also keys whose numbers no double holds."""
+def test_additional_keys() -> None:
+    """Additional keys are accepted, including keys with numbers that no double can represent."""
     grown = record({**GOOD, "app": {"n": 1}}, schema=2).replace(b'"n": 1', b'"n": 1e999')
     assert reasons(grown, json.dumps({**GOOD, "app": 1}).encode()) == []
     assert len(decode_records([grown], STAY).persons) == 1
 
 
-def test_a_visit_without_end_lasts_for_the_default_stay() -> None:
-    """[arrived ──────── default stay ────────)   whether left_at is missing or null, canonical or not."""
+def test_default_stay() -> None:
+    """A visit without an end lasts for the default stay, whether left_at is missing or null, canonical or not."""
     arrived = parse_instant(GOOD["arrived_at"])
     bare = {key: GOOD[key] for key in ("person_id", "location_id", "arrived_at")}
     other = {**bare, "arrived_at": "2026-11-20T17:15:00+09:00"}
@@ -137,12 +140,16 @@ def test_a_visit_without_end_lasts_for_the_default_stay() -> None:
     assert decode_records([record(bare)], 10**40).left.tolist() == [arrived + LONGEST_STAY]
 
 
-def test_a_visit_may_end_when_it_begins() -> None:
+def test_empty_visit() -> None:
+    """A visit may end when it begins."""
     assert reasons(record({**GOOD, "left_at": GOOD["arrived_at"]})) == []
 
 
-def test_no_error_holds_what_was_found() -> None:
-    """Headers get logged: an error names a key and what was expected (docs/rules.md, rule 10)."""
+def test_errors_quote_nothing() -> None:
+    """An error names the key and the expected value, never the actual value (docs/rules.md, rule 10).
+
+    Headers of dead letters get logged.
+    """
     planted = "person-0815"
     bad = [{**GOOD, key: planted + "\x01"} for key in GOOD] + [{**GOOD, planted: 1, "left_at": "1999-01-01T00:00:00Z"}]
     refused = decode_records(
@@ -154,7 +161,8 @@ def test_no_error_holds_what_was_found() -> None:
         assert "1999" not in refusal.error
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_no_records() -> None:
+    """Without records, the columns are empty."""
     check([])
     check([record()])
 
@@ -231,13 +239,15 @@ _VALUES = st.builds(
 
 @settings(max_examples=4_000, derandomize=True, deadline=None)
 @given(st.lists(st.one_of(_VALUES, st.none(), st.binary(max_size=8)), max_size=3))
-def test_bulk_and_contract_agree_on_whatever_comes(values: list[bytes | None]) -> None:
+def test_bulk_equals_contract(values: list[bytes | None]) -> None:
+    """Decoding in bulk equals decoding by the contract, for generated records."""
     check(values)
 
 
 @settings(max_examples=3_000, derandomize=True, deadline=None)
 @given(st.integers(0, 400), _BYTES, st.integers(0, 3))
-def test_bulk_and_contract_agree_around_a_good_record(at: int, new: bytes, width: int) -> None:
+def test_bulk_equals_contract_near_good_records(at: int, new: bytes, width: int) -> None:
+    """Decoding in bulk equals decoding by the contract, for changed good records."""
     value = record(GOOD, {key: GOOD[key] for key in list(GOOD)[:3]})
     at %= len(value)
     check([value[:at] + new + value[at + width :]])

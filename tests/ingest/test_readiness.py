@@ -1,4 +1,4 @@
-"""When an instance is ready: on a real Kafka, with progress that the test sets."""
+"""When an instance is ready, on a real Kafka and with progress that the tests set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 
 @pytest.fixture
 def produced(connections: KafkaConnections, topic: Callable[[str], str]) -> tuple[str, Callable[[int, int], None]]:
-    """A topic of two partitions, and what produces so many records to one of them."""
+    """A topic of two partitions, and a function that produces a number of records to one of them."""
     name = topic("visits")
     with closing(connections.admin()) as admin:
         admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, wait_for_metadata=True)
@@ -37,40 +37,43 @@ def produced(connections: KafkaConnections, topic: Callable[[str], str]) -> tupl
 
 
 def look(readiness: Readiness) -> str:
-    """What it waits for, after one more look."""
+    """Look once more, and return the reason for waiting."""
     readiness.look()
     return readiness.waiting
 
 
-def test_it_is_ready_once_all_shards_have_reached_where_all_partitions_ended_when_it_first_looked(
+def test_ready_at_first_end_offsets(
     connections: KafkaConnections, parameters: Parameters, produced: tuple[str, Callable[[int, int], None]]
 ) -> None:
-    """What comes later does not matter, nor whether progress goes back later."""
+    """Ready when all shards have reached the first end offsets of all partitions.
+
+    Later records or lost progress change nothing.
+    """
     name, produce = produced
     windows = MemoryWindows(parameters, SystemClock())
     readiness = Readiness(connections, name, windows)
     assert "not known yet" in readiness.waiting
     produce(0, 3)
-    assert "3 records at most until it has reached where 2 of 2 partitions ended" in look(readiness)
+    assert "at most 3 records are left, in 2 of 2 partitions" in look(readiness)
     windows.begin(0, 1, 0)
-    assert "2 records at most until it has reached where 2 of 2 partitions ended" in look(readiness)
+    assert "at most 2 records are left, in 2 of 2 partitions" in look(readiness)
     produce(0, 1)
     produce(1, 1)
     windows.restart(0, 3, 0)
-    assert "0 records at most until it has reached where 1 of 2 partitions ended" in look(readiness)
+    assert "at most 0 records are left, in 1 of 2 partitions" in look(readiness)
     windows.begin(1, 0, 0)
     assert look(readiness) == ""
     windows.restart(0, 0, 0)
     assert look(readiness) == ""
 
 
-def test_one_shard_that_lags_keeps_it_from_being_ready(
+def test_lagging_shard(
     connections: KafkaConnections, parameters: Parameters, produced: tuple[str, Callable[[int, int], None]]
 ) -> None:
-    """The least progress counts."""
+    """Not ready while one shard lags: the lowest progress decides."""
 
     class Lagging(MemoryWindows):
-        """The last shard knows nothing of partition 0."""
+        """The last shard has no progress in partition 0."""
 
         def progress(self) -> list[dict[int, int]]:
             *others, last = super().progress()
@@ -81,19 +84,13 @@ def test_one_shard_that_lags_keeps_it_from_being_ready(
     windows = Lagging(parameters, SystemClock())
     for partition, end in ((0, 3), (1, 0)):
         windows.begin(partition, end, 0)
-    assert "3 records at most until it has reached where 1 of 2 partitions ended" in look(
-        Readiness(connections, name, windows)
-    )
+    assert "at most 3 records are left, in 1 of 2 partitions" in look(Readiness(connections, name, windows))
 
 
-def test_what_can_not_be_asked_is_told_as_what_is_waited_for(
-    connections: KafkaConnections, parameters: Parameters
-) -> None:
-    """A topic that is not there is not one that is read to its end."""
+def test_missing_topic_is_reported(connections: KafkaConnections, parameters: Parameters) -> None:
+    """A missing topic is reported as the reason for waiting: it does not count as read."""
     readiness = Readiness(connections, "no-such-topic", MemoryWindows(parameters, SystemClock()))
     with pytest.raises(UnreachableError, match="no partition of no-such-topic"):
         readiness.look()
-    assert readiness.waiting.startswith(
-        "reading the input: how far it is read is not known now: the brokers tell of no"
-    )
+    assert readiness.waiting.startswith("reading the input: the progress is not known now: Kafka lists no")
     assert not readiness.ready

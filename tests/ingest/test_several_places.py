@@ -1,4 +1,4 @@
-"""Who is reported at more than one place at a designated time is counted once, and nobody else."""
+"""People reported at more than one place at a designated time are counted once, and nobody else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Fact = tuple[str, int, int]
 
 
 def counted(places: SeveralPlaces, facts: Sequence[Fact]) -> int:
-    """What a batch of (person, row, designated time) adds."""
+    """Return the count that a batch of (person, row, designated time) adds."""
     hashes = b"".join(HASHER(person) for person, _, _ in facts)
     return places.count(
         np.array([instant for _, _, instant in facts], np.int64),
@@ -40,30 +40,30 @@ def counted(places: SeveralPlaces, facts: Sequence[Fact]) -> int:
         ([("a", 1, NOON), ("b", 1, NOON), ("a", 2, NOON), ("b", 2, NOON), ("a", 1, EVENING), ("a", 0, EVENING)], 3),
     ],
 )
-def test_each_person_counts_once_for_each_designated_time(facts: list[Fact], expected: int) -> None:
-    """Six check-ins that overlap are one person at several places."""
+def test_person_counts_once_per_time(facts: list[Fact], expected: int) -> None:
+    """A person counts once per designated time. Six overlapping check-ins are one person at several places."""
     assert counted(SeveralPlaces(), facts) == expected
 
 
-def test_batches_are_remembered_and_a_record_read_again_counts_nothing() -> None:
-    """Check-ins ten minutes apart come one by one."""
+def test_counter_over_batches() -> None:
+    """The counter compares batches, because check-ins come one by one. A record that is read again does not count."""
     places = SeveralPlaces()
     one_by_one = [[("a", row, NOON)] for row in range(6)]
     assert [counted(places, batch) for batch in one_by_one] == [0, 1, 0, 0, 0, 0]
     assert [counted(places, batch) for batch in one_by_one] == [0] * 6
 
 
-def test_the_latest_are_remembered_and_no_more() -> None:
-    """Memory is bounded; the oldest are forgotten first."""
-    places = SeveralPlaces(most=100)
+def test_counter_is_bounded() -> None:
+    """Memory is bounded: the oldest pairs are forgotten first."""
+    places = SeveralPlaces(limit=100)
     counted(places, [(f"p-{number}", 1, NOON) for number in range(150)])
     assert len(places._first) == 100
     assert counted(places, [("p-0", 2, NOON)]) == 0
     assert counted(places, [("p-149", 2, NOON)]) == 1
 
 
-def test_it_agrees_with_a_count_by_sets_on_random_facts() -> None:
-    """Whatever comes in whatever batches."""
+def test_counter_equals_sets() -> None:
+    """The counter equals a count by sets on random facts, in any batches."""
     random = np.random.default_rng(7)
     facts = [
         (f"p-{random.integers(40)}", int(random.integers(3)), int(random.choice((NOON, EVENING)))) for _ in range(150)
@@ -76,8 +76,8 @@ def test_it_agrees_with_a_count_by_sets_on_random_facts() -> None:
     assert total == sum(len(seen) > 1 for seen in rows.values())
 
 
-def test_a_tick_of_200_000_people_costs_less_than_a_second() -> None:
-    """About a microsecond each."""
+def test_counter_speed() -> None:
+    """A tick of 200,000 people takes less than a second, about a microsecond each."""
     random = np.random.default_rng(7)
     hashes = random.integers(0, 256, (200_000, HASH_BYTES), np.uint8)
     instant, row = np.full(200_000, NOON), random.integers(0, 1_000, 200_000)

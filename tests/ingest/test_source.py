@@ -1,11 +1,10 @@
-"""The input topic as a member of the group sees it, on a real Kafka."""
+"""The input topic as a member of the group reads it, on a real Kafka."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import Any, Protocol
 
 import pytest
 
@@ -14,16 +13,10 @@ from monitor.errors import UnreachableError
 from monitor.ingest.columns import Value
 from monitor.ingest.source import Fetched, InputLog
 from monitor.tools.embedded import EmbeddedKafka
+from tests.ingest.world import Eventually
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 """All that Kafka knows."""
-
-
-class Eventually(Protocol):
-    """The type of the fixture `eventually`."""
-
-    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """The condition's first true value."""
 
 
 @pytest.fixture
@@ -34,16 +27,16 @@ def connections(kafka: EmbeddedKafka) -> KafkaConnections:
 @pytest.fixture
 def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
     """A topic of two partitions."""
-    made = topic("visits")
+    topic_name = topic("visits")
     with closing(connections.admin()) as admin:
         configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "retention.ms": "-1"}
-        admin.create_topics({made: {"num_partitions": 2, "replication_factor": 1, "configs": configs}})
-    return made
+        admin.create_topics({topic_name: {"num_partitions": 2, "replication_factor": 1, "configs": configs}})
+    return topic_name
 
 
 @pytest.fixture
 def put(connections: KafkaConnections, name: str) -> Iterator[Callable[..., None]]:
-    """Produces a record to a partition with a timestamp in ms."""
+    """Return a function that produces a record to a partition with a timestamp in ms."""
     with closing(connections.producer()) as producer:
         yield lambda value, partition=0, stamp=1_000: producer.send(
             name, value=value, partition=partition, timestamp_ms=stamp
@@ -52,34 +45,38 @@ def put(connections: KafkaConnections, name: str) -> Iterator[Callable[..., None
 
 @pytest.fixture
 def source(connections: KafkaConnections, name: str, eventually: Eventually) -> Iterator[InputLog]:
-    """A member that was assigned both partitions and told nothing yet."""
-    made = InputLog(connections, name, name)
-    eventually(lambda: (made.poll(250), made.waiting == {0, 1})[1])
-    yield made
-    made.close({})
+    """A member with both partitions assigned, and no start offsets yet."""
+    member = InputLog(connections, name, name)
+    eventually(lambda: (member.poll(250), member.waiting == {0, 1})[1])
+    yield member
+    member.close({})
 
 
-def test_a_member_that_polls_briefly_is_assigned_its_partitions_all_the_same(
+def test_short_polls_get_partitions(
     connections: KafkaConnections, topic: Callable[[str], str], eventually: Eventually
 ) -> None:
-    """Each poll is over before a join is: kafka-python forgets joins that it began because of new metadata."""
+    """A member with short polls is assigned partitions, although each poll ends before a join.
+
+    kafka-python alone forgets joins.
+    """
     for _ in range(3):
         name = topic("brief")
         with closing(connections.admin()) as admin:
-            made = {"num_partitions": 2, "replication_factor": 1, "configs": {}}
-            admin.create_topics({name: made}, wait_for_metadata=True)
+            settings = {"num_partitions": 2, "replication_factor": 1, "configs": {}}
+            admin.create_topics({name: settings}, wait_for_metadata=True)
         with closing(_Closer(InputLog(connections, name, name))) as member:
             eventually(partial(is_assigned, member.source, {0, 1}), 20)
 
 
-def test_partitions_that_are_added_are_assigned_to_a_member_that_polls_briefly(
+def test_short_polls_get_added_partitions(
     connections: KafkaConnections, topic: Callable[[str], str], eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A member with short polls is assigned added partitions."""
     monkeypatch.setattr("monitor.brokers.connections.METADATA_MAX_AGE_MS", 200)
     name = topic("added")
     with closing(connections.admin()) as admin:
-        made = {"num_partitions": 1, "replication_factor": 1, "configs": {}}
-        admin.create_topics({name: made}, wait_for_metadata=True)
+        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {}}
+        admin.create_topics({name: settings}, wait_for_metadata=True)
         with closing(_Closer(InputLog(connections, name, name))) as member:
             for partitions in (1, 2, 3, 4):
                 if partitions > 1:
@@ -87,10 +84,8 @@ def test_partitions_that_are_added_are_assigned_to_a_member_that_polls_briefly(
                 eventually(partial(is_assigned, member.source, set(range(partitions))), 20)
 
 
-def test_partitions_move_among_members_that_poll_briefly(
-    connections: KafkaConnections, name: str, eventually: Eventually
-) -> None:
-    """One, two, three and again two members share two partitions; no rebalance is lost on the way."""
+def test_short_polls_rebalance(connections: KafkaConnections, name: str, eventually: Eventually) -> None:
+    """One, two, three and again two members with short polls share two partitions; no rebalance is lost."""
 
     def settled(members: list[InputLog], *shares: int) -> bool:
         for member in members:
@@ -107,19 +102,19 @@ def test_partitions_move_among_members_that_poll_briefly(
 
 
 def is_assigned(source: InputLog, partitions: set[int]) -> bool:
-    """Whether these partitions are, after one more brief poll."""
+    """Poll briefly, and return whether these partitions are assigned."""
     source.poll(1)
     return source.waiting == partitions
 
 
 def fetched(source: InputLog, eventually: Eventually) -> Fetched:
-    found: list[Fetched] = eventually(lambda: source.poll(100))
-    (only,) = found
+    fetched: list[Fetched] = eventually(lambda: source.poll(100))
+    (only,) = fetched
     return only
 
 
 def values_read(source: InputLog, number: int, eventually: Eventually) -> list[Value]:
-    """So many values, over as many polls as it takes."""
+    """Return `number` values, after as many polls as necessary."""
     read: list[Value] = []
 
     def enough() -> bool:
@@ -131,61 +126,63 @@ def values_read(source: InputLog, number: int, eventually: Eventually) -> list[V
     return read
 
 
-def test_nothing_is_read_before_somebody_says_where_to_begin(source: InputLog, put: Callable[..., None]) -> None:
+def test_waiting_partition_is_not_read(source: InputLog, put: Callable[..., None]) -> None:
+    """A partition without a start offset is not read."""
     put(b"a")
     assert all(source.poll(100) == [] for _ in range(3))
     assert source.waiting == {0, 1}
     assert source.reading == {}
 
 
-def test_what_is_fetched_carries_values_timestamps_and_offsets(
-    source: InputLog, put: Callable[..., None], eventually: Eventually
-) -> None:
+def test_fetched_records(source: InputLog, put: Callable[..., None], eventually: Eventually) -> None:
+    """Fetched records have values, timestamps and offsets."""
     for stamp, value in enumerate((b"a", b"b", b"c"), start=5):
         put(value, stamp=stamp)
-    source.go_on(0, 1)
+    source.resume(0, 1)
     assert fetched(source, eventually) == Fetched(0, 1, 3, [b"b", b"c"], [6, 7], [1, 2])
     assert source.reading == {0: 3}
     assert source.waiting == {1}
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_batches_are_read_however_their_producer_compressed_them(
+def test_every_codec_of_producers(
     codec: str, connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
 ) -> None:
-    """One that could not be decompressed would be tried again for ever, and nothing behind it be read."""
+    """Batches are read with every codec. A batch that cannot be decompressed would block its partition."""
     values = [b"small", b"many blocks " * 30_000, b"last"]
     with closing(connections.producer(compression_type=codec, linger_ms=200)) as producer:
         sent = [producer.send(name, value=value, partition=0) for value in values]
         assert [future.get(timeout=10).offset for future in sent] == [0, 1, 2]
-    source.go_on(0, 0)
+    source.resume(0, 0)
     assert values_read(source, len(values), eventually) == values
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_batches_are_read_that_the_broker_compressed(
+def test_every_codec_of_brokers(
     codec: str, connections: KafkaConnections, topic: Callable[[str], str], eventually: Eventually
 ) -> None:
-    """By the topic's compression.type: in the forms that Java writes, which other libraries than ours wrote."""
+    """Batches that the broker compressed (the topic's compression.type) are read.
+
+    Brokers compress with Java's libraries.
+    """
     name = topic("compressed")
     values = [b"small", b"many blocks " * 30_000, b"last"]
     with closing(connections.admin()) as admin:
-        made = {"num_partitions": 1, "replication_factor": 1, "configs": {"compression.type": codec}}
-        admin.create_topics({name: made}, wait_for_metadata=True)
+        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {"compression.type": codec}}
+        admin.create_topics({name: settings}, wait_for_metadata=True)
     with closing(connections.producer()) as producer:
         for value in values:
             producer.send(name, value=value, partition=0).get(timeout=10)
     with closing(_Closer(InputLog(connections, name, name))) as member:
         eventually(partial(is_assigned, member.source, {0}), 20)
-        member.source.go_on(0, 0)
+        member.source.resume(0, 0)
         assert values_read(member.source, len(values), eventually) == values
 
 
-def test_a_parked_partition_is_read_again_from_where_it_is_told(
-    source: InputLog, put: Callable[..., None], eventually: Eventually
-) -> None:
-    source.go_on(0, 0)
-    source.go_on(1, 0)
+def test_parked_partition_resumes(source: InputLog, put: Callable[..., None], eventually: Eventually) -> None:
+    """A parked partition is read from the offset that `resume` sets."""
+    source.resume(0, 0)
+    source.resume(1, 0)
     put(b"a")
     fetched(source, eventually)
     source.park([0])
@@ -193,19 +190,20 @@ def test_a_parked_partition_is_read_again_from_where_it_is_told(
     put(b"b")
     put(b"other", partition=1)
     assert fetched(source, eventually).partition == 1
-    source.go_on(0, 0)
+    source.resume(0, 0)
     assert fetched(source, eventually).values == [b"a", b"b"]
 
 
-def test_a_partition_that_is_not_assigned_cannot_be_told_to_go_on(source: InputLog) -> None:
+def test_resume_without_assignment(source: InputLog) -> None:
+    """`resume` ignores a partition that is not assigned."""
     source.waiting.add(7)
-    source.go_on(7, 0)
+    source.resume(7, 0)
     assert 7 not in source.waiting
     assert 7 not in source.reading
 
 
-def test_bounds_and_offsets_by_time(source: InputLog, put: Callable[..., None]) -> None:
-    """Instants are microseconds: 10,000 ms is 10,000,000."""
+def test_bounds_and_offset_at(source: InputLog, put: Callable[..., None]) -> None:
+    """Bounds and offsets by time are those of the log. Instants are in µs: 10,000 ms is 10,000,000."""
     for stamp in (10_000, 20_000, 30_000):
         put(b"v", stamp=stamp)
     assert source.bounds(0) == (0, 3)
@@ -217,22 +215,20 @@ def test_bounds_and_offsets_by_time(source: InputLog, put: Callable[..., None]) 
     assert source.offset_at(0, -5) == 0
 
 
-def test_lag_is_what_lies_between_the_position_and_the_end(
-    source: InputLog, put: Callable[..., None], eventually: Eventually
-) -> None:
+def test_lag(source: InputLog, put: Callable[..., None], eventually: Eventually) -> None:
+    """The lag is the number of records between the position and the end."""
     for _ in range(4):
         put(b"v")
-    source.go_on(0, 0)
+    source.resume(0, 0)
     assert fetched(source, eventually).end == 4
     assert source.lag() == {0: 0}
     source._next[0] = 1
     assert source.lag() == {0: 3}
 
 
-def test_a_position_that_has_left_the_log_is_an_error_that_says_which_kafka(
-    source: InputLog, eventually: Eventually, kafka: EmbeddedKafka
-) -> None:
-    source.go_on(0, 50)
+def test_position_outside_the_log(source: InputLog, eventually: Eventually, kafka: EmbeddedKafka) -> None:
+    """A position outside the log raises an error with Kafka's address."""
+    source.resume(0, 50)
 
     def refused() -> str:
         try:
@@ -244,9 +240,10 @@ def test_a_position_that_has_left_the_log_is_an_error_that_says_which_kafka(
     assert eventually(refused).startswith(f"Kafka at {kafka.bootstrap_servers} cannot be used: ")
 
 
-def test_leaving_hands_the_partitions_to_the_other_member(
+def test_close_releases_partitions(
     connections: KafkaConnections, source: InputLog, name: str, eventually: Eventually
 ) -> None:
+    """A closed member's partitions are assigned to the other member."""
     other = InputLog(connections, name, name)
     with closing(_Closer(other)):
         eventually(lambda: (source.poll(250), other.poll(250), len(source.waiting) == len(other.waiting) == 1)[2], 30)

@@ -1,6 +1,6 @@
-"""Batches that cannot be read, and records full of junk, on a real Kafka and Valkey: what the reader makes of them.
+"""The reader and unreadable batches, and records full of junk, on a real Kafka and Valkey.
 
-The world is that of `test_reader.py`: slots of one hour, F = 1, the clock in slot 45.
+See `tests.ingest.world`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any, Protocol
 
 import pytest
 import snappy
@@ -32,33 +31,25 @@ from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
 from tests.ingest import crafted
 from tests.ingest.crafted import GZIP, SNAPPY, ZSTD
-from tests.ingest.test_batches import Damage
-from tests.ingest.test_reader import FINGERPRINT, NOW_SLOT, World, persons, read_all
+from tests.ingest.world import FINGERPRINT, NOW_SLOT, Damage, Eventually, World, persons, read_all
 
 JUNK = 2_000_000
 BOMB = zstandard.compress(crafted.records([bytes(1_000_000)] * 80))
-
-
-class Eventually(Protocol):
-    """The type of the fixture `eventually`."""
-
-    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """The condition's first true value."""
 
 
 @pytest.fixture
 def world(
     kafka: EmbeddedKafka, valkey: EmbeddedValkey, parameters: Parameters, topic: Callable[[str], str]
 ) -> Iterator[World]:
-    made = World(kafka, valkey, parameters, topic("unreadable"))
-    made.create()
-    yield made
-    made.close()
+    created = World(kafka, valkey, parameters, topic("unreadable"))
+    created.create()
+    yield created
+    created.close()
 
 
 @pytest.fixture
 def drain(eventually: Eventually) -> Callable[[World, Reader], None]:
-    """Turns a reader, pausing where it does, until everything is read."""
+    """Return a function that runs a reader until everything is read."""
 
     def turn(world: World, reader: Reader) -> bool:
         try:
@@ -73,15 +64,13 @@ Drain = Callable[[World, Reader], None]
 
 
 def put_batch(world: World, body: bytes, count: int, codec: int, slot: int = NOW_SLOT) -> int:
-    """Send a batch stamped in a slot; the offset of its first record."""
+    """Send a batch stamped in a slot, and return the offset of its first record."""
     stamp = world.parameters.grid.start(slot) // 1_000
     return crafted.produce(world.connections, world.topic, crafted.batch(body, count, codec, stamp))
 
 
-def test_every_batch_that_java_reads_is_counted_and_the_reading_thread_lives_on(
-    world: World, eventually: Eventually
-) -> None:
-    """Bytes behind gzip's stream stopped the reading for ever."""
+def test_reader_counts_odd_batches(world: World, eventually: Eventually) -> None:
+    """Every batch that Java reads is counted, and the reading thread continues."""
     with world.running():
         for number in range(3):
             body = crafted.records([world.visit(f"zipped-{number}")])
@@ -94,8 +83,11 @@ def test_every_batch_that_java_reads_is_counted_and_the_reading_thread_lives_on(
     assert not world.dead.letters
 
 
-def test_what_nobody_can_read_is_one_dead_letter_and_all_else_counts(world: World, drain: Drain) -> None:
-    """Java's consumer reads the first record, and stops at the second, which has another length than it says."""
+def test_contradicting_batch(world: World, drain: Drain) -> None:
+    """The unreadable rest of a batch is one dead letter, and all else counts.
+
+    Java's consumer stops at the second record too.
+    """
     world.put(persons(2, "before"))
     visits = [world.visit(f"batch-{number}") for number in range(3)]
     body = crafted.record(visits[0]) + crafted.record(visits[1], 1, off=1) + crafted.record(visits[2], 2)
@@ -106,8 +98,7 @@ def test_what_nobody_can_read_is_one_dead_letter_and_all_else_counts(world: Worl
     (letter,) = world.dead.letters
     assert (letter.offset, letter.refusal.reason, letter.refusal.count) == (3, "unreadable_batch", 2)
     assert letter.refusal.error == (
-        "batch: expected one that can be read: one of its records has another length than it says; "
-        "2 records from offset 3 to 4"
+        "batch: expected a readable batch: one of its records has the wrong length; 2 records from offset 3 to 4"
     )
     assert world.complete_from() == {COMPLETE_FROM_START}
     assert +world.seen.fates == {"applied": 5, "dead_letter": 2}
@@ -116,10 +107,11 @@ def test_what_nobody_can_read_is_one_dead_letter_and_all_else_counts(world: Worl
 
 
 @pytest.mark.parametrize("slot", [NOW_SLOT, NOW_SLOT - 3])
-def test_what_only_this_client_cannot_read_is_lost_unread_and_counts_are_whole_only_later(
-    world: World, drain: Drain, slot: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Its visits were stamped in a known slot c, so they lie at most in slot c + F: whole from c + F + 1 on."""
+def test_batch_lost_unread(world: World, drain: Drain, slot: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A batch lost unread leaves counts incomplete.
+
+    Stamped in slot c, its visits end by c + F, so facts are complete from c + F + 1.
+    """
     world.put(persons(2, "before"))
     put_batch(world, BOMB, 80, ZSTD, slot)
     world.put(persons(3, "after"))
@@ -138,10 +130,8 @@ def test_what_only_this_client_cannot_read_is_lost_unread_and_counts_are_whole_o
     assert any(record.levelname == "ERROR" and "lost unread" in record.getMessage() for record in caplog.records)
 
 
-def test_a_batch_damaged_for_good_is_lost_as_of_now_and_what_follows_is_read(
-    world: World, kafka: EmbeddedKafka, drain: Drain
-) -> None:
-    """Its stamp can't be trusted: what it held may lie up to F slots ahead of now."""
+def test_damaged_batch_is_lost(world: World, kafka: EmbeddedKafka, drain: Drain) -> None:
+    """A damaged batch is lost as of now, because its timestamp cannot be trusted; later batches are read."""
     put_batch(world, crafted.records([world.visit("harmed")]), 1, crafted.NONE, 30)
     world.put(persons(3, "after"))
     Damage(kafka, world.topic, b"harmed").flip()
@@ -151,16 +141,14 @@ def test_a_batch_damaged_for_good_is_lost_as_of_now_and_what_follows_is_read(
     assert [(letter.offset, letter.refusal.reason) for letter in world.dead.letters] == [(0, "unreadable_batch")]
 
 
-def test_where_the_end_of_what_is_unread_is_not_known_all_that_the_log_holds_is_lost(
-    world: World, drain: Drain
-) -> None:
-    """All of it was stamped by now, so it lies up to F slots ahead of now; what comes later is read."""
+def test_unknown_end_loses_the_log(world: World, drain: Drain) -> None:
+    """If the end of unreadable data is unknown, the whole log is lost as of now; later records are read."""
     world.put(persons(3, "before"))
     reader = world.reader()
     drain(world, reader)
     world.put(persons(2, "unread"), slot=30)
     reader._source.park()
-    reader._source.unread[0] = Unreadable(3, LOG_END, 1, None, "it was made up", b"", lost=True)
+    reader._source.unread[0] = Unreadable(3, LOG_END, 1, None, "invented", b"", lost=True)
     drain(world, reader)
     world.put(persons(1, "after"))
     drain(world, reader)
@@ -169,10 +157,8 @@ def test_where_the_end_of_what_is_unread_is_not_known_all_that_the_log_holds_is_
     assert world.count("inn", 0) == 4
 
 
-def test_what_is_lost_is_told_before_it_is_passed_and_told_again_if_that_failed(
-    world: World, eventually: Eventually, drain: Drain
-) -> None:
-    """No shard passes the batch before its dead letter is durable, and before the shard knows that it lacks facts."""
+def test_loss_is_reported_before_it_is_skipped(world: World, eventually: Eventually, drain: Drain) -> None:
+    """No shard passes a lost batch before its dead letter is durable and its facts are marked incomplete."""
     put_batch(world, BOMB, 80, ZSTD)
     world.put(persons(1, "after"))
     reader = world.reader()
@@ -196,11 +182,12 @@ def test_what_is_lost_is_told_before_it_is_passed_and_told_again_if_that_failed(
     assert world.count("inn", NOW_SLOT) == 1
 
 
-def test_a_shard_that_is_behind_reads_what_lies_before_the_lost_batch_first(
-    world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A shard that forgot six visits would lack them without knowing it, were it set behind the lost batch at once."""
-    monkeypatch.setattr("monitor.ingest.reader.LOOK_SECONDS", 3_600.0)
+def test_lagging_shard_reads_before_loss(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard that lost six visits reads them before the lost batch is skipped.
+
+    Otherwise the visits would be missing unnoticed.
+    """
+    monkeypatch.setattr("monitor.ingest.reader.CHECK_SECONDS", 3_600.0)
     world.put(persons(6, "before"), "駅")
     reader = world.reader()
     drain(world, reader)
@@ -216,10 +203,11 @@ def test_a_shard_that_is_behind_reads_what_lies_before_the_lost_batch_first(
     assert world.complete_from() == {NOW_SLOT - 8 + world.parameters.max_lead + 1}
 
 
-def test_two_million_junk_visits_in_half_a_kilobyte_are_a_hundred_dead_letters_and_one_that_tells_of_the_rest(
-    world: World, drain: Drain
-) -> None:
-    """The good visit among them counts, and fates add up."""
+def test_two_million_junk_visits(world: World, drain: Drain) -> None:
+    """Two million junk visits are 100 dead letters and one for the rest.
+
+    The good visit among them counts, and fates add up.
+    """
     good = world.visit("good").decode()
     junk = ",".join(["{}"] * (JUNK // 2))
     record = f'{{"visits":[{junk},{good},{junk}]}}'.encode()
@@ -235,16 +223,16 @@ def test_two_million_junk_visits_in_half_a_kilobyte_are_a_hundred_dead_letters_a
     last = world.dead.letters[-1].refusal
     assert (last.index, last.count, last.reason) == (SINGLE, JUNK - SINGLE, "others_refused")
     assert last.error == (
-        f"visits: expected none that is refused; beside {SINGLE} others of this record: {JUNK - SINGLE} not_a_visit"
+        f"visits: expected valid visits; refused besides {SINGLE} others of this record: {JUNK - SINGLE} not_a_visit"
     )
 
 
-def test_a_dead_letter_of_several_says_how_many_and_is_cut_at_the_limit(world: World, drain: Drain) -> None:
-    """On the topic itself, by the headers that are published."""
+def test_dead_letter_of_several_visits(world: World, drain: Drain) -> None:
+    """A dead letter of several visits contains their number, and is truncated at the limit."""
     name = f"{world.topic}.dead"
     with closing(world.connections.admin()) as admin:
-        made = {"num_partitions": 1, "replication_factor": 1, "configs": {"max.message.bytes": "65536"}}
-        admin.create_topics({name: made}, wait_for_metadata=True)
+        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {"max.message.bytes": "65536"}}
+        admin.create_topics({name: settings}, wait_for_metadata=True)
     put_batch(world, snappy.compress(crafted.records([json.dumps({"visits": [1] * 90_000}).encode()])), 1, SNAPPY)
     put_batch(world, BOMB, 80, ZSTD)
     with closing(DeadLetterTopic(world.connections, name, world.topic, 65_536)) as writer:
@@ -252,18 +240,18 @@ def test_a_dead_letter_of_several_says_how_many_and_is_cut_at_the_limit(world: W
     letters = [{key: value.decode() for key, value in record.headers} for record in read_all(world, name)]
     for letter in letters:
         DeadLetterHeaders.model_validate(letter)
-    told = Counter(letter["reason"] for letter in letters)
-    assert told["not_a_visit"] == SINGLE
+    counts = Counter(letter["reason"] for letter in letters)
+    assert counts["not_a_visit"] == SINGLE
     (others,) = [letter for letter in letters if letter["reason"] == "others_refused"]
     assert (others["index"], others["count"], others["truncated"]) == (str(SINGLE), str(90_000 - SINGLE), "true")
     (batch,) = [letter for letter in letters if letter["reason"] == "unreadable_batch"]
     assert (batch["index"], int(batch["offset"]) + int(batch["count"])) == ("-", 81)
 
 
-def test_many_refused_visits_of_one_record_have_one_fate_each_whatever_is_wrong_with_them(
+def test_refused_visits_have_one_fate(
     parameters: Parameters,
 ) -> None:
-    """No visits, wrong ids and times, unknown places: two dead letters tell of what has none of its own."""
+    """Each refused visit has one fate, for every kind of fault: two dead letters cover the visits without their own."""
     good = {"person_id": "p", "location_id": "inn", "arrived_at": "2026-11-20T12:00:00Z"}
     kinds = [
         17,

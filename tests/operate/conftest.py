@@ -1,120 +1,61 @@
-"""A small scheme, and topics of one's own on a real Kafka."""
+"""Preflight checks and published ledgers on a real Kafka."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import pytest
-from kafka import OffsetSpec, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicNeeds, describe, needs
+from monitor.brokers.topics import describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
-from monitor.operate.setup import Beginning, Made, set_up
-from monitor.privacy.over_time import OverTimeRule
-from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
-from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
-from monitor.tools.embedded import EmbeddedKafka
-
-
-@pytest.fixture(scope="session")
-def parameters() -> Parameters:
-    """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 1; noon is asked for 6 hours.
-
-    A period has three days, which touch 73 slots: their visits are in the counts of N = 97 ticks, 3·25 + 22.
-    """
-    rule = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
-    return Parameters(
-        name="town",
-        grid=SlotGrid(parse_instant("2026-01-01T00:00:00Z"), HOUR),
-        max_lead=1,
-        default_stay=HOUR // 4,
-        release_delay=30 * SECOND,
-        tolerance=SECOND,
-        registry=Registry(tuple(f"place-{number}" for number in range(8)), 2),
-        over_time=(OverTime("stations", (0, 1), (rule, rule)),),
-        at_times=(AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
-        period=3 * DAY,
-    )
+from monitor.operate.preflight import Preflight, run_preflight
+from monitor.privacy.noise import OneSidedNoise, SystemEntropy
+from monitor.public.clock import SteppedClock
+from monitor.public.parameters import Parameters
+from monitor.release.decide import Evidence
+from monitor.release.owner import LedgerPlace, Owner
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
 
 @pytest.fixture
-def connections(kafka: EmbeddedKafka) -> KafkaConnections:
-    """How to talk to the session's Kafka."""
-    return KafkaConnections((kafka.bootstrap_servers,))
+def preflight(connections: KafkaConnections, kafka_settings: KafkaSettings) -> Callable[[Parameters], Preflight]:
+    """A function that runs the preflight checks as `run` does."""
+
+    def check(parameters: Parameters) -> Preflight:
+        wanted = list_topic_needs(parameters, kafka_settings, simulated=False)
+        return run_preflight(connections, parameters, wanted, kafka_settings.topics.alerts)
+
+    return check
 
 
 @pytest.fixture
-def admin(connections: KafkaConnections) -> Iterator[Any]:
-    """An admin client."""
-    with closing(connections.admin()) as client:
-        yield client
+def published(
+    connections: KafkaConnections, kafka_settings: KafkaSettings, parameters: Parameters, create: Callable[..., Any]
+) -> Callable[..., None]:
+    """A function that initialises the ledger and publishes a noisy answer of a tick for each watched location."""
 
+    def publish(tick: int, ledger_partitions: int = 2) -> None:
+        create()
+        ledger = kafka_settings.topics.alerts
+        with closing(connections.admin()) as admin:
+            topics = describe_topics(admin, [ledger, kafka_settings.topics.visits])
+        input_topic = topics.get(kafka_settings.topics.visits)
+        input_id = "input" if input_topic is None else input_topic.topic_id
+        place = LedgerPlace(ledger, topics[ledger].topic_id, input_id, "fingerprint", parameters.grid.start(tick))
+        clock = SteppedClock(parameters.grid.start(tick))
+        for partition in range(ledger_partitions):
+            with closing(
+                Owner(connections, place, partition, parameters, OneSidedNoise(SystemEntropy()), clock)
+            ) as owner:
+                readings = {
+                    shard: Reading(
+                        {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(question.windows, 10), {}
+                    )
+                    for shard, question in owner.questions(tick).items()
+                }
+                owner.decide(tick, Evidence(readings))
 
-@pytest.fixture
-def kafka_settings(topic: Callable[[str], str]) -> KafkaSettings:
-    """The section `kafka` of a configuration, with topics that no other test has."""
-    return KafkaSettings.model_validate(
-        {
-            "bootstrap_servers": ["localhost:9092"],
-            "topics": {name: topic(name.replace("_", "-")) for name in ("visits", "alerts", "dead_letters")},
-            "partitions": {"visits": 3, "alerts": 2},
-        }
-    )
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """`topics --create`, as often as wanted."""
-
-    connections: KafkaConnections
-    parameters: Parameters
-    wanted: tuple[TopicNeeds, ...]
-
-    def __call__(
-        self,
-        beginning: Beginning = Beginning.UNSAID,
-        now: int = 0,
-        parameters: Parameters | None = None,
-        lost_by: int | None = None,
-    ) -> Made:
-        at, of = now or self.parameters.grid.start(10), parameters or self.parameters
-        return set_up(self.connections, of, self.wanted, beginning, at, lost_by=lost_by)
-
-
-@pytest.fixture
-def create(connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings) -> Prepared:
-    """Makes the topics of `kafka_settings` and begins their ledger."""
-    return Prepared(connections, parameters, needs(parameters, kafka_settings, simulated=False))
-
-
-@pytest.fixture
-def emptied(admin: Any, eventually: Callable[..., Any]) -> Callable[[str, int], None]:
-    """Deletes a ledger partition's first record and its marker, as retention does: `emptied(topic, partition)`."""
-
-    def empty(topic: str, partition: int) -> None:
-        place = TopicPartition(topic, partition)
-        # The marker follows the commit by a moment.
-        eventually(lambda: admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset == 2)
-        admin.delete_records({place: 2})
-
-    return empty
-
-
-@pytest.fixture
-def altered(admin: Any, eventually: Callable[..., Any]) -> Callable[..., None]:
-    """Changes a topic's settings, and waits until the broker shows them: `altered(topic, retention_ms="1000")`."""
-
-    def alter(topic: str, **settings: str) -> None:
-        configs = {key.replace("_", "."): value for key, value in settings.items()}
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=configs)])
-        eventually(lambda: describe(admin, [topic])[topic].settings.items() >= configs.items())
-
-    return alter
+    return publish

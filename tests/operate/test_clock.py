@@ -1,4 +1,4 @@
-"""At start this machine's clock is held against the store's: by up to the tolerance they may differ, and no more."""
+"""At start the clocks of this machine and of Redis are compared: they may differ by at most the tolerance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOLERANCE = 100 * MILLISECOND
 
 
 class PublicClock(SteppedClock):
-    """A clock of the real world, that tells the instants that it is given, one after the other."""
+    """A real-time clock that returns given instants, one after the other."""
 
     simulated = False
 
@@ -32,47 +32,44 @@ class PublicClock(SteppedClock):
 
 @pytest.fixture
 def store_at(parameters: Parameters) -> Callable[[int], MemoryWindows]:
-    """A store whose clock stands at an instant."""
+    """A function that creates windows whose clock shows a given instant."""
     return lambda instant: MemoryWindows(parameters, clock=SteppedClock(instant))
 
 
 @pytest.mark.parametrize("off", [-TOLERANCE, 0, TOLERANCE])
-def test_a_clock_within_the_tolerance_is_right(store_at: Callable[[int], MemoryWindows], off: int) -> None:
+def test_difference_within_tolerance_is_accepted(store_at: Callable[[int], MemoryWindows], off: int) -> None:
+    """A difference of up to the tolerance is accepted."""
     check_clock(store_at(NOW + off), PublicClock(NOW, NOW), TOLERANCE)
 
 
 @pytest.mark.parametrize(
-    ("off", "told"),
+    ("off", "shown"),
     [
         (TOLERANCE + 1, "2026-11-20T12:00:00.100001Z"),
         (-TOLERANCE - 1, "2026-11-20T11:59:59.899999Z"),
     ],
 )
-def test_a_clock_a_microsecond_beyond_the_tolerance_is_refused_with_both_times(
-    store_at: Callable[[int], MemoryWindows], off: int, told: str
-) -> None:
-    """It may become right, so the service tries again: exit code 1, not 3."""
+def test_difference_beyond_tolerance_is_refused(store_at: Callable[[int], MemoryWindows], off: int, shown: str) -> None:
+    """A larger difference is refused with both times; the service tries again (exit code 1, not 3)."""
     with pytest.raises(ClockError) as refused:
         check_clock(store_at(NOW + off), PublicClock(NOW, NOW), TOLERANCE)
     assert str(refused.value) == (
-        f"by this machine's clock it is 2026-11-20T12:00:00Z, by that of Redis {told}: expected clock.tolerance "
-        "(100ms) between them at most. See that both keep time (NTP)"
+        f"this machine's clock shows 2026-11-20T12:00:00Z, Redis's clock shows {shown}: expected a difference of at "
+        "most clock.tolerance (100ms). Synchronize both clocks (NTP)"
     )
     assert refused.value.exit_code == EXIT_FAILED
 
 
 @pytest.mark.parametrize(
-    ("told", "right"), [(-SECOND - 1, False), (-SECOND, True), (2 * SECOND, True), (2 * SECOND + 1, False)]
+    ("shown", "right"), [(-SECOND - 1, False), (-SECOND, True), (2 * SECOND, True), (2 * SECOND + 1, False)]
 )
-def test_how_long_the_store_took_to_answer_is_no_fault_of_the_clocks(
-    store_at: Callable[[int], MemoryWindows], told: int, right: bool
-) -> None:
-    """It may have read its clock at any moment between question and answer.
+def test_duration_of_the_query_is_tolerated(store_at: Callable[[int], MemoryWindows], shown: int, right: bool) -> None:
+    """The duration of the query does not count as a difference: Redis may read its clock at any moment within it.
 
     this machine        asks ├─ 1 s ─┤ hears        tolerance: 1 s
-    the store      -1 s ├───────────────────┤ +2 s  is right
+    Redis          -1 s ├───────────────────┤ +2 s  is right
     """
-    windows, clock = store_at(NOW + told), PublicClock(NOW, NOW + SECOND)
+    windows, clock = store_at(NOW + shown), PublicClock(NOW, NOW + SECOND)
     if right:
         check_clock(windows, clock, SECOND)
     else:
@@ -80,6 +77,6 @@ def test_how_long_the_store_took_to_answer_is_no_fault_of_the_clocks(
             check_clock(windows, clock, SECOND)
 
 
-def test_a_simulated_clock_is_held_against_nothing(store_at: Callable[[int], MemoryWindows]) -> None:
-    """A replay of 2013 is not asked why Redis says 2026."""
+def test_simulated_clock_is_not_compared(store_at: Callable[[int], MemoryWindows]) -> None:
+    """A simulated clock is not compared with Redis's clock."""
     check_clock(store_at(NOW), SteppedClock(0), TOLERANCE)

@@ -1,4 +1,4 @@
-"""What probes are told, over HTTP."""
+"""The responses to probes, over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from monitor.operate.metrics import Metrics
 
 @dataclass
 class Probed:
-    """An endpoint, the health behind it, and a clock that is moved by hand."""
+    """An endpoint, its health, and a clock that the test moves."""
 
     now: list[float] = field(default_factory=lambda: [0.0])
     health: Health = field(init=False)
@@ -33,8 +33,8 @@ class Probed:
     def get(self, path: str) -> tuple[int, str, bytes]:
         """The status, the content type and the body."""
         try:
-            with urlopen(f"http://127.0.0.1:{self.endpoint.port}{path}", timeout=5) as answer:
-                return answer.status, answer.headers["Content-Type"], answer.read()
+            with urlopen(f"http://127.0.0.1:{self.endpoint.port}{path}", timeout=5) as response:
+                return response.status, response.headers["Content-Type"], response.read()
         except HTTPError as error:
             with error:
                 return error.code, error.headers["Content-Type"], error.read()
@@ -48,79 +48,81 @@ class Probed:
 @pytest.fixture
 def probed() -> Iterator[Probed]:
     """An endpoint on a free port."""
-    made = Probed()
-    with closing(made.endpoint):
-        yield made
+    fixture = Probed()
+    with closing(fixture.endpoint):
+        yield fixture
 
 
-def test_loops_that_turn_are_healthy_and_one_that_stopped_is_not(probed: Probed) -> None:
-    """It is named; after it has turned again all is well."""
-    probed.health.turned("reading")
-    probed.health.turned("release")
+def test_stalled_loop_is_unhealthy(probed: Probed) -> None:
+    """/healthz names a stalled loop, until the loop reports again."""
+    probed.health.report_alive("reading")
+    probed.health.report_alive("release")
     assert probed.probe("/healthz") == (200, {"ok": True})
     probed.now[0] += STALL_SECONDS + 1
-    probed.health.turned("release")
-    assert probed.probe("/healthz") == (503, {"ok": False, "reading": "has not turned for three minutes"})
-    probed.health.turned("reading")
+    probed.health.report_alive("release")
+    assert probed.probe("/healthz") == (503, {"ok": False, "reading": "no report for three minutes"})
+    probed.health.report_alive("reading")
     assert probed.probe("/healthz") == (200, {"ok": True})
 
 
-def test_waiting_for_a_server_is_healthy_but_not_ready(probed: Probed) -> None:
-    """A restart would not bring the server back; traffic should not count on this instance."""
-    probed.health.turned("reading", "Redis does not answer")
+def test_waiting_loop_is_healthy_but_not_ready(probed: Probed) -> None:
+    """While a loop waits for a server, the service is healthy but not ready."""
+    probed.health.report_alive("reading", "Redis does not answer")
     assert probed.probe("/healthz") == (200, {"ok": True})
     assert probed.probe("/readyz") == (503, {"ok": False, "reading": "Redis does not answer"})
-    probed.health.turned("reading")
+    probed.health.report_alive("reading")
     assert probed.probe("/readyz") == (200, {"ok": True})
 
 
-def test_a_loop_that_is_expected_must_say_so_before_all_is_ready(probed: Probed) -> None:
-    """Recovery takes its time."""
+def test_expected_loop_must_report_ready(probed: Probed) -> None:
+    """An expected loop is not ready before its first report."""
     probed.health.expect("release")
     assert probed.probe("/readyz") == (503, {"ok": False, "release": "starting"})
-    probed.health.turned("release")
+    probed.health.report_alive("release")
     assert probed.probe("/readyz")[0] == 200
 
 
-def test_a_loop_that_has_ended_is_not_expected_to_turn(probed: Probed) -> None:
+def test_ended_loop_is_forgotten(probed: Probed) -> None:
     """
-    The service waits for a topic that was deleted: its loops have ended, and `run` itself turns.
+    A loop that has ended need not report any more.
 
-        reading    ├── turns ──┤ ended
-        service    ├── turns ───── turns, and says what it waits for ─────
+    The service waits for a deleted topic: its loops have ended, and `run` itself reports.
+
+        reading    ├── reports ──┤ ended
+        service    ├── reports ───── reports what it waits for ─────
     """
     probed.health.expect("reading")
-    probed.health.turned("service", "kafka.topics.visits was deleted")
+    probed.health.report_alive("service", "kafka.topics.visits was deleted")
     probed.now[0] += STALL_SECONDS + 1
-    probed.health.turned("service", "kafka.topics.visits was deleted")
+    probed.health.report_alive("service", "kafka.topics.visits was deleted")
     assert probed.probe("/healthz")[0] == 503
     probed.health.forget("reading")
     assert probed.probe("/healthz") == (200, {"ok": True})
     assert probed.probe("/readyz") == (503, {"ok": False, "service": "kafka.topics.visits was deleted"})
 
 
-def test_metrics_are_served_as_prometheus_reads_them(probed: Probed) -> None:
-    """And other paths are not there."""
+def test_metrics_are_served(probed: Probed) -> None:
+    """/metrics serves the Prometheus text format; unknown paths return 404."""
     status, kind, body = probed.get("/metrics")
     assert (status, kind.split(";")[0]) == (200, "text/plain")
     assert b"location_monitor_build_info" in body
     assert probed.get("/")[0] == 404
 
 
-def test_a_port_that_is_taken_is_a_wrong_configuration() -> None:
-    """With its key, and what to choose instead."""
+def test_used_port_is_a_usage_error() -> None:
+    """A port in use is refused with its key and a remedy."""
     with closing(socket.socket()) as taken:
         taken.bind(("0.0.0.0", 0))  # noqa: S104  # as the endpoint listens
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(UsageError, match=rf"metrics\.port is {port}, which cannot be listened on.*0 for any free"):
+        with pytest.raises(UsageError, match=rf"metrics\.port is {port}: cannot listen on it.*0 for any free"):
             Endpoint(port, Metrics().registry, Health())
 
 
-def test_a_closed_endpoint_lets_go_of_its_port() -> None:
-    """So the next start finds it free."""
+def test_closed_endpoint_frees_its_port() -> None:
+    """A closed endpoint frees its port for the next start."""
     first = Endpoint(0, Metrics().registry, Health())
     port = first.port
     first.close()
-    with closing(Endpoint(port, Metrics().registry, Health())) as again:
-        assert again.port == port
+    with closing(Endpoint(port, Metrics().registry, Health())) as second:
+        assert second.port == port

@@ -1,4 +1,4 @@
-"""Logs: one line an event with UTC times, and libraries that print what they send are kept quiet."""
+"""Logs have one line per event with UTC times, and no output of client libraries below a minimum level."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from monitor.operate.logs import set_up_logging
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    """Logging as pytest had it."""
+def _restore_logging() -> Iterator[None]:
+    """Restore pytest's logging."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     levels = {name: logging.getLogger(name).level for name in ("kafka", "redis")}
@@ -24,31 +24,31 @@ def _as_before() -> Iterator[None]:
         logging.getLogger(name).setLevel(before)
 
 
-def test_a_line_tells_when_how_bad_where_and_what(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error, in UTC, with nothing on standard output."""
+def test_line_has_time_level_logger_and_message(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line has UTC time, level, logger and message; standard output stays empty."""
     set_up_logging()
     logging.getLogger("monitor.release").warning("tick %d is late", 7)
-    told = capsys.readouterr()
-    assert told.out == ""
+    captured = capsys.readouterr()
+    assert captured.out == ""
     line = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARNING monitor\.release: tick 7 is late\n"
-    assert re.fullmatch(line, told.err)
+    assert re.fullmatch(line, captured.err)
 
 
-def test_clients_say_nothing_of_what_they_send_also_in_verbose_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """At DEBUG kafka-python prints keys and values: visits, with person ids."""
+def test_client_libraries_log_no_payloads(capsys: pytest.CaptureFixture[str]) -> None:
+    """Client libraries log no payloads, not even with --verbose."""
     set_up_logging(logging.DEBUG)
     for name in ("kafka.producer.sender", "kafka.conn", "redis.connection"):
         for level in (logging.DEBUG, logging.INFO):
             logging.getLogger(name).log(level, "value=b'person p-17'")
     logging.getLogger("kafka.conn").warning("value=b'person p-17'")
     logging.getLogger("monitor").debug("a line of ours")
-    told = capsys.readouterr().err
-    assert "p-17" not in told
-    assert "a line of ours" in told
+    log = capsys.readouterr().err
+    assert "p-17" not in log
+    assert "a line of ours" in log
 
 
-def test_setting_up_twice_does_not_say_everything_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    """There is one handler."""
+def test_repeated_setup_does_not_duplicate_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """Repeated set-up keeps a single handler."""
     set_up_logging()
     set_up_logging()
     logging.getLogger("monitor").info("once")

@@ -1,4 +1,4 @@
-"""What is counted, under the names that dashboards and alerts rely on (docs/interface.md, section 5)."""
+"""Metrics under the names that dashboards and alerts use (docs/interface.md, section 5)."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ NAMES = {
 
 @pytest.fixture
 def metrics() -> Metrics:
-    """All of them, each with something counted."""
-    made = Metrics()
+    """Metrics with values for each of them."""
+    metrics = Metrics()
     fates = {"applied": 3, "not_watched": 2, "expired": 1, "dead_letter": 2}
-    made.batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
-    made.several_places(2)
-    made.lag({0: 7, 3: 0})
-    made.recovery("takeover")
-    made.tick(0, 1_767_225_600.0, {"stations": "decided"}, {("stations", "safe"): 4, ("stations", "paused"): 1})
-    made.tick(1, 1_767_229_200.0, {"stations": "unknown"}, {("stations", "unknown"): 5})
-    made.lost(1, ["stations", "noon"], 3)
-    made.refused(0, ["stations"])
-    made.tick_took(0.3)
-    return made
+    metrics.batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
+    metrics.several_places(2)
+    metrics.lag({0: 7, 3: 0})
+    metrics.recovery("takeover")
+    metrics.tick(0, 1_767_225_600.0, {"stations": "decided"}, {("stations", "safe"): 4, ("stations", "paused"): 1})
+    metrics.tick(1, 1_767_229_200.0, {"stations": "unknown"}, {("stations", "unknown"): 5})
+    metrics.lost(1, ["stations", "noon"], 3)
+    metrics.refused(0, ["stations"])
+    metrics.tick_took(0.3)
+    return metrics
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """By name and labels, as Prometheus reads them."""
+    """The samples by name and labels, as Prometheus parses them."""
     text = generate_latest(metrics.registry).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -57,26 +57,26 @@ def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
     }
 
 
-def test_every_metric_of_the_interface_is_there_with_its_labels(metrics: Metrics) -> None:
-    """Names and labels stay as they are: others query them."""
-    found: dict[str, set[str]] = {}
+def test_interface_metrics_exist(metrics: Metrics) -> None:
+    """Each metric of the interface exists with its labels."""
+    labels_by_name: dict[str, set[str]] = {}
     for name, labels in samples(metrics):
-        found.setdefault(name, set()).update(label for label, _ in labels)
-    assert {name: found.get(name) for name in NAMES} == NAMES
+        labels_by_name.setdefault(name, set()).update(label for label, _ in labels)
+    assert {name: labels_by_name.get(name) for name in NAMES} == NAMES
 
 
-def test_no_label_can_hold_a_location_or_a_person(metrics: Metrics) -> None:
-    """Labels are a closed list, and none of it is about a place or a visitor (docs/rules.md, rule 10)."""
+def test_no_label_for_locations_or_people(metrics: Metrics) -> None:
+    """The closed list of labels contains no location and no person (docs/rules.md, rule 10)."""
     ours = {label for name, labels in samples(metrics) if name.startswith("location_monitor_") for label, _ in labels}
     assert ours == {"fate", "reason", "monitor", "outcome", "status", "cause", "partition", "le", "version"}
 
 
-def test_what_happened_is_counted(metrics: Metrics) -> None:
-    """Fates, reasons, ticks by outcome, answers by status, the last tick's as_of."""
-    found = samples(metrics)
+def test_events_are_counted(metrics: Metrics) -> None:
+    """Fates, reasons, outcomes, statuses and the last tick are recorded."""
+    values = samples(metrics)
 
     def value(name: str, **labels: str) -> float:
-        return found[f"location_monitor_{name}", tuple(sorted(labels.items()))]
+        return values[f"location_monitor_{name}", tuple(sorted(labels.items()))]
 
     assert value("records_total") == 5
     assert [value("visits_total", fate=fate) for fate in ("applied", "not_watched", "expired", "dead_letter")] == [
@@ -106,8 +106,8 @@ def test_what_happened_is_counted(metrics: Metrics) -> None:
     assert value("build_info", version=__version__) == 1
 
 
-def test_the_lag_is_that_of_the_partitions_which_are_read_now(metrics: Metrics) -> None:
-    """One that went to another instance is not shown as stuck."""
+def test_lag_covers_assigned_partitions_only(metrics: Metrics) -> None:
+    """The lag of a partition that another instance reads is removed."""
     metrics.lag({3: 2})
     lags = {
         labels: value for (name, labels), value in samples(metrics).items() if name.endswith("consumer_lag_records")
@@ -115,38 +115,38 @@ def test_the_lag_is_that_of_the_partitions_which_are_read_now(metrics: Metrics) 
     assert lags == {(("partition", "3"),): 2}
 
 
-def test_a_partition_that_was_let_go_has_no_last_tick(metrics: Metrics) -> None:
-    """Its gauge would stand still, and look like a partition that nobody decides; what was lost stays counted."""
-    metrics.let_go(1)
-    metrics.let_go(1)
-    found = samples(metrics)
-    last = [dict(labels) for name, labels in found if name.endswith("last_tick_timestamp_seconds")]
+def test_forgotten_partition_has_no_last_tick(metrics: Metrics) -> None:
+    """A released partition has no last tick, which would look stuck; its lost ticks stay counted."""
+    metrics.forget_partition(1)
+    metrics.forget_partition(1)
+    values = samples(metrics)
+    last = [dict(labels) for name, labels in values if name.endswith("last_tick_timestamp_seconds")]
     assert last == [{"partition": "0"}]
-    assert found["location_monitor_lost_ticks_total", (("partition", "1"),)] == 3
+    assert values["location_monitor_lost_ticks_total", (("partition", "1"),)] == 3
 
 
-def test_that_ticks_can_be_lost_is_shown_from_the_takeover_on(metrics: Metrics) -> None:
-    """A rate over a counter that appears with its first event misses that event."""
+def test_lost_ticks_start_at_zero(metrics: Metrics) -> None:
+    """lost_ticks exists from the takeover on; a rate would miss the first event of a new counter."""
     metrics.lost(2, ["stations"], 0)
     assert samples(metrics)["location_monitor_lost_ticks_total", (("partition", "2"),)] == 0
 
 
-def test_fates_are_shown_before_anything_happened() -> None:
-    """A rate over a counter that appears with its first event misses that event."""
-    found = samples(Metrics())
+def test_fates_start_at_zero() -> None:
+    """All fates exist from the start; a rate would miss the first event of a new counter."""
+    values = samples(Metrics())
     for fate in ("applied", "not_watched", "expired", "dead_letter"):
-        assert found["location_monitor_visits_total", (("fate", fate),)] == 0
+        assert values["location_monitor_visits_total", (("fate", fate),)] == 0
 
 
-def test_two_instances_in_one_process_count_apart() -> None:
-    """Each has a registry of its own."""
-    one, other = Metrics(), Metrics()
-    one.recovery("takeover")
-    assert not any(name.endswith("recoveries_total") for name, _ in samples(other))
+def test_instances_count_separately() -> None:
+    """Two instances in one process have separate registries."""
+    first, second = Metrics(), Metrics()
+    first.recovery("takeover")
+    assert not any(name.endswith("recoveries_total") for name, _ in samples(second))
 
 
-def test_promtool_finds_nothing_to_mend(metrics: Metrics) -> None:
-    """Prometheus's own linter, on what is served."""
+def test_promtool_accepts_metrics(metrics: Metrics) -> None:
+    """Prometheus's linter accepts the metrics."""
     promtool = shutil.which("promtool")
     if promtool is None:
         message = "server missing: Prometheus (no promtool on the PATH). To run these tests: make test-tools"

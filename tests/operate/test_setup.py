@@ -1,4 +1,4 @@
-"""`topics --create` on a real Kafka: what a ledger without a first record is taken for."""
+"""`topics --create` on a real Kafka: new, lost and interrupted ledgers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import describe, needs
+from monitor.brokers.topics import describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.errors import LedgerError, TopicError, UnreachableError
-from monitor.operate.preflight import survey
-from monitor.operate.setup import Beginning, Made, loss_dated, redis_time
+from monitor.operate.preflight import read_ledger_state
+from monitor.operate.setup import Beginning, SetupResult, date_ledger_loss, redis_time
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.public.clock import SteppedClock, SystemClock
 from monitor.public.instants import HOUR, SECOND, format_instant
@@ -27,14 +27,14 @@ from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 
-Create = Callable[..., Made]
+Create = Callable[..., SetupResult]
 
 
 @pytest.fixture(params=["town", "town-release", "town-0123456789abcdef"])
 def ran_before(
     request: pytest.FixtureRequest, connections: KafkaConnections, topic: Callable[[str], str]
 ) -> Iterator[str]:
-    """One of the service's groups has committed offsets, of a topic that is there: its name."""
+    """The name of a group of the service that has committed offsets of an existing topic."""
     name, group = topic("visits-before"), str(request.param)
     with closing(connections.admin()) as admin:
         admin.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
@@ -47,36 +47,36 @@ def ran_before(
 
 
 def terms(connections: KafkaConnections, parameters: Parameters, ledger: str, partition: int = 0) -> OwnerTerms | None:
-    """What the ledger's first record says, but for the input that there was then."""
-    said = survey(connections, parameters, ledger, partition).terms
-    return None if said is None else replace(said, input_topic_id="")
+    """The terms of the ledger's first record, without the id of the input topic."""
+    first = read_ledger_state(connections, parameters, ledger, partition).terms
+    return None if first is None else replace(first, input_topic_id="")
 
 
-def test_a_first_start_begins_every_partition_and_saying_it_again_changes_nothing(
+def test_first_start_initialises_all_partitions(
     create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
 ) -> None:
-    """Nothing was there, and the groups never ran: nothing is spent."""
+    """A first start initialises all ledger partitions; repeated calls change nothing."""
     names = kafka_settings.topics
-    made = create()
-    assert made == Made((names.visits, names.alerts, names.dead_letters), (0, 1), None)
-    assert str(made).endswith("the ledger begins in partitions 0, 1")
+    result = create()
+    assert result == SetupResult((names.visits, names.alerts, names.dead_letters), (0, 1), None)
+    assert str(result).endswith("initialised ledger partitions 0, 1")
     for partition in (0, 1):
         assert terms(connections, parameters, names.alerts, partition) == OwnerTerms("town", 2)
     for beginning in Beginning:
         again = create(beginning)
-        assert again == Made((), (), None)
-        assert str(again) == "all topics were there; the ledger had begun"
-    assert survey(connections, parameters, names.alerts, 0).records == 1
+        assert again == SetupResult((), (), None)
+        assert str(again) == "all topics existed; the ledger was initialised before"
+    assert read_ledger_state(connections, parameters, names.alerts, 0).records == 1
 
 
-def test_an_empty_ledger_of_a_service_that_ran_must_be_explained(
+def test_empty_ledger_of_earlier_service_is_refused(
     create: Create,
     connections: KafkaConnections,
     parameters: Parameters,
     kafka_settings: KafkaSettings,
     ran_before: str,
 ) -> None:
-    """Was nothing ever published, or is it lost? Nobody but the operator knows; until then it stays uninitialised."""
+    """If the service ran before, the operator must say what an empty ledger means."""
     with pytest.raises(LedgerError, match=f"{ran_before} ran before.*--first-start.*--ledger-lost"):
         create()
     assert terms(connections, parameters, kafka_settings.topics.alerts) is None
@@ -85,28 +85,30 @@ def test_an_empty_ledger_of_a_service_that_ran_must_be_explained(
 
 
 @pytest.mark.usefixtures("ran_before")
-def test_first_start_says_that_nothing_was_ever_published(
+def test_first_start_pauses_nothing(
     create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
 ) -> None:
-    """So nothing is paused."""
+    """--first-start pauses no location."""
     assert create(Beginning.FIRST_START).lost_at is None
     assert terms(connections, parameters, kafka_settings.topics.alerts) == OwnerTerms("town", 2)
 
 
 @pytest.mark.usefixtures("ran_before")
-def test_ledger_lost_pauses_every_location_from_then_on(
+def test_ledger_lost_pauses_all_locations(
     create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings
 ) -> None:
     """
-    Lost within slot 10; whatever was published before counts as spent for W + F = 25 ticks.
+    --ledger-lost pauses all locations for one window.
+
+    The ledger was lost in slot 10, so everything counts as spent for W + F = 25 ticks.
 
         tick      10 …  34  35
                   p  p  p   s
     """
     now = parameters.grid.start(10) + 1
-    made = create(Beginning.LEDGER_LOST, now)
-    assert made.lost_at == now
-    assert "all counts as spent at 2026-01-01T10:00:00.000001Z" in str(made)
+    result = create(Beginning.LEDGER_LOST, now)
+    assert result.lost_at == now
+    assert "all ε counts as spent at 2026-01-01T10:00:00.000001Z" in str(result)
     ledger = kafka_settings.topics.alerts
     assert [terms(connections, parameters, ledger, partition) for partition in (0, 1)] == [
         OwnerTerms("town", 2, now)
@@ -114,55 +116,57 @@ def test_ledger_lost_pauses_every_location_from_then_on(
     with closing(connections.admin()) as admin:
         topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
     clock = SteppedClock(now)
-    said: dict[int, set[str]] = {}
+    statuses: dict[int, set[str]] = {}
     for partition in (0, 1):
         place = LedgerPlace(ledger, topic_id, "input", "fingerprint", now)
         with closing(Owner(connections, place, partition, parameters, OneSidedNoise(SystemEntropy()), clock)) as owner:
             for tick in (10, 34, 35):
-                answers = owner.decide(tick, Evidence({}, {})).answers
-                said[tick] = said.get(tick, set()) | {status for monitor, status in answers if monitor == "stations"}
-    assert said == {10: {"paused"}, 34: {"paused"}, 35: {"unknown"}}
+                answers = owner.decide(tick, Evidence({})).answers
+                statuses[tick] = statuses.get(tick, set()) | {
+                    status for monitor, status in answers if monitor == "stations"
+                }
+    assert statuses == {10: {"paused"}, 34: {"paused"}, 35: {"unknown"}}
 
 
-def test_the_first_record_says_which_input_there_was(
+def test_first_record_names_the_input_topic(
     create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
-    """An input that is made anew before there is any owner is noticed: its facts are whole only from then on."""
+    """The first record contains the input topic's id, so a recreated input is noticed."""
     create()
     ledger, visits = kafka_settings.topics.alerts, kafka_settings.topics.visits
-    found = describe(admin, [ledger, visits])
-    said = survey(connections, parameters, ledger, 0).terms
-    assert said is not None
-    assert said.input_topic_id == found[visits].topic_id
+    topics = describe_topics(admin, [ledger, visits])
+    first = read_ledger_state(connections, parameters, ledger, 0).terms
+    assert first is not None
+    assert first.input_topic_id == topics[visits].topic_id
     clock, noise = SteppedClock(parameters.grid.start(10)), OneSidedNoise(SystemEntropy())
     seen = parameters.grid.start(30)
-    for input_id, complete_from in ((found[visits].topic_id, None), ("another", 32)):
-        place = LedgerPlace(ledger, found[ledger].topic_id, input_id, "fingerprint", seen)
+    for input_id, complete_from in ((topics[visits].topic_id, None), ("another", 32)):
+        place = LedgerPlace(ledger, topics[ledger].topic_id, input_id, "fingerprint", seen)
         with closing(Owner(connections, place, 0 if complete_from is None else 1, parameters, noise, clock)) as owner:
             assert owner.state.terms is not None
             assert owner.state.terms.input_since == complete_from
 
 
-def test_a_ledger_that_begun_in_part_must_be_explained(
+def test_partly_lost_ledger_is_refused(
     create: Create,
     connections: KafkaConnections,
     parameters: Parameters,
     kafka_settings: KafkaSettings,
-    emptied: Callable[[str, int], None],
+    empty_partition: Callable[[str, int], None],
 ) -> None:
-    """One partition has its first record, the other lost it: only the operator knows what was in it."""
+    """If one partition lost its first record, the operator must say what that means."""
     create()
     ledger = kafka_settings.topics.alerts
-    emptied(ledger, 1)
-    with pytest.raises(LedgerError, match="some of its partitions have begun"):
+    empty_partition(ledger, 1)
+    with pytest.raises(LedgerError, match="only some partitions are initialised"):
         create()
     now = parameters.grid.start(12)
-    assert create(Beginning.LEDGER_LOST, now) == Made((), (1,), now)
+    assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (1,), now)
     assert terms(connections, parameters, ledger, 0) == OwnerTerms("town", 2)
     assert terms(connections, parameters, ledger, 1) == OwnerTerms("town", 2, now)
 
 
-def test_partitions_that_were_added_do_not_become_part_of_the_ledger(
+def test_added_partitions_stay_outside_the_ledger(
     create: Create,
     connections: KafkaConnections,
     parameters: Parameters,
@@ -170,7 +174,7 @@ def test_partitions_that_were_added_do_not_become_part_of_the_ledger(
     admin: Any,
     eventually: Callable[..., Any],
 ) -> None:
-    """Q is what the first record says."""
+    """Partitions added later do not become ledger partitions, because the first record states Q."""
     create()
     ledger = kafka_settings.topics.alerts
     admin.create_partitions({ledger: 4})
@@ -179,120 +183,123 @@ def test_partitions_that_were_added_do_not_become_part_of_the_ledger(
     assert terms(connections, parameters, ledger, 3) is None
 
 
-def test_the_number_of_partitions_is_what_any_that_survived_says(
+def test_q_comes_from_any_remaining_record(
     create: Create,
     connections: KafkaConnections,
     parameters: Parameters,
     kafka_settings: KafkaSettings,
     admin: Any,
     eventually: Callable[..., Any],
-    emptied: Callable[[str, int], None],
+    empty_partition: Callable[[str, int], None],
 ) -> None:
     """
-    The first one lost its records after two were added, which are no part of the ledger.
+    The number of ledger partitions comes from any first record that is left.
+
+    Partition 0 lost its records after two partitions were added outside the ledger.
 
         partition   0      1      2     3
                     lost   Q = 2  (added)
-        made        Q = 2
+        created     Q = 2
     """
     create()
     ledger = kafka_settings.topics.alerts
     admin.create_partitions({ledger: 4})
     eventually(lambda: len(admin.describe_topics([ledger])[0]["partitions"]) == 4)
-    emptied(ledger, 0)
+    empty_partition(ledger, 0)
     now = parameters.grid.start(12)
-    assert create(Beginning.LEDGER_LOST, now) == Made((), (0,), now)
+    assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (0,), now)
     assert terms(connections, parameters, ledger, 0) == OwnerTerms("town", 2, now)
 
 
-def test_a_number_of_shards_that_does_not_go_with_the_partitions_makes_nothing(
+def test_wrong_number_of_shards_creates_nothing(
     create: Create, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
-    """It could never be changed without moving places away from what they have spent; no topic is left half begun."""
+    """A number of shards that does not fit the partitions is refused before any topic is created."""
     with pytest.raises(LedgerError, match=r"service\.shards is 3.*expected a multiple of 2, such as 2 or 4"):
         create(parameters=replace(parameters, registry=Registry(parameters.registry.ids, 3)))
-    assert describe(admin, [name for _, name in kafka_settings.topics]) == {}
+    assert describe_topics(admin, [name for _, name in kafka_settings.topics]) == {}
 
 
-def test_the_shards_go_with_the_partitions_that_are_there_not_with_those_that_would_be_made(
+def test_shards_must_fit_an_existing_topic(
     create: Create, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
-    """The output topic was made by hand with three partitions: two shards don't go with them, three do."""
+    """The shards must fit the partitions of an existing output topic, here three."""
     ledger = kafka_settings.topics.alerts
-    _, alerts, _ = needs(parameters, kafka_settings, simulated=False)
+    _, alerts, _ = list_topic_needs(parameters, kafka_settings, simulated=False)
     configs = {setting.key: setting.create for setting in alerts.settings}
-    made = {"num_partitions": 3, "replication_factor": 1, "configs": configs}
-    admin.create_topics({ledger: made}, wait_for_metadata=True)
+    three_partitions = {"num_partitions": 3, "replication_factor": 1, "configs": configs}
+    admin.create_topics({ledger: three_partitions}, wait_for_metadata=True)
     with pytest.raises(LedgerError, match=r"service\.shards is 2.*expected a multiple of 3, such as 3"):
         create()
-    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}
+    assert set(describe_topics(admin, [name for _, name in kafka_settings.topics])) == {ledger}
     assert create(parameters=replace(parameters, registry=Registry(parameters.registry.ids, 3))).partitions == (0, 1, 2)
 
 
-class TestLossDated:
+class TestDateLedgerLoss:
     """By the later of two clocks: a slow one would end the silence before what was lost has run out."""
 
     TOLERANCE = SECOND
 
     @pytest.mark.parametrize("redis_is_ahead", [-HOUR, 0, HOUR])
-    def test_the_later_clock_counts_and_the_tolerance_comes_on_top(
-        self, parameters: Parameters, redis_is_ahead: int
-    ) -> None:
+    def test_loss_is_dated_by_the_later_clock(self, parameters: Parameters, redis_is_ahead: int) -> None:
+        """A loss is dated by the later clock, plus the tolerance."""
         here = parameters.grid.start(10)
-        by, how = loss_dated(SteppedClock(here), self.TOLERANCE, lambda: here + redis_is_ahead)
-        assert by == here + max(0, redis_is_ahead) + self.TOLERANCE
-        assert how.startswith(f"{format_instant(by)}: it is {format_instant(here)} here and ")
-        assert f"{format_instant(here + redis_is_ahead)} by Redis" in how
+        lost_by, explanation = date_ledger_loss(SteppedClock(here), self.TOLERANCE, lambda: here + redis_is_ahead)
+        assert lost_by == here + max(0, redis_is_ahead) + self.TOLERANCE
+        assert explanation.startswith(f"{format_instant(lost_by)}: this machine's clock shows {format_instant(here)}, ")
+        assert f"Redis's clock {format_instant(here + redis_is_ahead)}; " in explanation
 
-    def test_where_redis_cannot_be_asked_that_is_said(self, parameters: Parameters) -> None:
-        def away() -> int:
-            raise UnreachableError("Redis at nowhere cannot be reached")
+    def test_loss_without_redis_uses_local_clock(self, parameters: Parameters) -> None:
+        """If Redis does not answer, the explanation says so."""
+
+        def unreachable() -> int:
+            raise UnreachableError("Redis at nowhere does not answer")
 
         here = parameters.grid.start(10)
-        by, how = loss_dated(SteppedClock(here), self.TOLERANCE, away)
-        assert by == here + self.TOLERANCE
-        assert "by this machine's clock alone: see that it is right (Redis at nowhere cannot be reached)" in how
+        lost_by, explanation = date_ledger_loss(SteppedClock(here), self.TOLERANCE, unreachable)
+        assert lost_by == here + self.TOLERANCE
+        assert "by this machine's clock alone: check that it is right (Redis at nowhere does not answer)" in explanation
 
-    def test_redis_tells_the_time_and_nothing_is_written_there(
-        self, valkey: EmbeddedValkey, parameters: Parameters
-    ) -> None:
+    def test_redis_time_writes_nothing(self, valkey: EmbeddedValkey, parameters: Parameters) -> None:
+        """Redis's time is read without writing a key."""
         address = RedisAddress(valkey.url)
         before = SystemClock().now()
-        assert before - SECOND <= redis_time(parameters, address) <= SystemClock().now() + SECOND
+        assert before - SECOND <= redis_time(address) <= SystemClock().now() + SECOND
         with closing(RedisWindows(parameters, "clock", redis_client(address))) as windows:
-            assert windows.empty()
+            assert windows.is_empty()
 
     @pytest.mark.usefixtures("ran_before")
-    def test_the_ledger_carries_it(self, create: Create, parameters: Parameters) -> None:
+    def test_first_record_contains_the_loss(self, create: Create, parameters: Parameters) -> None:
+        """The ledger's first record contains the time of the loss."""
         now = parameters.grid.start(10)
-        made = create(Beginning.LEDGER_LOST, now, lost_by=now + HOUR)
-        assert made.lost_at == now + HOUR
+        result = create(Beginning.LEDGER_LOST, now, lost_by=now + HOUR)
+        assert result.lost_at == now + HOUR
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_another_services_ledger_is_not_begun(
+def test_ledger_of_another_service_is_refused(
     lost: bool,
     create: Create,
     parameters: Parameters,
     kafka_settings: KafkaSettings,
-    emptied: Callable[[str, int], None],
+    empty_partition: Callable[[str, int], None],
 ) -> None:
-    """Neither as a whole nor the rest of it."""
+    """Another service's ledger is refused, whether complete or partly lost."""
     create()
     if lost:
-        emptied(kafka_settings.topics.alerts, 1)
+        empty_partition(kafka_settings.topics.alerts, 1)
     with pytest.raises(LedgerError, match=r"service\.name is 'osaka'.*belongs to 'town'"):
         create(Beginning.FIRST_START, parameters=replace(parameters, name="osaka"))
 
 
-def test_a_topic_with_wrong_settings_is_not_begun(
+def test_topic_with_wrong_settings_is_refused(
     create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings, admin: Any
 ) -> None:
-    """It was there before; what is wrong is said, the ledger stays uninitialised, and no other topic is made."""
+    """An existing topic with wrong settings is refused, and no other topic is created."""
     ledger = kafka_settings.topics.alerts
     compacted = {"num_partitions": 1, "replication_factor": 1, "configs": {"cleanup.policy": "compact"}}
     admin.create_topics({ledger: compacted}, wait_for_metadata=True)
     with pytest.raises(TopicError, match=r"cleanup\.policy is compact: expected delete"):
         create()
     assert terms(connections, parameters, ledger) is None
-    assert set(describe(admin, [name for _, name in kafka_settings.topics])) == {ledger}
+    assert set(describe_topics(admin, [name for _, name in kafka_settings.topics])) == {ledger}

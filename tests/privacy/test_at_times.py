@@ -1,4 +1,4 @@
-"""What Algorithm 4 refuses, and that it is at home with the real noise."""
+"""Algorithm 4: its answers with real noise, and the arguments that it refuses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 RULE = AtTimesRule(Fraction(1), threshold=3)
 
 
-def test_answers_are_certain_upper_bounds_in_registry_order() -> None:
-    """No noisy count is below its count or the threshold, and every location at the threshold is answered."""
+def test_answers_are_upper_bounds() -> None:
+    """No noisy count is below its count or the threshold, and every location at the threshold has one."""
     counts = np.arange(10_000, dtype=np.int64) % 7
     marked = np.arange(10_000) % 5 == 0
     rows, noisy = step(RULE, marked, counts, OneSidedNoise(SeededEntropy(1)))
@@ -25,27 +25,27 @@ def test_answers_are_certain_upper_bounds_in_registry_order() -> None:
     assert set(np.flatnonzero((counts >= RULE.threshold) & ~marked)) <= set(rows)
 
 
-def test_no_location_is_no_answer() -> None:
-    """An empty shard, and one that is marked whole."""
+def test_no_locations_no_answers() -> None:
+    """A shard without locations, and a shard whose locations are all marked, have no answers."""
     for marked in (np.zeros(0, dtype=np.bool_), np.ones(4, dtype=np.bool_)):
         rows, noisy = step(RULE, marked, np.full(marked.size, 9, dtype=np.int64), OneSidedNoise(SeededEntropy(1)))
         assert rows.size == noisy.size == 0
 
 
-def test_arrays_that_do_not_match_are_refused() -> None:
-    """Marks of another registry."""
+def test_different_shapes_are_refused() -> None:
+    """The marks of another registry are refused."""
     with pytest.raises(PrivacyError, match=r"shape \(3,\) and counts \(4,\)"):
         step(RULE, np.zeros(3, dtype=np.bool_), np.zeros(4, dtype=np.int64), OneSidedNoise(SeededEntropy(1)))
 
 
-def test_a_negative_count_is_refused_also_where_it_is_marked() -> None:
-    """It would be an undercount elsewhere."""
+def test_negative_counts_are_refused() -> None:
+    """A negative count is refused, also at a marked location."""
     with pytest.raises(PrivacyError, match="negative"):
         step(RULE, np.ones(1, dtype=np.bool_), np.array([-1]), OneSidedNoise(SeededEntropy(1)))
 
 
-def test_a_rule_that_makes_no_sense_is_refused() -> None:
-    """No threshold, no ε."""
+def test_invalid_rules_are_refused() -> None:
+    """A threshold below 1 and an ε that noise cannot be drawn at are refused."""
     with pytest.raises(PrivacyError, match="threshold is 0"):
         AtTimesRule(Fraction(1), 0)
     with pytest.raises(EpsilonError):

@@ -1,4 +1,4 @@
-"""Algorithm 4's worst privacy loss, enumerated on the real decision code; and that its mutants are caught."""
+"""The worst privacy loss of Algorithm 4, by enumeration with the real decision code, and its mutants."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Pairs = list[tuple[Any, Any]]
 WorstRatio = Callable[[Mechanism, Hashable, Sequence[Pairs]], Fraction | float]
 OneSided = Callable[[Fraction, int], tuple[tuple[int, Fraction], ...]]
 Counts = tuple[int, ...]
-Said = tuple[int | None, ...]
+Outcome = tuple[int | None, ...]
 """For each location the noisy count published at this tick, None for none."""
 
 EPSILON = Fraction(1)
@@ -32,7 +32,7 @@ UNKNOWN = "unknown"
 
 
 class Scripted:
-    """Noise that follows a script of choices and notes what else it might have drawn: a tree is walked by replaying."""
+    """Noise that follows a script of choices and records the other possible draws, so that replays walk a tree."""
 
     secure = False
 
@@ -63,59 +63,59 @@ class Scripted:
 
 
 def all_runs(
-    run: Callable[[Noise], Said], q: Fraction, draws: tuple[tuple[int, Fraction], ...]
-) -> dict[Said, Fraction]:
-    """Every outcome of a run with its exact chance."""
-    outcomes: dict[Said, Fraction] = {}
+    run: Callable[[Noise], Outcome], q: Fraction, draws: tuple[tuple[int, Fraction], ...]
+) -> dict[Outcome, Fraction]:
+    """Return every outcome of a run with its exact chance."""
+    outcomes: dict[Outcome, Fraction] = {}
     scripts: list[tuple[int, ...]] = [()]
     while scripts:
         noise = Scripted(q, draws, scripts.pop())
-        said = run(noise)
+        outcome = run(noise)
         scripts += noise.alternatives
-        outcomes[said] = outcomes.get(said, Fraction(0)) + noise.chance
+        outcomes[outcome] = outcomes.get(outcome, Fraction(0)) + noise.chance
     assert sum(outcomes.values()) == 1
     return outcomes
 
 
 def mechanism_of(threshold: int, q: Fraction, law_q: Fraction, one_sided: OneSided) -> Mechanism:
-    """The real `step` over the marks of a designated time; noisy counts from a cap on are one outcome.
+    """Return the real `step` over the marks of a designated time; noisy counts from a cap on are one outcome.
 
-    A tick without counts (None) is unknown: nothing is drawn, and what is marked stays so.
+    A tick without counts (None) is unknown: nothing is drawn, and the marks do not change.
     """
     rule = AtTimesRule(EPSILON, threshold)
     cap = max(threshold, PEOPLE) + 1
     draws = one_sided(law_q, cap - threshold)
 
     @cache
-    def decided(marked: tuple[bool, ...], counts: Counts) -> Law:
-        def run(noise: Noise) -> Said:
+    def decide(marked: tuple[bool, ...], counts: Counts) -> Law:
+        def run(noise: Noise) -> Outcome:
             rows, noisy = step(rule, np.array(marked), np.array(counts, dtype=np.int64), noise)
-            said: list[int | None] = [None] * PLACES
+            outcome: list[int | None] = [None] * PLACES
             for row, noisy_count in zip(rows.tolist(), noisy.tolist(), strict=True):
-                said[row] = min(noisy_count, cap)
-            return tuple(said)
+                outcome[row] = min(noisy_count, cap)
+            return tuple(outcome)
 
         return {
-            said: (chance, tuple(old or new is not None for old, new in zip(marked, said, strict=True)))
-            for said, chance in all_runs(run, law_q, draws).items()
+            outcome: (chance, tuple(old or new is not None for old, new in zip(marked, outcome, strict=True)))
+            for outcome, chance in all_runs(run, law_q, draws).items()
         }
 
     def law(marked: tuple[bool, ...], _: int, counts: Counts | None) -> Law:
-        return {UNKNOWN: (Fraction(1), marked)} if counts is None else decided(marked, counts)
+        return {UNKNOWN: (Fraction(1), marked)} if counts is None else decide(marked, counts)
 
     return law
 
 
 def counts_of(*places: int | None) -> Counts:
-    """Distinct people at each place, of people who are each at one place or at none."""
+    """Return the number of distinct people at each place, of people who are at one place or at no place."""
     return tuple(places.count(place) for place in range(PLACES))
 
 
 def pairs_at(place: int) -> Pairs:
-    """Count pairs (under D, under D') at a tick: somebody was at this place, and D' lacks some of their reports.
+    """Return the count pairs (under D, D') at a tick: a person is at this place, D' lacks some of their reports.
 
-    All combinations of: reports that D' lacks are in, others of the same person are in, another person is at any place
-    or at none. And "unknown", as an adversary chooses.
+    These are all combinations of: reports that D' lacks are present, other reports of the same person are present, and
+    another person is at any place or at no place. The adversary may also choose "unknown".
     """
     pairs = set()
     for other, rest, gone in product((None, *range(PLACES)), (False, True), (False, True)):
@@ -125,16 +125,16 @@ def pairs_at(place: int) -> Pairs:
 
 
 def streams() -> list[list[Pairs]]:
-    """For each place where that somebody may be, what an adversary chooses of at every tick.
+    """Return, for each place of the person, the adversary's choices at every tick.
 
-    Every report of two people, each at one place at the designated time, comes in at any tick or never: these streams
-    are among them, and so are such where people come and go, which no reports make.
+    They include all streams in which every report of two people, each at one place at the designated time, arrives at
+    any tick or never. They also include streams in which people appear and disappear, which no reports produce.
     """
     return [[pairs_at(place)] * TICKS for place in range(PLACES)]
 
 
-def enumerated() -> int:
-    """How many streams these are, at one threshold."""
+def count_streams() -> int:
+    """Return the number of these streams, at one threshold."""
     return sum(math.prod(map(len, choices)) for choices in streams())
 
 
@@ -144,28 +144,28 @@ def worst_of(mechanism: Mechanism, start: Hashable, worst_ratio: WorstRatio) -> 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_a_designated_time_costs_exactly_epsilon_at_worst(
+def test_worst_loss_is_exactly_epsilon(
     threshold: int, q: Fraction, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """
-    However many ticks and locations are evaluated, one noisy answer at one place is all that a person can pay.
+    A person pays for at most one noisy answer at one place, for any number of ticks and locations.
 
         tick       0  1  2  3  4  5
         counted       x  x  x  x  x
-        answer     s  s  ?  z  .  .      "?" unknown, "." marked for good
+        answer     s  s  ?  z  .  .      "?" unknown, "." marked permanently
     """
     assert worst_of(mechanism_of(threshold, q, q, one_sided), (False,) * PLACES, worst_ratio) == 1 / q
 
 
-def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
-    """Over all thresholds."""
-    print(f"Algorithm 4: {enumerated()} streams at each of the thresholds {THRESHOLDS}")
-    assert enumerated() * len(THRESHOLDS) == stated_streams("Algorithm 4, one visit")
+def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
+    """The number of streams over all thresholds is the one in docs/theory.md."""
+    print(f"Algorithm 4: {count_streams()} streams at each of the thresholds {THRESHOLDS}")
+    assert count_streams() * len(THRESHOLDS) == stated_streams("Algorithm 4, one visit")
 
 
 @pytest.mark.parametrize(("threshold", "count"), list(product((1, 2, 3), (0, 1, 2))))
-def test_the_law_is_that_of_count_plus_noise(threshold: int, count: int, one_sided: OneSided) -> None:
-    """P[z] = (1 - q) q^(z - f) for each z ≥ max(f, T), and "safe" has the chance 1 - q^(T - f), or 0 for f ≥ T."""
+def test_law_is_count_plus_noise(threshold: int, count: int, one_sided: OneSided) -> None:
+    """P[z] = (1 - q) q^(z - f) for z ≥ max(f, T), and P["safe"] = 1 - q^(T - f), or 0 for f ≥ T."""
     q, cap = Fraction(1, 3), max(threshold, PEOPLE) + 1
     law = mechanism_of(threshold, q, q, one_sided)((False, True, True), 0, (count, 0, 0))
     expected: dict[Hashable, Fraction] = {
@@ -174,30 +174,30 @@ def test_the_law_is_that_of_count_plus_noise(threshold: int, count: int, one_sid
     expected[cap, None, None] = q ** (cap - count)
     if count < threshold:
         expected[None, None, None] = 1 - q ** (threshold - count)
-    assert {said: chance for said, (chance, _) in law.items() if chance} == expected
+    assert {outcome: chance for outcome, (chance, _) in law.items() if chance} == expected
 
 
-def test_noise_of_half_the_size_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
-    """Draws at 2ε under answers that are booked at ε cost 2ε."""
+def test_halved_noise_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    """Draws at 2ε for answers that cost ε have a loss of 2ε."""
     q = Fraction(1, 2)
     assert worst_of(mechanism_of(2, q, q**2, one_sided), (False,) * PLACES, worst_ratio) == q**-2
 
 
-def test_answering_a_location_again_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
-    """Without marks each tick's noisy answer charges anew."""
+def test_second_answer_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    """Without marks, the noisy answer of each tick charges again."""
     q = Fraction(1, 2)
     real = mechanism_of(2, q, q, one_sided)
     unmarked = (False,) * PLACES
 
     def forgetful(_: tuple[bool, ...], tick: int, counts: Counts | None) -> Law:
-        return {said: (chance, unmarked) for said, (chance, _) in real(unmarked, tick, counts).items()}
+        return {outcome: (chance, unmarked) for outcome, (chance, _) in real(unmarked, tick, counts).items()}
 
     assert worst_of(forgetful, unmarked, worst_ratio) == q**-TICKS
 
 
 @pytest.mark.parametrize("skipped", ["empty", "unchanged"])
-def test_skipping_locations_is_caught(skipped: str, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
-    """If locations without people, or without news, draw no noise, then any noisy answer proves a visit."""
+def test_skipped_locations_are_caught(skipped: str, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    """If locations without people or without changes draw no noise, a noisy answer proves a visit."""
     q = Fraction(1, 2)
     real = mechanism_of(2, q, q, one_sided)
 
@@ -208,17 +208,17 @@ def test_skipping_locations_is_caught(skipped: str, worst_ratio: WorstRatio, one
         silent = tuple(count == (0 if skipped == "empty" else old) for count, old in zip(counts, before, strict=True))
         law = real(tuple(old or quiet for old, quiet in zip(marked, silent, strict=True)), tick, counts)
         return {
-            said: (chance, (tuple(old or new is not None for old, new in zip(marked, said, strict=True)), counts))
-            for said, (chance, _) in law.items()
-            if isinstance(said, tuple)
+            outcome: (chance, (tuple(old or new is not None for old, new in zip(marked, outcome, strict=True)), counts))
+            for outcome, (chance, _) in law.items()
+            if isinstance(outcome, tuple)
         }
 
     start = ((False,) * PLACES, (0,) * PLACES)
     assert worst_of(skipping, start, worst_ratio) == math.inf
 
 
-def test_a_marked_location_is_never_answered_again() -> None:
-    """Even with as many people as may be: its budget for that time is spent."""
+def test_marked_locations_are_not_answered_again() -> None:
+    """A marked location has no second answer, for any number of people, because its budget is spent."""
     marked, counts = np.array([True, False, True, False]), np.array([9, 0, 0, 5])
     always = Scripted(Fraction(1, 2), ((7, Fraction(1)),), ())
     rows, noisy = step(AtTimesRule(EPSILON, 2), marked, counts, always)

@@ -1,4 +1,4 @@
-"""How ε is read and written."""
+"""Reading and writing of ε."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ from monitor.privacy.epsilon import SMALLEST, format_epsilon, parse_epsilon, par
         ("0." + "5" + "0" * 37, Fraction(1, 2), "1/2"),
     ],
 )
-def test_epsilon_is_read_exactly_and_written_reduced(
-    written: int | str | Fraction, exact: Fraction, reduced: str
-) -> None:
-    """Decimals are what they say, not the nearest binary float; what is written is read back as the same number."""
+def test_epsilon_is_exact_and_reduced(written: int | str | Fraction, exact: Fraction, reduced: str) -> None:
+    """Decimals are read exactly, not as the nearest binary float, and a written ε is read back as the same number."""
     assert parse_epsilon(written) == exact
     assert format_epsilon(exact) == reduced
     assert parse_epsilon(reduced) == exact
@@ -45,8 +43,8 @@ def test_epsilon_is_read_exactly_and_written_reduced(
         pytest.param(10**5000, id="huge"), pytest.param(Fraction(1, 10**5000), id="tiny"),
     ],
 )  # fmt: skip
-def test_everything_else_is_refused_with_the_way_to_write_it(value: Any) -> None:
-    """Floats, booleans, exponents, signs, spaces, other digits, nothing, zero and below, too long, out of range."""
+def test_other_values_are_refused(value: Any) -> None:
+    """Floats, booleans, exponents, signs, spaces, other digits, empty, long and out-of-range values are refused."""
     with pytest.raises(EpsilonError, match=r"write an integer \(1\) or a quoted decimal or fraction") as raised:
         parse_epsilon(value)
     assert isinstance(raised.value, MonitorError)
@@ -66,28 +64,29 @@ def test_everything_else_is_refused_with_the_way_to_write_it(value: Any) -> None
         (Fraction(1, 10**5000), "ε is a number of very many digits"),
     ],
 )
-def test_what_was_found_is_shown_and_cut_where_it_is_long(value: Any, shown: str) -> None:
+def test_error_shows_the_value_cut(value: Any, shown: str) -> None:
+    """The error shows the value, and cuts a long one."""
     with pytest.raises(EpsilonError) as raised:
         parse_epsilon(value)
     assert str(raised.value).startswith(shown)
 
 
-def test_the_smallest_epsilon_can_be_drawn_and_half_of_it_cannot() -> None:
-    """A share of what was configured may be too small; the error says which share, and what to do."""
+def test_smallest_drawable_epsilon() -> None:
+    """A share below the smallest ε is refused with its meaning and the remedy."""
     require_drawable(SMALLEST, "ε of one answer")
     with pytest.raises(EpsilonError, match=r"^ε of one answer is 1/2000000000000: expected at least 1/1000000000000,"):
         require_drawable(SMALLEST / 2, "ε of one answer")
 
 
 @pytest.mark.parametrize("text", ["1", "3/2", "1" * 150 + "/" + "3" * 150])
-def test_the_epsilon_of_a_record_may_be_longer_than_a_configured_one(text: str) -> None:
-    """A share by weights has the digits of all of them."""
+def test_recorded_epsilon_may_be_longer(text: str) -> None:
+    """A recorded share by weights has the digits of all weights and is accepted."""
     assert parse_recorded(text) == Fraction(text)
 
 
 @pytest.mark.parametrize("text", ["", "0", "0.5", "1/0", "-1", "01", "1/", " 1", "1" * 401, "1/" + "9" * 300, "½"])
-def test_what_no_record_has_is_no_epsilon(text: str) -> None:
-    """Decimals, zero, what is out of range, and more digits than any accepted share has."""
+def test_invalid_recorded_epsilon_is_refused(text: str) -> None:
+    """Decimals, zero, out-of-range values, and too many digits are refused in a record."""
     with pytest.raises(EpsilonError, match=r"^ε is .*: expected a ") as raised:
         parse_recorded(text)
     assert len(str(raised.value)) < 300

@@ -1,4 +1,4 @@
-"""The dyadic thresholds against an independent computation in integers alone."""
+"""The dyadic thresholds, compared with an independent computation that uses only integers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.privacy.exact import floor_exp, floor_odds
 
 
 def exp_bounds(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-    """Bounds of e^x from Taylor's series with its remainder, at x halved until it is below 1, then squared back."""
+    """Return bounds of e^x from Taylor's series with remainder: x is halved until it is below 1, then squared."""
     halvings = max(0, int(x).bit_length())
     small = x / 2**halvings
     scale = 1 << (bits + 4 * halvings + 64)
@@ -30,7 +30,7 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
 
 
 def both(low: Fraction, high: Fraction) -> int:
-    """The floor that both bounds share."""
+    """Return the floor that both bounds share."""
     assert int(low) == int(high), "the bounds are too wide for this check"
     return int(low)
 
@@ -45,16 +45,16 @@ def cases() -> list[tuple[Fraction, int]]:
 
 
 @pytest.mark.parametrize(("x", "bits"), cases())
-def test_thresholds_are_the_floors_of_an_independent_computation(x: Fraction, bits: int) -> None:
-    """Both e^-x and y/(1 + y) = 1/(1 + e^x)."""
+def test_floors_match_independent_computation(x: Fraction, bits: int) -> None:
+    """The floors of e^-x and of y/(1 + y) = 1/(1 + e^x) match the independent computation."""
     low, high = exp_bounds(x, bits)
     assert floor_exp(x, bits) == both(2**bits / high, 2**bits / low)
     assert floor_odds(x, bits) == both(2**bits / (1 + high), 2**bits / (1 + low))
 
 
 @pytest.mark.parametrize("x", [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(44)])
-def test_thresholds_are_the_floors_of_high_precision_decimals(x: Fraction) -> None:
-    """At 200 digits, as far as 256 bits are asked."""
+def test_floors_match_precise_decimals(x: Fraction) -> None:
+    """The floors match decimals of 200 digits, up to 256 bits."""
     context = Context(prec=200)
     y = context.exp(context.divide(Decimal(-x.numerator), Decimal(x.denominator)))
     for bits in (16, 64, 256):
@@ -63,7 +63,7 @@ def test_thresholds_are_the_floors_of_high_precision_decimals(x: Fraction) -> No
 
 
 def test_more_bits_only_append() -> None:
-    """The first bits of a longer threshold are the shorter one, which is what extending a tie rests on."""
+    """The first bits of a longer threshold are the shorter threshold, which the extension of ties relies on."""
     for x in (Fraction(1, 3), Fraction(1), Fraction(20), Fraction(60), Fraction(1, 10**9)):
         assert floor_exp(x, 128) >> 64 == floor_exp(x, 64)
         assert floor_odds(x, 128) >> 64 == floor_odds(x, 64)
@@ -71,8 +71,8 @@ def test_more_bits_only_append() -> None:
 
 
 @pytest.mark.parametrize("digits", [*range(20, 31), 60, 150])
-def test_precision_is_raised_until_the_floor_is_certain(digits: int) -> None:
-    """2^16 · c lies above or below an integer by about one in 10^digits, around the first precision and beyond it."""
+def test_precision_rises_until_floor_is_certain(digits: int) -> None:
+    """The floor is right if 2^16 · c is within 10^-digits of an integer, around the first precision and beyond."""
     context, near = Context(prec=400), Fraction(1, 10**digits)
     for n in range(1, 2**15, 331):
         share = context.divide(Decimal(n), Decimal(2**16))
@@ -82,15 +82,15 @@ def test_precision_is_raised_until_the_floor_is_certain(digits: int) -> None:
         assert (floor_odds(for_odds - near, 16), floor_odds(for_odds + near, 16)) == (n, n - 1)
 
 
-def test_a_value_beside_1_or_one_half_stays_below_it() -> None:
-    """At x = 10^-300 all bits of e^-x are 1, and all but the first of y/(1 + y)."""
+def test_values_near_one_and_half_stay_below() -> None:
+    """At x = 10^-300 all bits of e^-x are 1, and all bits of y/(1 + y) except the first."""
     tiny = Fraction(1, 10**300)
     assert floor_exp(tiny, 64) == 2**64 - 1
     assert floor_odds(tiny, 64) == 2**63 - 1
 
 
-def test_the_ends_are_exact() -> None:
-    """At x = 0 the values are 1 and 1/2; far out they round down to 0, at once."""
+def test_zero_and_large_x_are_exact() -> None:
+    """At x = 0 the values are 1 and 1/2; for large x they are 0, without a long computation."""
     assert floor_exp(Fraction(0), 64) == 2**64
     assert floor_odds(Fraction(0), 64) == 2**63
     assert floor_exp(Fraction(10**30), 64) == floor_odds(Fraction(10**30), 64) == 0
@@ -99,8 +99,8 @@ def test_the_ends_are_exact() -> None:
 
 
 @pytest.mark.parametrize("floor", [floor_exp, floor_odds])
-def test_what_has_no_threshold_is_refused(floor: object) -> None:
-    """A negative x or no bits at all."""
+def test_invalid_arguments_are_refused(floor: object) -> None:
+    """A negative x and fewer than one bit are refused."""
     assert callable(floor)
     for x, bits in ((Fraction(-1), 64), (Fraction(1), 0)):
         with pytest.raises(PrivacyError, match=r"expected x ≥ 0 and bits ≥ 1"):

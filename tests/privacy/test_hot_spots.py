@@ -1,4 +1,4 @@
-"""Hot spots: what is named, its exact worst privacy loss by enumeration, and its law."""
+"""Hot spots: the named locations, the exact worst privacy loss by enumeration, and the law."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE_PLACE: list[Stay] = [(), (0,), (1,), (2,)]
 
 
 class Given:
-    """Noise that is told beforehand."""
+    """Noise with given values."""
 
     secure = False
 
@@ -42,103 +42,116 @@ class Given:
         pytest.fail(f"hot spots decide nothing by a threshold: ε = {epsilon}, {gaps.size} gaps")
 
 
-def named(counts: Sequence[int], top: int, noise: Sequence[int]) -> Outcome:
+def draw_hot_spots(counts: Sequence[int], top: int, noise: Sequence[int]) -> Outcome:
     rows, noisy = step(ONE, top, np.array(counts, np.int64), Given(noise))
     return tuple(zip(rows.tolist(), noisy.tolist(), strict=True))
 
 
 def law(counts: Sequence[int], top: int, q: Fraction) -> dict[Outcome, Fraction]:
-    """The exact chance of every outcome whose noisy counts are CAP at most.
+    """Return the exact chance of every outcome whose noisy counts are at most CAP.
 
-    Who is not named has no more than the lowest that is named, so all noise of such an outcome is CAP at most too: the
-    sum over such noise is the whole chance.
+    A location that is not named has at most the lowest named count, so all noise of such an outcome is at most CAP, and
+    the sum over this noise is the whole chance.
     """
     outcomes: dict[Outcome, Fraction] = {}
     for noise in product(range(CAP + 1), repeat=len(counts)):
-        said = named(counts, top, noise)
-        if max(noisy for _, noisy in said) <= CAP:
+        outcome = draw_hot_spots(counts, top, noise)
+        if max(noisy for _, noisy in outcome) <= CAP:
             chance = (1 - q) ** len(counts) * q ** sum(noise)
-            outcomes[said] = outcomes.get(said, Fraction(0)) + chance
+            outcomes[outcome] = outcomes.get(outcome, Fraction(0)) + chance
     return outcomes
 
 
-def counted(people: Sequence[Stay]) -> tuple[int, ...]:
+def count_people(people: Sequence[Stay]) -> tuple[int, ...]:
     return tuple(sum(place in stay for stay in people) for place in range(PLACES))
 
 
 def pairs(stays: Sequence[Stay]) -> list[tuple[tuple[Stay, Stay], tuple[Stay, Stay]]]:
-    """All D of two people, each with all D' that lack some of one person's visits."""
+    """Return every D of two people with every D' that lacks some of one person's visits."""
     return [
-        ((one, other), (less, other))
-        for one, other in product(stays, repeat=2)
-        for less in sorted({tuple(place for place in one if place in kept) for kept in stays} - {one})
+        ((person, another), (less, another))
+        for person, another in product(stays, repeat=2)
+        for less in sorted({tuple(place for place in person if place in kept) for kept in stays} - {person})
     ]
 
 
 def worst_ratio(stays: Sequence[Stay], top: int, q: Fraction, law_q: Fraction) -> Fraction:
-    """The worst Pr[M(D) = s] / Pr[M(D') = s] over two people, all D and all D'."""
+    """Return the worst Pr[M(D) = s] / Pr[M(D') = s] over two people, all D and all D'."""
     worst = Fraction(0)
     for people, fewer in pairs(stays):
-        full, reduced = law(counted(people), top, law_q), law(counted(fewer), top, law_q)
-        worst = max(worst, *(chance / reduced[said] for said, chance in full.items()))
+        full, reduced = law(count_people(people), top, law_q), law(count_people(fewer), top, law_q)
+        worst = max(worst, *(chance / reduced[outcome] for outcome, chance in full.items()))
     return worst
 
 
 @pytest.mark.parametrize("top", TOPS)
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
-def test_one_person_at_one_place_loses_exactly_epsilon_however_many_are_named(q: Fraction, top: int) -> None:
-    """They are drawn at one tick alone, so a stream is what has been reported by then."""
+def test_worst_loss_is_exactly_epsilon(q: Fraction, top: int) -> None:
+    """One person at one place loses exactly ε, for any number of named locations."""
     assert worst_ratio(ONE_PLACE, top, q, q) == 1 / q
 
 
-def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
+def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
+    """The number of pairs is the one in docs/theory.md."""
     print(f"hot spots: {len(pairs(ONE_PLACE))} pairs of D and D' for each k of {TOPS}")
     assert len(pairs(ONE_PLACE)) * len(TOPS) == stated_streams("Hot spots, one visit")
 
 
-def test_who_is_reported_at_two_places_pays_at_both() -> None:
+def test_two_places_cost_twice_epsilon() -> None:
+    """A person reported at two places pays at both."""
     q = Fraction(1, 2)
     stays = [(), (0,), (1,), (0, 1)]
     assert worst_ratio(stays, PLACES, q, q) == 1 / q**2
 
 
-def test_halved_noise_is_caught_by_the_enumeration() -> None:
+def test_halved_noise_is_caught() -> None:
+    """The enumeration detects noise that is drawn at 2ε."""
     q = Fraction(1, 2)
     assert worst_ratio(ONE_PLACE, 2, q, q**2) == 1 / q**2
 
 
-def test_the_highest_noisy_counts_are_named_highest_first_ties_in_registry_order() -> None:
-    # counts  1  4  0  2
-    # noise   3  0  4  0   noisy  4  4  4  2
-    assert named((1, 4, 0, 2), 3, (3, 0, 4, 0)) == ((0, 4), (1, 4), (2, 4))
+def test_highest_noisy_counts_come_first() -> None:
+    """
+    The highest noisy counts are named, highest first, with ties in registry order.
+
+        counts  1  4  0  2
+        noise   3  0  4  0
+        noisy   4  4  4  2
+    """
+    assert draw_hot_spots((1, 4, 0, 2), 3, (3, 0, 4, 0)) == ((0, 4), (1, 4), (2, 4))
 
 
-def test_ties_among_many_are_in_registry_order_too() -> None:
-    """Sorting that is not stable shows it only beyond a handful of locations (docs/rules.md, rule 11)."""
+def test_many_ties_keep_registry_order() -> None:
+    """Many ties keep registry order, which a sort that is not stable breaks (docs/rules.md, rule 11)."""
     counts = [row % 3 for row in range(3_000)]
-    assert [row for row, _ in named(counts, 1_500, [0] * 3_000)] == [*range(2, 3_000, 3), *range(1, 1_500, 3)]
+    assert [row for row, _ in draw_hot_spots(counts, 1_500, [0] * 3_000)] == [*range(2, 3_000, 3), *range(1, 1_500, 3)]
 
 
-def test_every_location_draws_noise_also_where_nobody_was() -> None:
-    assert named((0, 0), 1, (0, 2)) == ((1, 2),)
+def test_empty_locations_draw_noise() -> None:
+    """Every location draws noise, also with count 0."""
+    assert draw_hot_spots((0, 0), 1, (0, 2)) == ((1, 2),)
 
 
-def test_with_fewer_locations_than_asked_for_all_are_named() -> None:
-    assert named((1, 2), 5, (0, 0)) == ((1, 2), (0, 1))
+def test_fewer_locations_than_top() -> None:
+    """If there are fewer locations than `top`, all are named."""
+    assert draw_hot_spots((1, 2), 5, (0, 0)) == ((1, 2), (0, 1))
 
 
-def test_a_named_count_is_never_below_the_true_one() -> None:
+def test_noisy_counts_are_upper_bounds() -> None:
+    """A named noisy count is never below the true count."""
     counts = np.arange(1_000, dtype=np.int64) % 7
     rows, noisy = step(Fraction(1, 3), 100, counts, OneSidedNoise(SeededEntropy(5)))
     assert (noisy >= counts[rows]).all()
 
 
 @pytest.mark.parametrize(("top", "counts", "why"), [(0, [1], "top is 0"), (2, [1, -7], "A count is negative")])
-def test_what_it_is_not_defined_for_is_refused_without_saying_a_count(top: int, counts: list[int], why: str) -> None:
+def test_invalid_arguments_are_refused(top: int, counts: list[int], why: str) -> None:
+    """A `top` below 1 and a negative count are refused, and the message does not contain the count."""
     with pytest.raises(PrivacyError, match=f"^{why}[^7]*$"):
         step(ONE, top, np.array(counts, np.int64), OneSidedNoise(SeededEntropy(1)))
 
 
-def test_an_epsilon_that_is_none_is_refused() -> None:
+def test_invalid_epsilon_is_refused() -> None:
+    """An ε that noise cannot be drawn at is refused."""
     with pytest.raises(EpsilonError):
         step(Fraction(0), 1, np.array([1], np.int64), OneSidedNoise(SeededEntropy(1)))

@@ -1,4 +1,4 @@
-"""Marks of the build whose counts held visits reported after their tick, under the present rule: enumerated."""
+"""Marks of the earlier build, which counted visits reported after the tick, under the present rule, by enumeration."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def rule_of(shape: tuple[int, int], answers: int) -> OverTimeRule:
     return OverTimeRule(Fraction(1), answers, 1, *shape)
 
 
-def counted(stamped: int, change: int, before: OverTimeRule, after: OverTimeRule) -> list[int]:
-    """The ticks whose counts hold a visit: the earlier build's from the tick before its slot on, ours from its slot."""
+def counting_ticks(stamped: int, change: int, before: OverTimeRule, after: OverTimeRule) -> list[int]:
+    """Return the ticks that count a visit: from the tick before its slot on (earlier build), or from its slot on."""
     return [
         tick
         for tick in range(TICKS)
@@ -48,55 +48,58 @@ def counted(stamped: int, change: int, before: OverTimeRule, after: OverTimeRule
 
 
 def pairs_at(inside: bool) -> Pairs:
-    """Counts under D and D' of another person, the person's other visits, and those taken away; and "unknown"."""
+    """Return the count pairs (under D, D') of another person, the person's other visits and the removed ones.
+
+    The adversary may also choose "unknown".
+    """
     people = product((0, 1), (0, 1), (0, 1) if inside else (0,))
     return [*sorted({(o + max(r, i), o + r) for o, r, i in people}), (None, None)]
 
 
 def streams(before: OverTimeRule, after: OverTimeRule) -> Iterator[Stream]:
     for change, stamped in VISITS:
-        ticks = counted(stamped, change, before, after)
+        ticks = counting_ticks(stamped, change, before, after)
         yield change, [pairs_at(tick in ticks) for tick in range(TICKS)]
 
 
-def decided(change: int, before: OverTimeRule, after: OverTimeRule, one_sided: OneSided, *, told: bool) -> Any:
-    """The decisions of both builds; `told`: whether the present one is told which marks are the earlier one's."""
-    earlier = replace(before, max_lead=before.max_lead + 1)  # it held a location for a tick more: W + F + 1
+def decisions_of(change: int, before: OverTimeRule, after: OverTimeRule, one_sided: OneSided, *, flagged: bool) -> Any:
+    """Return the decisions of both builds; `flagged`: whether the present build knows the earlier build's marks."""
+    earlier = replace(before, max_lead=before.max_lead + 1)  # its marks ran one tick longer: W + F + 1
 
     def law(marks: tuple[Mark, ...], tick: int, count: int | None) -> Law:
         outcomes: dict[Hashable, tuple[Fraction, Any]] = {}
         rule = earlier if tick < change else after
-        known = tuple(replace(mark, counted_after=told and mark.tick < change <= tick) for mark in marks)
+        known = tuple(replace(mark, counted_after=flagged and mark.tick < change <= tick) for mark in marks)
         for draw, chance in one_sided(Q, CAP):
             answer = step(rule, known, tick, count, draw)
             noisy_count = None if answer.noisy_count is None else min(answer.noisy_count, CAP)
             new = tuple(replace(mark, noisy_count=0) for mark in answer.marks if mark.tick == tick)
-            said = answer.status, noisy_count, answer.resumes_at
-            outcomes[said] = outcomes.get(said, (Fraction(0), None))[0] + chance, (*marks, *new)
+            outcome = answer.status, noisy_count, answer.resumes_at
+            outcomes[outcome] = outcomes.get(outcome, (Fraction(0), None))[0] + chance, (*marks, *new)
         return outcomes
 
     return law
 
 
 def worst_of(
-    before: OverTimeRule, after: OverTimeRule, worst_ratio: WorstRatio, one_sided: OneSided, *, told: bool
+    before: OverTimeRule, after: OverTimeRule, worst_ratio: WorstRatio, one_sided: OneSided, *, flagged: bool
 ) -> Fraction | float:
     return max(
-        worst_ratio(decided(change, before, after, one_sided, told=told), (), choices)
+        worst_ratio(decisions_of(change, before, after, one_sided, flagged=flagged), (), choices)
         for change, choices in streams(before, after)
     )
 
 
 def most_counts(before: OverTimeRule, after: OverTimeRule) -> int:
-    return max(len(counted(stamped, change, before, after)) for change, stamped in VISITS)
+    return max(len(counting_ticks(stamped, change, before, after)) for change, stamped in VISITS)
 
 
 @pytest.mark.parametrize(("before", "after", "answers"), CHANGES)
-def test_a_visit_costs_its_locations_epsilon_across_the_change_of_builds(
+def test_visit_costs_epsilon_across_the_upgrade(
     before: tuple[int, int], after: tuple[int, int], answers: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """
-    Exactly k answers of ε_l/k, wherever W and F go, with "unknown" at any ticks.
+    A visit is charged for exactly k answers of ε_l/k for all changes of W and F, with "unknown" at any ticks.
 
         W + F = 1, then 2 from tick 1 on. A visit stamped in slot 1:
 
@@ -105,21 +108,21 @@ def test_a_visit_costs_its_locations_epsilon_across_the_change_of_builds(
             answer    z  -  -
     """
     old, new = rule_of(before, answers), rule_of(after, answers)
-    assert worst_of(old, new, worst_ratio, one_sided, told=True) == Q ** -min(answers, most_counts(old, new))
+    assert worst_of(old, new, worst_ratio, one_sided, flagged=True) == Q ** -min(answers, most_counts(old, new))
 
 
 @pytest.mark.parametrize(("before", "after", "answers"), CHANGES)
-def test_one_tick_short_costs_one_answer_more_wherever_the_reach_has_grown(
+def test_pause_one_tick_short_is_caught(
     before: tuple[int, int], after: tuple[int, int], answers: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
-    """Marks that are taken for the present build's run for W + F ticks: 2ε where W + F is longer than it was."""
+    """If the marks run for only W + F ticks, the loss is 2ε where W + F has grown."""
     old, new = rule_of(before, answers), rule_of(after, answers)
     spent = answers + 1 if sum(after) > sum(before) else answers
-    assert worst_of(old, new, worst_ratio, one_sided, told=False) == Q ** -min(spent, most_counts(old, new))
+    assert worst_of(old, new, worst_ratio, one_sided, flagged=False) == Q ** -min(spent, most_counts(old, new))
 
 
-def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
-    """Over all changes of W and F, and k."""
+def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
+    """The number of streams over all changes of W and F, and all k, is the one in docs/theory.md."""
     number = sum(
         math.prod(map(len, choices))
         for before, after, answers in CHANGES

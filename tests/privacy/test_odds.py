@@ -1,4 +1,4 @@
-"""The chance of false alarms, as the design's own examples have it."""
+"""The chances of false alarms, with the examples of the documentation."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from monitor.privacy.odds import false_alarm, mean_noise, over_updates
 
 
 @pytest.mark.parametrize(("threshold", "share"), [(5, 0.90), (10, 0.015)])
-def test_two_weeks_of_hourly_updates_pile_up(threshold: int, share: float) -> None:
+def test_chances_add_up_over_updates(threshold: int, share: float) -> None:
     """At ε = 1, T = 5 raises a false alarm at 90 % of the empty locations in 336 updates, T = 10 at 1.5 %."""
     assert over_updates(false_alarm(Fraction(1), threshold, 0), 336) == pytest.approx(share, rel=0.02)
 
 
-def test_small_chances_are_not_lost_in_rounding() -> None:
-    """1 - (1 - p)^n would be 0 in floats at p = 10^-20."""
+def test_small_chances_are_kept() -> None:
+    """Chances of 10^-20 add up over updates, where 1 - (1 - p)^n in floats is 0."""
     assert over_updates(1e-20, 100) == pytest.approx(1e-18, rel=1e-12)
     assert false_alarm(Fraction(1, 3), 20, 5) == pytest.approx(math.exp(-5))
 
 
-def test_the_ends() -> None:
-    """At the threshold an alarm is certain (and true); without an update there is none; a vast ε gives 0."""
+def test_chances_of_zero_and_one() -> None:
+    """An alarm is certain at the threshold, impossible without an update, and has chance 0 at a huge ε."""
     assert false_alarm(Fraction(1), 5, 5) == false_alarm(Fraction(1), 5, 9) == 1.0
     assert over_updates(1.0, 3) == over_updates(1.0, 1) == 1.0
     assert over_updates(1.0, 0) == over_updates(0.3, 0) == over_updates(0.0, 9) == 0.0
     assert false_alarm(Fraction(10**12), 10**6, 0) == 0.0
 
 
-def test_noise_is_this_much_on_average() -> None:
-    """1/(e^ε - 1), by the sum of its law: Σ g·(1 - q)·q^g; at a vast ε nothing, without an overflow."""
+def test_mean_noise() -> None:
+    """The mean is Σ g·(1 - q)·q^g = 1/(e^ε - 1), and 0 at a huge ε, without an overflow."""
     for epsilon in (Fraction(1, 3), Fraction(1), Fraction(2)):
         q = math.exp(-float(epsilon))
         assert mean_noise(epsilon) == pytest.approx(sum(g * (1 - q) * q**g for g in range(300)))

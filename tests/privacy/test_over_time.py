@@ -1,4 +1,4 @@
-"""Algorithm 3's answers, pauses and their ends."""
+"""The answers of Algorithm 3, its pauses, and their ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from fractions import Fraction
 import pytest
 
 from monitor.errors import EpsilonError, PrivacyError
-from monitor.privacy.over_time import Mark, OverTimeRule, extended, may_answer, p_value, resumes_at, running, step
+from monitor.privacy.over_time import (
+    Mark,
+    OverTimeRule,
+    extend_marks,
+    may_answer,
+    next_answer_tick,
+    p_value,
+    running_marks,
+    step,
+)
 
 ONE = Fraction(1)
 RULE = OverTimeRule(ONE, answers=1, threshold=5, window=3, max_lead=2)  # W + F = 5
@@ -19,19 +28,19 @@ TWICE = OverTimeRule(ONE, answers=2, threshold=5, window=3, max_lead=2)
 
 
 def statuses(rule: OverTimeRule, ticks: range, count: int | None, lost_tick: int | None = None) -> str:
-    """s, z, p or u for each tick, at one count, with noise that reaches no further."""
+    """Return s, z, p or u for each tick, at one count, with noise that never reaches the threshold."""
     marks: tuple[Mark, ...] = ()
-    said = ""
+    letters = ""
     for tick in ticks:
         answer = step(rule, marks, tick, count, 0, lost_tick=lost_tick)
         marks = answer.marks
-        said += {"safe": "s", "noisy_count": "z", "paused": "p", "unknown": "u"}[answer.status]
-    return said
+        letters += {"safe": "s", "noisy_count": "z", "paused": "p", "unknown": "u"}[answer.status]
+    return letters
 
 
-def test_a_noisy_answer_pauses_for_w_plus_f_minus_one_ticks() -> None:
+def test_noisy_answer_pauses_w_plus_f_minus_1() -> None:
     """
-    W = 3, F = 2.
+    With W = 3 and F = 2 a noisy answer pauses the location for four ticks.
 
         tick    0  1  2  3  4  5
         answer  z  p  p  p  p  z
@@ -39,9 +48,9 @@ def test_a_noisy_answer_pauses_for_w_plus_f_minus_one_ticks() -> None:
     assert statuses(RULE, range(6), count=5) == "zppppz"
 
 
-def test_two_answers_a_window_each_cost_half() -> None:
+def test_two_answers_per_window_cost_half() -> None:
     """
-    W + F = 5 consecutive ticks hold two answers.
+    W + F = 5 consecutive ticks have at most two answers.
 
         tick    0  1  2  3  4  5  6  7  8  9
         answer  z  z  p  p  p  z  z  p  p  p
@@ -51,34 +60,34 @@ def test_two_answers_a_window_each_cost_half() -> None:
 
 
 def test_safe_is_free() -> None:
-    """Below the threshold nothing is marked, however often."""
+    """Answers below the threshold leave no marks."""
     assert statuses(RULE, range(9), count=4) == "sssssssss"
 
 
-def test_the_threshold_itself_is_noisy() -> None:
-    """A noisy count z < T is safe, z = T is not; noise counts as people do."""
+def test_count_at_threshold_is_noisy() -> None:
+    """A noisy count z < T is safe, and z = T is not; noise counts like people."""
     assert step(RULE, (), 7, 2, 2).status == "safe"
     answer = step(RULE, (), 7, 2, 3)
     assert (answer.status, answer.noisy_count, answer.resumes_at) == ("noisy_count", 5, None)
     assert answer.marks == (Mark(tick=7, noisy_count=5, epsilon=ONE, until=11),)
 
 
-def test_an_incomplete_input_is_unknown_and_costs_nothing() -> None:
-    """Not even with noise that would have reached the threshold."""
+def test_incomplete_input_is_unknown_and_free() -> None:
+    """An incomplete input is unknown and leaves no mark, also with noise that would reach the threshold."""
     answer = step(RULE, (), 7, None, 99)
     assert (answer.status, answer.noisy_count, answer.marks) == ("unknown", None, ())
 
 
 def test_paused_beats_unknown() -> None:
-    """When a location is paused depends on published answers and the clock alone."""
+    """A paused location stays paused with an incomplete input: a pause depends only on answers and the clock."""
     marks = (Mark(2, 6, ONE, 6),)
     answer = step(RULE, marks, 4, None, 0)
     assert (answer.status, answer.resumes_at, answer.marks) == ("paused", 7, marks)
 
 
-def test_a_pause_ends_when_enough_marks_have_ended() -> None:
+def test_pause_ends_with_enough_marks() -> None:
     """
-    With k = 2 and both running it waits for the first to end.
+    With k = 2 and both marks running, the pause lasts until the first mark ends.
 
         tick    0  1  2  3  4  5  6  7
         first   x  x  x  x  x
@@ -86,9 +95,9 @@ def test_a_pause_ends_when_enough_marks_have_ended() -> None:
         may     -        .  .  yes
     """
     marks = (Mark(0, 6, Fraction(1, 2), 4), Mark(2, 6, Fraction(1, 2), 6))
-    assert resumes_at(TWICE, marks, 3) == 5
+    assert next_answer_tick(TWICE, marks, 3) == 5
     assert [may_answer(TWICE, marks, tick) for tick in (3, 4, 5)] == [False, False, True]
-    assert running(marks, 5) == marks[1:]
+    assert running_marks(marks, 5) == marks[1:]
 
 
 def test_marks_ahead_of_the_clock_run() -> None:
@@ -97,63 +106,63 @@ def test_marks_ahead_of_the_clock_run() -> None:
     assert (answer.status, answer.resumes_at) == ("paused", 45)
 
 
-def test_a_longer_window_lengthens_running_marks_and_a_shorter_one_changes_nothing() -> None:
-    """A mark runs until max(until, tick + W + F - 1) with the present W and F."""
+def test_longer_window_lengthens_marks() -> None:
+    """A mark runs until max(until, tick + W + F - 1) with the present W and F; a shorter window changes nothing."""
     long = OverTimeRule(ONE, 1, 5, window=9, max_lead=0)
     short = OverTimeRule(ONE, 1, 5, window=1, max_lead=0)
     marks = (Mark(2, 6, ONE, 6),)
-    assert [mark.until for mark in extended(long, marks)] == [10]
-    assert extended(short, marks) == marks
+    assert [mark.until for mark in extend_marks(long, marks)] == [10]
+    assert extend_marks(short, marks) == marks
     paused = step(long, marks, 10, 0, 0)
-    assert (paused.status, paused.resumes_at, paused.marks) == ("paused", 11, extended(long, marks))
+    assert (paused.status, paused.resumes_at, paused.marks) == ("paused", 11, extend_marks(long, marks))
     assert step(short, marks, 6, 0, 0).status == "paused"
     assert step(short, marks, 7, 0, 0).status == "safe"
 
 
-def test_a_mark_of_the_build_that_counted_after_its_tick_runs_one_tick_longer_under_a_changed_rule() -> None:
-    """Its count may hold a visit of slot tick + 1; what it says itself is no shorter, and the flag is kept."""
+def test_earlier_build_marks_run_longer() -> None:
+    """A mark of the earlier build may count a visit of slot tick + 1, so it runs a tick longer under a changed rule."""
     later = OverTimeRule(ONE, 1, 5, window=9, max_lead=0)
     earlier = Mark(2, 6, ONE, 6, counted_after=True)
-    assert [mark.until for mark in extended(later, (earlier, replace(earlier, counted_after=False)))] == [
+    assert [mark.until for mark in extend_marks(later, (earlier, replace(earlier, counted_after=False)))] == [
         2 + later.mark_lifetime,
         1 + later.mark_lifetime,
     ]
     assert [mark.counted_after for mark in step(later, (earlier,), 10, 0, 0).marks] == [True]
     assert step(later, (earlier,), 2 + later.mark_lifetime, 0, 0).status == "paused"
     assert step(later, (earlier,), 3 + later.mark_lifetime, 0, 0).status == "safe"
-    assert extended(OverTimeRule(ONE, 1, 5, window=1, max_lead=0), (earlier,)) == (earlier,)
+    assert extend_marks(OverTimeRule(ONE, 1, 5, window=1, max_lead=0), (earlier,)) == (earlier,)
 
 
-def test_a_smaller_epsilon_waits_until_earlier_marks_leave_room() -> None:
-    """Σ running + next ≤ ε_l with the present ε_l: 1/2 runs, so an ε_l of 1/2 leaves none; 1 leaves one of 1/2."""
+def test_smaller_epsilon_waits_for_marks() -> None:
+    """Σ running + next ≤ the present ε_l: with 1/2 running, ε_l = 1/2 allows no answer, and ε_l = 1 one of 1/2."""
     marks = (Mark(2, 6, Fraction(1, 2), 6),)
     assert step(OverTimeRule(Fraction(1, 2), 1, 5, 3, 1), marks, 4, 9, 0).status == "paused"
     assert step(OverTimeRule(ONE, 2, 5, 3, 1), marks, 4, 9, 0).status == "noisy_count"
     assert step(OverTimeRule(ONE, 1, 5, 3, 1), marks, 4, 9, 0).status == "paused"
 
 
-def test_a_lost_ledger_counts_as_spent_for_w_plus_f_ticks() -> None:
+def test_lost_ledger_pauses_w_plus_f_ticks() -> None:
     """
-    Lost at tick 2: nothing is answered before tick 2 + W + F = 7, whatever was published.
+    With the ledger lost at tick 2, nothing is answered before tick 2 + W + F = 7.
 
         tick    0  1  2  3  4  5  6  7  8
         answer  p  p  p  p  p  p  p  s  s
     """
     assert statuses(RULE, range(9), count=0, lost_tick=2) == "pppppppss"
-    assert resumes_at(RULE, (), 3, lost_tick=2) == 7
+    assert next_answer_tick(RULE, (), 3, lost_tick=2) == 7
     assert step(RULE, (), 3, None, 0, lost_tick=2).resumes_at == 7
     assert not may_answer(RULE, (), 6, lost_tick=2)
     assert may_answer(RULE, (), 7, lost_tick=2)
 
 
-def test_the_next_tick_is_when_an_idle_location_answers_again() -> None:
-    """Nothing runs, so nothing is waited for."""
-    assert resumes_at(RULE, (), 3) == 4
+def test_idle_location_answers_next_tick() -> None:
+    """Without running marks, the location may answer at the next tick."""
+    assert next_answer_tick(RULE, (), 3) == 4
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_the_next_tick_is_the_first_later_one_that_may_answer(seed: int) -> None:
-    """Of marks of any ε and length, as a change leaves them; also with a lost ledger."""
+def test_next_answer_tick_is_the_first(seed: int) -> None:
+    """It is the first later tick that may answer, for marks of any ε and length, also with a lost ledger."""
     numbers = random.Random(seed)
     rule = OverTimeRule(ONE, numbers.randint(1, 4), 5, numbers.randint(1, 9), numbers.randint(0, 2))
     marks = tuple(
@@ -162,12 +171,12 @@ def test_the_next_tick_is_the_first_later_one_that_may_answer(seed: int) -> None
         if numbers.random() < 0.7
     )
     lost_tick = numbers.choice([None, 3, 8])
-    found = resumes_at(rule, marks, 9, lost_tick)
-    assert found == next(tick for tick in range(10, 60) if may_answer(rule, marks, tick, lost_tick))
+    next_tick = next_answer_tick(rule, marks, 9, lost_tick)
+    assert next_tick == next(tick for tick in range(10, 60) if may_answer(rule, marks, tick, lost_tick))
 
 
-def test_a_location_with_thousands_of_marks_is_decided_in_a_moment() -> None:
-    """All of k = 10,000 answers were given: 2,000 took 7.6 s a tick."""
+def test_thousands_of_marks_are_fast() -> None:
+    """A location with 10,000 running marks is decided quickly; 2,000 once took 7.6 s per tick."""
     k = 10_000
     rule = OverTimeRule(ONE, k, 5, 20_160, 0)
     marks = tuple(Mark(tick, 5, rule.answer_epsilon, tick + rule.mark_lifetime - 1) for tick in range(k))
@@ -177,8 +186,8 @@ def test_a_location_with_thousands_of_marks_is_decided_in_a_moment() -> None:
     assert time.process_time() - began < 2
 
 
-def test_the_p_value_is_the_chance_of_an_answer_this_high_below_the_threshold() -> None:
-    """At T - 1 people G must reach z - T + 1."""
+def test_p_value_is_the_tail_chance() -> None:
+    """With T - 1 people, G must reach z - T + 1."""
     assert p_value(ONE, threshold=5, noisy_count=5) == pytest.approx(math.exp(-1))
     assert p_value(Fraction(1, 2), threshold=5, noisy_count=14) == pytest.approx(math.exp(-5))
 
@@ -192,22 +201,22 @@ def test_the_p_value_is_the_chance_of_an_answer_this_high_below_the_threshold() 
         ((1, 1, 5, 3, -1), "accept_ahead"),
     ],
 )
-def test_a_rule_that_makes_no_sense_is_refused(values: tuple[int, int, int, int, int], key: str) -> None:
-    """The key, its value, and what was expected."""
+def test_invalid_rules_are_refused(values: tuple[int, int, int, int, int], key: str) -> None:
+    """The error names the key, its value, and the expected value."""
     with pytest.raises(PrivacyError, match=f"{key} is .*expected at least"):
         OverTimeRule(Fraction(values[0]), *values[1:])
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(-1), Fraction(1, 10**12)])
-def test_an_epsilon_that_noise_cannot_be_drawn_at_is_refused(epsilon: Fraction) -> None:
-    """It is the ε of one answer that counts: 10^-12 shared by two answers is too small."""
+def test_undrawable_epsilon_is_refused(epsilon: Fraction) -> None:
+    """The ε of one answer decides: 10^-12 divided by two answers is too small."""
     with pytest.raises(EpsilonError, match=r"ε of one answer is .*at least 1/1000000000000"):
         OverTimeRule(epsilon, answers=2, threshold=5, window=3, max_lead=0)
 
 
 @pytest.mark.parametrize(("count", "noise"), [(-1, 0), (3, -1)])
-def test_negative_counts_and_two_sided_noise_are_refused_without_saying_the_count(count: int, noise: int) -> None:
-    """Either would make "safe" a lie."""
+def test_negative_count_or_noise_is_refused(count: int, noise: int) -> None:
+    """A negative count or noise would make "safe" false, so it is refused; the message does not contain the count."""
     with pytest.raises(PrivacyError, match="negative") as raised:
         step(RULE, (), 0, count, noise)
     assert not any(character.isdigit() for character in str(raised.value).replace("0 or more", ""))

@@ -1,4 +1,4 @@
-"""Algorithm 3's worst privacy loss, enumerated on the real decision code; and that every mutant of it is caught."""
+"""The worst privacy loss of Algorithm 3, by enumeration with the real decision code, and its mutants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, extended, running, step
+from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule, extend_marks, running_marks, step
 from monitor.privacy.payments import most_answers, over_time_payment
 
 Law = Mapping[Hashable, tuple[Fraction, Any]]
@@ -37,44 +37,44 @@ def cap_of(threshold: int) -> int:
     return max(threshold, PEOPLE) + 1
 
 
-def seen(answer: OverTimeAnswer, cap: int) -> Hashable:
-    """What the public sees of an answer; noisy counts from the cap on are one outcome."""
+def public_part(answer: OverTimeAnswer, cap: int) -> Hashable:
+    """Return the public part of an answer; noisy counts from the cap on are one outcome."""
     noisy_count = None if answer.noisy_count is None else min(answer.noisy_count, cap)
     return answer.status, noisy_count, answer.resumes_at, tuple((mark.tick, mark.until) for mark in answer.marks)
 
 
-def collected(outcomes: Iterable[tuple[Hashable, Fraction, Any]]) -> Law:
+def collect(outcomes: Iterable[tuple[Hashable, Fraction, Any]]) -> Law:
     law: dict[Hashable, tuple[Fraction, Any]] = {}
     for outcome, chance, after in outcomes:
         before, known = law.get(outcome, (Fraction(0), after))
-        assert known == after, "what is decided later depends on what was published alone"
+        assert known == after, "the state must follow from the published answers alone"
         law[outcome] = (before + chance, after)
     return law
 
 
-def kept(marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
-    """A state with the noisy counts left out: nothing later depends on them (asserted by `collected` and below)."""
+def without_counts(marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
+    """Return a state without the noisy counts; `collect` and a test below assert that nothing depends on them."""
     return tuple(replace(mark, noisy_count=0) for mark in marks)
 
 
 def mechanism_of(rule: OverTimeRule, draws: Draws, cap: int) -> Mechanism:
-    """The real `step`, with every draw injected; a negative draw (two-sided mutant) lowers the count instead."""
+    """Return the real `step` with injected draws; a negative draw (two-sided mutant) lowers the count."""
 
     def law(marks: tuple[Mark, ...], tick: int, count: int | None) -> Law:
         outcomes = []
         for draw, chance in draws:
             given = count if count is None or draw >= 0 else max(count + draw, 0)
             answer = step(rule, marks, tick, given, max(draw, 0))
-            outcomes.append((seen(answer, cap), chance, kept(answer.marks)))
-        return collected(outcomes)
+            outcomes.append((public_part(answer, cap), chance, without_counts(answer.marks)))
+        return collect(outcomes)
 
     return law
 
 
 def pairs_at(tick: int, counted: range) -> Pairs:
-    """Count pairs (under D, under D') at a tick: another person o, the person's other visits r, the removed ones i.
+    """Return the count pairs (under D, D') at a tick: another person o, the person's other visits r, removed ones i.
 
-    All combinations: any set of ticks comes from someone's visits, as a visit may be reported late. And "unknown".
+    All combinations occur, because a visit may be reported late. The adversary may also choose "unknown".
     """
     inside = (0, 1) if tick in counted else (0,)
     people = product((0, 1), (0, 1), inside)
@@ -86,23 +86,23 @@ def streams(counted: range, ticks: int) -> list[Pairs]:
 
 
 def visit_ranges(mark_lifetime: int, ticks: int) -> list[range]:
-    """The ticks whose counts hold one visit: W + F in a row, fewer where it was reported late or the stream ends."""
+    """Return the ticks that count one visit: W + F in a row, fewer if it is reported late or the stream ends."""
     return [
         range(first, last) for first in range(ticks) for last in range(first + 1, min(first + mark_lifetime, ticks) + 1)
     ]
 
 
-def coming(rule: OverTimeRule, slots: int) -> range:
-    """The ticks whose counts hold the visits of somebody who comes in each of `slots` slots: N = H + W + F - 1."""
+def presence_ticks(rule: OverTimeRule, slots: int) -> range:
+    """Return the ticks that count the visits of a person who visits in each of `slots` slots: N = H + W + F - 1."""
     return range(1, slots + rule.mark_lifetime)
 
 
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("q", QS)
-def test_one_visit_costs_exactly_its_locations_epsilon_at_worst(
+def test_worst_loss_of_a_visit_is_epsilon(
     q: Fraction, window: int, max_lead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
-    """Over all streams of six ticks the worst ratio is e^(ε_l): k answers of ε_l/k (fewer where W + F ticks are)."""
+    """Over all streams of six ticks the worst ratio is e^(ε_l): k answers of ε_l/k, or fewer if W + F < k."""
     rule = rule_of(window, max_lead, answers, threshold)
     mechanism = mechanism_of(rule, one_sided(q, cap_of(threshold)), cap_of(threshold))
     ranges = visit_ranges(rule.mark_lifetime, TICKS)
@@ -110,31 +110,36 @@ def test_one_visit_costs_exactly_its_locations_epsilon_at_worst(
     assert worst == q ** -min(answers, rule.mark_lifetime)
 
 
-def enumerated(choices: Iterable[Sequence[Pairs]]) -> int:
+def count_streams(choices: Iterable[Sequence[Pairs]]) -> int:
     return sum(math.prod(map(len, pairs)) for pairs in choices)
 
 
-def test_as_many_streams_are_enumerated_as_the_theory_states(stated_streams: Callable[[str], int]) -> None:
-    """Over all W, F, k and T."""
+def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) -> None:
+    """The number of streams over all W, F, k and T is the one in docs/theory.md."""
     rules = [rule_of(*shape) for shape in SHAPES]
-    one = enumerated(streams(counted, TICKS) for rule in rules for counted in visit_ranges(rule.mark_lifetime, TICKS))
-    many = enumerated(
-        streams(counted, counted.stop + 1) for rule in rules for slots in H_SLOTS for counted in (coming(rule, slots),)
+    single = count_streams(
+        streams(counted, TICKS) for rule in rules for counted in visit_ranges(rule.mark_lifetime, TICKS)
     )
-    print(f"Algorithm 3: {one} streams without one visit, {many} without those of several slots")
-    assert one == stated_streams("Algorithm 3, one visit")
+    many = count_streams(
+        streams(counted, counted.stop + 1)
+        for rule in rules
+        for slots in H_SLOTS
+        for counted in (presence_ticks(rule, slots),)
+    )
+    print(f"Algorithm 3: {single} streams without one visit, {many} without the visits of several slots")
+    assert single == stated_streams("Algorithm 3, one visit")
     assert many == stated_streams("Algorithm 3, visits in H = 1..4 slots")
 
 
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("slots", H_SLOTS)
-def test_a_person_who_keeps_coming_pays_exactly_what_the_formula_says(
+def test_repeated_visits_pay_the_formula(
     slots: int, window: int, max_lead: int, answers: int, threshold: int, worst_ratio: WorstRatio, one_sided: OneSided
 ) -> None:
     """
-    H slots of visits are in the counts of N = H + W + F - 1 ticks; for k ≤ W + F the formula's answers are met.
+    H slots of visits are in the counts of N = H + W + F - 1 ticks; for k ≤ W + F the formula is reached.
 
-        W = 2, F = 0, k = 3, H = 1: three answers a window are allowed, but the visit is in the counts of two ticks
+        W = 2, F = 0, k = 3, H = 1: three answers per window are allowed, but only two ticks count the visit
 
             tick      0  1  2
             counted      x  x
@@ -143,7 +148,7 @@ def test_a_person_who_keeps_coming_pays_exactly_what_the_formula_says(
     q = Fraction(1, 2)
     rule = rule_of(window, max_lead, answers, threshold)
     mechanism = mechanism_of(rule, one_sided(q, cap_of(threshold)), cap_of(threshold))
-    counted = coming(rule, slots)
+    counted = presence_ticks(rule, slots)
     worst = worst_ratio(mechanism, (), streams(counted, counted.stop + 1))
     most = most_answers(answers, window, max_lead, slots)
     assert worst == q ** -min(most, len(counted))
@@ -152,38 +157,34 @@ def test_a_person_who_keeps_coming_pays_exactly_what_the_formula_says(
 
 
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
-def test_what_is_decided_does_not_depend_on_earlier_noisy_counts(
-    window: int, max_lead: int, answers: int, threshold: int
-) -> None:
-    """Marks that differ in their noisy counts alone give the same status, count and end of the pause."""
+def test_decisions_ignore_earlier_noisy_counts(window: int, max_lead: int, answers: int, threshold: int) -> None:
+    """Marks that differ only in their noisy counts give the same status, count and end of the pause."""
     rule = rule_of(window, max_lead, answers, threshold)
     for tick, count, draw in product(range(TICKS), (None, 0, 1, 2), range(3)):
         low, high = (
             step(rule, (Mark(1, noisy, rule.answer_epsilon, rule.mark_lifetime),), tick, count, draw)
             for noisy in (threshold, 99)
         )
-        assert replace(low, marks=kept(low.marks)) == replace(high, marks=kept(high.marks))
+        assert replace(low, marks=without_counts(low.marks)) == replace(high, marks=without_counts(high.marks))
 
 
 def false_safe(mechanism: Mechanism, threshold: int) -> Fraction:
-    """The chance of a "safe" at a location with `threshold` people."""
+    """Return the chance of a "safe" at a location with `threshold` people."""
     return sum(
         (chance for outcome, (chance, _) in mechanism((), 0, threshold).items() if "safe" in str(outcome)), Fraction(0)
     )
 
 
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
-def test_safe_is_never_said_of_a_location_at_the_threshold(
-    window: int, max_lead: int, answers: int, threshold: int, one_sided: OneSided
-) -> None:
-    """One-sided noise never lowers a count."""
+def test_safe_is_always_true(window: int, max_lead: int, answers: int, threshold: int, one_sided: OneSided) -> None:
+    """One-sided noise never lowers a count, so a location at the threshold is never "safe"."""
     cap = cap_of(threshold)
     rule = rule_of(window, max_lead, answers, threshold)
     assert false_safe(mechanism_of(rule, one_sided(Fraction(1, 2), cap), cap), threshold) == 0
 
 
 class TestMutants:
-    """Each is a small change of the real decision; the enumeration above must see it."""
+    """Small changes of the real decision that the enumeration must detect."""
 
     q = Fraction(1, 2)
 
@@ -195,7 +196,7 @@ class TestMutants:
         )
 
     @pytest.mark.parametrize(("window", "max_lead", "answers"), [shape for shape in TIGHT if shape[0] > 1])
-    def test_a_pause_one_tick_short_costs_one_answer_more(
+    def test_pause_one_tick_short(
         self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
     ) -> None:
         """
@@ -210,10 +211,10 @@ class TestMutants:
         assert self.worst(short, true_reach, worst_ratio) == self.q ** -(answers + 1)
 
     @pytest.mark.parametrize(("window", "max_lead", "answers"), TIGHT)
-    def test_one_answer_too_many_a_window(
+    def test_one_answer_too_many(
         self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
     ) -> None:
-        """The sum of running marks may exceed ε_l by one answer: k + 1 answers at ε_l/k each."""
+        """If the running marks may exceed ε_l by one answer, k + 1 answers of ε_l/k are charged."""
         rule = rule_of(window, max_lead, answers, 1)
         greedy = replace(rule, epsilon=rule.epsilon + rule.answer_epsilon, answers=answers + 1)
         assert greedy.answer_epsilon == rule.answer_epsilon
@@ -221,45 +222,43 @@ class TestMutants:
         assert worst == self.q ** -(answers + 1)
 
     @pytest.mark.parametrize(("window", "max_lead", "answers"), [(1, 0, 1), *TIGHT])
-    def test_noise_of_half_the_size(
+    def test_halved_noise(
         self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
     ) -> None:
-        """Draws at 2ε under answers that are booked at ε."""
+        """Draws at 2ε for answers that cost ε have a loss of 2ε."""
         rule = rule_of(window, max_lead, answers, 1)
         worst = self.worst(mechanism_of(rule, one_sided(self.q**2, 3), 3), rule.mark_lifetime, worst_ratio)
         assert worst == self.q ** (-2 * answers)
 
     @pytest.mark.parametrize("threshold", [1, 2])
-    def test_two_sided_noise_says_safe_where_it_is_not(self, threshold: int, one_sided: OneSided) -> None:
-        """Towards P-neighbours two-sided noise costs no more; what it breaks is the truth of "safe"."""
+    def test_two_sided_noise(self, threshold: int, one_sided: OneSided) -> None:
+        """Two-sided noise has no greater loss towards P-neighbours, but "safe" is no longer always true."""
         cap = cap_of(threshold)
         tails = [(draw, chance / (1 + self.q)) for draw, chance in one_sided(self.q, cap)]
         both = (*tails, *((-draw, chance) for draw, chance in tails if draw > 0))
         assert sum(chance for _, chance in both) == 1
         assert false_safe(mechanism_of(rule_of(2, 0, 1, threshold), both, cap), threshold) > 0
 
-    def test_skipping_unchanged_locations_reveals_that_something_changed(
-        self, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
-        """A location whose count is as before repeats "safe" without a draw: a noisy answer proves a visit."""
+    def test_skipping_unchanged_locations(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+        """If an unchanged count repeats "safe" without a draw, a noisy answer proves a visit."""
         real = mechanism_of(rule_of(2, 0, 1, 2), one_sided(self.q, 3), 3)
         safe = ("safe", None, None, ())
 
         def skipping(state: tuple[Any, ...], tick: int, count: int | None) -> Law:
-            marks, last, said = state or ((), None, None)
-            if said == safe and count == last:
+            marks, last, outcome = state or ((), None, None)
+            if outcome == safe and count == last:
                 return {safe: (Fraction(1), state)}
             law = real(marks, tick, count)
-            return {said: (chance, (after, count, said)) for said, (chance, after) in law.items()}
+            return {outcome: (chance, (after, count, outcome)) for outcome, (chance, after) in law.items()}
 
         assert self.worst(skipping, 3, worst_ratio) == math.inf
 
-    def test_marks_on_visits_leak_without_bound(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
+    def test_marks_on_visits(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """
         T = 2, W = 3, two people with a visit each. The pause lasts while a marked visit is in the window.
 
             tick           0  1  2  3  4
-            person's       x  x  x            taken away in D'
+            person's       x  x  x            removed in D'
             another's         x  x  x
         """
         draws = one_sided(self.q, 3)
@@ -272,21 +271,21 @@ class TestMutants:
                 noisy_count = len(visits) + draw
                 answer = ("safe", (), chance) if noisy_count < 2 else (min(noisy_count, 3), visits, chance)
                 outcomes.append((answer[0], answer[2], frozenset(answer[1])))
-            return collected(outcomes)
+            return collect(outcomes)
 
         losses = []
-        for first, other in product(range(TICKS), repeat=2):
+        for first, second in product(range(TICKS), repeat=2):
             days: list[Pairs] = []
             for tick in range(TICKS):
-                rest = frozenset({"another's"} if other <= tick < other + 3 else ())
-                mine = frozenset({"person's"} if first <= tick < first + 3 else ())
-                days.append([(rest | mine, rest)])
+                rest = frozenset({"another's"} if second <= tick < second + 3 else ())
+                own = frozenset({"person's"} if first <= tick < first + 3 else ())
+                days.append([(rest | own, rest)])
             losses.append(worst_ratio(on_visits, (), days))
         assert max(losses) == math.inf
 
 
 class TestChangedRules:
-    """ε, k, W and F change in mid-stream, at the adversary's choice of ticks."""
+    """ε, k, W and F change during the stream, at ticks chosen by the adversary."""
 
     unit = Fraction(1, 6)
     rules = (
@@ -297,35 +296,33 @@ class TestChangedRules:
     )
 
     def choices(self, first: int) -> list[Pairs]:
-        """At each tick any rule, and the counts of a visit that was stamped in the first tick's slot."""
+        """Return the choices at each tick: any rule, and the counts of a visit stamped in the first tick's slot."""
         return [
             [
-                ((index, one), (index, other))
+                ((index, count), (index, neighbour))
                 for index, rule in enumerate(self.rules)
-                for one, other in pairs_at(tick, range(first, first + rule.mark_lifetime))
+                for count, neighbour in pairs_at(tick, range(first, first + rule.mark_lifetime))
             ]
             for tick in range(TICKS)
         ]
 
     def law(self, marks: tuple[Mark, ...], tick: int, given: tuple[int, int | None], one_sided: OneSided) -> Law:
-        """The state is the whole ledger, from which a changed rule reads back as far as it reaches."""
+        """Return the law whose state is the whole ledger; a changed rule reads back as far as its mark lifetime."""
         rule, count = self.rules[given[0]], given[1]
         outcomes = []
         for draw, chance in one_sided(Fraction(1, 2) ** int(rule.answer_epsilon / self.unit), 3):
             answer = step(rule, marks, tick, count, draw)
             if answer.status == "noisy_count":
-                spent = sum(mark.epsilon for mark in running(extended(rule, marks), tick))
+                spent = sum(mark.epsilon for mark in running_marks(extend_marks(rule, marks), tick))
                 assert spent + rule.answer_epsilon <= rule.epsilon
                 assert sum(mark.epsilon for mark in answer.marks) <= rule.epsilon
             new = tuple(mark for mark in answer.marks if mark.tick == tick)
-            outcomes.append(((given[0], seen(answer, 3)), chance, kept((*marks, *new))))
-        return collected(outcomes)
+            outcomes.append(((given[0], public_part(answer, 3)), chance, without_counts((*marks, *new))))
+        return collect(outcomes)
 
-    def test_no_answer_exceeds_epsilon_and_a_visit_pays_the_largest_one_at_most(
-        self, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
+    def test_visit_pays_the_largest_epsilon(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """
-        A visit stamped in slot 0: a rule has it in the counts of its W + F ticks from there.
+        A visit stamped in slot 0 is in the counts of the W + F ticks of each rule.
 
             tick              0  1  2  3  4
             W + F = 2         x  x
@@ -336,14 +333,13 @@ class TestChangedRules:
             worst = worst_ratio(lambda marks, tick, given: self.law(marks, tick, given, one_sided), (), choices)
             assert worst == 2 ** int(max(rule.epsilon for rule in self.rules) / self.unit)
 
-    def test_as_many_streams_are_enumerated_as_the_theory_states(self, stated_streams: Callable[[str], int]) -> None:
-        assert enumerated(map(self.choices, (0, 1))) == stated_streams("Algorithm 3, one visit and changes of rules")
+    def test_stream_count_matches_theory_page(self, stated_streams: Callable[[str], int]) -> None:
+        """The number of streams with changed rules is the one in docs/theory.md."""
+        assert count_streams(map(self.choices, (0, 1))) == stated_streams("Algorithm 3, one visit and changes of rules")
 
-    def test_dropping_what_ran_out_before_a_longer_window_is_caught(
-        self, worst_ratio: WorstRatio, one_sided: OneSided
-    ) -> None:
+    def test_dropping_ended_marks_is_caught(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """
-        A mark that ended under W + F = 2 runs again under W + F = 4; a ledger read back too short forgets it.
+        A mark that ended under W + F = 2 runs again under W + F = 4; without it there is one answer too many.
 
             tick      0  1  2  3
             W + F     2  2  2  4
@@ -352,11 +348,11 @@ class TestChangedRules:
 
         def forgetful(marks: tuple[Mark, ...], tick: int, given: tuple[int, int | None]) -> Law:
             law = self.law(marks, tick, given, one_sided)
-            return {said: (chance, running(after, tick)) for said, (chance, after) in law.items()}
+            return {outcome: (chance, running_marks(after, tick)) for outcome, (chance, after) in law.items()}
 
-        reaches = [0, 0, 0, 1]
+        rules = [0, 0, 0, 1]
         choices = [
-            [((index, one), (index, other)) for one, other in pairs_at(tick, range(self.rules[index].mark_lifetime))]
-            for tick, index in enumerate(reaches)
+            [((index, count), (index, less)) for count, less in pairs_at(tick, range(self.rules[index].mark_lifetime))]
+            for tick, index in enumerate(rules)
         ]
         assert worst_ratio(forgetful, (), choices) > 2**6

@@ -1,4 +1,4 @@
-"""What one person pays, and the check of the period."""
+"""The maximum payment of one person, and the check of the period."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from monitor.privacy.payments import (
 ONE = Fraction(1)
 
 
-def test_two_weeks_of_presence_cost_twice_the_locations_epsilon() -> None:
-    """W = 336, F = 1, H = 337 (two weeks, not aligned): N = 673 ticks, and W + F = 337 of them hold one answer."""
+def test_two_weeks_of_presence_cost_twice() -> None:
+    """W = 336, F = 1, H = 337 (two weeks, not aligned): N = 673 ticks, and W + F = 337 of them have one answer."""
     assert over_time_payment(ONE, answers=1, window=336, max_lead=1, slots=337) == 2
 
 
-def test_a_single_visit_pays_the_locations_epsilon() -> None:
-    """H = 1: N = W + F, so k answers of ε_l/k."""
+def test_single_visit_pays_epsilon() -> None:
+    """With H = 1, N = W + F, so k answers of ε_l/k are charged."""
     for window, max_lead, answers in product((3, 14), (0, 2), (1, 2, 3)):
         assert over_time_payment(Fraction(1, 3), answers, window, max_lead, slots=1) == Fraction(1, 3)
 
 
 @pytest.mark.parametrize(("window", "max_lead", "answers"), list(product((1, 2, 3), (0, 1), (1, 2, 3))))
-def test_the_formula_is_the_greedy_schedule(window: int, max_lead: int, answers: int) -> None:
-    """Answering whenever W + F ticks hold fewer than k answers gives as many, for k ≤ W + F, as counted one by one."""
+def test_formula_is_the_greedy_schedule(window: int, max_lead: int, answers: int) -> None:
+    """Answering whenever W + F ticks have fewer than k answers gives as many answers as the formula, for k ≤ W + F."""
     mark_lifetime = OverTimeRule(ONE, answers, 1, window, max_lead).mark_lifetime
     for slots in range(1, 12) if answers <= mark_lifetime else ():
         given: list[int] = []
@@ -44,20 +44,20 @@ def test_the_formula_is_the_greedy_schedule(window: int, max_lead: int, answers:
         assert most_answers(answers, window, max_lead, slots) == len(given)
 
 
-def test_each_designated_time_costs_its_epsilon() -> None:
-    """15 evenings at ε = 1/2."""
+def test_designated_times_cost_epsilon_each() -> None:
+    """15 evenings at ε = 1/2 cost 15/2."""
     assert at_times_payment(Fraction(1, 2), 15) == Fraction(15, 2)
 
 
-def test_a_period_that_fits_returns_its_sum() -> None:
-    """Composition is plain addition (docs/rules.md, rule 12)."""
+def test_fitting_period_returns_its_sum() -> None:
+    """Composition is addition (docs/rules.md, rule 12)."""
     charges = [over_time_charge("stations", ONE, 1, 336, 1, 337), at_times_charge("evening", Fraction(1, 2), 15)]
     assert check_period(Fraction(19, 2), charges) == Fraction(19, 2)
     assert check_period(ONE, []) == 0
 
 
-def test_a_period_that_is_overspent_is_refused_with_the_sum_written_out() -> None:
-    """Stated, requested, difference, every term, and what to do."""
+def test_overspent_period_is_refused() -> None:
+    """The error has the stated ε, the sum, the difference, every term, and the remedy."""
     charges = [over_time_charge("stations", ONE, 2, 336, 1, 337), at_times_charge("evening", Fraction(1, 2), 15)]
     with pytest.raises(OverspentError) as raised:
         check_period(Fraction(9), charges)
@@ -75,7 +75,7 @@ def test_a_period_that_is_overspent_is_refused_with_the_sum_written_out() -> Non
 
 
 @pytest.mark.parametrize("wrong", [(0, 3, 0, 1), (1, 0, 0, 1), (1, 3, -1, 1), (1, 3, 0, 0)])
-def test_what_the_algorithm_is_not_defined_for_is_refused(wrong: tuple[int, int, int, int]) -> None:
-    """No answers, no window, a negative F, no slot."""
+def test_invalid_arguments_are_refused(wrong: tuple[int, int, int, int]) -> None:
+    """Zero answers, an empty window, a negative F and zero slots are refused."""
     with pytest.raises(PrivacyError, match="expected at least"):
         most_answers(*wrong)

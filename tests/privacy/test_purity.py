@@ -1,4 +1,4 @@
-"""The package stays what it claims to be: pure, and exact wherever something is decided."""
+"""monitor/privacy and monitor/onesided stay pure, and exact wherever something is decided."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
+import monitor.onesided
 import monitor.privacy
 
-FILES = sorted(Path(monitor.privacy.__file__).parent.glob("*.py"))
+PRIVACY = sorted(Path(monitor.privacy.__file__).parent.glob("*.py"))
+ONESIDED = sorted(Path(monitor.onesided.__file__).parent.glob("*.py"))
 DISPLAYS = {"estimates.py", "odds.py", "over_time.py"}
+EXACT = [file for file in (*PRIVACY, *ONESIDED) if file.name not in DISPLAYS]
 RANDOM = {"random", "secrets"}
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def imported_names(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -25,19 +28,37 @@ def imported(tree: ast.Module) -> Iterator[str]:
             yield node.module or ""
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_it_imports_nothing_of_the_rest_but_errors(file: Path) -> None:
-    """Standard library, numpy, `monitor.errors` and itself; no generator but the operating system's or a hash."""
-    for name in imported(ast.parse(file.read_text(encoding="utf-8"))):
+@pytest.mark.parametrize("file", PRIVACY, ids=lambda file: file.name)
+def test_privacy_imports_only_errors(file: Path) -> None:
+    """Of this project, monitor/privacy imports only `monitor.errors` and its own modules."""
+    assert {name for name in imported_names(file) if name.startswith(("monitor", "simulators"))} <= {
+        "monitor.errors",
+        *(f"monitor.privacy.{other.stem}" for other in PRIVACY),
+    }
+
+
+@pytest.mark.parametrize("file", ONESIDED, ids=lambda file: file.name)
+def test_onesided_imports_only_privacy(file: Path) -> None:
+    """Of this project, monitor/onesided imports only `monitor.errors`, monitor/privacy and its own modules."""
+    assert {name for name in imported_names(file) if name.startswith(("monitor", "simulators"))} <= {
+        "monitor.errors",
+        *(f"monitor.privacy.{other.stem}" for other in PRIVACY),
+        *(f"monitor.onesided.{other.stem}" for other in ONESIDED),
+    }
+
+
+@pytest.mark.parametrize("file", [*PRIVACY, *ONESIDED], ids=lambda file: file.name)
+def test_only_numpy_and_standard_library(file: Path) -> None:
+    """Beyond this project, both packages import numpy and the standard library, and no random number generator."""
+    for name in imported_names(file):
         top = name.split(".")[0]
-        ours = name == "monitor.errors" or name.startswith("monitor.privacy.")
-        assert ours or top == "numpy" or (top in sys.stdlib_module_names and top not in RANDOM), name
+        assert top in ("monitor", "numpy") or (top in sys.stdlib_module_names and top not in RANDOM), name
         assert not name.startswith("numpy.random")
 
 
-@pytest.mark.parametrize("file", [file for file in FILES if file.name not in DISPLAYS], ids=lambda file: file.name)
-def test_no_binary_float_takes_part_in_a_decision(file: Path) -> None:
-    """No float literal, no float(), no float type but where figures are displayed."""
+@pytest.mark.parametrize("file", EXACT, ids=lambda file: file.name)
+def test_no_floats_in_decisions(file: Path) -> None:
+    """No float literal, no float() and no float type occur, except where figures are displayed."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), node.lineno
         assert not (isinstance(node, ast.Name) and node.id == "float"), node.lineno

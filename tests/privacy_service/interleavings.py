@@ -1,13 +1,13 @@
-"""The real reader, windows and tick, stepped by hand: every order of what they do, on a log of a few records.
+"""The real reader, windows and tick, run step by step in every order, on a log of a few records.
 
-What is stepped: a reader polls the next records (any number of them); a write lands, at once or late; a zombie's write
-lands, once or again; the clock moves on, over a slot's end or within it; an owner looks at the last closed tick, puts
-it into the ledger, and lets the next slot's facts in; a reader or an owner dies and another takes over; the store is
-emptied, or falls back to an earlier state of itself. In any state, each of these may come next.
+The steps are: a reader polls any number of the next records. A write is applied, immediately or late. The write of a
+zombie is applied, once or again. The clock advances, over the end of a slot or within it. An owner looks at the last
+closed tick, appends it to the ledger, and opens the next slot. A reader or an owner dies and another takes over. The
+store is flushed, or fails over to an earlier state. In any state, each of these may come next.
 
-All that the parts remember is put into one value (`State`) and taken back from it, so that each state is visited once
-however many ways lead to it; the ways are counted. At each reading that a tick would be decided from, the counts are
-compared with those that the definitions give.
+The state of all parts is saved to one value (`State`) and restored from it. So each state is visited once, and the
+orders that lead to it are counted. The counts of each reading that could decide a tick are compared with the
+definitions.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Any, Final, cast
 from monitor.ingest.reader import Reader, _Batch
 from monitor.ingest.source import Fetched
 from monitor.public.instants import MINUTE
+from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decider
 from monitor.release.evidence import EvidenceReader
 from monitor.release.partition import PartitionRelease
-from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.windows.facts import Question, Reading, Span, Windows
@@ -51,8 +51,8 @@ Action = tuple[Any, ...]
 
 
 @dataclass
-class Found:
-    """What was seen on the way: readings that were complete, those of which the store knew later facts already."""
+class Observations:
+    """Observations: complete readings, readings when the store already had later facts, and unknown ticks."""
 
     readings: int = 0
     ahead_of_the_tick: int = 0
@@ -61,11 +61,11 @@ class Found:
 
 
 class World:
-    """The parts over one log, stepped. `stores` makes the store that is used (memory, if none is given)."""
+    """The parts over one log, run step by step. `stores` creates the store (default: in memory)."""
 
     def __init__(self, plan: Plan, stores: Any = None) -> None:
         self.plan = plan
-        self.found = Found()
+        self.observed = Observations()
         self.clock = HandClock(plan.instant(0), real=plan.real)
         self.windows: Windows = (
             MemoryWindows(plan.parameters, self.clock) if stores is None else stores(plan, self.clock)
@@ -74,7 +74,7 @@ class World:
         self._logs = [HandLog(plan, partitions, self.clock) for partitions in plan.readers]
         self._readers = [self._reader(log) for log in self._logs]
         parts = (plan.parameters, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
-        self._parts = Parts(*cast("Any", parts))
+        self._parts = ReleaseContext(*cast("Any", parts))
         shards = [
             [s for s in range(plan.shards) if s % plan.ledger_partitions == q] for q in range(plan.ledger_partitions)
         ]
@@ -106,15 +106,15 @@ class World:
         prepare = reader._prepare
 
         def prepared(fetched: Sequence[Fetched]) -> _Batch:
-            spans = tuple(Span(some.partition, some.start, some.end) for some in fetched)
+            spans = tuple(Span(part.partition, part.start, part.end) for part in fetched)
             if spans not in self._batches:
                 self._batches[spans] = prepare(fetched)
             return self._batches[spans]
 
-        reader._prepare = prepared  # type: ignore[method-assign]  # the same, once for the same records
+        reader._prepare = prepared  # type: ignore[method-assign]  # prepares the same records only once
         reader._writer.shutdown()
         reader._writer = cast("Any", Held())
-        reader._committed = float("inf")
+        reader._committed_at = float("inf")
         return reader
 
     @property
@@ -122,30 +122,30 @@ class World:
         """The last closed tick."""
         return self.plan.moments[self.moment][0] - 1
 
-    # What may come next
+    # The possible next steps
 
     def actions(self) -> list[Action]:
-        """Everything that may be done now; some of it may turn out to change nothing."""
-        found: list[Action] = []
+        """Return all possible next steps; some of them may change nothing."""
+        actions: list[Action] = []
         if self.moment + 1 < len(self.plan.moments):
-            found.append(("clock",))
+            actions.append(("clock",))
         for number in range(len(self._readers)):
-            found += self._of_reader(number)
+            actions += self._of_reader(number)
         for partition in range(self.plan.ledger_partitions):
-            found += self._of_owner(partition)
-        found += [("open", *due) for due in sorted(self._opens)]
+            actions += self._of_owner(partition)
+        actions += [("open", *due) for due in sorted(self._opens)]
         if self._left.get("zombie"):
-            found += [("zombie", spans) for spans in sorted(self._zombies, key=repr)]
-        return [*found, *self._of_store()]
+            actions += [("zombie", spans) for spans in sorted(self._zombies, key=repr)]
+        return [*actions, *self._of_store()]
 
     def _of_reader(self, number: int) -> Iterator[Action]:
         log, writing = self._logs[number], self._readers[number]._writing
         yield ("idle", number)
         if not log.waiting:
             rests = [range(log.end(p) - log.reading[p] + 1) for p in log.reading]
-            for each in product(*rests):
-                if any(each):
-                    yield ("poll", number, dict(zip(log.reading, each, strict=True)))
+            for numbers in product(*rests):
+                if any(numbers):
+                    yield ("poll", number, dict(zip(log.reading, numbers, strict=True)))
         if writing is not None and cast("Any", writing[1]).reached is None:
             yield ("land", number)
         if self._left.get("crash"):
@@ -172,16 +172,16 @@ class World:
     def _due(self, partition: int) -> int:
         release = PartitionRelease(partition, self._parts, cast("Any", None))
         release._taken_at = self.plan.instant(self._owners[partition].taken_at)
-        return release.due(self.tick)
+        return release.release_time(self.tick)
 
     def _is_due(self, partition: int) -> bool:
         return self.plan.real and self.clock.now() >= self._due(partition)
 
-    # What is done
+    # The steps
 
     def do(self, action: Action) -> None:
         """Take one step."""
-        self.found.actions[action[0]] += 1
+        self.observed.actions[action[0]] += 1
         getattr(self, f"_{action[0]}")(*action[1:])
 
     def _clock(self) -> None:
@@ -199,9 +199,9 @@ class World:
         self._step(number, numbers, looks=False)
 
     def _step(self, number: int, numbers: Mapping[int, int], *, looks: bool) -> None:
-        """A reader's turn; every half second of real time it looks whether the windows still have what it wrote."""
+        """Run one step of a reader; every half second of real time it checks that the windows still have its writes."""
         reader, log = self._readers[number], self._logs[number]
-        reader._looked = float("-inf") if looks else float("inf")
+        reader._checked_at = float("-inf") if looks else float("inf")
         log.next = numbers
         reader.step(0)
 
@@ -211,7 +211,7 @@ class World:
         writing[1].result()
 
     def _crash(self, number: int) -> None:
-        """The process ends, and another is assigned its partitions; what was on its way may land later, or never."""
+        """End the process and assign its partitions to another. A write in flight may be applied later, or never."""
         self._left["crash"] -= 1
         writing = self._readers[number]._writing
         if writing is not None:
@@ -224,10 +224,10 @@ class World:
         self._readers[0]._write(self._batches[spans])
 
     def _look(self, partition: int) -> None:
-        """The owner looks once; whatever it would decide from must be the counts of the log."""
+        """Let the owner look once, and check that the counts it could decide from are those of the log."""
         evidence = self._evidence_of(partition)
         before = set(evidence._readings)
-        evidence._look()
+        evidence._read_once()
         for shard in evidence._readings.keys() - before:
             self._compare(self._questions[partition](self.tick)[shard], shard, evidence._readings[shard])
         owner = self._owners[partition]
@@ -240,12 +240,12 @@ class World:
             return known
         owner = self._owners[partition]
         questions = self._questions[partition](self.tick)
-        asked = {shard: question for shard, question in questions.items() if shard not in owner.read}
+        unread = {shard: question for shard, question in questions.items() if shard not in owner.read}
         due = self._due(partition)
-        made = EvidenceReader(self._parts, self.tick, asked, due, threading.Event(), lambda: None)
-        made._end_offsets = None if owner.end_offsets is None else dict(owner.end_offsets)
-        self._evidence[partition] = made
-        return made
+        reader = EvidenceReader(self._parts, self.tick, unread, due, threading.Event(), lambda: None)
+        reader._end_offsets = None if owner.end_offsets is None else dict(owner.end_offsets)
+        self._evidence[partition] = reader
+        return reader
 
     def _compare(self, question: Question, shard: int, reading: Reading) -> None:
         assert ({*reading.counts}, {*reading.present}) == ({*question.windows}, {*question.times})
@@ -259,22 +259,22 @@ class World:
         expected = self._expected[self.tick]
         assert all(count == expected.get(cell, 0) for cell, count in counted.items()), (self.tick, counted, expected)
         whole = max(reading.complete_from, reading.evicted_before)
-        assert whole <= self.tick - self.plan.window + 1, "these facts are not said to be whole"
-        self.found.readings += 1
+        assert whole <= self.tick - self.plan.window + 1, "these facts must be complete"
+        self.observed.readings += 1
         later = [part[:offset] for part, offset in ((self.plan.log[p], reading.progress[p]) for p in reading.progress)]
-        self.found.ahead_of_the_tick += any(entry.stamp > self.tick for part in later for entry in part)
+        self.observed.ahead_of_the_tick += any(entry.stamp > self.tick for part in later for entry in part)
 
     def _decide(self, partition: int) -> None:
-        """The tick's answers are in the ledger; what has not been read is unknown for good."""
-        self.found.unknown += self._owners[partition].read != self._questions[partition](self.tick).keys()
+        """Append the answers of the tick to the ledger. Shards that were not read stay unknown."""
+        self.observed.unknown += self._owners[partition].read != self._questions[partition](self.tick).keys()
         self._opens |= {(partition, self.tick)}
         self._owners[partition] = OwnerState(self.tick, self._owners[partition].taken_at, None, frozenset())
         self._evidence[partition] = None
 
     def _open(self, partition: int, tick: int) -> None:
-        """The owner sees to the store after the tick, at once, late, or (if it died before) never."""
+        """Let the owner open the next slot after the tick: immediately, late, or (if it died before) never."""
         self._opens -= {(partition, tick)}
-        Upkeep(self.plan.parameters, self.windows).after(tick, self._shards[partition])
+        Upkeep(self.plan.parameters, self.windows).finish_tick(tick, self._shards[partition])
 
     def _takeover(self, partition: int) -> None:
         self._left["takeover"] -= 1
@@ -290,15 +290,15 @@ class World:
         self._replica = self._stored()
 
     def _failover(self) -> None:
-        """The store is as it was when it was last copied."""
+        """Restore the store to its last copy."""
         self._left["failover"] -= 1
         self._fill(self._replica)
         self._replica = None
 
-    # All of it as one value
+    # The state as one value
 
     def state(self) -> State:
-        """What the parts remember."""
+        """Return the state of all parts."""
         return State(
             self.moment,
             self._stored(),
@@ -311,7 +311,7 @@ class World:
         )
 
     def put(self, state: State) -> None:
-        """Let the parts remember this, and nothing else."""
+        """Set the state of all parts."""
         self.moment = state.moment
         self.clock.move_to(self.plan.instant(state.moment))
         self._fill(state.store)
@@ -346,18 +346,18 @@ class World:
 
 @dataclass(frozen=True)
 class Explored:
-    """How many states there are, and steps between them; in how many orders these can be taken; and what was seen."""
+    """The number of states, of steps between them, and of orders of steps; and the observations."""
 
     states: int
     steps: int
     orders: int
-    found: Found
+    observed: Observations
 
 
 def explore(plan: Plan) -> Explored:
-    """Every state that can be reached, each once; `orders` counts the ways from the first to one where all is done.
+    """Visit every reachable state once; `orders` counts the ways from the first state to a final one.
 
-    An order in which a step changes nothing is the order without it, and is not counted.
+    Steps that change nothing are not counted.
     """
     world = World(plan)
     first = world.state()
@@ -368,22 +368,22 @@ def explore(plan: Plan) -> Explored:
         state = stack[-1]
         if state not in after:
             after[state] = _next_states(world, state)
-            stack += [one for one in after[state] if one not in after]
+            stack += [following for following in after[state] if following not in after]
             continue
         stack.pop()
         if state not in orders:
-            assert all(one in orders for one in after[state]), "states lead back to one another"
-            orders[state] = sum(orders[one] for one in after[state]) or 1
-    return Explored(len(after), sum(map(len, after.values())), orders[first], world.found)
+            assert all(following in orders for following in after[state]), "the states must not form a cycle"
+            orders[state] = sum(orders[following] for following in after[state]) or 1
+    return Explored(len(after), sum(map(len, after.values())), orders[first], world.observed)
 
 
 def _next_states(world: World, state: State) -> list[State]:
     world.put(state)
-    found = []
+    following = []
     for action in world.actions():
         world.put(state)
         world.do(action)
         then = world.state()
         if then != state:
-            found.append(then)
-    return found
+            following.append(then)
+    return following

@@ -1,4 +1,4 @@
-"""What interleavings are explored of: a log of a few records, a scheme of three places, and what may go wrong."""
+"""The explored plans: a log of a few records, parameters for three places, and the possible faults."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 
 ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
-PLACES: Final = ("inn", "mill", "farm")  # of two shards, inn is in the one, mill and farm are in the other
+PLACES: Final = ("inn", "mill", "farm")  # with two shards, inn is in one, mill and farm are in the other
 TIME: Final = 90
-"""The designated time, in minutes: half past in slot 1, asked about at three ticks."""
+"""The designated time, in minutes: the middle of slot 1, evaluated at three ticks."""
 RANKED: Final = 30
-"""The designated time of the hot spots: half past in slot 0, due at tick 0."""
+"""The designated time of the hot spots: the middle of slot 0, final at tick 0."""
 
 Counts = Mapping[tuple[str, int | None], int]
-"""By (place, None) the people of a window, by (place, designated time in minutes) those of then."""
+"""People by (place, None) for a window, and by (place, designated time in minutes)."""
 
 
 class Entry(NamedTuple):
-    """A record of one visit: who was where (minutes), the slot of its stamp, and the moment at which it is in the log.
+    """A record of one visit (in minutes), with the slot of its stamp and the moment at which it is in the log.
 
     A moment is an index of `Plan.moments`.
     """
@@ -43,12 +43,11 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is explored: the log, by input partition; the scheme; the moments (slot, seconds); and what may go wrong.
+    """The log by input partition, the parameters, the moments (slot, seconds), and the possible faults.
 
-    `faults`: how often at most each of crash, zombie, flush, failover, takeover may come. `readers`: the partitions
-    that each reader is assigned; one partition may be two readers'. `queues`: how many ledger partitions there are.
-    `ranked`: the owner of the first one also answers which places are the fullest, of all shards. `real`: the clock is
-    the servers' own.
+    `faults` is the maximum number of each of crash, zombie, flush, failover and takeover. `readers` are the partitions
+    of each reader; two readers may have the same one. With `ranked`, the owner of the first ledger partition also
+    answers hot spots of all shards. With `real`, the clock is the clock of the servers.
     """
 
     log: tuple[tuple[Entry, ...], ...]
@@ -63,21 +62,21 @@ class Plan:
     real: bool = True
 
     def without(self, gone: Iterable[Entry]) -> Plan:
-        """The plan without some records."""
+        """Return the plan without some records."""
         lacking = list(gone)
-        return replace(self, log=tuple(tuple(one for one in part if one not in lacking) for part in self.log))
+        return replace(self, log=tuple(tuple(entry for entry in part if entry not in lacking) for part in self.log))
 
     def neighbours(self) -> Iterator[tuple[str, Plan]]:
-        """Without some, any, also all records of one person: who, and the plan that is left."""
+        """Return for each person the plans without some or all of the person's records."""
         for person in sorted({entry.person for part in self.log for entry in part}):
             theirs = [entry for part in self.log for entry in part if entry.person == person]
             for chosen in product((False, True), repeat=len(theirs)):
                 if any(chosen):
-                    yield person, self.without(one for one, gone in zip(theirs, chosen, strict=True) if gone)
+                    yield person, self.without(entry for entry, gone in zip(theirs, chosen, strict=True) if gone)
 
     @cached_property
     def parameters(self) -> Parameters:
-        """The service's own description."""
+        """The parameters of the service."""
         rule = OverTimeRule(Fraction(1), 1, 1, self.window, self.max_lead)
         times, ranked = (Schedule((ORIGIN + time * MINUTE,)) for time in (TIME, RANKED))
         return Parameters(
@@ -94,12 +93,12 @@ class Plan:
         )
 
     def instant(self, moment: int) -> int:
-        """The instant of a moment."""
+        """Return the instant of a moment."""
         slot, seconds = self.moments[moment]
         return self.parameters.grid.start(slot) + seconds * SECOND
 
     def counts(self, tick: int) -> Counts:
-        """What the tick counts, by the definitions: the accepted visits of records stamped in slot `tick` or before."""
+        """Return the counts of a tick by the definitions: accepted visits of records stamped up to slot `tick`."""
         people: dict[tuple[str, int | None], set[str]] = {}
         for entry in (entry for part in self.log for entry in part if entry.stamp <= tick):
             furthest = entry.stamp + self.max_lead
@@ -112,18 +111,18 @@ class Plan:
             for time, horizon in ((TIME, 180), (RANKED, 60)):
                 if entry.arrived <= time < left and time < 60 * (tick + 1) <= time + horizon:
                     people.setdefault((entry.place, time), set()).add(entry.person)
-        return {cell: len(found) for cell, found in people.items()}
+        return {cell: len(present) for cell, present in people.items()}
 
 
 def log_end(plan: Plan, partition: int, now: int) -> int:
-    """How many records of a partition are in the log."""
+    """Return how many records of a partition are in the log."""
     there = [plan.instant(entry.moment) <= now for entry in plan.log[partition]]
     return there.index(False) if False in there else len(there)
 
 
 @cache
 def value_of(entry: Entry) -> bytes:
-    """The record's value."""
-    times = {"arrived_at": entry.arrived, "left_at": entry.left}
-    told = {name: format_instant(ORIGIN + minutes * MINUTE) for name, minutes in times.items()}
-    return json.dumps({"person_id": entry.person, "location_id": entry.place, **told}).encode()
+    """Return the value of the record."""
+    minutes_by_name = {"arrived_at": entry.arrived, "left_at": entry.left}
+    times = {name: format_instant(ORIGIN + minutes * MINUTE) for name, minutes in minutes_by_name.items()}
+    return json.dumps({"person_id": entry.person, "location_id": entry.place, **times}).encode()

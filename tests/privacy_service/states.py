@@ -1,4 +1,4 @@
-"""All that the parts of the service remember, as values: states that can be told apart, kept and taken back."""
+"""The state of all parts of the service as hashable values, which can be saved and restored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Spans = tuple[Span, ...]
 
 
 class ShardState(NamedTuple):
-    """All that a shard holds, as one value."""
+    """The state of a shard."""
 
     numbers: tuple[Any, ...]
     progress: frozenset[tuple[int, int]]
@@ -21,7 +21,7 @@ class ShardState(NamedTuple):
 
 
 class ReaderState(NamedTuple):
-    """What a reader remembers: positions, partitions that wait, and the write on its way with what it led to."""
+    """The state of a reader: positions, waiting partitions, and the write in flight with its result."""
 
     positions: frozenset[tuple[int, int]]
     waiting: frozenset[int]
@@ -30,7 +30,7 @@ class ReaderState(NamedTuple):
 
 
 class OwnerState(NamedTuple):
-    """What an owner of a ledger partition remembers; `decided` is the ledger's last tick, whoever the owner is."""
+    """The state of an owner of a ledger partition; `decided` is the last tick in the ledger, by any owner."""
 
     decided: int
     taken_at: int
@@ -39,7 +39,7 @@ class OwnerState(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything, at one moment."""
+    """The state of all parts at one moment."""
 
     moment: int
     store: tuple[ShardState, ...]
@@ -52,7 +52,7 @@ class State(NamedTuple):
 
 
 def shard_state(shard: _Shard) -> ShardState:
-    """All that a shard holds."""
+    """Return the state of a shard."""
     return ShardState(
         (shard.complete_from, shard.evicted_before, shard.times_evicted_until, shard.opened, shard.shown),
         frozenset(shard.progress.items()),
@@ -63,7 +63,7 @@ def shard_state(shard: _Shard) -> ShardState:
 
 
 def shard_of_state(state: ShardState) -> _Shard:
-    """A shard that holds this."""
+    """Return a shard with this state."""
     seen = {row: dict(people) for row, people in state.seen}
     present = {at: set(members) for at, members in state.present}
     complete_from, evicted_before, times_evicted_until, opened, shown = state.numbers

@@ -1,4 +1,4 @@
-"""What the parts of the service are given to be stepped by hand: a clock, a log, and an executor that waits."""
+"""Parts of the service that are run step by step: a clock, a log, and an executor that waits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from monitor.ingest.ports import DeadLetter
+from monitor.ingest.interfaces import DeadLetter
 from monitor.ingest.reader import _Batch
 from monitor.ingest.source import Fetched
 from monitor.public.clock import SteppedClock
@@ -15,7 +15,7 @@ from tests.privacy_service.plans import ORIGIN, Plan, log_end, value_of
 
 
 class HandClock(SteppedClock):
-    """A clock that is moved by hand; it may say that it is the real one."""
+    """A clock that a test moves; it may appear to be the real one."""
 
     def __init__(self, start: int, *, real: bool) -> None:
         super().__init__(start)
@@ -23,7 +23,7 @@ class HandClock(SteppedClock):
 
 
 class Held:
-    """An executor whose work waits until its result is asked for, or until it is told to be done."""
+    """An executor whose work waits until its result is requested."""
 
     def submit(self, work: Any, batch: _Batch) -> Write:
         return Write(work, batch)
@@ -31,7 +31,7 @@ class Held:
 
 @dataclass
 class Write:
-    """A write on its way."""
+    """A write in flight."""
 
     work: Any
     batch: _Batch
@@ -44,7 +44,7 @@ class Write:
 
 
 class HandLog:
-    """The input log as one reader sees it, which yields as many records as it is told to."""
+    """The input log of one reader, which returns the requested number of records."""
 
     def __init__(self, plan: Plan, partitions: Sequence[int], clock: HandClock) -> None:
         self._plan, self._clock = plan, clock
@@ -55,11 +55,11 @@ class HandLog:
         self.next: Mapping[int, int] = {}
 
     def end(self, partition: int) -> int:
-        """How many records are there by now; one that is not yet there hides those behind it."""
+        """Return how many records are in the log now; a missing record hides the following ones."""
         return log_end(self._plan, partition, self._clock.now())
 
-    def poll(self, timeout_ms: int) -> list[Fetched]:  # noqa: ARG002  # nothing is waited for
-        """As many records as were named, of each partition."""
+    def poll(self, timeout_ms: int) -> list[Fetched]:  # noqa: ARG002  # it does not wait
+        """Return the requested number of records of each partition."""
         return [self._fetched(partition, number) for partition, number in self.next.items() if number]
 
     def _fetched(self, partition: int, number: int) -> Fetched:
@@ -69,27 +69,27 @@ class HandLog:
         stamps = [(ORIGIN + entry.stamp * HOUR + MINUTE) // 1_000 for entry in entries]
         return Fetched(partition, start, end, [value_of(entry) for entry in entries], stamps, range(start, end))
 
-    def go_on(self, partition: int, offset: int) -> None:
+    def resume(self, partition: int, offset: int) -> None:
         """As the service's."""
         self.waiting.discard(partition)
         self.reading[partition] = offset
 
     def park(self, partitions: Iterable[int] | None = None) -> None:
-        """As the service's."""
+        """Stop reading partitions, as the service's log does."""
         for partition in list(self.reading if partitions is None else partitions):
             if self.reading.pop(partition, None) is not None:
                 self.waiting.add(partition)
 
     def bounds(self, partition: int) -> tuple[int, int]:
-        """Nothing has expired."""
+        """Return the bounds of the log; no record has expired."""
         return 0, self.end(partition)
 
-    def committed(self) -> dict[int, Any]:
-        """Nothing was committed to Kafka."""
+    def read_committed_offsets(self) -> dict[int, Any]:
+        """Return no offsets; nothing was committed to Kafka."""
         return {}
 
     def offset_at(self, partition: int, instant: int) -> int | None:
-        """The first record stamped at or after an instant."""
+        """Return the first record stamped at or after an instant."""
         for offset, entry in enumerate(self._plan.log[partition][: self.end(partition)]):
             if ORIGIN + entry.stamp * HOUR + MINUTE >= instant:
                 return offset
@@ -97,27 +97,27 @@ class HandLog:
 
 
 class HandTopic:
-    """What the owners ask of the input topic."""
+    """The input topic of the owners."""
 
     def __init__(self, plan: Plan, clock: HandClock) -> None:
         self._plan, self._clock = plan, clock
 
-    def end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # a fresh one: that of any moment may be given
-        """The log's ends at this moment."""
+    def end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # the current end is allowed at any tick
+        """Return the current ends of the log."""
         return {part: log_end(self._plan, part, self._clock.now()) for part in range(len(self._plan.log))}
 
 
 class Silent:
-    """An observer of readers, and a dead-letter topic, that keep nothing."""
+    """An observer of readers and a dead-letter topic that keep nothing."""
 
     def put(self, letters: Sequence[DeadLetter]) -> None:
-        """Kept nowhere."""
+        """Keep nothing."""
 
     def batch(self, *_: Any) -> None:
-        """Counted nowhere."""
+        """Count nothing."""
 
     def recovery(self, cause: str) -> None:
-        """As above."""
+        """Count nothing."""
 
     def several_places(self, people: int) -> None:
-        """As above."""
+        """Count nothing."""

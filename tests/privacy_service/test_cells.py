@@ -1,7 +1,7 @@
-"""Cells draw apart: what a tick publishes of all of them jointly has the chances of each one's law, multiplied.
+"""Cells draw independently: the joint law of a tick is the product of the laws of its cells.
 
-That is what lets a stream's loss be enumerated cell by cell. All draws are walked at once here, on the service's own
-decisions: two watched locations and three locations at a designated time.
+Therefore the loss of a stream can be enumerated cell by cell. This test enumerates all draws jointly, with the
+service's own decisions, for two watched locations and three locations at a designated time.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ TIME = 90
 
 
 def states_of(town: Any, cell: Any) -> list[Any]:
-    """Nothing published yet; and something that still holds."""
+    """Return the state without answers, and a state with a running answer."""
     if cell.time is not None:
         return [None, (1, town.cap)]
     return [(), (Mark(1, town.cap, town.answer_epsilon, town.mark_lifetime),)]
 
 
 def joint_choices(town: Any) -> Iterator[tuple[dict[Any, int], dict[Any, Any]]]:
-    """Counts of all cells with anything that holds at one of them at most, then states of all with a few counts."""
+    """Return all counts without running answers, then all combinations of running answers with a few counts."""
     cells = town.at(TICK)
     marked = {cell: states_of(town, cell)[1] for cell in cells}
     for counts in product((0, 1, 2), repeat=len(cells)):
@@ -38,15 +38,13 @@ def joint_choices(town: Any) -> Iterator[tuple[dict[Any, int], dict[Any, Any]]]:
 
 
 def own(law: dict[Hashable, Any], cell: Any) -> dict[Hashable, Fraction]:
-    """The chances of what is said of one cell."""
+    """Return the chances of the answers of one cell."""
     return {dict(outcome)[cell]: chance for outcome, (chance, _) in law.items()}  # type: ignore[call-overload]  # pairs
 
 
 @pytest.mark.parametrize(("answers", "threshold"), [(1, 2), pytest.param(2, 3, marks=pytest.mark.soak)])
-def test_a_ticks_joint_law_is_the_product_of_its_cells_laws(
-    answers: int, threshold: int, make_town: Callable[..., Any]
-) -> None:
-    """Whatever the others' counts and marks: a cell's answer depends on its own, and the draws are independent."""
+def test_joint_law_is_the_product_of_cells(answers: int, threshold: int, make_town: Callable[..., Any]) -> None:
+    """For any counts and marks of the others, an answer depends only on its own cell, and draws are independent."""
     town = make_town(2, 0, answers, threshold, times=(TIME,))
     alone: dict[Any, dict[Hashable, Fraction]] = {}
     walked = 0
@@ -60,9 +58,9 @@ def test_a_ticks_joint_law_is_the_product_of_its_cells_laws(
         walked += len(joint)
         for outcome, (chance, _) in joint.items():
             expected = Fraction(1)
-            for cell, said in outcome:
+            for cell, answer in outcome:
                 if cell is not None:
-                    expected *= alone[cell, counts[cell], states.get(cell)][said]
+                    expected *= alone[cell, counts[cell], states.get(cell)][answer]
             assert chance == expected
     print(f"{walked} joint outcomes")
     assert walked > 3_000

@@ -1,8 +1,8 @@
-"""A count is a function of the log: every order of what readers, owners and the store may do gives the same counts.
+"""A count is a function of the log: every order of steps of readers, owners and the store gives the same counts.
 
-A few records of two people, the real reader, windows and tick (`interleavings.py` steps them), each state that can be
-reached visited once. Whenever a tick would be decided from a reading, its counts are those of the accepted visits whose
-records were stamped before as_of, and so they are in the log without some records of a person.
+The real reader, windows and tick process a few records of two people (`interleavings.py` runs the steps), and each
+reachable state is visited once. The counts of every reading that could decide a tick are those of the accepted visits
+stamped before as_of. The same is true for the log without some records of a person.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from tests.privacy_service.interleavings import Explored, World, explore
 from tests.privacy_service.plans import Entry, Plan
 from tests.privacy_service.stepped import HandClock
 
-# Late in slot 0; slot 1 as it begins, when tick 0 may be counted, and after its release; so of slot 2.
+# Late in slot 0; the start of slot 1, then when tick 0 may be counted, and after its release; the same for slot 2.
 MOMENTS = ((0, 1_000), (1, 0), (1, 2), (1, 31), (2, 2), (2, 31))
 FEWER = ((0, 1_000), (1, 2), (1, 31), (2, 2))
 
 LOGS = {
-    # Bob's and Ann's reports at the inn come just after as_of of tick 0, and before it is counted.
+    # Bob's and Ann's reports at the inn arrive just after as_of of tick 0, and before it is counted.
     "late": (
         Entry("ann", "mill", 20, 50, stamp=0, moment=0),
         Entry("bob", "inn", 10, 50, stamp=1, moment=1),
         Entry("ann", "inn", 70, 110, stamp=1, moment=1),
         Entry("bob", "mill", 80, 140, stamp=2, moment=4),
     ),
-    # Ann is told of twice, in slot 0 and again in slot 1; and comes again.
+    # Ann's visit is reported twice, in slot 0 and in slot 1, and she visits again.
     "again": (
         Entry("ann", "inn", 10, 50, stamp=0, moment=0),
         Entry("ann", "inn", 10, 50, stamp=1, moment=1),
         Entry("bob", "inn", 70, 100, stamp=1, moment=2),
         Entry("ann", "inn", 130, 140, stamp=2, moment=4),
     ),
-    # Told of ahead of time (refused for F = 0), and staying on (cut).
+    # One visit is reported ahead of time (refused for F = 0), one lasts into the next slot (cut).
     "ahead": (
         Entry("ann", "inn", 70, 100, stamp=0, moment=0),
         Entry("bob", "inn", 10, 130, stamp=0, moment=0),
         Entry("ann", "inn", 70, 100, stamp=1, moment=1),
         Entry("bob", "mill", 80, 100, stamp=1, moment=2),
     ),
-    # A leader with a fast clock stamps into the next slot, and the one after it, with a slow one, into the slot before.
+    # A leader with a fast clock stamps into the next slot, the next leader, with a slow clock, into the slot before.
     "skewed": (
         Entry("ann", "inn", 20, 50, stamp=1, moment=0),
         Entry("bob", "inn", 30, 50, stamp=0, moment=1),
@@ -64,25 +64,25 @@ SHORT = {
     "late": LOGS["late"][:3],
     "again": (*LOGS["again"][:2], Entry("ann", "inn", 130, 140, stamp=2, moment=3)),
 }
-"""At the moments of FEWER."""
+"""Logs for the moments of FEWER."""
 
 Stated = Callable[[str], tuple[int, int]]
 
 
 @pytest.fixture(scope="session")
 def stated() -> Stated:
-    """How many states and orders docs/theory.md states: `stated("No fault")`."""
+    """The number of states and orders in docs/theory.md: `stated("No fault")`."""
     theory = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
 
-    def of(what: str) -> tuple[int, int]:
-        ((states, orders),) = re.findall(rf"^\| {re.escape(what)} \| ([0-9,]+) \| ([0-9,]+) \|", theory, re.MULTILINE)
+    def of(label: str) -> tuple[int, int]:
+        ((states, orders),) = re.findall(rf"^\| {re.escape(label)} \| ([0-9,]+) \| ([0-9,]+) \|", theory, re.MULTILINE)
         return int(states.replace(",", "")), int(orders.replace(",", ""))
 
     return of
 
 
 def with_neighbours(plan: Plan) -> list[Explored]:
-    """The plan's log, and that without some records of a person: all orders; the counts of others stay, none rises."""
+    """Explore the plan's log and the logs without some records of a person; check that no count rises."""
     explored = [explore(plan)]
     ticks = range(plan.moments[-1][0])
     for person, less in plan.neighbours():
@@ -94,13 +94,13 @@ def with_neighbours(plan: Plan) -> list[Explored]:
     return explored
 
 
-def seen(what: str, explored: list[Explored]) -> tuple[int, int]:
-    """How many states and orders; what matters was among them: readings while later facts were in the store."""
-    found = [one.found for one in explored]
-    totals = sum(one.states for one in explored), sum(one.orders for one in explored)
-    readings, later = sum(one.readings for one in found), sum(one.ahead_of_the_tick for one in found)
-    unknown = sum(one.unknown for one in found)
-    print(f"{what}: {totals[0]:,} states, {totals[1]:,} orders, {readings} readings, {later} with later facts there")
+def count_orders(fault: str, explored: list[Explored]) -> tuple[int, int]:
+    """Return the number of states and orders; check that some readings had later facts in the store."""
+    observed = [result.observed for result in explored]
+    totals = sum(result.states for result in explored), sum(result.orders for result in explored)
+    readings, later = sum(log.readings for log in observed), sum(log.ahead_of_the_tick for log in observed)
+    unknown = sum(log.unknown for log in observed)
+    print(f"{fault}: {totals[0]:,} states, {totals[1]:,} orders, {readings} readings, {later} with later facts there")
     assert readings > later > 0
     assert unknown > 0
     return totals
@@ -117,17 +117,15 @@ EVERY_LOG = [
 
 
 @pytest.mark.parametrize(("log", "window", "max_lead"), EVERY_LOG)
-def test_every_poll_boundary_and_every_moment_of_reading_gives_the_same_counts(
-    log: str, window: int, max_lead: int, stated: Stated
-) -> None:
-    """One reader, one owner: any number of records a poll, writes at once or late, looks before and after any of them.
+def test_every_interleaving_gives_the_same_counts(log: str, window: int, max_lead: int, stated: Stated) -> None:
+    """One reader and one owner: any number of records per poll, writes at once or late, looks before and after each.
 
     slot 0        |as_of  slot 1                           |as_of  slot 2
     ann@mill       bob@inn ann@inn                                  bob@mill
     poll, write, poll, look, poll, poll, write, look, answers, next slot is let in, poll, …
     """
     plan = Plan((LOGS[log],), MOMENTS, window, max_lead)
-    assert seen(log, with_neighbours(plan)) == stated(f"No fault, {log}, W = {window}, F = {max_lead}")
+    assert count_orders(log, with_neighbours(plan)) == stated(f"No fault, {log}, W = {window}, F = {max_lead}")
 
 
 FAULTS: dict[str, dict[str, Any]] = {
@@ -148,40 +146,38 @@ WORSE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("what", FAULTS)
-def test_no_fault_changes_a_count(what: str, stated: Stated) -> None:
-    """In every order of the fault and all else: a tick is unknown, or its counts are those of the log."""
-    plan = Plan((SHORT["late"],), FEWER, 2, 1, **FAULTS[what])
-    assert seen(what, [explore(plan)]) == stated(what)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_fault_changes_a_count(fault: str, stated: Stated) -> None:
+    """In every order of the fault and the other steps, a tick is unknown or has the counts of the log."""
+    plan = Plan((SHORT["late"],), FEWER, 2, 1, **FAULTS[fault])
+    assert count_orders(fault, [explore(plan)]) == stated(fault)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize(("what", "log"), [*product({**FAULTS, **WORSE}, SHORT)])
-def test_no_fault_changes_a_count_with_and_without_anyone(what: str, log: str) -> None:
-    """The same and worse, with and without each person's records."""
-    plan = Plan((SHORT[log],), FEWER, 2, 1, **{**FAULTS, **WORSE}[what])
-    totals = seen(what, with_neighbours(plan) if what in FAULTS else [explore(plan)])
+@pytest.mark.parametrize(("fault", "log"), [*product({**FAULTS, **WORSE}, SHORT)])
+def test_no_fault_changes_neighbouring_counts(fault: str, log: str) -> None:
+    """No fault and no pair of faults changes a count, with and without each person's records."""
+    plan = Plan((SHORT[log],), FEWER, 2, 1, **{**FAULTS, **WORSE}[fault])
+    totals = count_orders(fault, with_neighbours(plan) if fault in FAULTS else [explore(plan)])
     assert totals[0] > 1_000
 
 
 @pytest.mark.parametrize("readers", [((0, 1),), ((0,), (1,))], ids=["one reader", "two readers"])
-def test_two_partitions_that_are_read_at_any_speed_give_the_same_counts(
-    readers: tuple[tuple[int, ...], ...], stated: Stated
-) -> None:
-    """One may be a slot ahead of the other: what it tells of the next slot waits."""
+def test_two_partitions_at_any_speed(readers: tuple[tuple[int, ...], ...], stated: Stated) -> None:
+    """One partition may be a slot ahead of the other; its facts of the next slot wait."""
     log = SHORT["late"]
     plan = Plan((log[:1], log[1:]), FEWER, 2, 1, readers=readers)
-    said = "one reader" if len(readers) == 1 else "two readers"
-    assert seen(said, with_neighbours(plan)) == stated(f"Two partitions, {said}")
+    label = "one reader" if len(readers) == 1 else "two readers"
+    assert count_orders(label, with_neighbours(plan)) == stated(f"Two partitions, {label}")
 
 
-def test_a_late_report_that_slides_into_the_poll_is_not_counted() -> None:
+def test_late_report_is_not_counted() -> None:
     """
-    Four people were at the inn, which has T = 5. The target was at the mill; Bob's report at the inn is late.
+    Four people were at the inn, which has T = 5. The target was at the mill. Bob's report at the inn is late.
 
         with the target     | 1 2 3 4 t | B            the poll ends before Bob's report
-        without             | 1 2 3 4 B |              it slides in: "safe" would have no chance in one of two worlds
+        without             | 1 2 3 4 B |              it is polled too: "safe" would be impossible in one case
     """
     people = [Entry(f"p{number}", "inn", 10, 50, stamp=0, moment=0) for number in range(4)]
     target = Entry("target", "mill", 10, 50, stamp=0, moment=0)
@@ -190,14 +186,14 @@ def test_a_late_report_that_slides_into_the_poll_is_not_counted() -> None:
     without = plan.without([target])
     assert plan.counts(0)["inn", None] == without.counts(0)["inn", None] == 4
     assert Plan(((*people, target, bob._replace(stamp=0)),), FEWER).counts(0)["inn", None] == 5
-    for one in (plan, without):
-        explored = explore(one)
-        assert explored.found.ahead_of_the_tick > 0
+    for explored_plan in (plan, without):
+        explored = explore(explored_plan)
+        assert explored.observed.ahead_of_the_tick > 0
         assert explored.states > 100
 
 
 def store_in(server: EmbeddedValkey) -> Callable[[Plan, HandClock], Any]:
-    """What makes windows in a server that is emptied first, on the plan's clock."""
+    """Return a function that creates windows in a flushed server, with the plan's clock."""
 
     def make(plan: Plan, clock: HandClock) -> RedisWindows:
         with redis.Redis.from_url(server.url) as client:
@@ -217,7 +213,7 @@ REDIS_PLANS = {
 
 
 def walk(plan: Plan, choose: random.Random, stores: Any) -> World:
-    """One order of steps, drawn; the clock moves less often than all else, so that much happens in each moment."""
+    """Run one random order of steps; the clock moves less often, so that each moment has many steps."""
     world = World(plan, stores)
     for _ in range(40):
         actions = world.actions()
@@ -228,14 +224,14 @@ def walk(plan: Plan, choose: random.Random, stores: Any) -> World:
 
 
 @pytest.mark.parametrize("name", REDIS_PLANS)
-def test_a_sample_of_orders_gives_the_same_counts_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
-    """Sixty orders of forty steps each, drawn with a fixed seed, on Valkey."""
+def test_sampled_orders_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
+    """Sixty orders of forty steps each, drawn with a fixed seed, give the same counts on Valkey."""
     choose = random.Random(name)
     readings = later = 0
     for _ in range(60):
-        found = walk(REDIS_PLANS[name], choose, store_in(valkey)).found
-        readings += found.readings
-        later += found.ahead_of_the_tick
+        observed = walk(REDIS_PLANS[name], choose, store_in(valkey)).observed
+        readings += observed.readings
+        later += observed.ahead_of_the_tick
     print(f"{name}: {readings} readings, {later} while later facts were in the store")
     assert readings > 20
     assert later > 5
@@ -244,17 +240,17 @@ def test_a_sample_of_orders_gives_the_same_counts_on_a_real_store(valkey: Embedd
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("name", REDIS_PLANS)
-def test_a_large_sample_of_orders_gives_the_same_counts_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
-    """Others in every run: the seed is printed."""
+def test_many_sampled_orders_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
+    """Orders with a new seed in every run, which is printed, give the same counts."""
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     choose = random.Random(seed)
-    found = [walk(REDIS_PLANS[name], choose, store_in(valkey)).found for _ in range(1_000)]
-    assert sum(one.readings for one in found) > 200
+    observed = [walk(REDIS_PLANS[name], choose, store_in(valkey)).observed for _ in range(1_000)]
+    assert sum(result.readings for result in observed) > 200
 
 
-def test_a_plan_with_a_count_that_is_not_the_logs_is_found_out() -> None:
-    """The comparison is one: where the definitions are given a log of one record less, a reading differs from them."""
+def test_wrong_expected_count_is_detected() -> None:
+    """If the expected counts are those of a log with one record less, the comparison fails."""
     plan = Plan((SHORT["late"],), FEWER, 2, 1)
     world = World(plan)
     world._expected = {tick: replace(plan, log=((SHORT["late"][0],),)).counts(tick) for tick in range(2)}

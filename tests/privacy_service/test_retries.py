@@ -1,4 +1,4 @@
-"""One answer, one draw: what is said was drawn for it, and is never drawn again."""
+"""Each answer has one draw, and is never drawn again."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from monitor.errors import UnreachableError
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.public.clock import SteppedClock
+from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decider
 from monitor.release.owner import Owner
 from monitor.release.partition import PartitionRelease
-from monitor.release.parts import Parts
 from monitor.release.state import LedgerState
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
@@ -28,7 +28,7 @@ from tests.windows.memory import MemoryWindows
 
 @dataclass
 class Given:
-    """Noise that is given: every draw of the next call is the next of these numbers."""
+    """Noise with given values: every draw of one call is the next of these numbers."""
 
     draws: list[int] = field(default_factory=list)
     secure: bool = True
@@ -44,10 +44,8 @@ def statuses(records: Any) -> list[str]:
     return [json.loads(record.value)["status"] for record in records]
 
 
-def test_an_unchanged_count_is_answered_by_its_own_draw(
-    make_town: Callable[..., Any], cell_of: Callable[..., Any]
-) -> None:
-    """Tick 0 draws 0: safe; at tick 1 the same people are there, and the draw is high: a noisy count (docs/rules.md, rule 3)."""
+def test_unchanged_count_gets_a_fresh_draw(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
+    """Tick 1 has the same people as tick 0 and draws again: safe, then a noisy count (docs/rules.md, rule 3)."""
     town = make_town(2, 0, 1, 2, times=())
     decider, state = Decider(town.parameters, [0], Given([0, 5])), LedgerState()
     evidence = {tick: town._evidence(tick, {cell_of(0): 1, cell_of(1): 0}) for tick in (0, 1)}
@@ -55,8 +53,8 @@ def test_an_unchanged_count_is_answered_by_its_own_draw(
     assert statuses(decider.decide(1, evidence[1], state).records) == ["noisy_count", "noisy_count"]
 
 
-def test_noise_of_the_service_never_lowers_a_count(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
-    """Three hundred locations' first answers with as many people as the threshold: none is safe, none too low."""
+def test_noise_never_lowers_a_count(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
+    """Of 300 first answers with as many people as the threshold, none is safe, and none is too low."""
     town = make_town(2, 0, 1, 3, times=())
     noise = OneSidedNoise(SeededEntropy(5))
     evidence = town._evidence(0, {cell_of(0): 3, cell_of(1): 4})
@@ -67,11 +65,11 @@ def test_noise_of_the_service_never_lowers_a_count(make_town: Callable[..., Any]
         assert all(value["count_at_most"] >= count for value, count in zip(values, (3, 4), strict=True))
 
 
-def test_an_owner_never_decides_what_the_ledger_holds(make_town: Callable[..., Any]) -> None:
-    """The tick of the last record is decided, whoever appended it: a retry would be a second draw (docs/rules.md, rule 4)."""
+def test_decided_ticks_are_not_decided_again(make_town: Callable[..., Any]) -> None:
+    """A tick in the ledger is decided, by any owner, because a retry would be a second draw (docs/rules.md, rule 4)."""
     town = make_town(2, 0, 1, 2, times=())
     records = Decider(town.parameters, [0], Given([0])).decide(2, town._evidence(2, {}), LedgerState()).records
-    owner = object.__new__(Owner)  # as after a takeover, without the Kafka that its records were read from
+    owner = object.__new__(Owner)  # as after a takeover, but without Kafka
     owner.state, owner.first_tick = LedgerState(), 0
     assert owner.may_decide(2)
     for record in records:
@@ -81,7 +79,7 @@ def test_an_owner_never_decides_what_the_ledger_holds(make_town: Callable[..., A
 
 @dataclass
 class Unacknowledged:
-    """A ledger that keeps what is appended, and acknowledges all but the first."""
+    """A ledger that keeps all records and acknowledges every append except the first."""
 
     kept: list[Any] = field(default_factory=list)
     closed: bool = False
@@ -97,17 +95,17 @@ class Unacknowledged:
 
 
 class Unread:
-    """An input topic that nothing was produced to."""
+    """An input topic without records."""
 
-    most = 1
+    most_partitions = 1
 
-    def end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # at any tick
+    def end_offsets_at(self, tick: int) -> dict[int, int]:  # noqa: ARG002  # the same at any tick
         return {0: 0}
 
 
-def test_a_tick_whose_append_fails_is_not_decided_again(make_town: Callable[..., Any]) -> None:
+def test_failed_append_is_not_decided_again(make_town: Callable[..., Any]) -> None:
     """
-    Its answers may be in the ledger: the owner is let go, and the next one finds out by reading (docs/rules.md, rule 4).
+    The answers may be in the ledger, so the owner is closed, and the next one reads them (docs/rules.md, rule 4).
 
         draw      0        5
         append    kept, ?  -
@@ -120,16 +118,16 @@ def test_a_tick_whose_append_fails_is_not_decided_again(make_town: Callable[...,
     clock = SteppedClock(town.parameters.grid.as_of(2) + town.parameters.release_delay)
     windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
-    parts = Parts(
+    parts = ReleaseContext(
         town.parameters, windows, cast("Any", Unread()), cast("Any", None), cast("Any", None), clock, Signal()
     )
     release = PartitionRelease(0, parts, Upkeep(town.parameters, windows))
     release.owner = owner
-    assert not release.tick(2, threading.Event())
+    assert not release.decide_tick(2, threading.Event())
     assert ledger.closed
     assert cast("Any", release).owner is None
-    told: dict[bytes, set[Any]] = {}
+    by_id: dict[bytes, set[Any]] = {}
     for record in ledger.kept:
-        told.setdefault(dict(record.headers)["ce_id"], set()).add(record)
-    assert [len(records) for records in told.values()] == [1, 1]
+        by_id.setdefault(dict(record.headers)["ce_id"], set()).add(record)
+    assert [len(records) for records in by_id.values()] == [1, 1]
     assert noise.draws == [5]

@@ -1,18 +1,19 @@
-"""The worst privacy loss of the whole service, over every stream of a tiny town, ingest included.
+"""The worst privacy loss of the whole service, including ingest, over every stream of a small town.
 
-Three locations of the registry (two are watched) and one outside it, four slots, two designated times, two people of
-at most two visits each; every first and last slot, every moment of the report (late, early, so far ahead that it is cut
-or refused), times on the edges, the same visit twice, two places at once, one record or several.
+The town has three locations in the registry (two are watched) and one outside it, four slots and two designated times.
+Two people have at most two visits each. The streams have every first and last slot, every moment of the report (late,
+early, and so far ahead that the visit is cut or refused), times on the edges, the same visit twice, two places at once,
+and one or several records.
 
-Each of a person's sets of visits is driven through the service's reader and windows, and what every tick reads is
-compared with a recount that shares no code with them. As the recount is a sum over people, so are the readings (checked
-on streams of two people, too): all pairs of sets are covered by the pairs of what they add to the readings.
+Each set of visits of a person is driven through the service's reader and windows. The counts of every tick are compared
+with a recount that shares no code with them. The recount is a sum over people, and so are the counts, which is also
+checked on streams of two people. So the pairs of what sets add to the counts cover all pairs of sets.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -22,111 +23,22 @@ from typing import Any
 import pytest
 
 from monitor.privacy.payments import most_answers
+from tests.privacy_service.recounts import (
+    EDGES,
+    NAMES,
+    SHORT,
+    Adds,
+    Counts,
+    Universe,
+    at_place,
+    fate,
+    group_by_moment,
+    read,
+    recount,
+    universe,
+)
 
 Q = Fraction(1, 2)
-SLOTS = range(4)
-MOMENTS = range(-1, 2 * len(SLOTS) - 1)  # from the slot before the first one on, where F = 1 accepts it
-SHAPES = [(60 * first + 10, 60 * last + 50) for first in SLOTS for last in SLOTS if first <= last]
-SHORT = [(60 * slot + 20, 60 * slot + 40) for slot in SLOTS]
-EDGES: list[tuple[int, int | None]] = [
-    (90, 91),  # arrives at a designated time
-    (70, 90),  # leaves at it
-    (90, 90),  # is there for no time at all
-    (80, None),  # stays as long as is assumed, over it
-    (60, 120),  # leaves at a slot's end
-    (10, 10**6),  # stays for years: cut
-    (130, 70),  # left before it arrived
-]
-
-NAMES = ["inn", "mill", "farm", "nowhere"]
-Stream = Sequence[Sequence[Any]]
-Counts = tuple[int, ...]
-Adds = frozenset[tuple[Any, Counts]]
-"""What a person adds to the readings: by cell, 0 or 1 at each tick; cells without any are left out."""
-
-
-def at_place(visit: Callable[..., Any], person: str, place: str, shapes: Sequence[Any] = SHAPES) -> list[Any]:
-    return [visit(person, place, *shape, moment) for shape in shapes for moment in MOMENTS]
-
-
-def fate(town: Any, visit: Any) -> tuple[int, int] | None:
-    """The last slot and the departure (in minutes) after the cut; None for a dead letter. Of docs/interface.md, section 1."""
-    left = visit.arrived + 15 if visit.left is None else visit.left
-    furthest = visit.moment // 2 + town.max_lead
-    refused = left < visit.arrived or visit.place == "nowhere" or visit.arrived // 60 > furthest
-    if refused:
-        return None
-    last = max(visit.arrived // 60, -(-left // 60) - 1)
-    return min(last, furthest), min(left, 60 * (furthest + 1))
-
-
-def recount(town: Any, visits: Sequence[Any]) -> Adds:
-    """What one person's visits add to the readings, from the definitions, slot by slot."""
-    ticks: dict[Any, set[int]] = {}
-    for visit in visits:
-        if (accepted := fate(town, visit)) is None:
-            continue
-        last, left = accepted
-        row = NAMES.index(visit.place)
-        for tick in town.ticks:
-            if tick < visit.first_tick:
-                continue
-            if row < 2 and tick - town.window < last:
-                ticks.setdefault((row, None), set()).add(tick)
-            for time in town.times:
-                if visit.arrived <= time < left and time < 60 * (tick + 1) <= time + 60 * town.horizon:
-                    ticks.setdefault((row, time), set()).add(tick)
-    return frozenset((cell, tuple(int(tick in held) for tick in town.ticks)) for cell, held in ticks.items())
-
-
-def read(town: Any, stream: Stream, **how: bool) -> dict[Any, Counts]:
-    """What the service reads, without the cells that hold nobody; every refused visit is one dead letter."""
-    found, letters = town.read(stream, **how)
-    assert letters == sum(fate(town, visit) is None for record in stream for visit in record)
-    return {(cell.row, cell.time): counts for cell, counts in found.items() if any(counts)}
-
-
-def grouped(visits: Sequence[Any]) -> Stream:
-    """One record for each moment, as a person reports a trajectory."""
-    records: dict[int, list[Any]] = {}
-    for visit in visits:
-        records.setdefault(visit.moment, []).append(visit)
-    return list(records.values())
-
-
-def sets(visit: Callable[..., Any], person: str) -> Iterator[tuple[Any, ...]]:
-    """All sets of at most two visits at the three locations; and those of one at the inn and one that is odd."""
-    visits = [one for place in NAMES[:3] for one in at_place(visit, person, place)]
-    odd = [*at_place(visit, person, "inn", EDGES), *at_place(visit, person, "nowhere", SHORT)]
-    yield from ((one,) for one in (*visits, *odd))
-    yield from combinations_with_replacement(visits, 2)
-    yield from product(at_place(visit, person, "inn"), odd)
-
-
-@dataclass
-class Universe:
-    """What the sets of one person add to the readings, and how they may be taken away."""
-
-    adds: dict[Adds, tuple[Any, ...]]
-    removals: dict[tuple[Adds, Adds], list[tuple[Any, ...]]]
-    driven: int
-
-
-@cache
-def universe(town: Any, visit: Callable[..., Any]) -> Universe:
-    """Drive every set of one person through the service, and note what each removal changes."""
-    found = Universe({}, {}, 0)
-    for visits in sets(visit, "ann"):
-        adds = recount(town, visits)
-        assert read(town, grouped(visits)) == dict(adds)
-        found.driven += 1
-        found.adds.setdefault(adds, visits)
-        for kept in {(), *(((visits[0],), (visits[1],)) if len(visits) > 1 else ())}:
-            gone = tuple(visit for visit in visits if visit not in kept) or visits[1:]
-            found.removals.setdefault((adds, recount(town, kept)), []).append(gone)
-    return found
-
-
 GROUNDS = [
     (1, 0),
     (2, 1),
@@ -138,102 +50,106 @@ GROUNDS = [
 """W and F."""
 
 SWEPT = [pytest.param(1, 0, marks=pytest.mark.soak), *GROUNDS[1:]]
-"""Those of which all sets are driven."""
+"""W and F for which all sets are driven."""
 
 
 @pytest.mark.parametrize(("window", "max_lead"), SWEPT)
-def test_every_tick_reads_what_a_recount_finds(
+def test_every_tick_matches_a_recount(
     window: int,
     max_lead: int,
     make_town: Callable[..., Any],
     visit: Callable[..., Any],
     stated_streams: Callable[[str], int],
 ) -> None:
-    """One person's visits, all sets of at most two: no undercount, no visit that counts for what it isn't."""
+    """For all sets of at most two visits of one person, every count equals the recount."""
     town = make_town(window, max_lead, 1, 1)
-    found = universe(town, visit)
-    print(f"W = {window}, F = {max_lead}: {found.driven} streams driven, {len(found.adds)} ways to be counted")
-    assert found.driven == stated_streams("The service, visits of one person")
-    assert len(found.adds) > 200
-    assert any(not adds for adds in found.adds)
+    person_sets = universe(town, visit)
+    print(
+        f"W = {window}, F = {max_lead}: {person_sets.driven} streams driven, {len(person_sets.adds)} ways to be counted"
+    )
+    assert person_sets.driven == stated_streams("The service, visits of one person")
+    assert len(person_sets.adds) > 200
+    assert any(not adds for adds in person_sets.adds)
 
 
-def test_a_record_twice_or_visits_apart_change_nothing(
-    make_town: Callable[..., Any], visit: Callable[..., Any]
-) -> None:
-    """Each set as one record, as a record for each visit, as the same record twice, and written twice by a zombie."""
+def test_duplicates_and_splits_change_nothing(make_town: Callable[..., Any], visit: Callable[..., Any]) -> None:
+    """One record, one record per visit, the same record twice, and a second write by a zombie give the same counts."""
     town = make_town(2, 1, 1, 1)
     pairs = [*product(at_place(visit, "ann", "inn", SHORT), at_place(visit, "ann", "nowhere", SHORT[:2]))]
     pairs += combinations_with_replacement(at_place(visit, "ann", "inn", SHORT), 2)
     for visits in pairs:
         expected = dict(recount(town, visits))
-        assert read(town, [[one] for one in visits], twice=True) == expected
-        assert read(town, [*grouped(visits), *grouped(visits)]) == expected
+        assert read(town, [[report] for report in visits], twice=True) == expected
+        assert read(town, [*group_by_moment(visits), *group_by_moment(visits)]) == expected
 
 
-def test_readings_of_two_people_are_sums_whoever_shares_a_record(
+def test_counts_of_two_people_are_sums(
     make_town: Callable[..., Any], visit: Callable[..., Any], stated_streams: Callable[[str], int]
 ) -> None:
-    """So taking one person's visits away changes nobody else's, and no count rises (docs/rules.md, rule 7)."""
+    """Removing one person's visits changes no other person's counts, and no count rises (docs/rules.md, rule 7)."""
     town = make_town(2, 1, 1, 1)
     streams = [*product(at_place(visit, "ann", "inn"), at_place(visit, "bob", "inn"))]
-    found = list(universe(town, visit).adds.values())
-    others = [[one._replace(person="bob") for one in visits] for visits in found[::9]]
-    streams += [(*one, *other) for one, other in product(found[::9], others)]
+    of_ann = list(universe(town, visit).adds.values())[::9]
+    of_bob = [[report._replace(person="bob") for report in visits] for visits in of_ann]
+    streams += [(*first, *second) for first, second in product(of_ann, of_bob)]
     for visits in streams:
-        each = [dict(recount(town, [one for one in visits if one.person == name])) for name in ("ann", "bob")]
-        assert read(town, grouped(visits)) == {cell: summed(cell, *each) for cell in each[0].keys() | each[1].keys()}
+        ann, bob = (
+            dict(recount(town, [report for report in visits if report.person == name])) for name in ("ann", "bob")
+        )
+        assert read(town, group_by_moment(visits)) == {cell: summed(cell, ann, bob) for cell in ann.keys() | bob.keys()}
     print(f"{len(streams)} streams of two people driven")
     assert len(streams) == stated_streams("The service, visits of two people")
 
 
 def summed(cell: Any, *added: Mapping[Any, Counts]) -> Counts:
-    return tuple(map(sum, zip(*(one[cell] for one in added if cell in one), strict=True)))
+    return tuple(map(sum, zip(*(counts[cell] for counts in added if cell in counts), strict=True)))
 
 
 def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
-    """How many answers these visits may pay at a cell (docs/rules.md, section 6)."""
+    """Return how many answers these visits may pay at a cell (docs/rules.md, section 6)."""
     row, time = cell
-    paying = [one for one in gone if NAMES.index(one.place) == row and fate(town, one)]
+    paying = [visit for visit in gone if NAMES.index(visit.place) == row and fate(town, visit)]
     if time is not None:
-        return int(any(one.arrived <= time < (fate(town, one) or (0, 0))[1] for one in paying))
-    lasts = [(fate(town, one) or (0, 0))[0] for one in paying]
+        return int(any(visit.arrived <= time < (fate(town, visit) or (0, 0))[1] for visit in paying))
+    lasts = [(fate(town, visit) or (0, 0))[0] for visit in paying]
     return most_of_slots(town, max(lasts) - min(lasts) + 1) if lasts else 0
 
 
 def most_of_slots(town: Any, slots: int) -> int:
-    """How many answers visits in so many slots may pay at a location: by the formula, and one for each of N ticks."""
+    """Return how many answers visits in `slots` slots may pay: by the formula, and at most one per tick."""
     formula: int = most_answers(town.answers, town.window, town.max_lead, slots)
     return min(formula, slots + int(town.window) + int(town.max_lead) - 1)
 
 
 @dataclass
 class Losses:
-    """The worst ratios found: by cell kind and span of the removed visits (0: a single one), and over whole streams."""
+    """The worst ratios by kind of cell and span of the removed visits (0: a single one), and over whole streams."""
 
     by_span: dict[tuple[str, int], Fraction]
     whole: dict[int, Fraction]
     pairs: int
 
 
-def enumerate_losses(town: Any, found: Universe, cell_of: Callable[..., Any]) -> Losses:
-    """Over all D and D': no cell costs more than its bound, with anyone else there; and how much it costs at worst."""
+def enumerate_losses(town: Any, person_sets: Universe, cell_of: Callable[..., Any]) -> Losses:
+    """Check over all D and D' that no cell costs more than its bound, with any others; return the worst losses."""
     nobody = (0,) * len(town.ticks)
     others: dict[Any, set[Counts]] = {}
-    for adds in found.adds:
+    for adds in person_sets.adds:
         for cell, counts in adds:
             others.setdefault(cell, {nobody}).add(counts)
 
     @cache
-    def ratios(cell: Any, one: Counts, other: Counts) -> tuple[Fraction, Fraction]:
-        """The worst ratio with nobody else there, and with anyone."""
-        found = [town.worst(cell_of(*cell), added(one, rest), added(other, rest)) for rest in (nobody, *others[cell])]
-        return found[0], max(found)
+    def ratios(cell: Any, full: Counts, kept: Counts) -> tuple[Fraction, Fraction]:
+        """Return the worst ratio with nobody else present, and with any others."""
+        all_ratios = [
+            town.worst(cell_of(*cell), added(full, rest), added(kept, rest)) for rest in (nobody, *others[cell])
+        ]
+        return all_ratios[0], max(all_ratios)
 
     losses = Losses({}, {}, 0)
-    for (adds, kept), removals in found.removals.items():
+    for (adds, kept), removals in person_sets.removals.items():
         before, after = dict(adds), dict(kept)
-        worst = {cell: ratios(cell, one, after.get(cell, nobody)) for cell, one in before.items()}
+        worst = {cell: ratios(cell, counts, after.get(cell, nobody)) for cell, counts in before.items()}
         product_alone = math.prod((alone for alone, _ in worst.values()), start=Fraction(1))
         for gone in removals:
             bounds = {cell: most(town, cell, gone) for cell in before}
@@ -243,19 +159,19 @@ def enumerate_losses(town: Any, found: Universe, cell_of: Callable[..., Any]) ->
                 losses.by_span[key] = max(losses.by_span.get(key, Fraction(0)), ratio)
             bound = sum(bounds.values())
             losses.whole[bound] = max(losses.whole.get(bound, Fraction(0)), product_alone)
-    losses.pairs = sum(map(len, found.removals.values())) * len(found.adds)
+    losses.pairs = sum(map(len, person_sets.removals.values())) * len(person_sets.adds)
     return losses
 
 
 def span(town: Any, cell: Any, gone: Sequence[Any]) -> int:
-    """How many slots the removed visits at a watched location span, 0 for a single one of all."""
-    lasts = [fated[0] for one in gone if one.place == NAMES[cell[0]] and (fated := fate(town, one))]
+    """Return how many slots the removed visits at a watched location span, 0 if only one visit is removed."""
+    lasts = [fated[0] for visit in gone if visit.place == NAMES[cell[0]] and (fated := fate(town, visit))]
     return 0 if len(gone) == 1 else max(lasts, default=0) - min(lasts, default=0) + 1
 
 
 @pytest.mark.parametrize(("answers", "threshold"), [(1, 1), (1, 2), (2, 2), (1, 3), (2, 1)])
 @pytest.mark.parametrize(("window", "max_lead"), SWEPT)
-def test_the_worst_loss_is_exactly_what_is_stated(
+def test_worst_loss_is_as_stated(
     window: int,
     max_lead: int,
     answers: int,
@@ -266,9 +182,9 @@ def test_the_worst_loss_is_exactly_what_is_stated(
     stated_streams: Callable[[str], int],
 ) -> None:
     """
-    For every D and D', cell by cell and over whole streams: met by all, reached by some.
+    For every D and D', each cell and each whole stream stays within its bound, and some reach it.
 
-        W = 2, F = 0, k = 1: two visits that span H = 4 slots are in the counts of N = 5 ticks, which hold three answers
+        W = 2, F = 0, k = 1: two visits that span H = 4 slots are in the counts of N = 5 ticks, which have three answers
 
             tick      0  1  2  3  4
             counted   #  #  #  #  #
@@ -281,31 +197,31 @@ def test_the_worst_loss_is_exactly_what_is_stated(
     for (kind, slots), worst in losses.by_span.items():
         stated = 1 if kind == "time" else most_of_slots(town, max(slots, 1))
         assert worst <= Q**-stated
-        # Two visits further apart than this leave ticks between them that hold neither.
+        # Between two visits that are further apart there are ticks that count neither.
         assert worst == Q**-stated or slots > town.mark_lifetime + 1
     assert losses.whole == {stated: Q**-stated for stated in losses.whole}
     assert max(losses.whole) > 2 * min(answers, town.mark_lifetime)
 
 
-def test_hot_spots_cost_epsilon_for_each_place_that_one_was_at(
+def test_hot_spots_cost_epsilon_per_place(
     make_town: Callable[..., Any], visit: Callable[..., Any], stated_streams: Callable[[str], int]
 ) -> None:
     """
-    For every D and D', with anyone else there: named together, the two busiest of three places cost ε in all.
+    For every D and D', with any others present, the two busiest of three places cost a total of ε.
 
-        τ = 01:30, read at the two ticks of its horizon, drawn at the second; unknown there, for good
+        τ = 01:30, read at the two ticks of its horizon, drawn at the second; unknown there is final
 
             tick       1  2
             counted    x  x
             hot spots     z
     """
     town = make_town(2, 1, 1, 1)
-    found = universe(town, visit)
+    person_sets = universe(town, visit)
     worst: dict[int, Fraction] = {}
     streams = 0
     for time in town.times:
-        others = {present(town, adds, time) for adds in found.adds}
-        for (adds, kept), removals in found.removals.items():
+        others = {present(town, adds, time) for adds in person_sets.adds}
+        for (adds, kept), removals in person_sets.removals.items():
             full, less = present(town, adds, time), present(town, kept, time)
             ratio = max(ranked_ratio(town, time, added(full, rest), added(less, rest)) for rest in others)
             for gone in removals:
@@ -320,14 +236,14 @@ def test_hot_spots_cost_epsilon_for_each_place_that_one_was_at(
 
 
 def present(town: Any, adds: Adds, time: int) -> Counts:
-    """What a person adds to each location at a designated time's last tick."""
+    """Return what a person adds to each location at the last tick of a designated time."""
     tick = town.final(time) - town.ticks.start
     held = dict(adds)
     return tuple(held[row, time][tick] if (row, time) in held else 0 for row in range(3))
 
 
-def added(one: Counts, other: Counts) -> Counts:
-    return tuple(map(sum, zip(one, other, strict=True)))
+def added(first: Counts, second: Counts) -> Counts:
+    return tuple(map(sum, zip(first, second, strict=True)))
 
 
 @cache
@@ -344,7 +260,7 @@ def ranked_law(town: Any, time: int, counts: Counts) -> dict[Any, Fraction]:
 
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize(("window", "max_lead"), GROUNDS)
-def test_who_keeps_coming_pays_what_the_formula_says(
+def test_repeated_visits_pay_the_formula(
     window: int,
     max_lead: int,
     answers: int,
@@ -352,17 +268,17 @@ def test_who_keeps_coming_pays_what_the_formula_says(
     visit: Callable[..., Any],
     cell_of: Callable[..., Any],
 ) -> None:
-    """A visit in each of H slots, or in some of them, each reported at any moment: the formula is met and reached."""
+    """Visits in each or some of H slots, reported at any moment, pay at most the formula, and reach it."""
     town = make_town(window, max_lead, answers, 1, times=())
     worst: dict[int, Fraction] = {}
     nobody = (0,) * len(town.ticks)
     choices = [[None, *at_place(visit, "ann", "inn", [shape])] for shape in SHORT]
     for chosen in product(*choices):
-        visits = [one for one in chosen if one is not None]
-        lasts = [fated[0] for one in visits if (fated := fate(town, one)) is not None]
+        visits = [report for report in chosen if report is not None]
+        lasts = [fated[0] for report in visits if (fated := fate(town, report)) is not None]
         if len(lasts) < len(visits) or not lasts:
             continue
-        assert read(town, grouped(visits)) == dict(recount(town, visits))
+        assert read(town, group_by_moment(visits)) == dict(recount(town, visits))
         counts = dict(recount(town, visits)).get((0, None), nobody)
         slots = max(lasts) - min(lasts) + 1
         worst[slots] = max(worst.get(slots, Fraction(0)), town.worst(cell_of(0), counts, nobody))
@@ -372,7 +288,7 @@ def test_who_keeps_coming_pays_what_the_formula_says(
 
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize(("window", "max_lead"), [(1, 0), (2, 1)])
-def test_one_visit_pays_what_is_stated(
+def test_one_visit_pays_as_stated(
     window: int,
     max_lead: int,
     answers: int,
@@ -380,35 +296,35 @@ def test_one_visit_pays_what_is_stated(
     visit: Callable[..., Any],
     cell_of: Callable[..., Any],
 ) -> None:
-    """ε_l where it is watched and ε for each designated time that it covers, at most and at worst; others' are safe."""
+    """A visit pays ε_l where it is watched and ε per designated time that it covers; this is also the worst loss."""
     town = make_town(window, max_lead, answers, 2)
     nobody = (0,) * len(town.ticks)
     reached: dict[int, Fraction] = {}
-    for one in [
+    for report in [
         *at_place(visit, "ann", "inn"),
         *at_place(visit, "ann", "inn", EDGES),
         *at_place(visit, "a", "nowhere"),
     ]:
-        found = read(town, [[one]])
-        assert found == dict(recount(town, [one]))
+        read_counts = read(town, [[report]])
+        assert read_counts == dict(recount(town, [report]))
         for rest in (nobody, (1,) * len(town.ticks)):
             ratio = Fraction(1)
-            for cell, counts in found.items():
+            for cell, counts in read_counts.items():
                 ratio *= town.worst(cell_of(*cell), summed(0, {0: counts}, {0: rest}), rest)
-            stated = sum(most(town, cell, [one]) for cell in found)
+            stated = sum(most(town, cell, [report]) for cell in read_counts)
             assert ratio <= Q**-stated
             reached[stated] = max(reached.get(stated, Fraction(0)), ratio)
     assert reached == {stated: Q**-stated for stated in reached}
     assert max(reached) == min(answers, town.mark_lifetime) + len(town.times)
 
 
-def test_two_places_at_once_pay_at_both(
+def test_two_places_at_once_pay_twice(
     make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
 ) -> None:
-    """Both visits count (no undercount), and the loss is the sum: 2·ε_l, and 2·ε for each designated time."""
+    """Both visits are counted, and the loss is their sum: 2·ε_l, and 2·ε for each designated time."""
     town = make_town(2, 1, 1, 2)
     visits = [visit("ann", place, 70, 170, 2) for place in ("inn", "mill")]
-    found = read(town, grouped(visits))
+    read_counts = read(town, group_by_moment(visits))
     nobody = (0,) * len(town.ticks)
-    ratios = {cell: town.worst(cell_of(*cell), counts, nobody) for cell, counts in found.items()}
+    ratios = {cell: town.worst(cell_of(*cell), counts, nobody) for cell, counts in read_counts.items()}
     assert ratios == dict.fromkeys(product((0, 1), (None, 90, 150)), 1 / Q)

@@ -1,4 +1,4 @@
-"""A small scheme, scripted noise, a ledger and an input on real servers, and worlds in which ticks are decided."""
+"""Fixtures of the release tests: small parameters, scripted noise, topics on real servers, and in-memory worlds."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from monitor.public.instants import HOUR, SECOND, parse_instant
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
+from monitor.release.context import ReleaseContext
 from monitor.release.input_topic import InputTopic
 from monitor.release.ledger import LedgerRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.partition import PartitionRelease
-from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
-from tests.release.worlds import Counted, HandClock, RunningClock, Store, World
+from tests.release.worlds import FakeStore, HandClock, RecordingObserver, RunningClock, World
 
 ORIGIN = parse_instant("2026-01-01T00:00:00Z")
 
 
 @dataclass
 class ScriptedNoise:
-    """Noise that is given: each geometric draw is the next of `script` (0 when it has run out); all calls are kept.
+    """Noise from a script: each geometric draw is the next value of `script`, or 0 at its end. All calls are recorded.
 
-    A gap is reached by the next draw likewise, so that count + draw ≥ threshold, as with real noise.
+    A gap is reached if the next draw is at least the gap, so that count + draw ≥ threshold, as with real noise.
     """
 
     script: list[int] = field(default_factory=list)
@@ -64,11 +64,11 @@ class ScriptedNoise:
 
 @pytest.fixture
 def noise() -> ScriptedNoise:
-    """Noise that draws 0 unless `noise.script` says otherwise, and keeps what it was asked."""
+    """Noise that draws 0 unless `noise.script` is set, and records its calls."""
     return ScriptedNoise()
 
 
-def _parameters(  # what a test varies, by name
+def _parameters(
     *,
     places: int = 3,
     shards: int = 1,
@@ -99,7 +99,7 @@ def _parameters(  # what a test varies, by name
 
 @pytest.fixture(scope="session")
 def make_parameters() -> Callable[..., Parameters]:
-    """Makes schemes of hourly slots from 2026; unless told otherwise "stations" watches 3 places, W = 3, F = 0."""
+    """Makes parameters with hourly slots from 2026. By default "stations" watches 3 places, W = 3, F = 0."""
     return _parameters
 
 
@@ -115,13 +115,13 @@ def make_at_times() -> Callable[..., AtTimes]:
 
 @pytest.fixture
 def clock() -> SteppedClock:
-    """A clock that stands at the first slot's beginning."""
+    """A clock at the start of the first slot."""
     return SteppedClock(ORIGIN)
 
 
 @pytest.fixture
 def connections(kafka: EmbeddedKafka) -> KafkaConnections:
-    """How to talk to the session's Kafka."""
+    """The connections to the session's Kafka."""
     return KafkaConnections((kafka.bootstrap_servers,))
 
 
@@ -134,11 +134,11 @@ def admin(connections: KafkaConnections) -> Iterator[Any]:
 
 @pytest.fixture
 def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[str, str]]:
-    """Makes topics: `make_topic("ledger", 2, **{"max.message.bytes": "9000"})` gives its name and id."""
+    """Makes topics: `make_topic("ledger", 2, **{"max.message.bytes": "9000"})` returns the name and the id."""
 
     def make(label: str, partitions: int = 1, **configs: str) -> tuple[str, str]:
         name = topic(label)
-        # Their records are of early 2026: the broker would drop them as expired, some half a minute after its start.
+        # The records are of early 2026: with the default retention the broker would expire them.
         kept = {"retention.ms": "-1"} | configs
         wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": kept}
         admin.create_topics({name: wanted}, wait_for_metadata=True)
@@ -149,7 +149,7 @@ def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[s
 
 @pytest.fixture
 def open_writer(connections: KafkaConnections) -> Iterator[Callable[[str, str, int], Writer]]:
-    """Opens writers, which are closed at the end."""
+    """Opens writers, and closes them at the end."""
     with ExitStack() as opened:
 
         def open_one(topic: str, topic_id: str, partition: int = 0) -> Writer:
@@ -162,7 +162,7 @@ def open_writer(connections: KafkaConnections) -> Iterator[Callable[[str, str, i
 def make_ledger(
     make_topic: Callable[..., tuple[str, str]], open_writer: Callable[..., Writer]
 ) -> Callable[..., LedgerPlace]:
-    """Makes ledgers that have begun: a topic whose partitions hold their first record."""
+    """Makes initialised ledgers: topics whose partitions contain their first record."""
 
     def make(ledger_partitions: int = 1, service: str = "town", lost_at: int | None = None) -> LedgerPlace:
         name, topic_id = make_topic("ledger", ledger_partitions)
@@ -184,17 +184,31 @@ def make_ledger(
 
 
 @pytest.fixture
+def take_over(
+    connections: KafkaConnections, make_parameters: Callable[..., Parameters], clock: SteppedClock, noise: Any
+) -> Iterator[Callable[..., Owner]]:
+    """Takes over partitions. The owners are closed at the end."""
+    with ExitStack() as opened:
+
+        def take(place: LedgerPlace, partition: int = 0, parameters: Parameters | None = None) -> Owner:
+            made = Owner(connections, place, partition, parameters or make_parameters(), noise, clock)
+            return opened.enter_context(closing(made))
+
+        yield take
+
+
+@pytest.fixture
 def make_world(make_parameters: Callable[..., Parameters], noise: Any) -> Callable[..., World]:
-    """Makes worlds of lists whose store's clock stands at the beginning of slot 100, as `clock` does unless given."""
+    """Makes in-memory worlds. The store's clock, and by default this machine's, stand at the start of slot 100."""
 
     def make(*, clock: Any = None, changes: Mapping[str, Any] | None = None, ledger_partitions: int = 1) -> World:
         parameters = replace(make_parameters(places=8, shards=ledger_partitions), **(changes or {}))
-        right = RunningClock(parameters.grid.start(100))
+        true_clock = RunningClock(parameters.grid.start(100))
         return World(
             parameters,
-            clock or RunningClock(right.instant, SECOND),
-            right,
-            Store(parameters, right),
+            clock or RunningClock(true_clock.instant, SECOND),
+            true_clock,
+            FakeStore(parameters, true_clock),
             noise,
             ledger_partitions,
         )
@@ -204,16 +218,16 @@ def make_world(make_parameters: Callable[..., Parameters], noise: Any) -> Callab
 
 @pytest.fixture
 def run_world(make_parameters: Callable[..., Parameters], noise: Any) -> Iterator[Callable[..., World]]:
-    """Runs worlds of lists on threads that end with the test: one clock, in slot 100's beginning, is moved by hand.
+    """Runs in-memory worlds on threads that end with the test. The test moves their one clock, from slot 100 on.
 
-    What `prepare` does to the world happens before it runs.
+    `prepare` changes a world before it runs.
     """
     started: list[tuple[World, threading.Thread]] = []
 
     def run(ledger_partitions: int = 1, prepare: Callable[[World], None] = lambda _: None, **changes: Any) -> World:
         parameters = replace(make_parameters(places=8, shards=ledger_partitions), **changes)
         clock = HandClock(parameters.grid.start(100))
-        world = World(parameters, clock, clock, Store(parameters, clock), noise, ledger_partitions)
+        world = World(parameters, clock, clock, FakeStore(parameters, clock), noise, ledger_partitions)
         world.owned = frozenset(range(ledger_partitions))
         prepare(world)
         thread = threading.Thread(target=world.run)
@@ -231,28 +245,28 @@ def run_world(make_parameters: Callable[..., Parameters], noise: Any) -> Iterato
 
 @dataclass
 class Site:
-    """One ledger partition on real servers, and what it works on."""
+    """One ledger partition on real servers, with its topics and windows."""
 
     release: PartitionRelease
-    parts: Parts
+    context: ReleaseContext
     windows: RedisWindows
-    counted: Counted
+    observer: RecordingObserver
     input_topic: str
     fingerprint: str
     place: LedgerPlace
     stop: threading.Event
 
     def statuses(self) -> list[str]:
-        """Of the records of the last tick."""
+        """Return the statuses of the last tick's records."""
         return [json.loads(record.value)["status"] for record in self.release.last_records]
 
     def tick(self, tick: int) -> bool:
         """Decide a tick."""
-        return self.release.tick(tick, self.stop)
+        return self.release.decide_tick(tick, self.stop)
 
     def again(self) -> PartitionRelease:
-        """The partition as another instance has it, which has not taken it over yet."""
-        return PartitionRelease(self.release.partition, self.parts, Upkeep(self.parts.parameters, self.windows))
+        """Return the partition of another instance, before its takeover."""
+        return PartitionRelease(self.release.partition, self.context, Upkeep(self.context.parameters, self.windows))
 
 
 @pytest.fixture
@@ -264,7 +278,7 @@ def make_site(
     noise: Any,
     topic: Callable[[str], str],
 ) -> Iterator[Callable[..., Site]]:
-    """Makes partitions with a ledger, an input of 2 partitions and windows of their own, which hold all of it."""
+    """Makes partitions, each with a ledger, an input of 2 partitions, and windows that are complete."""
     with ExitStack() as opened:
 
         def make(parameters: Parameters, clock: Clock, place: LedgerPlace | None = None, begin: bool = True) -> Site:
@@ -282,10 +296,10 @@ def make_site(
             def take_over(partition: int) -> Owner:
                 return Owner(connections, ledger, partition, parameters, noise, clock)
 
-            counted = Counted()
-            parts = Parts(parameters, windows, watching, take_over, counted, clock, Signal())
-            release = opened.enter_context(closing(PartitionRelease(0, parts, Upkeep(parameters, windows))))
-            return Site(release, parts, windows, counted, name, mark, ledger, threading.Event())
+            observer = RecordingObserver()
+            context = ReleaseContext(parameters, windows, watching, take_over, observer, clock, Signal())
+            release = opened.enter_context(closing(PartitionRelease(0, context, Upkeep(parameters, windows))))
+            return Site(release, context, windows, observer, name, mark, ledger, threading.Event())
 
         yield make
 
@@ -305,7 +319,7 @@ def put(connections: KafkaConnections) -> Iterator[Callable[..., None]]:
 
 @pytest.fixture
 def in_thread() -> Iterator[Callable[[Callable[[], object]], threading.Thread]]:
-    """Starts work on a thread, which is joined at the end."""
+    """Starts work on a thread, and joins it at the end."""
     threads: list[threading.Thread] = []
 
     def start(work: Callable[[], object]) -> threading.Thread:
@@ -322,10 +336,10 @@ def in_thread() -> Iterator[Callable[[Callable[[], object]], threading.Thread]]:
 
 @pytest.fixture
 def kinds(connections: KafkaConnections) -> Callable[[LedgerPlace], list[str]]:
-    """The kinds of records in a ledger's partition 0 after its first one."""
+    """Returns the kinds of records in partition 0 of a ledger, without the first record."""
 
-    def told(place: LedgerPlace) -> list[str]:
-        found = [dict(record.headers)["ce_type"] for _, record in read_partition(connections, place.topic, 0)]
-        return [kind.decode().removeprefix(TYPE_PREFIX) for kind in found[1:]]
+    def read_kinds(place: LedgerPlace) -> list[str]:
+        types = [dict(record.headers)["ce_type"] for _, record in read_partition(connections, place.topic, 0)]
+        return [kind.decode().removeprefix(TYPE_PREFIX) for kind in types[1:]]
 
-    return told
+    return read_kinds

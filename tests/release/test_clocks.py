@@ -1,4 +1,4 @@
-"""Wrong clocks: this machine's runs ahead, or the store's is away; nothing false is said, and the reason is shown."""
+"""Wrong clocks: this machine's clock is ahead, or the store's clock is unreachable."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MakeWorld = Callable[..., World]
 AWAY = UnreachableError("Redis does not answer")
 
 
-class TestAhead:
+class TestFastClock:
     @pytest.mark.parametrize("heard", [True, False])
-    def test_a_clock_that_runs_ahead_while_the_store_is_away_says_nothing(
-        self, heard: bool, make_world: MakeWorld
-    ) -> None:
+    def test_fast_clock_decides_nothing_without_store(self, heard: bool, make_world: MakeWorld) -> None:
         """
-        "unknown" for a tick of next year would keep everybody from deciding until then.
+        A clock that is ahead decides no tick while the store is unreachable.
+
+        An "unknown" for next year would block all ticks before it.
 
             slot           100            8860
             this clock     takes over     jumps here, and finds the store away
@@ -31,38 +31,37 @@ class TestAhead:
         release = world.partition()
         release.take_over()
         if heard:
-            world.parts.store_clock.hear(world.parameters.grid.start(100))
-        world.store.trouble = AWAY
+            world.context.store_clock.update(world.parameters.grid.start(100))
+        world.store.error = AWAY
         world.clock.instant += 365 * DAY
         max_lead = world.parameters.grid.slot_of(world.clock.instant) - 1
-        assert not release.tick(max_lead, world.stop)
-        assert world.told() == []
+        assert not release.decide_tick(max_lead, world.stop)
+        assert world.statuses_by_tick() == []
         assert world.owners[0].may_decide(100)
-        assert "the store's clock has not reached" in release.trouble
+        assert "the store's clock is not known to have reached" in release.trouble
 
-    def test_the_trouble_lasts_until_a_tick_is_decided_and_is_logged_once(
-        self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """It is looked at twice a second: the log must not fill, and /readyz not flicker."""
+    def test_trouble_lasts_and_is_logged_once(self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
+        """The trouble stays until a tick is decided, and is logged once.
+
+        The log must not fill, and /readyz must not flicker.
+        """
         world = make_world()
         world.clock.step = 0
-        world.published(99)
+        world.publish_up_to(99)
         release = world.partition()
         release.take_over()
         world.clock.instant = world.parameters.grid.as_of(100) + HOUR // 2
         for _ in range(3):
             assert release.next_tick() == 100
-            assert not release.tick(100, world.stop)
-        assert "the store's clock has not reached" in release.trouble
-        assert caplog.text.count("the store's clock has not reached") == 1
-        world.right.instant = world.clock.instant
-        assert release.tick(100, world.stop)
-        assert (release.trouble, world.counted.lost_ticks) == ("", [])
+            assert not release.decide_tick(100, world.stop)
+        assert "the store's clock is not known to have reached" in release.trouble
+        assert caplog.text.count("the store's clock is not known to have reached") == 1
+        world.true_clock.instant = world.clock.instant
+        assert release.decide_tick(100, world.stop)
+        assert (release.trouble, world.observer.lost_ticks) == ("", [])
 
-    def test_taken_over_while_the_clock_ran_ahead_it_decides_once_the_clock_is_right(
-        self, make_world: MakeWorld
-    ) -> None:
-        """A year ahead at the takeover: no tick below that is lost when the clock has been set right."""
+    def test_decides_after_fast_clock_is_corrected(self, make_world: MakeWorld) -> None:
+        """After a takeover with a clock one year ahead, no tick is lost once the clock is corrected."""
         world = make_world()
         world.clock.instant += 365 * DAY
         release = world.partition()
@@ -73,22 +72,22 @@ class TestAhead:
         for tick in (100, 101):
             world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
             assert release.next_tick() == tick
-            assert release.tick(tick, world.stop)
+            assert release.decide_tick(tick, world.stop)
             assert world.clock.instant - world.parameters.grid.as_of(tick) < 40 * SECOND, "not at the slot's end"
-        assert world.told() == [(100, ["safe"]), (101, ["safe"])]
+        assert world.statuses_by_tick() == [(100, ["safe"]), (101, ["safe"])]
 
-    def test_a_ledger_that_holds_answers_from_ahead_of_the_clock_is_told_of_and_each_tick_that_it_refuses_counted(
+    def test_ledger_ahead_is_reported_and_counted(
         self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture
     ) -> None:
         """
-        All clocks ran ahead, answered up to tick 102, and were set right: what was published stands.
+        A ledger with answers ahead of the clock is reported, its answers remain, and each refused tick is counted.
 
             slot      100   101   102   103
             ledger    …─────────────┤ 102
             closes         100x  101x 102x   103
         """
         world = make_world()
-        world.published(102)
+        world.publish_up_to(102)
         release = world.partition()
         release.take_over()
         troubles = []
@@ -101,46 +100,46 @@ class TestAhead:
             assert release.owner is not None
             assert release.owner.may_decide(slot) is (slot == 103)
         reason = (
-            "ledger partition 0 holds answers up to 2026-01-05T07:00:00Z, which is ahead of the clock: "
-            "nothing more is answered before then"
+            "ledger partition 0 contains answers up to 2026-01-05T07:00:00Z, which is ahead of the clock: "
+            "no tick is decided before then"
         )
         assert troubles == [reason, reason, reason, ""]
         assert caplog.text.count(reason) == 1
-        assert world.counted.refusals == [0, 0]
-        assert world.counted.lost_ticks == []
+        assert world.observer.refusals == [0, 0]
+        assert world.observer.lost_ticks == []
 
 
 class TestStoreAway:
-    def test_what_it_told_before_and_the_time_since_tell_that_a_tick_has_closed(self, make_world: MakeWorld) -> None:
-        """It was heard two seconds after the tick closed, which clocks may differ by at most: "unknown" is said."""
+    def test_estimate_closes_a_tick(self, make_world: MakeWorld) -> None:
+        """The store's last reading plus the time since then shows that a tick has closed, so "unknown" is published."""
         world = make_world()
         release = world.partition()
         release.take_over()
         world.clock.instant = world.parameters.grid.as_of(100) + 2 * SECOND
-        world.parts.store_clock.hear(world.clock.instant)
-        world.store.trouble = AWAY
-        assert release.tick(100, world.stop)
-        assert world.told() == [(100, ["unknown"])]
+        world.context.store_clock.update(world.clock.instant)
+        world.store.error = AWAY
+        assert release.decide_tick(100, world.stop)
+        assert world.statuses_by_tick() == [(100, ["unknown"])]
 
-    def test_each_tick_hears_the_store(self, make_world: MakeWorld) -> None:
-        """So an outage is reckoned from the last tick before it."""
+    def test_each_tick_updates_the_estimate(self, make_world: MakeWorld) -> None:
+        """Each tick reads the store's clock, so an outage is estimated from the last tick before it."""
         world = make_world()
         release = world.partition()
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
-        assert release.tick(100, world.stop)
-        assert world.told() == [(100, ["safe"])]
-        assert world.parts.store_clock.reached(world.parameters.grid.as_of(100))
-        assert not world.parts.store_clock.reached(world.parameters.grid.as_of(101))
+        assert release.decide_tick(100, world.stop)
+        assert world.statuses_by_tick() == [(100, ["safe"])]
+        assert world.context.store_clock.has_reached(world.parameters.grid.as_of(100))
+        assert not world.context.store_clock.has_reached(world.parameters.grid.as_of(101))
 
-    def test_the_stores_clock_is_reckoned_by_a_monotonic_one(self) -> None:
-        """Told 1000 s at 5 s: at 65 s it is 1060 s there, and not a microsecond more."""
+    def test_estimate_uses_a_monotonic_clock(self) -> None:
+        """A reading of 1000 s at 5 s gives an estimate of exactly 1060 s at 65 s."""
         now = [5.0]
         store = StoreClock(lambda: now[0])
-        assert not store.reached(-(2**60))
-        assert store.at_most(7) == 7
-        store.hear(1000 * SECOND)
+        assert not store.has_reached(-(2**60))
+        assert store.cap(7) == 7
+        store.update(1000 * SECOND)
         now[0] = 65.0
-        assert store.reached(1060 * SECOND)
-        assert not store.reached(1060 * SECOND + 1)
-        assert [store.at_most(instant * SECOND) for instant in (1059, 1061)] == [1059 * SECOND, 1060 * SECOND]
+        assert store.has_reached(1060 * SECOND)
+        assert not store.has_reached(1060 * SECOND + 1)
+        assert [store.cap(instant * SECOND) for instant in (1059, 1061)] == [1059 * SECOND, 1060 * SECOND]

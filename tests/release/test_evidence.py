@@ -16,9 +16,9 @@ from monitor.public.slot_grid import SlotGrid
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Span
 from monitor.windows.keys import PROGRESS, Keys
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
-from tests.release.worlds import FrozenClock, Spied, released, short_slots
+from tests.release.worlds import FrozenClock, SpiedWindows, release_instant, short_slots
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
@@ -28,24 +28,24 @@ MERGED = 50_000  # waiting facts that one script merges
 
 
 def closed(make_parameters: Make, seconds_ago: float = 2, **kept: Any) -> Parameters:
-    """Slot 0 has closed, so long ago: by as much as clocks may differ (a second) unless told otherwise."""
+    """Return an instant after the end of slot 0, by default after the tolerance of one second."""
     return make_parameters(grid=SlotGrid(SystemClock().now() - HOUR - int(seconds_ago * SECOND), HOUR), **kept)
 
 
-def spied(site: Any) -> Spied:
+def spied(site: Any) -> SpiedWindows:
     """The site's windows from now on, whose readings are kept."""
-    watched = Spied(site.windows)
-    site.release._parts = replace(site.parts, windows=watched)
+    watched = SpiedWindows(site.windows)
+    site.release._context = replace(site.context, windows=watched)
     return watched
 
 
-def counted(watched: Spied) -> list[list[int]]:
+def counted(watched: SpiedWindows) -> list[list[int]]:
     """The shards that were counted, reading by reading."""
     return [sorted(asked) for asked in watched.asked if any(question.tick is not None for question in asked.values())]
 
 
-class TestBarrier:
-    def test_a_tick_waits_until_the_facts_reach_the_barrier(
+class TestEndOffsets:
+    def test_tick_waits_for_end_offsets(
         self,
         make_site: MakeSite,
         make_parameters: Make,
@@ -55,7 +55,7 @@ class TestBarrier:
         eventually: Eventually,
     ) -> None:
         """
-        Five records lie in partition 1 when tick 0 closes; two people of them were at place-1.
+        A tick is decided when the facts reach the end offsets. Two people of the five records are at place-1.
 
             offset      0  1  2  3  4
             progress    ^                 waits, reading again
@@ -68,49 +68,49 @@ class TestBarrier:
         put(site.input_topic, 1, 5)
         site.windows.write([Span(1, 0, 0)], {})
         watched = spied(site)
-        clock.move_to(released(parameters, 0))
+        clock.move_to(release_instant(parameters, 0))
         thread = in_thread(lambda: site.tick(0))
         eventually(lambda: len(watched.asked) > 2)
-        site.windows.write([Span(1, 0, 3)], {0: [shard_facts(0, {1: [(ANN, 0)]})]})
+        site.windows.write([Span(1, 0, 3)], {0: [pack_shard_facts(0, {1: [(ANN, 0)]})]})
         read = len(watched.asked)
         eventually(lambda: len(watched.asked) > read + 2)
-        assert site.parts.decided.number == 0
-        site.windows.write([Span(1, 3, 5)], {0: [shard_facts(0, {1: [(BOB, 0)]})]})
-        site.parts.progressed.happened()
+        assert site.context.decided.number == 0
+        site.windows.write([Span(1, 3, 5)], {0: [pack_shard_facts(0, {1: [(BOB, 0)]})]})
+        site.context.progressed.notify()
         thread.join(20)
         assert site.statuses() == ["safe", "noisy_count", "safe"]
-        assert site.counted.ticks == [
+        assert site.observer.ticks == [
             (0, {"stations": "decided"}, {("stations", "safe"): 2, ("stations", "noisy_count"): 1})
         ]
 
-    def test_a_tick_is_read_again_while_facts_of_its_slot_wait(
+    def test_tick_waits_for_pending_facts(
         self, make_site: MakeSite, make_parameters: Make, clock: SteppedClock
     ) -> None:
         """
-        All of the barrier is in the windows, but more facts wait than two looks merge: "safe" would be false before.
+        A tick is read again while facts of its slot are still pending; before, "safe" would be false.
 
             waiting   100,001   50,001   1      0
-            look               no       no     yes: counted
+            poll               no       no     yes: counted
         """
         people = [number.to_bytes(16, "big") for number in range(2 * MERGED + 1)]
         parameters = make_parameters(threshold=2 * MERGED + 1)
         site = make_site(parameters, clock)
         site.release.take_over()
-        site.windows.write([Span(0, 0, 1)], {0: [shard_facts(0, {1: [(who, 0) for who in people]})]})
+        site.windows.write([Span(0, 0, 1)], {0: [pack_shard_facts(0, {1: [(who, 0) for who in people]})]})
         watched = spied(site)
-        clock.move_to(released(parameters, 0))
+        clock.move_to(release_instant(parameters, 0))
         assert site.tick(0)
         assert len(counted(watched)) > 1
         assert site.statuses() == ["safe", "noisy_count", "safe"]
 
-    def test_every_partition_must_be_reached(
+    def test_one_short_partition_is_unknown(
         self,
         make_site: MakeSite,
         make_parameters: Make,
         put: Callable[..., None],
         kinds: Callable[..., list[str]],
     ) -> None:
-        """Partition 0 is, partition 1 is one record short at the release: unknown, and it is never revised."""
+        """If one partition is one record short at the release, the tick is unknown and is never revised."""
         parameters = closed(make_parameters)
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock)
@@ -118,27 +118,30 @@ class TestBarrier:
         put(site.input_topic, 0, 1)
         put(site.input_topic, 1, 2)
         site.windows.write([Span(0, 0, 1), Span(1, 0, 1)], {})
-        clock.instant = released(parameters, 0)
+        clock.instant = release_instant(parameters, 0)
         assert site.tick(0)
         assert site.statuses() == ["unknown"] * 3
-        assert site.counted.ticks == [(0, {"stations": "unknown"}, {("stations", "unknown"): 3})]
+        assert site.observer.ticks == [(0, {"stations": "unknown"}, {("stations", "unknown"): 3})]
         assert not site.tick(0)
         assert kinds(site.place) == ["owner", *["over_time"] * 3]
 
-    def test_a_partition_without_progress_is_not_read(self, make_site: MakeSite, make_parameters: Make) -> None:
-        """Also where it is empty: nobody has begun to read it, so the windows say nothing about it yet."""
+    def test_partition_without_progress_is_unknown(self, make_site: MakeSite, make_parameters: Make) -> None:
+        """A partition without progress is unknown even if it is empty, because no reader has started it."""
         parameters = closed(make_parameters)
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock, begin=False)
         site.release.take_over()
-        clock.instant = released(parameters, 0)
+        clock.instant = release_instant(parameters, 0)
         site.tick(0)
         assert site.statuses() == ["unknown"] * 3
 
-    def test_on_the_systems_clock_a_barrier_that_is_not_reached_by_the_release_is_unknown(
+    def test_late_facts_are_unknown_on_system_clock(
         self, make_site: MakeSite, make_parameters: Make, put: Callable[..., None]
     ) -> None:
-        """Slots of two seconds, released half a second after their end, and a record that nobody reads."""
+        """A tick whose end offsets are not reached by the release is unknown.
+
+        Slots of two seconds are released after half a second, and one record is never read.
+        """
         clock = SystemClock()
         parameters = short_slots(make_parameters)
         site = make_site(parameters, clock)
@@ -146,26 +149,24 @@ class TestBarrier:
         put(site.input_topic, 0, 1)
         tick = site.release.next_tick()
         site.tick(tick)
-        assert released(parameters, tick) <= clock.now() < parameters.grid.as_of(tick + 1)
+        assert release_instant(parameters, tick) <= clock.now() < parameters.grid.as_of(tick + 1)
         assert site.statuses() == ["unknown"] * 3
 
-    def test_on_the_systems_clock_what_is_complete_leaves_at_the_release_and_not_before(
-        self, make_site: MakeSite, make_parameters: Make
-    ) -> None:
-        """The moment of publishing tells nothing about the load: Kafka holds no answer before the release."""
+    def test_complete_tick_leaves_at_the_release(self, make_site: MakeSite, make_parameters: Make) -> None:
+        """Kafka contains no answer before the release time, so the time of publishing does not reveal the load."""
         clock = SystemClock()
         parameters = short_slots(make_parameters)
         site = make_site(parameters, clock)
         site.release.take_over()
         tick = site.release.next_tick()
         site.tick(tick)
-        assert clock.now() >= released(parameters, tick)
+        assert clock.now() >= release_instant(parameters, tick)
         assert site.statuses() == ["safe"] * 3
 
-    def test_shards_that_are_complete_are_not_made_unknown_by_one_that_is_not(
+    def test_late_shard_leaves_others_complete(
         self, make_site: MakeSite, make_parameters: Make, put: Callable[..., None], valkey: EmbeddedValkey
     ) -> None:
-        """Shard 1 lags until after the release: shard 0 was counted in time, and is not counted again."""
+        """A shard that lags until after the release is unknown; the complete shard is counted once, in time."""
         clock = SystemClock()
         parameters = short_slots(make_parameters, places=12, shards=2)
         site = make_site(parameters, clock)
@@ -180,45 +181,48 @@ class TestBarrier:
         shards = [int(shard) for shard in parameters.registry.shard]
         assert site.statuses() == [("safe", "unknown")[shard] for shard in shards]
         assert counted(watched) == [[0]]
-        assert len(watched.asked) > 5, "shard 1 was looked at again until the release"
+        assert len(watched.asked) > 5, "shard 1 was read again until the release"
 
 
 class TestRedisClock:
     @pytest.mark.parametrize(("seconds_ago", "status"), [(90, "unknown"), (10, "safe")])
-    def test_a_reading_that_redis_dates_after_the_release_is_unknown(
+    def test_reading_after_release_is_unknown(
         self, seconds_ago: int, status: str, make_site: MakeSite, make_parameters: Make
     ) -> None:
-        """What is complete only after the release would tell of the load: by Redis's clock too."""
+        """A reading that is complete only after the release, by Redis's clock, is unknown.
+
+        Counting it would reveal the load.
+        """
         parameters = closed(make_parameters, seconds_ago)
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock)
         site.release.take_over()
-        clock.instant = released(parameters, 0)
+        clock.instant = release_instant(parameters, 0)
         site.tick(0)
         assert site.statuses() == [status] * 3
 
-    def test_a_tick_that_has_not_closed_by_rediss_clock_is_not_answered(
+    def test_tick_open_by_redis_clock_is_not_decided(
         self, make_site: MakeSite, make_parameters: Make, kinds: Callable[..., list[str]]
     ) -> None:
-        """The clock is a minute ahead: "safe" would speak of visits that are yet to be reported. It is told why."""
+        """If this machine's clock is a minute ahead of Redis, the tick is not decided and the reason is reported."""
         parameters = closed(make_parameters, -60)
         clock = FrozenClock(parameters.grid.start(0))
         site = make_site(parameters, clock)
         site.release.take_over()
-        clock.instant = released(parameters, 0)
+        clock.instant = release_instant(parameters, 0)
         assert not site.tick(0)
         assert kinds(site.place) == ["owner"]
-        assert "the store's clock has not reached" in site.release.trouble
+        assert "the store's clock is not known to have reached" in site.release.trouble
 
-    def test_a_tick_is_counted_only_when_it_has_closed_by_as_much_as_clocks_may_differ(
-        self, make_site: MakeSite, make_parameters: Make
-    ) -> None:
+    def test_end_offsets_wait_for_the_tolerance(self, make_site: MakeSite, make_parameters: Make) -> None:
         """
-        Redis is ahead of a broker by 0.9 s, and this machine by more: what the broker stamps now is before as_of.
+        End offsets are read once Redis's clock is past as_of by the tolerance.
 
-            broker    …  as_of - 0.4 s                     a visit is stamped here, and lies beyond a barrier asked now
+        Here the broker's clock is 0.9 s behind Redis.
+
+            broker    …  as_of - 0.4 s                     a visit is stamped here, after end offsets read now
             Redis        as_of + 0.5 s    as_of + 1 s
-            barrier      not asked        asked
+            offsets      not read         read
         """
         parameters = closed(make_parameters, 0.5)
         clock = FrozenClock(parameters.grid.start(0))
@@ -232,22 +236,22 @@ class TestRedisClock:
                 return {0: 0, 1: 0}
 
             def __getattr__(self, name: str) -> Any:
-                return getattr(site.parts.input_topic, name)
+                return getattr(site.context.input_topic, name)
 
-        site.release._parts = replace(site.parts, input_topic=cast("Any", Asked()))
+        site.release._context = replace(site.context, input_topic=cast("Any", Asked()))
         clock.instant = parameters.grid.as_of(0) + 10 * SECOND
         site.release._wait_for_release = lambda *_: True
         assert site.tick(0)
         assert site.statuses() == ["safe"] * 3
         assert asked[0] >= parameters.grid.as_of(0) + parameters.tolerance
 
-    def test_a_simulated_clock_asks_redis_for_no_time(
+    def test_simulated_clock_ignores_redis_time(
         self, make_site: MakeSite, make_parameters: Make, clock: SteppedClock
     ) -> None:
-        """Redis's clock knows nothing of simulated time."""
+        """With a simulated clock Redis's time is not used."""
         parameters = make_parameters()
         site = make_site(parameters, clock)
         site.release.take_over()
-        clock.move_to(released(parameters, 0))
+        clock.move_to(release_instant(parameters, 0))
         site.tick(0)
         assert site.statuses() == ["safe"] * 3

@@ -41,7 +41,7 @@ def read(
     return readings
 
 
-def tell(
+def decide_complete(
     parameters: Parameters,
     tick: int,
     state: LedgerState,
@@ -52,12 +52,12 @@ def tell(
     """Decide a tick by the partition that gives the answer, which owns no shard of its own here."""
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
     readings = read(parameters, decider.questions(tick), people, complete_from)
-    return decider.decide(tick, Evidence(readings, dict.fromkeys(readings, True)), state)
+    return decider.decide(tick, Evidence(readings), state)
 
 
-def test_the_final_tick_names_the_busiest_locations_of_all_shards(make_parameters: Make) -> None:
+def test_final_tick_names_the_busiest_locations(make_parameters: Make) -> None:
     """
-    τ in slot 10, horizon of 2 slots; as_of(11) ≤ τ + horizon < as_of(12).
+    The final tick names the busiest locations of all shards: as_of(11) ≤ τ + horizon < as_of(12).
 
         slot      10     11     12
                    τ
@@ -66,49 +66,52 @@ def test_the_final_tick_names_the_busiest_locations_of_all_shards(make_parameter
     """
     parameters = scheme_with(make_parameters)
     people = {0: 1, 3: 7, 5: 4}
-    assert tell(parameters, 10, LedgerState(), people).records == ()
-    (record,) = tell(parameters, 11, LedgerState(), people).records
+    assert decide_complete(parameters, 10, LedgerState(), people).records == ()
+    (record,) = decide_complete(parameters, 11, LedgerState(), people).records
     value = HotSpotsSnapshot.model_validate_json(record.value)
     assert [(spot.location_id, spot.noisy_count) for spot in value.hot_spots] == [("place-3", 7), ("place-5", 4)]
     assert (value.status, value.final, value.epsilon, value.locations) == ("complete", True, "50", 6)
     assert record.key.decode() == f"busiest/{value.time}"
-    assert tell(parameters, 12, LedgerState(), people).records == ()
+    assert decide_complete(parameters, 12, LedgerState(), people).records == ()
 
 
-def test_input_that_is_not_complete_is_unknown_and_names_nobody(make_parameters: Make) -> None:
+def test_incomplete_input_is_unknown(make_parameters: Make) -> None:
+    """Incomplete input makes the answer unknown, and it names no location."""
     parameters = scheme_with(make_parameters)
-    (record,) = tell(parameters, 11, LedgerState(), {3: 7}, complete_from=11).records
+    (record,) = decide_complete(parameters, 11, LedgerState(), {3: 7}, complete_from=11).records
     value = json.loads(record.value)
     assert (value["status"], value["hot_spots"]) == ("unknown", [])
 
 
-def test_one_shard_that_lags_makes_the_whole_answer_unknown(make_parameters: Make) -> None:
+def test_one_late_shard_makes_the_answer_unknown(make_parameters: Make) -> None:
+    """One shard without a reading makes the whole answer unknown."""
     parameters = scheme_with(make_parameters)
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
     readings = read(parameters, decider.questions(11), {3: 7}, COMPLETE_FROM_START)
-    decided = decider.decide(11, Evidence(readings, {0: True, 1: False, 2: True}), LedgerState())
-    assert decided.answers == {("busiest", "unknown"): 1}
+    decision = decider.decide(11, Evidence({0: readings[0], 2: readings[2]}), LedgerState())
+    assert decision.answers == {("busiest", "unknown"): 1}
 
 
-def test_they_are_drawn_once_also_when_the_horizon_is_lengthened_and_the_ledger_read_anew(
+def test_longer_horizon_does_not_draw_again(
     make_parameters: Make,
 ) -> None:
     """
-    Drawn at tick 11 under a horizon of 2 slots; under one of 3 the final tick is 12: nothing is drawn again.
+    Hot spots that were drawn at tick 11 are not drawn again at tick 12, the final tick of a longer horizon.
 
         tick      10     11     12
         before     -    named    -
         after      -      -      -
     """
     parameters = scheme_with(make_parameters)
-    (record,) = tell(parameters, 11, LedgerState(), {3: 7}).records
+    (record,) = decide_complete(parameters, 11, LedgerState(), {3: 7}).records
     state = LedgerState()
     state.fold(record, parameters.grid)
     assert state.last_tick == 11
-    assert tell(scheme_with(make_parameters, horizon=3), 12, state, {3: 7}).records == ()
+    assert decide_complete(scheme_with(make_parameters, horizon=3), 12, state, {3: 7}).records == ()
 
 
-def test_a_partition_that_does_not_give_the_answer_asks_no_other_shards(make_parameters: Make) -> None:
+def test_other_partitions_read_only_their_shards(make_parameters: Make) -> None:
+    """A partition that does not give the hot spots answer reads only its own shards."""
     parameters = scheme_with(make_parameters)
     assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3))).questions(11)) == {1}
     assert set(Decider(parameters, [1], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots).questions(11)) == {

@@ -1,4 +1,4 @@
-"""One writer per ledger partition, on a real Kafka: fenced, read to the end, and made anew after any refusal."""
+"""Appends to and reads of the ledger on a real Kafka: one fenced writer per partition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def record(text: str, size: int = 0) -> LedgerRecord:
 
 def keys(connections: KafkaConnections, topic: str, until: int | None = None) -> list[str]:
     """What is in partition 0, uncommitted and aborted records included."""
-    return [found.key.decode() for _offset, found in read_partition(connections, topic, 0, until)]
+    return [keys_found.key.decode() for _offset, keys_found in read_partition(connections, topic, 0, until)]
 
 
 def committed(connections: KafkaConnections, topic: str) -> list[str]:
@@ -35,28 +35,28 @@ def committed(connections: KafkaConnections, topic: str) -> list[str]:
     with closing(connections.consumer(isolation_level="read_committed", auto_offset_reset="earliest")) as consumer:
         consumer.assign([place])
         end = consumer.end_offsets([place])[place]
-        found: list[str] = []
+        keys_found: list[str] = []
         deadline = time.monotonic() + 10
         while consumer.position(place) < end and time.monotonic() < deadline:
             for records in consumer.poll(timeout_ms=50).values():
-                found += [each.key.decode() for each in records]
-    return found
+                keys_found += [record.key.decode() for record in records]
+    return keys_found
 
 
 def left_open(writer: Writer, topic: str, *records: LedgerRecord) -> None:
     """Send within a transaction that is never committed, as a process does that is killed."""
     producer: Any = writer._producer
     producer.begin_transaction()
-    sent = [producer.send(topic, key=each.key, value=each.value, partition=0) for each in records]
+    sent = [producer.send(topic, key=record.key, value=record.value, partition=0) for record in records]
     producer.flush()
     for future in sent:
         future.get(timeout=10)
 
 
-def test_what_is_appended_is_read_back_as_it_was(
+def test_appended_records_are_read_back(
     connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter
 ) -> None:
-    """Keys, bytes, headers and timestamps; the offset of the last is returned, and -1 for nothing at all."""
+    """Keys, values, headers and timestamps are read back; `append` returns the last offset, and -1 for no records."""
     name, topic_id = make_topic("ledger")
     writer = open_writer(name, topic_id)
     records = [record("a"), record("b")]
@@ -66,15 +66,13 @@ def test_what_is_appended_is_read_back_as_it_was(
     assert list(read_partition(connections, name, 0)) == [(0, records[0]), (1, records[1]), (3, record("c"))]
 
 
-def test_a_zombie_is_fenced_and_nothing_of_it_gets_in(
-    connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter
-) -> None:
-    """The one that took over goes on; the one before is told, at every further attempt."""
+def test_zombie_is_fenced(connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter) -> None:
+    """A fenced writer fails at each further append, and the new writer continues."""
     name, topic_id = make_topic("ledger")
     zombie = open_writer(name, topic_id)
     zombie.append([record("first")])
     owner = open_writer(name, topic_id)
-    with pytest.raises(FencedError, match=f"another owner writes to {name}-0 now"):
+    with pytest.raises(FencedError, match=f"another owner has taken over {name}-0"):
         zombie.append([record("late")])
     owner.append([record("second")])
     with pytest.raises(FencedError):
@@ -82,10 +80,8 @@ def test_a_zombie_is_fenced_and_nothing_of_it_gets_in(
     assert committed(connections, name) == ["first", "second"]
 
 
-def test_a_zombies_open_transaction_is_aborted_and_still_counts(
-    connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter
-) -> None:
-    """Subscribers with read_uncommitted may have seen it: the ledger's reader takes it in, others never do."""
+def test_aborted_records_count(connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter) -> None:
+    """Records of a zombie's aborted transaction count: read_uncommitted subscribers may have seen them."""
     name, topic_id = make_topic("ledger")
     zombie = open_writer(name, topic_id)
     left_open(zombie, name, record("seen"))
@@ -97,20 +93,20 @@ def test_a_zombies_open_transaction_is_aborted_and_still_counts(
     assert committed(connections, name) == ["after"]
 
 
-def test_records_of_an_open_transaction_are_read_before_it_ends(
+def test_open_transaction_is_read(
     connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter
 ) -> None:
-    """The end is the high watermark, not the last stable offset."""
+    """Records of an open transaction are read: the end is the high watermark and not the last stable offset."""
     name, topic_id = make_topic("ledger")
     left_open(open_writer(name, topic_id), name, record("seen"))
     assert keys(connections, name) == ["seen"]
     assert committed(connections, name) == []
 
 
-def test_markers_at_the_end_are_passed_without_waiting(
+def test_trailing_markers_do_not_delay(
     connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter
 ) -> None:
-    """The last offsets are those of markers, which no poll returns: far less than the 30 s of giving up."""
+    """Transaction markers at the end, which no poll returns, do not delay the read until its timeout."""
     name, topic_id = make_topic("ledger")
     writer = open_writer(name, topic_id)
     for text in "abc":
@@ -120,24 +116,24 @@ def test_markers_at_the_end_are_passed_without_waiting(
     assert time.monotonic() - began < 5
 
 
-def test_reading_ends_at_until(connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter) -> None:
-    """A takeover reads up to its own record; what comes after is not asked for."""
+def test_read_ends_at_until(connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter) -> None:
+    """A read ends at `until`, which a takeover sets to its own record."""
     name, topic_id = make_topic("ledger")
     open_writer(name, topic_id).append([record(text) for text in "abcd"])
     assert keys(connections, name, until=2) == ["a", "b"]
 
 
-def test_an_empty_partition_has_nothing_to_read(connections: KafkaConnections, make_topic: MakeTopic) -> None:
-    """At once, and it begins at offset 0."""
+def test_empty_partition(connections: KafkaConnections, make_topic: MakeTopic) -> None:
+    """An empty partition yields no record, and its first offset is 0."""
     name, _ = make_topic("ledger")
     assert keys(connections, name) == []
     assert first_offset(connections, name, 0) == 0
 
 
-def test_the_first_offset_rises_as_records_expire(
+def test_first_offset_rises_with_expiry(
     connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter, admin: Any
 ) -> None:
-    """An empty partition that begins above 0 held records once."""
+    """The first offset rises as records expire, also if the partition becomes empty."""
     name, topic_id = make_topic("ledger")
     open_writer(name, topic_id).append([record("a"), record("b")])
     admin.delete_records({TopicPartition(name, 0): 2})
@@ -145,10 +141,10 @@ def test_the_first_offset_rises_as_records_expire(
     assert keys(connections, name) == []
 
 
-def test_after_a_refused_record_a_new_writer_works(
+def test_new_writer_after_refused_record(
     connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter
 ) -> None:
-    """The broker refuses what exceeds max.message.bytes; nothing of that tick is committed, and the next owner's is."""
+    """After a record that exceeds max.message.bytes its tick is not committed, and a new writer can append."""
     name, topic_id = make_topic("ledger", **{"max.message.bytes": "9000"})
     with pytest.raises(UnreachableError, match=f"{name}-0 cannot be appended to"):
         open_writer(name, topic_id).append([record("small"), record("large", 50_000)])
@@ -156,36 +152,34 @@ def test_after_a_refused_record_a_new_writer_works(
     assert committed(connections, name) == ["after"]
 
 
-def test_a_tick_of_many_records_fits_the_least_message_size_that_the_start_allows(
+def test_many_records_fit_smallest_limit(
     connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter
 ) -> None:
-    """max.message.bytes limits whole batches, so the writer's batches must not outgrow it."""
+    """The writer's batches fit the smallest max.message.bytes that the service accepts."""
     name, topic_id = make_topic("ledger", **{"max.message.bytes": str(LEAST_MESSAGE_BYTES)})
     records = [record(f"place-{number}", 500) for number in range(2_000)]
     open_writer(name, topic_id).append(records)
-    assert committed(connections, name) == [each.key.decode() for each in records]
+    assert committed(connections, name) == [record.key.decode() for record in records]
 
 
-def test_a_record_as_large_as_the_topic_takes_is_appended(
+def test_record_larger_than_a_batch(
     connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter
 ) -> None:
-    """A snapshot larger than the writer's batches goes in a batch of its own."""
+    """A record larger than the writer's batch size is appended in a separate batch."""
     name, topic_id = make_topic("ledger")
     open_writer(name, topic_id).append([record("small"), record("large", 1_000_000), record("after")])
     assert committed(connections, name) == ["small", "large", "after"]
 
 
-def test_a_record_as_large_as_check_accepts_is_appended_and_read(
-    connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter
-) -> None:
-    """Where the topic takes it, as `topics --create` has it: no other limit of brokers or clients stands in the way."""
+def test_largest_accepted_record(connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter) -> None:
+    """The largest record that `check` accepts is appended and read: no other limit of broker or client is smaller."""
     name, topic_id = make_topic("ledger", **{"max.message.bytes": str(LARGEST_SNAPSHOT)})
     open_writer(name, topic_id).append([record("small"), record("large", LARGEST_SNAPSHOT - 1_024), record("after")])
     assert keys(connections, name) == ["small", "large", "after"]
 
 
-def test_another_partition_is_not_fenced(make_topic: MakeTopic, open_writer: OpenWriter) -> None:
-    """Each has a fence of its own."""
+def test_partitions_have_separate_fences(make_topic: MakeTopic, open_writer: OpenWriter) -> None:
+    """A writer of one partition does not fence the writer of another."""
     name, topic_id = make_topic("ledger", 2)
     first, second = open_writer(name, topic_id, 0), open_writer(name, topic_id, 1)
     assert first.append([record("a")]) == 0

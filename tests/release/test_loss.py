@@ -1,6 +1,6 @@
 """The worst privacy loss of the whole decision, by enumeration: Decider and ledger, with takeovers and losses.
 
-Tiny streams (docs/rules.md, section 8): one location, two people at most, five ticks. At each tick an adversary picks
+Tiny streams (docs/rules.md, section 8): one location, two people at most, five ticks. At item tick an adversary picks
 the counts under D and under its P-neighbour D', whether the tick is unknown, whether another owner takes over first
 (all it knows is what it folds from records), and whether the ledger is lost. Decisions never see q = e^-ε, only draws,
 so the enumeration at a rational q is exact: a loss of n·ε is a ratio of q^-n.
@@ -67,7 +67,7 @@ class Injected:
     reached: bool
     chance: Fraction = Fraction(1)
     drew: bool = False
-    asked: bool = False
+    compared: bool = False
     secure: bool = True
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:  # noqa: ARG002  # the draws are given
@@ -78,14 +78,14 @@ class Injected:
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:  # noqa: ARG002  # as above
         for gap in gaps.tolist():
-            self.asked = True
+            self.compared = True
             self.chance *= Q**gap if self.reached else 1 - Q**gap
         return np.full(gaps.shape, self.reached)
 
     @property
     def counts(self) -> bool:
-        """Whether the branch is one: of those that differ in what was not asked for, the first stands for all."""
-        return (self.drew or self.draw == 0) and (self.asked or self.reached)
+        """Whether to count the branch: of branches that differ only in unused draws, the first one counts."""
+        return (self.drew or self.draw == 0) and (self.compared or self.reached)
 
 
 def branches(parameters: Parameters, cap: int) -> Iterator[Injected]:
@@ -121,7 +121,7 @@ def seen(value: Any, cap: int) -> Any:
     """What the public sees, with all noisy counts from the cap on taken for one."""
     if isinstance(value, dict):
         return tuple((key, min(got, cap) if key in COUNTS else seen(got, cap)) for key, got in value.items())
-    return tuple(seen(each, cap) for each in value) if isinstance(value, list) else value
+    return tuple(seen(item, cap) for item in value) if isinstance(value, list) else value
 
 
 def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callable[[Known, int, Given], Law]:
@@ -130,16 +130,16 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
     def decide(known: Known, tick: int, given: Given, noise: Injected) -> tuple[Hashable, Known]:
         state = begin(known, parameters, given.event, tick)
         decider = Decider(parameters, [0], noise)
-        asked = decider.questions(tick)[0]
+        question = decider.questions(tick)[0]
         people = 0 if given.people is None else given.people
-        counts, present = dict.fromkeys(asked.windows, people), dict.fromkeys(asked.times, np.array([people]))
+        counts, present = dict.fromkeys(question.windows, people), dict.fromkeys(question.times, np.array([people]))
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, counts, present)
-        decision = decider.decide(tick, Evidence({0: reading}, {0: given.people is not None}), state)
+        decision = decider.decide(tick, Evidence({} if given.people is None else {0: reading}), state)
         state.forget(tick, parameters.mark_lifetime, parameters.grid.start(tick) - 100 * parameters.grid.length)
         outcome = tuple(seen({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)
         return outcome, Known(
             state.marks_of("stations", "place-0"),
-            next((counted for told in state.noisy.values() for counted in told.values()), None),
+            next((counted for noisy in state.noisy.values() for counted in noisy.values()), None),
             decision.records,
             state.terms.lost_at if state.terms else None,
         )
@@ -173,14 +173,14 @@ def choices(counted: range, events: Sequence[str]) -> list[list[tuple[Given, Giv
 
 
 def visits(mark_lifetime: int) -> list[range]:
-    """The ticks whose counts hold one visit: W + F in a row, fewer where it was reported late or the stream ends."""
+    """Return the ticks that count one visit: W + F in a row, fewer if it was reported late or the stream ends."""
     return [
         range(first, last) for first in range(TICKS) for last in range(first + 1, min(first + mark_lifetime, TICKS) + 1)
     ]
 
 
 REPORTED = [range(first, TICKS) for first in range(TICKS)]
-"""The ticks whose counts hold a visit at a designated time: it stays among what is known of that time."""
+"""The ticks that count a visit at a designated time: from its report to the end."""
 
 
 def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: Sequence[Any]) -> Ratio:
@@ -207,7 +207,7 @@ def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: 
 
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("events", [TAKEOVERS, LOSSES], ids=["takeovers", "losses"])
-def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
+def test_one_visit_costs_its_locations_epsilon(
     window: int,
     max_lead: int,
     answers: int,
@@ -216,7 +216,7 @@ def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
     make_parameters: Callable[..., Parameters],
 ) -> None:
     """
-    The worst ratio is e^(ε_l), through takeovers and losses of the ledger at the adversary's choice of ticks.
+    The worst ratio of one visit is e^(ε_l), through takeovers and losses of the ledger at any ticks.
 
         W = 2, F = 1, k = 1: a visit of slot 1, stamped in slot 0
 
@@ -232,11 +232,11 @@ def test_one_visit_costs_exactly_its_locations_epsilon_whoever_decides(
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
-def test_a_designated_time_costs_exactly_its_epsilon_whoever_decides(
+def test_designated_time_costs_its_epsilon(
     threshold: int, make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes]
 ) -> None:
     """
-    Evaluated at each of five ticks on what is reported so far, published once: one answer at ε, through takeovers.
+    A designated time that is evaluated at five ticks costs one answer at ε, through takeovers.
 
         τ = 00:30, horizon 5 h
 
@@ -249,10 +249,10 @@ def test_a_designated_time_costs_exactly_its_epsilon_whoever_decides(
     assert worst == 1 / Q
 
 
-def test_as_many_streams_are_enumerated_as_the_theory_states(
+def test_number_of_streams_matches_the_theory(
     make_parameters: Callable[..., Parameters], stated_streams: Callable[[str], int]
 ) -> None:
-    """Over all W, F, k and T; with what befalls the ledger at each tick."""
+    """The enumeration covers the number of streams that docs/theory.md states, over all W, F, k and T."""
 
     def enumerated(ranges: Iterable[range], events: Sequence[str]) -> int:
         return sum(math.prod(map(len, choices(counted, events))) for counted in ranges)
@@ -267,10 +267,10 @@ def test_as_many_streams_are_enumerated_as_the_theory_states(
     assert timed == stated_streams("Decisions and ledger, a designated time")
 
 
-def test_a_designated_time_pays_no_more_where_the_ledger_is_lost(
+def test_lost_ledger_costs_no_more_for_a_time(
     make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes]
 ) -> None:
-    """A loss makes the time unknown for good: which locations are marked is not known any more."""
+    """A lost ledger makes a designated time unknown for good, because its marked locations are not known any more."""
     noon = make_at_times("noon", NOON, horizon=5, threshold=1)
     law = law_of(make_parameters(places=1, watched={}, at_times=(noon,)), cap=3)
     chosen = choices(range(TICKS), ("",))
@@ -289,20 +289,16 @@ class TestMutants:
             _worst_ratio(law, Known(), choices(counted, ("", event))) for counted in visits(parameters.mark_lifetime)
         )
 
-    def test_an_owner_that_does_not_read_the_ledger_draws_again(
-        self, make_parameters: Callable[..., Parameters]
-    ) -> None:
-        """Each of the three ticks that hold the visit answers."""
+    def test_owner_without_ledger_draws_again(self, make_parameters: Callable[..., Parameters]) -> None:
+        """An owner that does not read the ledger draws again at each of the three ticks that count the visit."""
 
         def begin(known: Known, parameters: Parameters, event: str, tick: int) -> LedgerState:
             return LedgerState() if event == "takeover" else state_of(known, parameters, event, tick)
 
         assert self.worst("takeover", begin, make_parameters) == Q**-3
 
-    def test_a_lost_ledger_taken_for_a_first_start_refunds_what_was_spent(
-        self, make_parameters: Callable[..., Parameters]
-    ) -> None:
-        """`--first-start` said wrongly: lost marks are refunded budget (docs/rules.md, rule 5)."""
+    def test_lost_ledger_as_first_start_refunds(self, make_parameters: Callable[..., Parameters]) -> None:
+        """A wrong `--first-start` after a loss refunds the spent ε (docs/rules.md, rule 5)."""
 
         def begin(known: Known, parameters: Parameters, event: str, tick: int) -> LedgerState:
             return LedgerState() if event == "lost" else state_of(known, parameters, event, tick)

@@ -1,4 +1,4 @@
-"""The release group: who owns which output partition, and what is told of a member that dies."""
+"""Members of the release group: their partitions, and the failure of a member."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.brokers.membership import Membership
 from monitor.errors import FailedError
 
 
-def test_members_share_the_partitions_and_take_over_what_is_left(
+def test_members_share_partitions(
     connections: KafkaConnections,
     make_topic: Callable[..., tuple[str, str]],
     topic: Callable[[str], str],
@@ -34,7 +34,7 @@ def test_members_share_the_partitions_and_take_over_what_is_left(
 
 
 class Member:
-    """A member of a group, or what stands for one, that has a fault."""
+    """A fake consumer whose poll fails."""
 
     def subscribe(self, topics: list[str], listener: Any) -> None: ...
 
@@ -44,9 +44,11 @@ class Member:
     def close(self, **_: Any) -> None: ...
 
 
-def test_a_member_of_the_release_group_that_dies_is_told_of() -> None:
-    """Nobody would be told of changes any more: whoever asks what is owned is woken, and ends the service."""
-    connections = type("Connections", (), {"member": lambda *_: Member(), "reached": lambda _: nullcontext()})()
+def test_dead_member_is_reported() -> None:
+    """A member whose thread has died raises its error from `owned` and wakes the service, which then ends."""
+    connections = type(
+        "Connections", (), {"member": lambda *_: Member(), "translate_errors": lambda _: nullcontext()}
+    )()
     wake = threading.Event()
     member = Membership(cast("Any", connections), "alerts", "town-release", wake)
     try:

@@ -1,7 +1,7 @@
 """The barrier where a follower lags: what is stamped and not yet copied will be read, and must be waited for.
 
 Broker 2 leads the input, and broker 1 follows it through a forwarder, which the test closes. Broker 1 stays in sync for
-a minute all the same, so the high watermark stands still. Broker 1 has all the rest: ledger, transactions, controller.
+a minute all the same, so the high watermark does not move. Broker 1 has the ledger, transactions and controller.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from monitor.release.owner import LedgerPlace
 from monitor.tools.embedded import EmbeddedKafka, NodeSettings
 from monitor.tools.embedded.kafka import Quorum
 from monitor.windows.facts import Span
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_brokers import free_ports
 
@@ -45,12 +45,12 @@ class Replication:
         self.is_open = True
 
     def close(self) -> None:
-        """The follower copies nothing from now on."""
+        """Stop the follower from copying."""
         self._forwarder.close()
         self.is_open = False
 
     def open(self) -> None:
-        """The follower goes on."""
+        """Let the follower copy again."""
         if not self.is_open:
             self._forwarder = Forwarder(self._target, self.port)
             self.is_open = True
@@ -147,7 +147,7 @@ def watermark(connections: KafkaConnections, topic: str) -> int:
         return int(consumer.end_offsets([place])[place])
 
 
-def test_the_barrier_is_the_leaders_log_end(
+def test_end_offset_is_the_leaders_log_end(
     connections: KafkaConnections,
     make_topic: Callable[..., tuple[str, str]],
     stamped: Callable[..., list[int]],
@@ -155,7 +155,9 @@ def test_the_barrier_is_the_leaders_log_end(
     eventually: Eventually,
 ) -> None:
     """
-    The follower stops after three records; two more are stamped, and acknowledged by the leader.
+    The end offset is the log end offset of the leader.
+
+    The follower stops after three records, and the leader acknowledges two more.
 
         offset         0  1  2  3  4
         follower       x  x  x           high watermark 3
@@ -175,7 +177,7 @@ def test_the_barrier_is_the_leaders_log_end(
 
 
 @pytest.mark.parametrize("comes_back", [False, True])
-def test_a_record_that_was_stamped_before_as_of_and_not_copied_is_waited_for(
+def test_waits_for_uncopied_records(
     comes_back: bool,
     make_site: Callable[..., Any],
     make_parameters: Callable[..., Parameters],
@@ -186,13 +188,13 @@ def test_a_record_that_was_stamped_before_as_of_and_not_copied_is_waited_for(
     eventually: Eventually,
 ) -> None:
     """
-    Two people's record is stamped before as_of, and no reader sees it: others' records decide when it is copied.
+    A tick waits for a record that was stamped before as_of and not copied to the follower.
 
         leader      x  x │ as_of
         follower    x    │                            never before the release: unknown, not "safe"
                     x    │         x                  before it: counted
     """
-    name_of_two = shard_facts(0, {1: [(b"a" * 16, 0), (b"b" * 16, 0)]})
+    name_of_two = pack_shard_facts(0, {1: [(b"a" * 16, 0), (b"b" * 16, 0)]})
     now = SystemClock().now()
     parameters = replace(
         make_parameters(grid=SlotGrid(now - HOUR + 8 * SECOND, HOUR)),

@@ -1,4 +1,4 @@
-"""Folding the ledger's records gives what deciding left behind; whatever cannot be folded is refused."""
+"""Folding ledger records restores the state; records that can't be folded are refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
 
 
-def told(**kept: Any) -> LedgerRecord:
+def terms_record(**kept: Any) -> LedgerRecord:
     """An owner record, or the ledger's first one if it carries no input."""
     given: dict[str, Any] = {"source": "town", "service": "town", "partitions": 1, "lost_at": None, "partition": 0}
     given |= {"at": 0} | kept
@@ -46,7 +46,7 @@ def folded(records: Sequence[LedgerRecord], grid: SlotGrid) -> LedgerState:
 
 
 def spoken(state: LedgerState) -> tuple[Any, ...]:
-    """What deciding depends on; places about which nothing was said yet count as absent."""
+    """Return what decisions depend on; places without answers are left out."""
     marks = {key: marks for key, marks in state.marks.items() if marks}
     return state.terms, state.last_tick, marks, {key: noisy for key, noisy in state.noisy.items() if noisy}
 
@@ -78,40 +78,40 @@ def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[L
                 COMPLETE_FROM_START,
                 NEVER,
                 0,
-                {window: numbers.randrange(4) for window in asked.windows},
+                {window: numbers.randrange(4) for window in question.windows},
                 {
                     at: np.array([numbers.randrange(3) for _ in parameters.registry.by_shard[shard]])
-                    for at in asked.times
+                    for at in question.times
                 },
             )
-            for shard, asked in decider.questions(tick).items()
+            for shard, question in decider.questions(tick).items()
         }
-        complete = {shard: numbers.random() < 0.8 for shard in readings}
-        published.append(list(decider.decide(tick, Evidence(readings, complete), state).records))
+        complete = {shard: reading for shard, reading in readings.items() if numbers.random() < 0.8}
+        published.append(list(decider.decide(tick, Evidence(complete), state).records))
     return state, published
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_folding_gives_the_state_that_deciding_left(seed: int, parameters: Parameters) -> None:
-    """After every tick; so a takeover at any of them goes on as its predecessor would have."""
+def test_folding_restores_the_state(seed: int, parameters: Parameters) -> None:
+    """After every tick folding the records gives the state that deciding left, so a takeover can happen at any tick."""
     state, published = decided_ticks(parameters, seed)
-    records = [told(), *(record for records in published for record in records)]
+    records = [terms_record(), *(record for records in published for record in records)]
     assert spoken(folded(records, parameters.grid)) == spoken(state)
     assert any(state.marks.values())
     assert any(state.noisy.values())
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_records_that_come_twice_change_nothing(seed: int, parameters: Parameters) -> None:
-    """Each at once, and each tick again after it, as takeovers do."""
+def test_repeated_records_change_nothing(seed: int, parameters: Parameters) -> None:
+    """Records that are repeated, as takeovers do, change nothing."""
     _, published = decided_ticks(parameters, seed)
-    once = [told(), *(record for records in published for record in records)]
-    doubled = [told(), *(record for records in published for record in (*records, *records[::-1], *records))]
+    once = [terms_record(), *(record for records in published for record in records)]
+    doubled = [terms_record(), *(record for records in published for record in (*records, *records[::-1], *records))]
     assert spoken(folded(doubled, parameters.grid)) == spoken(folded(once, parameters.grid))
 
 
-def test_the_latest_tick_tells_all_that_runs(parameters: Parameters) -> None:
-    """Each record repeats its location's running marks: a reader of the last tick knows which locations may answer."""
+def test_last_tick_contains_all_running_marks(parameters: Parameters) -> None:
+    """Each record repeats its location's running marks, so the last tick contains all of them."""
     state, published = decided_ticks(parameters, seed=1)
     last = folded(published[-1], parameters.grid)
     for key in state.marks:
@@ -119,16 +119,16 @@ def test_the_latest_tick_tells_all_that_runs(parameters: Parameters) -> None:
         assert last.marks_of(*key) == running
 
 
-def test_the_last_ticks_records_are_kept_for_the_next_owner_to_repeat(parameters: Parameters) -> None:
-    """Of the last tick only, each once, their bytes as they were read."""
+def test_last_records_are_kept(parameters: Parameters) -> None:
+    """The records of the last tick are kept once each, byte for byte, for the next owner to repeat."""
     _, published = decided_ticks(parameters, seed=2)
     records = [record for records in published for record in records]
     state = folded([*records, *published[-1]], parameters.grid)
     assert list(state.last_records.values()) == published[-1]
 
 
-def test_of_one_ticks_mark_the_longer_one_counts() -> None:
-    """A record of a longer window lengthens it; an earlier record read again does not shorten it."""
+def test_longer_mark_of_a_tick_counts() -> None:
+    """A record with a longer window lengthens a mark; an earlier record read again does not shorten it."""
     short, long = Mark(5, 3, Fraction(1), 7), Mark(5, 3, Fraction(1), 12)
     for order in ((short, long), (long, short)):
         state = LedgerState()
@@ -137,8 +137,8 @@ def test_of_one_ticks_mark_the_longer_one_counts() -> None:
         assert state.marks_of("zoo", "place-0") == (long,)
 
 
-def test_what_was_first_said_of_a_marks_count_stays(parameters: Parameters) -> None:
-    """An earlier build's mark is repeated by ours, and ours by an earlier build that comes back: the first is right."""
+def test_first_flag_of_a_mark_stays(parameters: Parameters) -> None:
+    """The `counted_after` flag of a mark's first record stays, whichever build repeats the mark."""
     earlier, ours = Mark(5, 3, Fraction(1), 7, counted_after=True), Mark(5, 3, Fraction(1), 12)
     for first, other in ((earlier, ours), (ours, earlier)):
         state = LedgerState()
@@ -161,16 +161,18 @@ def without_counting(record: LedgerRecord) -> LedgerRecord:
 
 
 @pytest.mark.parametrize("first", [0, 5])
-def test_what_counts_held_is_told_by_the_owners_record_before(first: int, parameters: Parameters) -> None:
+def test_owner_record_sets_counted_after(first: int, parameters: Parameters) -> None:
     """
-    Marks of the earlier build are flagged, also where ours repeat them; where nobody tells, they count as its marks.
+    Marks after an owner record of an earlier build are flagged, also if this build repeats them.
+
+    Marks are flagged too if no owner record is left.
 
         ledger  start  earlier's owner  0 … 7  our owner  8 … 15
         or             (expired)        5 … 7  our owner  8 … 15
     """
     _, published = decided_ticks(parameters, seed=4)
-    ours, earlier = told(**COUNTED), without_counting(told(**COUNTED))
-    before = [told(), earlier] if first == 0 else [told()]
+    ours, earlier = terms_record(**COUNTED), without_counting(terms_record(**COUNTED))
+    before = [terms_record(), earlier] if first == 0 else [terms_record()]
     ticks = [record for records in published[first:8] for record in records]
     later = [record for records in published[8:] for record in records]
     state = folded([*before, *ticks, ours, *later], parameters.grid)
@@ -180,11 +182,11 @@ def test_what_counts_held_is_told_by_the_owners_record_before(first: int, parame
     assert not all(flagged.values())
 
 
-def test_marks_of_an_earlier_build_that_comes_back_are_flagged(parameters: Parameters) -> None:
-    """A rollback: its owner's record tells no counting."""
+def test_rollback_marks_are_flagged(parameters: Parameters) -> None:
+    """After a rollback the marks of the earlier build are flagged: its owner record has no `counting`."""
     _, published = decided_ticks(parameters, seed=4)
-    ours, earlier = told(**COUNTED), without_counting(told(**COUNTED))
-    records = [told(), ours, *(one for records in published[:8] for one in records)]
+    ours, earlier = terms_record(**COUNTED), without_counting(terms_record(**COUNTED))
+    records = [terms_record(), ours, *(one for records in published[:8] for one in records)]
     records += [earlier, *(one for records in published[8:] for one in records)]
     state = folded(records, parameters.grid)
     flagged = {mark.tick for key in state.marks for mark in state.marks_of(*key) if mark.counted_after}
@@ -192,15 +194,15 @@ def test_marks_of_an_earlier_build_that_comes_back_are_flagged(parameters: Param
     assert flagged
 
 
-def test_what_has_expired_was_answered_before_the_first_answer_that_is_left(parameters: Parameters) -> None:
+def test_expiry_ends_at_first_remaining_answer(parameters: Parameters) -> None:
     """
-    An owner record that was stamped a year ahead begins what is left: it silences nothing for longer.
+    Expired answers are older than the first remaining one, even if an owner record before it is stamped a year ahead.
 
         ledger   (expired)   owner (2027)   4 4 4 …
     """
     _, published = decided_ticks(parameters, seed=5)
     year, now = 8_760 * HOUR, parameters.grid.start(6)
-    stray = replace(told(**COUNTED), timestamp_ms=(now + year) // 1_000)
+    stray = replace(terms_record(**COUNTED), timestamp_ms=(now + year) // 1_000)
     state = LedgerState()
     state.read(100, stray, parameters.grid, now)
     assert state.expired_until == now
@@ -210,24 +212,24 @@ def test_what_has_expired_was_answered_before_the_first_answer_that_is_left(para
     assert LedgerState().expired_until is None
 
 
-def test_the_most_input_partitions_ever_seen_are_carried_for_one_input(parameters: Parameters) -> None:
-    """A broker that lags lists fewer; another input has partitions of its own."""
-    records = [told(), *(told(input_topic_id="i", input_partitions=seen) for seen in (3, 8, 5))]
+def test_most_input_partitions_are_kept(parameters: Parameters) -> None:
+    """The largest number of input partitions is kept per input topic: brokers with outdated metadata list fewer."""
+    records = [terms_record(), *(terms_record(input_topic_id="i", input_partitions=seen) for seen in (3, 8, 5))]
     terms = folded(records, parameters.grid).terms
     assert terms is not None
     assert terms.input_partitions == 8
-    terms = folded([*records, told(input_topic_id="other", input_partitions=2)], parameters.grid).terms
+    terms = folded([*records, terms_record(input_topic_id="other", input_partitions=2)], parameters.grid).terms
     assert terms is not None
     assert terms.input_partitions == 2
 
 
-def test_what_was_spent_says_under_which_f_it_was(parameters: Parameters) -> None:
-    """By the charges of the owner before; where they are not told, it is not known."""
+def test_spent_marks_have_their_max_lead(parameters: Parameters) -> None:
+    """Each spent mark has the F of the owner before it, or None if its charges are not known."""
     _, published = decided_ticks(parameters, seed=4)
-    records: list[LedgerRecord] = [told(), without_counting(told(**COUNTED))]
+    records: list[LedgerRecord] = [terms_record(), without_counting(terms_record(**COUNTED))]
     for tick, answers in enumerate(published):
         if tick in (4, 9):
-            records.append(told(**COUNTED, charges=Charges("0" * 16, tick)))
+            records.append(terms_record(**COUNTED, charges=Charges("0" * 16, tick)))
         records += answers
     spent = folded(records, parameters.grid).spent()
     found = {mark.tick: max_lead for marks in spent.marks.values() for mark, max_lead in marks}
@@ -237,8 +239,8 @@ def test_what_was_spent_says_under_which_f_it_was(parameters: Parameters) -> Non
     assert spent.charges == Charges("0" * 16, 9)
 
 
-def test_forgetting_keeps_for_a_period_what_no_window_can_hold_again() -> None:
-    """It is out of the way of the ticks, and dropped once no period holds it."""
+def test_past_marks_are_kept_for_a_period() -> None:
+    """A mark that no window can contain again moves to `past`, and is dropped when no period contains it."""
     state = LedgerState()
     state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 10)))
     for tick, kept in ((12, [5, 9]), (26, [5, 9]), (27, [9]), (30, [9]), (31, [])):
@@ -248,8 +250,11 @@ def test_forgetting_keeps_for_a_period_what_no_window_can_hold_again() -> None:
     assert state.past == {}
 
 
-def test_forgetting_keeps_what_a_window_may_hold_again(parameters: Parameters) -> None:
-    """Marks that have run out stay for the longest reach; designated times go once they are over."""
+def test_forget_keeps_marks_for_their_lifetime(parameters: Parameters) -> None:
+    """Marks that have run out are kept for the longest mark lifetime.
+
+    Designated times are dropped when they are over.
+    """
     state = LedgerState()
     state.spend("zoo", "place-0", (Mark(5, 3, Fraction(1), 6), Mark(9, 3, Fraction(1), 30)))
     state.noisy = {("noon", 100): {"place-0": (1, 2)}, ("noon", 200): {}}
@@ -262,26 +267,28 @@ def test_forgetting_keeps_what_a_window_may_hold_again(parameters: Parameters) -
     assert state.marks == {}
 
 
-def test_terms_are_those_of_the_latest_owner_over_the_first_records_partitions(parameters: Parameters) -> None:
-    """Q stays as the first record has it; of two losses the later counts; the input is the latest owner's."""
+def test_terms_combine_start_and_owner(parameters: Parameters) -> None:
+    """Q comes from the first record, the input from the latest owner, and of two losses the later one counts."""
     lost, later = parameters.grid.start(3), parameters.grid.start(4)
     records = [
-        told(partitions=2, lost_at=later),
-        told(partitions=7, lost_at=lost, input_topic_id="a"),
-        told(partitions=7, input_topic_id="b", input_since=8, fingerprint="g"),
+        terms_record(partitions=2, lost_at=later),
+        terms_record(partitions=7, lost_at=lost, input_topic_id="a"),
+        terms_record(partitions=7, input_topic_id="b", input_since=8, fingerprint="g"),
     ]
     assert folded(records, parameters.grid).terms == OwnerTerms("town", 2, later, "b", 8, "g")
 
 
-def test_an_owners_record_does_not_begin_a_ledger(parameters: Parameters) -> None:
+def test_owner_record_does_not_start_a_ledger(parameters: Parameters) -> None:
     """
-    An append that was under way when the topic was deleted may come first in the one that is made under its name.
+    An owner record without a start record does not start a ledger.
+
+    It may come first in a re-created topic, from an append that was pending when the old topic was deleted.
 
         owner                     has not begun: what was spent is not known
         owner  lost_at            has, and all counts as spent
         …  owner                  has: the first record has expired
     """
-    stray, first = told(input_topic_id="i"), told(lost_at=HOUR)
+    stray, first = terms_record(input_topic_id="i"), terms_record(lost_at=HOUR)
     assert folded([stray], parameters.grid).terms is None
     assert folded([stray, first], parameters.grid).terms == OwnerTerms("town", 1, HOUR)
     expired = LedgerState(expired_until=0)
@@ -289,22 +296,22 @@ def test_an_owners_record_does_not_begin_a_ledger(parameters: Parameters) -> Non
     assert expired.terms == OwnerTerms("town", 1, None, "i", None, "f")
 
 
-def test_another_services_record_is_refused(parameters: Parameters) -> None:
-    """Two services on one output topic both spend."""
-    with pytest.raises(LedgerError, match=r"'town' and holds a record of 'osaka'.*kafka\.topics\.alerts"):
-        folded([told(), told(service="osaka", input_topic_id="a")], parameters.grid)
+def test_foreign_record_is_refused(parameters: Parameters) -> None:
+    """A record of another service is refused: two services on one output topic both spend."""
+    with pytest.raises(LedgerError, match=r"'town' and contains a record of 'osaka'.*kafka\.topics\.alerts"):
+        folded([terms_record(), terms_record(service="osaka", input_topic_id="a")], parameters.grid)
 
 
 @pytest.mark.parametrize("grid", [{"length": 30 * MINUTE}, {"origin": 1_000 * HOUR}])
-def test_a_ledger_on_another_grid_is_refused(grid: dict[str, int], parameters: Parameters) -> None:
-    """Ticks of another slot or origin say nothing about what still runs."""
+def test_other_slot_grid_is_refused(grid: dict[str, int], parameters: Parameters) -> None:
+    """A ledger of another slot grid is refused: its tick numbers are meaningless here."""
     _, published = decided_ticks(parameters, seed=3, ticks=3)
     with pytest.raises(LedgerError, match=r"clock\.slot and clock\.origin put tick 0 at"):
-        folded([told(), *published[0]], replace(parameters.grid, **grid))
+        folded([terms_record(), *published[0]], replace(parameters.grid, **grid))
 
 
-def test_kinds_of_records_that_are_not_known_are_passed_over(parameters: Parameters) -> None:
-    """A later version's, or none at all: they decide nothing, whatever they hold."""
+def test_unknown_kinds_are_ignored(parameters: Parameters) -> None:
+    """Records of unknown kinds, for example of a later version, are ignored."""
     for kind in (f"{TYPE_PREFIX}weather", ""):
         state = folded([LedgerRecord(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], parameters.grid)
         assert spoken(state) == spoken(LedgerState())
@@ -313,23 +320,23 @@ def test_kinds_of_records_that_are_not_known_are_passed_over(parameters: Paramet
 
 @pytest.mark.parametrize("value", [b"", b"{", b"\xff", b'{"service": "town"}', b"[]"])
 @pytest.mark.parametrize("kind", ["owner", "ledger", "over_time", "at_times"])
-def test_a_malformed_record_of_a_known_kind_is_refused(kind: str, value: bytes, parameters: Parameters) -> None:
-    """What it spent is not known, so nothing may be decided."""
+def test_malformed_record_is_refused(kind: str, value: bytes, parameters: Parameters) -> None:
+    """A malformed record of a known kind is refused, because the ε that it spent is not known."""
     record = LedgerRecord(b"stations/a", value, (("ce_type", f"{TYPE_PREFIX}{kind}".encode()),), 0)
-    with pytest.raises(LedgerError, match="What it spent is not known"):
+    with pytest.raises(LedgerError, match="it spent is not known"):
         LedgerState().fold(record, parameters.grid)
 
 
-def test_a_ledger_of_a_later_format_is_refused(parameters: Parameters) -> None:
-    """Its records may spend in ways that this version does not know."""
-    first = told()
+def test_later_format_is_refused(parameters: Parameters) -> None:
+    """A ledger of a later format is refused: its records may spend in unknown ways."""
+    first = terms_record()
     later = replace(first, value=first.value.replace(b'"ledger":1', b'"ledger":2'))
     assert later != first
     with pytest.raises(LedgerError, match="format 2: expected 1"):
         folded([later], parameters.grid)
 
 
-def test_a_tombstone_of_a_known_kind_is_refused(parameters: Parameters) -> None:
-    """The ledger is not compacted, so nobody of ours writes one."""
+def test_tombstone_is_refused(parameters: Parameters) -> None:
+    """A tombstone of a known kind is refused: the ledger is not compacted, so the service never writes one."""
     with pytest.raises(LedgerError):
         LedgerState().fold(LedgerRecord(b"owner", b"", (("ce_type", OWNER.encode()),), 0), parameters.grid)

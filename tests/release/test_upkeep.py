@@ -15,10 +15,10 @@ from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, SECOND, parse_instant
 from monitor.public.parameters import AtTimes, HotSpots, Parameters
 from monitor.public.schedule import Schedule
-from monitor.release.upkeep import AGAIN_SECONDS, CHECK_SECONDS, Upkeep
+from monitor.release.upkeep import CHECK_SECONDS, RETRY_SECONDS, Upkeep
 from monitor.windows.facts import COMPLETE_FROM_START, Question, Span
-from monitor.windows.packing import shard_facts
-from tests.release.worlds import World, released
+from monitor.windows.packing import pack_shard_facts
+from tests.release.worlds import World, release_instant
 
 Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
@@ -28,41 +28,39 @@ ANN, BOB = b"a" * 16, b"b" * 16
 
 
 class TestOpening:
-    def test_facts_of_the_next_slot_are_let_in_once_the_tick_is_decided(self, make_world: MakeWorld) -> None:
-        """They waited while tick 100 could be counted; tick 101 is asked about what is there."""
+    def test_next_slot_opens_after_the_tick(self, make_world: MakeWorld) -> None:
+        """The next slot opens when the tick is decided, and tick 101 then counts its facts."""
         world = make_world()
         release = world.partition()
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
-        world.store.write([Span(0, 0, 1)], {0: [shard_facts(101, {1: [(ANN, 101)]})]})
+        world.store.write([Span(0, 0, 1)], {0: [pack_shard_facts(101, {1: [(ANN, 101)]})]})
         question = {0: Question(((1, 100),))}
         assert world.store.read(question)[0].counts[1, 100] == 0
-        assert release.tick(100, world.stop)
+        assert release.decide_tick(100, world.stop)
         assert world.store.read(question)[0].counts[1, 100] == 1
 
-    def test_not_where_hot_spots_are_due_for_their_owner_reads_the_shards_of_others(
-        self, make_world: MakeWorld
-    ) -> None:
-        """They open with the clock then: another instance may still have to count tick 100."""
+    def test_hot_spots_slot_stays_closed(self, make_world: MakeWorld) -> None:
+        """A slot with hot spots is not opened after the tick: another instance may still have to count it."""
         instant = parse_instant("2026-01-05T04:30:00Z")  # in slot 100
         crowds = HotSpots("crowds", Schedule((instant,)), Fraction(1), 2, HOUR)
         world = make_world(changes={"hot_spots": (crowds,)})
-        assert world.parameters.ranks_at(100)
+        assert world.parameters.draws_hot_spots_at(100)
         release = world.partition()
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
-        world.store.write([Span(0, 0, 1)], {0: [shard_facts(101, {1: [(ANN, 101)]})]})
-        assert release.tick(100, world.stop)
+        world.store.write([Span(0, 0, 1)], {0: [pack_shard_facts(101, {1: [(ANN, 101)]})]})
+        assert release.decide_tick(100, world.stop)
         assert world.store.read({0: Question(((1, 100),))})[0].counts[1, 100] == 0
         assert world.store.read({0: Question(((1, 100),), tick=100)})[0].settled
 
 
-class TestTidying:
-    def test_nothing_that_is_still_asked_about_is_dropped(
+class TestEviction:
+    def test_facts_in_use_are_kept(
         self, make_site: MakeSite, make_parameters: Make, make_at_times: MakeAt, clock: SteppedClock
     ) -> None:
         """
-        τ = 00:30 and 02:30; "short" asks for 2 hours, "long" for 6: every snapshot of both stays complete.
+        τ = 00:30 and 02:30, horizons of 2 and 6 hours: every snapshot of both monitors stays complete.
 
             tick      0  1  2  3  4  5  6  7  8
             00:30     *  *  .  .  .  .             "*" both ask, "." long alone
@@ -74,22 +72,22 @@ class TestTidying:
         site = make_site(parameters, clock)
         site.release.take_over()
         early, late = map(parse_instant, times)
-        visits = shard_facts(0, {0: [(ANN, 0), (BOB, 2)]}, {early: [(0, ANN), (0, BOB)], late: [(0, ANN)]})
+        visits = pack_shard_facts(0, {0: [(ANN, 0), (BOB, 2)]}, {early: [(0, ANN), (0, BOB)], late: [(0, ANN)]})
         site.windows.write([Span(0, 0, 1)], {0: [visits]})
-        told: dict[tuple[str, str], list[str]] = {}
+        statuses: dict[tuple[str, str], list[str]] = {}
         stations = []
         for tick in range(10):
-            clock.move_to(released(parameters, tick))
+            clock.move_to(release_instant(parameters, tick))
             site.tick(tick)
             for record in site.release.last_records:
                 value = json.loads(record.value)
                 if value["kind"] == "at_times":
-                    told.setdefault((value["monitor"], value["time"]), []).append(value["status"])
+                    statuses.setdefault((value["monitor"], value["time"]), []).append(value["status"])
                     expected = {"place-0": {"tick": 0, "noisy_count": 2}} if value["time"] == times[0] else {}
                     assert value["noisy_counts"] == expected
                 else:
                     stations.append(value["status"])
-        assert told == {
+        assert statuses == {
             ("short", times[0]): ["complete"] * 2,
             ("long", times[0]): ["complete"] * 6,
             ("short", times[1]): ["complete"] * 2,
@@ -97,25 +95,25 @@ class TestTidying:
         }
         assert "unknown" not in stations
 
-    def test_what_nobody_asks_about_any_more_is_dropped_and_said_so(
+    def test_unused_facts_are_evicted(
         self, make_site: MakeSite, make_parameters: Make, make_at_times: MakeAt, clock: SteppedClock
     ) -> None:
-        """Data minimisation: windows are cut, times go, and a later count of them would be unknown."""
+        """Facts that no tick reads any more are evicted, and a later count of them is unknown."""
         noon = parse_instant("2026-01-01T00:30:00Z")
         parameters = make_parameters(places=1, window=2, at_times=(make_at_times("noon", "2026-01-01T00:30:00Z"),))
         site = make_site(parameters, clock)
         site.release.take_over()
-        site.windows.write([Span(0, 0, 1)], {0: [shard_facts(0, {0: [(ANN, 0)]}, {noon: [(0, ANN)]})]})
+        site.windows.write([Span(0, 0, 1)], {0: [pack_shard_facts(0, {0: [(ANN, 0)]}, {noon: [(0, ANN)]})]})
         for tick in range(6):
-            clock.move_to(released(parameters, tick))
+            clock.move_to(release_instant(parameters, tick))
             site.tick(tick)
         reading = site.windows.read({0: Question(((0, COMPLETE_FROM_START),), (noon,))})[0]
         assert reading.counts[0, COMPLETE_FROM_START] == 0
         assert reading.present[noon].tolist() == [0]
         assert (reading.evicted_before, reading.times_evicted_until) == (3, noon)
 
-    def test_a_store_that_is_away_then_costs_nothing_but_time(self, make_world: MakeWorld) -> None:
-        """Facts wait, and old ones are kept: the tick is in the ledger, and the partition goes on."""
+    def test_failed_upkeep_keeps_the_tick(self, make_world: MakeWorld) -> None:
+        """If the store is unreachable after the append, the tick stays decided and the partition continues."""
         world = make_world()
 
         def away(*_: Any) -> None:
@@ -126,42 +124,43 @@ class TestTidying:
         release.take_over()
         for tick in (100, 101):
             world.set_clocks(world.parameters.grid.as_of(tick) + SECOND)
-            assert release.tick(tick, world.stop)
-        assert world.told() == [(100, ["safe"]), (101, ["safe"])]
+            assert release.decide_tick(tick, world.stop)
+        assert world.statuses_by_tick() == [(100, ["safe"]), (101, ["safe"])]
 
 
-class TestEviction:
-    def test_a_store_that_may_evict_since_a_failover_ends_all_answering(self, make_world: MakeWorld) -> None:
-        """Facts may be gone, and what is read says "safe": it is not published, and the reason is raised."""
+class TestEvictionPolicy:
+    def test_evicting_store_ends_the_release(self, make_world: MakeWorld) -> None:
+        """If the store may evict facts since a failover, nothing is published and the error is raised."""
         world = make_world()
         release = world.partition()
         release.take_over()
         world.set_clocks(world.parameters.grid.as_of(100) + SECOND)
-        world.store.found = EvictionError("maxmemory-policy is allkeys-lru")
+        world.store.check_error = EvictionError("maxmemory-policy is allkeys-lru")
         with pytest.raises(EvictionError):
-            release.tick(100, world.stop)
-        assert world.told() == []
+            release.decide_tick(100, world.stop)
+        assert world.statuses_by_tick() == []
 
-    def test_the_store_is_looked_at_again_after_a_minute(
+    def test_eviction_policy_is_checked_every_minute(
         self, make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """And a second after it could not be looked at; a failure to look stops nothing."""
+        """The eviction policy is checked every minute, and one second after a failed check, which stops nothing."""
         world = make_world()
         now = [0.0]
         monkeypatch.setattr("monitor.release.upkeep.time.monotonic", lambda: now[0])
         upkeep = Upkeep(world.parameters, world.store)
         checks = []
-        for later, found in [(0.0, WindowsError("no")), (AGAIN_SECONDS, None), (1.0, None), (CHECK_SECONDS, None)]:
+        for later, found in [(0.0, WindowsError("no")), (RETRY_SECONDS, None), (1.0, None), (CHECK_SECONDS, None)]:
             now[0] += later
-            world.store.found = found
-            upkeep.look()
+            world.store.check_error = found
+            upkeep.check_eviction_policy()
             checks.append(world.store.checks)
         assert checks == [1, 2, 2, 3]
 
-    def test_partitions_that_look_at_once_wait_for_one_failure_and_not_for_one_each(
-        self, make_world: MakeWorld, eventually: Callable[..., Any]
-    ) -> None:
-        """A store that hangs for seconds would hold one partition up after the other, and the last beyond its slot."""
+    def test_partitions_share_one_failed_check(self, make_world: MakeWorld, eventually: Callable[..., Any]) -> None:
+        """Partitions that check at the same time share one failure.
+
+        A hanging store must not delay them one after the other.
+        """
         world = make_world()
         answering = threading.Event()
 
@@ -172,7 +171,7 @@ class TestEviction:
 
         world.store.check = hangs  # type: ignore[method-assign]  # a server that hangs
         upkeep = Upkeep(world.parameters, world.store)
-        threads = [threading.Thread(target=upkeep.look) for _ in range(5)]
+        threads = [threading.Thread(target=upkeep.check_eviction_policy) for _ in range(5)]
         for thread in threads:
             thread.start()
         eventually(lambda: world.store.checks == 1)

@@ -1,4 +1,4 @@
-"""The version of a configuration differs whenever answers would."""
+"""The compute_version of a configuration differs whenever answers would."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.public.instants import HOUR, SECOND
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
-from monitor.release.version import client_id, version, versions
+from monitor.release.version import compute_version, member_client_id, member_versions
 
 RULE = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
 NOON = Schedule.of(("12:00",), "UTC")
@@ -58,18 +58,25 @@ def over_time(**changes: Any) -> Parameters:
         replace(SCHEME, at_times=(), hot_spots=(RANKED, replace(RANKED, name="noon"))),
     ],
 )
-def test_what_decides_answers_changes_it(changed: Parameters) -> None:
-    assert version(changed, FACTS) != version(SCHEME, FACTS)
+def test_deciding_parameters_change_the_version(changed: Parameters) -> None:
+    """The version changes with every parameter that decides answers."""
+    assert compute_version(changed, FACTS) != compute_version(SCHEME, FACTS)
 
 
-def test_other_facts_change_it_and_what_decides_no_answer_does_not() -> None:
-    assert version(SCHEME, "fedcba9876543210") != version(SCHEME, FACTS)
-    assert version(replace(SCHEME, release_delay=SECOND), FACTS) == version(SCHEME, FACTS)
+def test_facts_change_the_version() -> None:
+    """The version changes with the fingerprint of the facts, and not with parameters that decide no answer."""
+    assert compute_version(SCHEME, "fedcba9876543210") != compute_version(SCHEME, FACTS)
+    assert compute_version(replace(SCHEME, release_delay=SECOND), FACTS) == compute_version(SCHEME, FACTS)
 
 
-def test_versions_are_read_from_client_ids_and_strangers_are_left_out() -> None:
-    """An instance of an earlier build tells none; another service's name is not taken for this one's."""
-    of_version = version(SCHEME, FACTS)
-    ids = [client_id("location-monitor-a.b", of_version), "location-monitor-a.b", "somebody", "location-monitor-a.b-c"]
-    assert versions("location-monitor-a.b", ids) == [of_version, ""]
-    assert versions("location-monitor-a?b", ids) == []
+def test_versions_come_from_client_ids() -> None:
+    """Versions are read from client ids; an earlier build has "", and foreign clients are left out."""
+    version = compute_version(SCHEME, FACTS)
+    ids = [
+        member_client_id("location-monitor-a.b", version),
+        "location-monitor-a.b",
+        "somebody",
+        "location-monitor-a.b-c",
+    ]
+    assert member_versions("location-monitor-a.b", ids) == [version, ""]
+    assert member_versions("location-monitor-a?b", ids) == []

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.config import load_config, load_registry
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SystemClock
@@ -293,8 +293,8 @@ def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> s
     plain = {"bootstrap_servers": [server.bootstrap_servers]}
     config = load_config(configured(folder, plain, {"url": "redis://localhost"}, service), {})
     settings = settings_of(config, load_registry(config.locations.file), PERSON_KEY.encode())
-    wanted = needs(settings.parameters, config.kafka, simulated=False)
-    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSAID, SystemClock().now(), 1)
+    wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
+    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now(), 1)
     with _admin(server) as admin:
         return str(admin.describe_topics([config.kafka.topics.alerts])[0]["topic_id"])
 

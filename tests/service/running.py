@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.operate.health import Health
 from monitor.operate.metrics import PREFIX, Metrics
 from monitor.operate.setup import Beginning, set_up
@@ -34,8 +34,8 @@ def changes(slot: int, release_delay: int) -> dict[str, Any]:
 def begin(town: Any) -> None:
     """Make a town's topics as `topics --create` does."""
     settings = town.settings
-    wanted = needs(settings.parameters, settings.config.kafka, simulated=False)
-    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSAID, SystemClock().now())
+    wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
+    set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now())
 
 
 class Running:

@@ -46,7 +46,7 @@ class Broker:
         """Connections stay, and nothing is answered."""
         self._server.pause()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """It answers again."""
         self._server.resume()
 
@@ -68,7 +68,7 @@ def kafka() -> Iterator[Broker]:
     [
         pytest.param("tick.released", Broker.cut, Broker.mend, id="cut before answers are sent"),
         pytest.param("ledger.sent", Broker.cut, Broker.mend, id="cut before answers are committed"),
-        pytest.param("ledger.sent", Broker.hang, Broker.go_on, id="hanging before answers are committed"),
+        pytest.param("ledger.sent", Broker.hang, Broker.resume, id="hanging before answers are committed"),
     ],
 )
 def test_a_broker_that_is_away_for_five_seconds_costs_no_tick(

@@ -22,7 +22,7 @@ import yaml
 from kafka import OffsetAndMetadata, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.groups import known_groups
+from monitor.brokers.groups import list_groups
 from monitor.public.instants import SECOND, format_instant, parse_instant
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.tools.embedded.ports import ReservedPort
@@ -187,7 +187,7 @@ def everything(client: Any, key: bytes) -> Any:
 
 def members(site: Site) -> dict[str, int]:
     """How many members each of the service's groups has, by the ending of its name: a fingerprint, or release."""
-    groups = known_groups(site.connections, site.name)
+    groups = list_groups(site.connections, site.name)
     with closing(site.connections.admin()) as admin:
         described = admin.describe_groups(groups)
     return {
@@ -218,7 +218,7 @@ def test_it_answers_on_time_shows_itself_ready_and_stops_in_order(
         assert process.stop() == 0
         everywhere = [process.log, metrics, *(repr(record) for record in site.records())]
         assert not [text for text in everywhere if PLANTED in text]
-        assert "SIGTERM: finishing what is under way" in process.log
+        assert "SIGTERM: finishing the work in progress" in process.log
     assert members(site) == {"fingerprint": 0, "release": 0}
 
 
@@ -316,7 +316,7 @@ def test_a_store_that_may_evict_ends_with_3_and_what_to_do(site: Site, valkey: E
 
 def test_topics_are_made_once_and_a_lost_ledger_must_be_called_by_its_name(site: Site) -> None:
     assert "made" in site.command("topics", "--create").stdout
-    assert "all topics were there; the ledger had begun" in site.command("topics", "--create").stdout
+    assert "all topics existed; the ledger was initialised before" in site.command("topics", "--create").stdout
     assert site.command("topics").returncode == 0
     with closing(site.connections.consumer(group_id=site.name)) as consumer:
         place = TopicPartition(f"{site.name}.visits", 0)

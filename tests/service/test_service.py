@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from monitor.brokers.topics import create, needs
+from monitor.brokers.topics import create_topics, list_topic_needs
 from monitor.errors import InputChangedError, InsecureNoiseError, LedgerError, ReplayError
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
@@ -168,7 +168,7 @@ def test_an_input_topic_that_was_made_anew_ends_the_service_and_answers_are_unkn
         town.visit(PERSONS[:4], "inn", 0)
         ticks(run, 0, 1)
         make_anew(town, eventually)
-        with pytest.raises(ReplayError, match="deleted or made anew") as raised:
+        with pytest.raises(ReplayError, match="deleted or re-created") as raised:
             run.tick(2)
         assert isinstance(raised.value.__cause__, InputChangedError)
     town.clock = type(town.clock)(town.parameters.grid.start(2))
@@ -180,11 +180,11 @@ def test_an_input_topic_that_was_made_anew_ends_the_service_and_answers_are_unkn
 
 
 def make_anew(town: Any, eventually: Eventually) -> None:
-    wanted = needs(town.parameters, town.settings.config.kafka, simulated=True)
+    wanted = list_topic_needs(town.parameters, town.settings.config.kafka, simulated=True)
     with closing(town.settings.kafka.admin()) as admin:
         admin.delete_topics([town.topics.visits])
         eventually(lambda: admin.describe_topics([town.topics.visits])[0]["error_code"])
-    create(town.settings.kafka, wanted[:1], None)
+    create_topics(town.settings.kafka, wanted[:1], None)
     town.fresh_producer()
 
 

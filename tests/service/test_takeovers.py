@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from monitor.brokers.topics import needs
+from monitor.brokers.topics import list_topic_needs
 from monitor.errors import LedgerChangedError, PeriodError, ReplayError, UnreachableError
 from monitor.operate.health import Health
 from monitor.operate.metrics import Metrics
@@ -74,7 +74,7 @@ def test_a_ledger_that_was_made_anew_ends_a_running_service_and_all_is_paused_fr
         run.tick(0)
         run.tick(1)
         lose_the_ledger(town, eventually)
-        with pytest.raises(ReplayError, match=r"kafka\.topics\.alerts.*deleted or made anew") as raised:
+        with pytest.raises(ReplayError, match=r"kafka\.topics\.alerts.*deleted or re-created") as raised:
             run.tick(2)
         assert isinstance(raised.value.__cause__, LedgerChangedError)
     town.clock = type(town.clock)(town.parameters.grid.start(2))
@@ -90,7 +90,7 @@ def lose_the_ledger(town: Any, eventually: Eventually) -> None:
     with closing(settings.kafka.admin()) as admin:
         admin.delete_topics([town.topics.alerts])
         eventually(lambda: admin.describe_topics([town.topics.alerts])[0]["error_code"])
-    wanted = needs(town.parameters, settings.config.kafka, simulated=True)
+    wanted = list_topic_needs(town.parameters, settings.config.kafka, simulated=True)
     set_up(settings.kafka, town.parameters, wanted, Beginning.LEDGER_LOST, town.clock.now())
 
 
@@ -111,7 +111,7 @@ def test_when_the_input_was_looked_at_is_told_by_the_stores_clock(
         places.append(place)
         raise UnreachableError("it is enough to know the place")
 
-    monkeypatch.setattr("monitor.service.Owner", taken)
+    monkeypatch.setattr("monitor.release.owner.Owner", taken)
     town = make_town()
     found = town.prepare()
     with closing(redis_windows(town.settings, found, SlowClock())) as windows:
@@ -122,5 +122,5 @@ def test_when_the_input_was_looked_at_is_told_by_the_stores_clock(
             eventually(lambda: places, 30)
         finally:
             service.stop()
-    assert before - MINUTE < places[0].looked_at < SystemClock().now() + MINUTE
-    assert service.loop.store_clock.reached(before - MINUTE)
+    assert before - MINUTE < places[0].input_seen_at < SystemClock().now() + MINUTE
+    assert service.loop.store_clock.has_reached(before - MINUTE)

@@ -34,13 +34,13 @@ def test_it_stays_healthy_while_it_waits_for_a_topic_that_was_deleted(
     thread = threading.Thread(target=running.run, args=(town.settings, SystemClock(), stop))
     thread.start()
     try:
-        eventually(lambda: health._turned.keys() >= {"reading", "release"} and not health.waiting(), 60)
+        eventually(lambda: health._last_turns.keys() >= {"reading", "release"} and not health.waiting(), 60)
         with closing(town.settings.kafka.admin()) as admin:
             admin.delete_topics([town.topics.visits])
-        eventually(lambda: "release" not in health._turned, 60)
+        eventually(lambda: "release" not in health._last_turns, 60)
         now[0] += STALL_SECONDS + 1
         eventually(lambda: not health.stalled(), 60)
-        assert health._turned.keys() == {"service"}
+        assert health._last_turns.keys() == {"service"}
         eventually(lambda: town.topics.visits in health.waiting().get("service", ""), 60)
     finally:
         stop.set()

@@ -1,6 +1,6 @@
-"""Exact bounds from counts: binomial tails, Clopper-Pearson, and what they say of a ratio of two chances.
+"""Exact bounds from counts: binomial tails, Clopper-Pearson intervals, and bounds of the ratio of two chances.
 
-No approximation is made (no normal law, no chi-square): a level is the chance of failure that it says, or less.
+There is no approximation (no normal law, no chi-square): the chance of failure is at most the stated level.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _log_factorials(most: int) -> NDArray[np.float64]:
 
 
 def _sum_of_chances(first: int, last: int, draws: int, chance: float) -> float:
-    """P[first ≤ X ≤ last] of a binomial X, for a chance that is neither 0 nor 1."""
+    """Return P[first ≤ X ≤ last] of a binomial X, for a chance that is neither 0 nor 1."""
     k = np.arange(first, last + 1)
     logs = _log_factorials(draws)
     return float(
@@ -33,26 +33,26 @@ def _sum_of_chances(first: int, last: int, draws: int, chance: float) -> float:
 
 
 def _reach(hits: int) -> int:
-    """So far from `hits`, terms of a tail on that side are below e^-100 of its first one."""
+    """Return the distance from `hits` beyond which the terms of a tail are below e^-100 of its first term."""
     return 200 + 20 * math.isqrt(hits + 1)
 
 
 def at_least(hits: int, draws: int, chance: float) -> float:
-    """P[X ≥ hits]."""
+    """Return P[X ≥ hits]."""
     if hits <= draws * chance:
         return 1.0 if hits == 0 else 1.0 - at_most(hits - 1, draws, chance)
     return _sum_of_chances(hits, min(draws, hits + _reach(hits)), draws, chance) if 0 < chance < 1 else float(chance)
 
 
 def at_most(hits: int, draws: int, chance: float) -> float:
-    """P[X ≤ hits]."""
+    """Return P[X ≤ hits]."""
     if hits >= draws * chance:
         return 1.0 if hits == draws else 1.0 - at_least(hits + 1, draws, chance)
     return _sum_of_chances(max(0, hits - _reach(draws)), hits, draws, chance) if 0 < chance < 1 else 1.0 - chance
 
 
 def _root(rises_above: Callable[[float], bool]) -> tuple[float, float]:
-    """The chances between which a monotone condition begins to hold."""
+    """Return two adjacent chances between which a monotone condition becomes true."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -62,48 +62,48 @@ def _root(rises_above: Callable[[float], bool]) -> tuple[float, float]:
 
 @lru_cache(maxsize=4096)
 def lower(hits: int, draws: int, level: float) -> float:
-    """Clopper-Pearson: whatever the true chance, it lies below this with a chance of at most `level`."""
+    """Return the lower Clopper-Pearson bound: any true chance is below it with a chance of at most `level`."""
     return 0.0 if hits == 0 else _root(lambda chance: at_least(hits, draws, chance) > level)[0]
 
 
 @lru_cache(maxsize=4096)
 def upper(hits: int, draws: int, level: float) -> float:
-    """Clopper-Pearson: whatever the true chance, it lies above this with a chance of at most `level`."""
+    """Return the upper Clopper-Pearson bound: any true chance is above it with a chance of at most `level`."""
     return 1.0 if hits == draws else _root(lambda chance: at_most(hits, draws, chance) < level)[1]
 
 
 def fits(hits: int, draws: int, chance: float, level: float) -> bool:
-    """Whether a count is one that a chance gives; for a true chance this is false with at most `level`."""
+    """Return whether a count is plausible for a chance; for the true chance this is false with at most `level`."""
     return min(at_least(hits, draws, chance), at_most(hits, draws, chance)) > level / 2
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What is known of log(P_D[S] / P_D'[S]) of one outcome S: it lies between the two."""
+    """Bounds of log(P_D[S] / P_D'[S]) for one outcome S."""
 
     outcome: Hashable
     at_least: float
     at_most: float
 
 
-def losses(found: Counter[Hashable], neighbour: Counter[Hashable], outcomes: int, level: float) -> tuple[Loss, ...]:
-    """The privacy loss of every outcome of D that was seen, all of them together right but for a chance of `level`.
+def losses(observed: Counter[Hashable], neighbour: Counter[Hashable], outcomes: int, level: float) -> tuple[Loss, ...]:
+    """Return bounds of the privacy loss of every outcome of D; all of them hold except with a chance of `level`.
 
     Args:
-        found: how often each outcome came of D.
-        neighbour: the same of D'.
-        outcomes: how many outcomes there are at most (fixed before anything is drawn), which share the level.
+        observed: how often each outcome occurred under D.
+        neighbour: how often each outcome occurred under D'.
+        outcomes: the most possible outcomes, fixed before anything is drawn; they share the level.
         level: the chance that any bound is wrong.
     """
-    assert len(found.keys() | neighbour.keys()) <= outcomes
-    share, draws, others = level / (4 * outcomes), found.total(), neighbour.total()
+    assert len(observed.keys() | neighbour.keys()) <= outcomes
+    share, draws, others = level / (4 * outcomes), observed.total(), neighbour.total()
     return tuple(
         Loss(
             outcome,
             math.log(lower(hits, draws, share) / upper(neighbour[outcome], others, share)),
             _log_ratio(upper(hits, draws, share), lower(neighbour[outcome], others, share)),
         )
-        for outcome, hits in found.items()
+        for outcome, hits in observed.items()
     )
 
 
@@ -111,6 +111,6 @@ def _log_ratio(above: float, below: float) -> float:
     return math.log(above / below) if below > 0 else math.inf
 
 
-def worst(found: tuple[Loss, ...]) -> Loss:
-    """The outcome whose loss is shown to be highest."""
-    return max(found, key=lambda loss: loss.at_least)
+def worst(bounds: tuple[Loss, ...]) -> Loss:
+    """Return the loss with the highest lower bound."""
+    return max(bounds, key=lambda loss: loss.at_least)

@@ -1,6 +1,6 @@
-"""The service's own way from records to published bytes, in memory, over thousands of locations that are alike.
+"""The service's path from records to published bytes, in memory, over thousands of equal locations.
 
-Locations draw apart, so with the same people at each (under ids of their own) one run is as many samples.
+Locations draw independently. With the same people at each (under different ids), each location is one sample.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ SHARD: Final = 0
 
 
 class Stay(NamedTuple):
-    """Forty minutes of a slot, from minute 10 on, reported in the first seconds of slot `told`.
+    """Forty minutes of a slot, from minute 10 on, reported in the first seconds of slot `reported`.
 
-    So it is read before tick told - 1, and counted from tick told on, if its last slot is in that tick's window.
+    So it is processed before tick reported - 1 is read, and counted from tick `reported` on, while its last slot is in
+    the window.
     """
 
     person: str
     slot: int
-    told: int
+    reported: int
 
 
 class Halved:
-    """Noise as it must not be: half of what was drawn, so that each answer costs 2·ε."""
+    """Wrong noise: half of each draw, so each answer costs 2·ε."""
 
     secure = True
 
@@ -66,16 +67,16 @@ class Halved:
 
 @dataclass(frozen=True)
 class Shape:
-    """What all locations have in common: the rule of the watched ones, and how many ticks are published.
+    """The rule of all watched locations, and the number of ticks.
 
-    The same ε and threshold hold for the designated time, half past in slot 1, asked about at ticks 1 to 3.
+    The designated time has the same ε and threshold. It is the middle of slot 1, evaluated at ticks 1 to 3.
     """
 
     rule: OverTimeRule
     ticks: int
 
     def parameters(self, locations: int, *, watched: bool = True) -> Parameters:
-        """All of it, in one shard; `watched`: with windows, not the designated time alone."""
+        """Return the parameters, with one shard; if not `watched`, only with the designated time."""
         rule, time = self.rule, ORIGIN + 90 * MINUTE
         return Parameters(
             name="town",
@@ -92,17 +93,17 @@ class Shape:
 
 @dataclass(frozen=True)
 class Published:
-    """How often each outcome came: of a window, a word of one letter a tick; of the designated time, (tick, class).
+    """How often each outcome occurred: for a window a word with one letter per tick, for the time (tick, class).
 
-    Letters are those of `letter`; an outcome of the designated time is None where nothing was ever published.
+    Letters are those of `letter`. The outcome of the designated time is None if nothing was published.
     """
 
     windows: Counter[Hashable]
     noon: Counter[Hashable]
 
 
-class _Said(msgspec.Struct):
-    """What an outsider reads of an answer."""
+class _Answer(msgspec.Struct):
+    """The parts of an answer that an outsider reads."""
 
     kind: str
     status: str
@@ -112,14 +113,14 @@ class _Said(msgspec.Struct):
 
 
 def letter(status: str, noisy_count: int, threshold: int) -> str:
-    """The status's first letter; of a noisy count how far it lies above the threshold: 0, 1, 2 (or more)."""
+    """Return the status's first letter, or for a noisy count its distance above the threshold: 0, 1, 2 (or more)."""
     return str(min(noisy_count - threshold, 2)) if status == "noisy_count" else status[0]
 
 
 def publish(
     shape: Shape, stays: Sequence[Stay], locations: int, noise: Noise | None = None, *, watched: bool = True
 ) -> Published:
-    """Report the same stays at every location, decide every tick, and read what was published."""
+    """Report the same stays at every location, decide every tick, and return the published outcomes."""
     parameters = shape.parameters(locations, watched=watched)
     clock = SteppedClock(ORIGIN)
     windows = MemoryWindows(parameters, clock)
@@ -128,32 +129,32 @@ def publish(
     state, outcomes, offset = LedgerState(), _Outcomes(shape.rule.threshold), 0
     for tick in range(shape.ticks):
         clock.move_to(parameters.grid.as_of(tick) + parameters.release_delay // 2)
-        values = list(_records([stay for stay in stays if max(stay.told - 1, 0) == tick], locations))
+        values = list(_records([stay for stay in stays if max(stay.reported - 1, 0) == tick], locations))
         _ingest(parameters, windows, values, offset)
         offset += len(values)
-        asked = {shard: replace(question, tick=tick) for shard, question in decider.questions(tick).items()}
-        readings = windows.read(asked)
+        questions = {shard: replace(question, tick=tick) for shard, question in decider.questions(tick).items()}
+        readings = windows.read(questions)
         assert readings[SHARD].settled
-        evidence = Evidence(readings, {SHARD: True})
+        evidence = Evidence(readings)
         for record in decider.decide(tick, evidence, state).records:
             outcomes.add(tick, record)
-    return outcomes.counted(parameters)
+    return outcomes.count(parameters)
 
 
 def _ingest(parameters: Parameters, windows: MemoryWindows, values: list[tuple[int, bytes]], offset: int) -> None:
-    columns = decode_records([value for _told, value in values], parameters.default_stay)
-    current = np.array([told for told, _value in values], np.int64)
+    columns = decode_records([value for _reported, value in values], parameters.default_stay)
+    current = np.array([reported for reported, _value in values], np.int64)
     accepted = accept(parameters, PersonHasher(b"0123456789abcdef"), columns, current)
     assert accepted.fates["dead_letter"] == 0
     windows.write([Span(0, offset, offset + len(values))], accepted.facts)
 
 
 def _records(stays: Sequence[Stay], locations: int) -> Iterator[tuple[int, bytes]]:
-    """Batches of visits, each with the slot of its broker timestamp."""
-    for told, those in groupby(sorted(stays, key=lambda stay: stay.told), key=lambda stay: stay.told):
-        visits = (_visit(stay, n) for stay in list(those) for n in range(locations))
+    """Return batches of visits, each with the slot of its broker timestamp."""
+    for reported, group in groupby(sorted(stays, key=lambda stay: stay.reported), key=lambda stay: stay.reported):
+        visits = (_visit(stay, n) for stay in list(group) for n in range(locations))
         while batch := list(islice(visits, VISITS_PER_RECORD)):
-            yield told, json.dumps({"visits": batch}).encode()
+            yield reported, json.dumps({"visits": batch}).encode()
 
 
 def _visit(stay: Stay, location: int) -> dict[str, str]:
@@ -167,25 +168,25 @@ def _visit(stay: Stay, location: int) -> dict[str, str]:
 
 
 class _Outcomes:
-    """What was published, by location, as an outsider gathers it."""
+    """The published answers by location, as an outsider collects them."""
 
     def __init__(self, threshold: int) -> None:
         self._threshold = threshold
         self._words: dict[str, str] = {}
         self._marked: dict[str, tuple[int, str]] = {}
-        self._read = msgspec.json.Decoder(_Said).decode
+        self._read = msgspec.json.Decoder(_Answer).decode
 
     def add(self, tick: int, record: LedgerRecord) -> None:
-        said = self._read(record.value)
-        if said.kind == "over_time":
-            added = letter(said.status, said.noisy_count, self._threshold)
-            self._words[said.location_id] = self._words.get(said.location_id, "") + added
+        value = self._read(record.value)
+        if value.kind == "over_time":
+            following = letter(value.status, value.noisy_count, self._threshold)
+            self._words[value.location_id] = self._words.get(value.location_id, "") + following
             return
-        assert said.status == "complete"
-        for location, answer in said.noisy_counts.items():
+        assert value.status == "complete"
+        for location, answer in value.noisy_counts.items():
             self._marked.setdefault(location, (tick, letter("noisy_count", answer["noisy_count"], self._threshold)))
 
-    def counted(self, parameters: Parameters) -> Published:
+    def count(self, parameters: Parameters) -> Published:
         places = parameters.registry.ids
         return Published(
             Counter(self._words.get(place) for place in places), Counter(self._marked.get(place) for place in places)

@@ -1,11 +1,11 @@
-"""D and its P-neighbour D' through the whole pipeline, and what an outsider can tell apart.
+"""The privacy loss between D and its P-neighbour D', measured through the whole pipeline.
 
-At every location are the same people: `a` in each slot, and in D also `b`, whose visits D' lacks. With T = 2 the counts
-are 2 and 1 where b counts. Each location is one sample. From the counts of each outcome (all ticks of one location) the
-loss log(P_D/P_D') is bounded by Clopper-Pearson. The true loss of the worst outcome is what is stated, so a bound from
-above can't stay below it: what is asserted is that no outcome is *shown* to cost more than stated (false alarm of a
-correct service: at most 10^-6 for each test), and that the worst one is shown to cost nearly that, so that a service
-that leaks a little more would be caught; mutants are.
+Every location has the same people: `a` in each slot, and in D also `b`, whose visits D' lacks. With T = 2 the counts
+are 2 and 1 where b is counted. Each location is one sample. The loss log(P_D/P_D') of each outcome (all ticks of one
+location) is bounded by Clopper-Pearson. The true loss of the worst outcome is the stated one, so an upper bound cannot
+be below it. The tests assert that no outcome is *shown* to cost more than stated, and that the worst one is shown to
+cost nearly as much, so that a service that leaks a little more is detected. A correct service fails each test with a
+chance of at most 10^-6.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.statistics.bounds import Loss, losses, worst
 from tests.statistics.pipeline import Halved, Published, Shape, Stay, publish
 
 SAMPLES = 20_000
-FEWER = 5_000  # for mutants: what leaks ε more is seen at once
+FEWER = 5_000  # for mutants: a leak of another ε needs few samples
 LEVEL = 1e-6
 EPSILON = Fraction(1)
 
@@ -33,12 +33,12 @@ ALWAYS = tuple(Stay("a", slot, slot) for slot in range(6))
 
 
 class Case(NamedTuple):
-    """A rule, how many ticks are published, b's visits and over how many slots, and the first tick past them."""
+    """A rule, the number of ticks, b's visits and their number of slots, and the first tick after them."""
 
     rule: OverTimeRule
     ticks: int
     removed: tuple[Stay, ...]
-    grid: int
+    slots: int
     past: int
 
 
@@ -67,21 +67,21 @@ class ShortPause(OverTimeRule):
 
 @cache
 def both(case: Case, samples: int, noise: Halved | None = None) -> tuple[Published, Published]:
-    """What is published of D, and of D'."""
+    """Return the published outcomes of D and of D'."""
     shape = Shape(case.rule, case.ticks)
     return publish(shape, ALWAYS + case.removed, samples, noise), publish(shape, ALWAYS, samples, noise)
 
 
 def merged(words: Counter[Hashable], ticks: int) -> Counter[Hashable]:
-    """The same words up to a tick, all noisy counts one letter: n. What is computed from answers costs nothing more."""
-    told: Counter[Hashable] = Counter()
+    """Return the words up to a tick with every noisy count as n; this post-processing adds no loss."""
+    letters: Counter[Hashable] = Counter()
     for word, times in words.items():
-        told["".join("n" if letter.isdigit() else letter for letter in str(word)[:ticks])] += times
-    return told
+        letters["".join("n" if letter.isdigit() else letter for letter in str(word)[:ticks])] += times
+    return letters
 
 
 def shown(case: Case, published: Published, neighbour: Published) -> Loss:
-    """The highest loss that is shown at a window, by whole words and by merged ones."""
+    """Return the highest loss that is shown for a window, by whole words and by merged words."""
     #   at each tick: safe, paused, unknown, or one of three classes of a noisy count
     exact = losses(published.windows, neighbour.windows, 6**case.ticks, LEVEL / 2)
     ticks = case.past
@@ -90,11 +90,11 @@ def shown(case: Case, published: Published, neighbour: Published) -> Loss:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_published_tells_a_person_by_no_more_than_stated(name: str) -> None:
-    """One visit costs ε at most, those of H slots what `most_answers` says; fails by chance once in 10^6 runs."""
+def test_measured_loss_is_within_epsilon(name: str) -> None:
+    """One visit costs at most ε, and those of H slots at most `most_answers`; fails by chance once in 10^6 runs."""
     case = CASES[name]
     rule = case.rule
-    stated = float(rule.answer_epsilon * most_answers(rule.answers, rule.window, rule.max_lead, case.grid))
+    stated = float(rule.answer_epsilon * most_answers(rule.answers, rule.window, rule.max_lead, case.slots))
     published, neighbour = both(case, SAMPLES)
     assert published.windows.total() == neighbour.windows.total() == SAMPLES
     highest = shown(case, published, neighbour)
@@ -102,31 +102,31 @@ def test_what_is_published_tells_a_person_by_no_more_than_stated(name: str) -> N
     assert stated - 0.25 < highest.at_least <= stated < highest.at_most < stated + 0.25
 
 
-def test_a_designated_time_tells_a_person_by_no_more_than_epsilon() -> None:
-    """Person b is in the counts of every tick, or (told late) of the last alone; fails by chance once in 10^6 runs."""
+def test_designated_time_loss_is_within_epsilon() -> None:
+    """Person b is counted at every tick, or (reported late) only at the last; fails by chance once in 10^6 runs."""
     published, neighbour = both(ONE_VISIT, SAMPLES)
     late = publish(Shape(ONE_VISIT.rule, ONE_VISIT.ticks), (*ALWAYS, Stay("b", 1, 3)), SAMPLES, watched=False)
-    for found in (published, late):
-        highest = worst(losses(found.noon, neighbour.noon, 1 + 3 * 3, LEVEL / 2))
+    for outcomes in (published, late):
+        highest = worst(losses(outcomes.noon, neighbour.noon, 1 + 3 * 3, LEVEL / 2))
         print(f"designated time: {highest}")
         assert 0.7 < highest.at_least <= 1 < highest.at_most < 1.3
 
 
 def test_halved_noise_is_caught() -> None:
-    """Its loss is 2·ε; by both statistics, on a quarter of the samples."""
+    """Halved noise has the loss 2·ε, shown by both statistics with a quarter of the samples."""
     published, neighbour = both(ONE_VISIT, FEWER, Halved())
     assert shown(ONE_VISIT, published, neighbour).at_least > 1.2
     assert worst(losses(published.noon, neighbour.noon, 10, LEVEL)).at_least > 1.2
 
 
-def test_a_pause_of_one_tick_too_few_is_caught() -> None:
-    """The one visit is in two noisy answers: 2·ε."""
+def test_pause_one_tick_short_is_caught() -> None:
+    """With a pause one tick short, one visit is in two noisy answers: 2·ε."""
     case = ONE_VISIT._replace(rule=ShortPause(EPSILON, 1, 2, 3, 0))
     assert shown(case, *both(case, FEWER)).at_least > 1.2
 
 
-def test_the_other_direction_is_not_protected() -> None:
-    """Policy: not having been there is no secret. "safe" of D' is impossible under D, so its loss has no bound."""
+def test_reverse_direction_is_not_protected() -> None:
+    """The policy does not protect absence: "safe" under D' is impossible under D, so its loss has no bound."""
     published, neighbour = both(ONE_VISIT, SAMPLES)
     highest = shown(ONE_VISIT, neighbour, published)
     assert highest.at_least > 1.2

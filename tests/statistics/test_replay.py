@@ -1,13 +1,13 @@
-"""Replays through the whole service on a real Kafka and Valkey, and what its output topic tells.
+"""The privacy loss and the law of the output topic, measured with replays on a real Kafka and Valkey.
 
-A town of 1,600 watched locations is replayed twice: as D, and as D', which lacks person b, once at each of the pairs.
-Locations draw apart, so each is one sample.
+A town of 1,600 watched locations is replayed twice: as D, and as D', which lacks the visit of person b at each of the
+pairs. Locations draw independently, so each is one sample.
 
-    pairs   T = 2, W = 2, ε = 1    a in slots 0 and 1, b in slot 0 of D alone     the loss, from outside
+    pairs   T = 2, W = 2, ε = 1    a in slots 0 and 1, b only in slot 0 of D      the loss
     law     T = 4, W = 1, ε = 1    f people in every slot, f = 0 … 5              answers against the law
     noon    T = 4, ε = 1/2, all locations at 01:30, three ticks                   answers against the law
 
-Every test states its chance of failing a service that is right; halved noise is caught by each.
+Every test states the chance that a correct service fails it. Each test detects halved noise.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PAIRS = [f"pair-{n}" for n in range(1_000)]
 LAW = {f"law-{people}-{n}": people for people in range(6) for n in range(100)}
 SLOTS = 8
 THRESHOLD = 4
-EVALUATIONS = SLOTS  # a location of `law` is never paused: W + F = 1
+EVALUATIONS = SLOTS  # locations of `law` are never paused, because W + F = 1
 LEVEL = 1e-6
 
 Replay = Callable[..., "Seen"]
@@ -48,14 +48,14 @@ Replay = Callable[..., "Seen"]
 
 @dataclass
 class Seen:
-    """What the output topic said: by location its word of `pairs`, its evaluations by `law`, and its answer at noon."""
+    """The output topic by location: words of `pairs`, evaluations of `law`, and answers at noon."""
 
     pairs: dict[str, str] = field(default_factory=dict)
     law: dict[str, list[int | None]] = field(default_factory=dict)
     noon: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, value: Mapping[str, Any]) -> None:
-        """Take in one record; of `law` the noisy count, None for "safe", and nothing while paused."""
+        """Add one record; for `law` the noisy count, None for "safe", and nothing while paused."""
         if value.get("monitor") == "noon":
             assert value["status"] == "complete"
             for location, answer in value["noisy_counts"].items():
@@ -72,7 +72,7 @@ class Seen:
 
 
 def lines(*, with_b: bool) -> Iterator[list[str]]:
-    """The replay file: everyone for forty minutes of a slot, from minute 10 on, reported when they leave."""
+    """Return the rows of the replay file: visits of forty minutes, from minute 10 of a slot on, reported at the end."""
     for slot in range(SLOTS):
         arrived = ORIGIN + slot * HOUR + 10 * MINUTE
         times = [format_instant(arrived), format_instant(arrived + 40 * MINUTE)]
@@ -86,7 +86,7 @@ def lines(*, with_b: bool) -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def replayed(kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path_factory: pytest.TempPathFactory) -> Replay:
-    """Replays the town: `replayed(with_b=True)`, with the service's noise or `halved`; each is done once."""
+    """A cached function that replays the town: `replayed(with_b=True)`, with the service's noise or `halved`."""
 
     @cache
     def replay(*, with_b: bool, halved: bool = False) -> Seen:
@@ -95,7 +95,7 @@ def replayed(kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path_factory: pyt
         with (folder / "visits.csv").open("w", newline="") as file:
             csv.writer(file).writerows([["person_id", "location_id", "arrived_at", "left_at"], *lines(with_b=with_b)])
         until = ORIGIN + SLOTS * HOUR
-        planned = driver.plan(folder / "visits.csv", settings.parameters, until, lambda: None)
+        planned = driver.plan_replay(folder / "visits.csv", settings.parameters, until, lambda: None)
         with pytest.MonkeyPatch.context() as patch, closing(planned.lines):
             if halved:
                 patch.setattr(driver, "secure_noise", Halved)
@@ -143,14 +143,14 @@ def _settings(folder: Path, kafka: EmbeddedKafka, valkey: EmbeddedValkey) -> Set
 
 
 def _over_time(name: str, locations: list[str], threshold: int, window: str) -> dict[str, Any]:
-    """A monitor whose locations each have ε = 1."""
+    """Return a monitor whose locations each have ε = 1."""
     shared = {"name": name, "kind": "over_time", "locations": locations, "epsilon": str(len(locations))}
     return {**shared, "threshold": threshold, "window": window}
 
 
-def loss(found: Seen, neighbour: Seen) -> Loss:
-    """The highest loss that is shown at the pairs, by whole words and by words without the size of noisy counts."""
-    words, others = Counter(found.pairs.values()), Counter(neighbour.pairs.values())
+def loss(seen: Seen, neighbour: Seen) -> Loss:
+    """Return the highest loss that is shown for the pairs, by whole words and by words without noisy counts' sizes."""
+    words, others = Counter(seen.pairs.values()), Counter(neighbour.pairs.values())
     assert words.total() == others.total() == len(PAIRS)
     exact = losses(_hashable(words), _hashable(others), 6**2, LEVEL / 2)
     return worst((*exact, *losses(_merged(words), _merged(others), 4**2, LEVEL / 2)))
@@ -161,14 +161,14 @@ def _hashable(words: Counter[str]) -> Counter[Hashable]:
 
 
 def _merged(words: Counter[str]) -> Counter[Hashable]:
-    told: Counter[Hashable] = Counter()
+    merged: Counter[Hashable] = Counter()
     for word, times in words.items():
-        told[word.translate(str.maketrans("012", "nnn"))] += times
-    return told
+        merged[word.translate(str.maketrans("012", "nnn"))] += times
+    return merged
 
 
 def law_of(people: int, threshold: int, epsilon: float, classes: int) -> dict[int | None, float]:
-    """The chances of one evaluation: None ("safe"), and each noisy count; the last one holds all above it."""
+    """Return the chances of one evaluation: None ("safe"), and each noisy count; the last one includes all above it."""
     least = max(people, threshold)
     reached = math.exp(-epsilon * (least - people))
     law: dict[int | None, float] = {None: 1 - reached}
@@ -179,32 +179,32 @@ def law_of(people: int, threshold: int, epsilon: float, classes: int) -> dict[in
 
 
 def misfits(*seen: Seen) -> list[str]:
-    """What the law does not give: each class of answers at each count is right but for a chance of `LEVEL` together."""
-    found: dict[tuple[str, int], Counter[Hashable]] = {}
+    """Return the classes of answers that do not fit the law; all classes together are wrong with chance `LEVEL`."""
+    observed: dict[tuple[str, int], Counter[Hashable]] = {}
     wanted: dict[tuple[str, int], dict[Hashable, float]] = {}
     for people in range(6):
         law = law_of(people, THRESHOLD, 1.0, 4)
         wanted["law", people] = {z: chance for z, chance in law.items()}  # noqa: C416  # dict() can't widen its keys
         top = max(z for z in law if z is not None)
-        found["law", people] = Counter(
+        observed["law", people] = Counter(
             z if z is None else min(z, top)
-            for one in seen
-            for location, answers in one.law.items()
+            for replay in seen
+            for location, answers in replay.law.items()
             if LAW[location] == people
             for z in answers[:EVALUATIONS]
         )
-        wanted["noon", people], found["noon", people] = _noon(people, seen)
+        wanted["noon", people], observed["noon", people] = _noon(people, seen)
     share = LEVEL / sum(len(law) for law in wanted.values())
     return [
         f"{place}: {outcome}: {hits[outcome]} of {hits.total()}, expected a share of {wanted[place].get(outcome, 0)}"
-        for place, hits in found.items()
+        for place, hits in observed.items()
         for outcome in wanted[place].keys() | hits.keys()
         if not fits(hits[outcome], hits.total(), wanted[place].get(outcome, 0.0), share)
     ]
 
 
 def _noon(people: int, seen: tuple[Seen, ...]) -> tuple[dict[Hashable, float], Counter[Hashable]]:
-    """The same for the designated time: (tick, noisy count) of the first alarm, at tick 1, 2 or 3, None without one."""
+    """Return law and counts of the designated time: (tick, noisy count) of the first alarm, or None."""
     law = law_of(people, THRESHOLD, 0.5, 3)
     safe, top = law[None], max(z for z in law if z is not None)
     wanted: dict[Hashable, float] = {
@@ -212,34 +212,34 @@ def _noon(people: int, seen: tuple[Seen, ...]) -> tuple[dict[Hashable, float], C
     }
     wanted[None] = safe**3
     places = [location for location, count in LAW.items() if count == people] + (PAIRS if people == 1 else [])
-    answers = (one.noon.get(place) for one in seen for place in places)
+    answers = (replay.noon.get(place) for replay in seen for place in places)
     return wanted, Counter(None if at is None else (at[0], min(at[1], top)) for at in answers)
 
 
-def test_the_running_service_tells_a_person_by_no_more_than_epsilon(replayed: Replay) -> None:
-    """From the output topics of D and D' alone; fails by chance once in 10^6 runs."""
+def test_measured_loss_of_replay_is_within_epsilon(replayed: Replay) -> None:
+    """The loss from the output topics of D and D' is within ε; fails by chance once in 10^6 runs."""
     highest = loss(replayed(with_b=True), replayed(with_b=False))
     print(f"stated 1, {highest}")
     assert 0.6 < highest.at_least <= 1 < highest.at_most < 1.4
 
 
-def test_published_answers_follow_the_law_of_the_mechanism(replayed: Replay) -> None:
+def test_answers_follow_the_law(replayed: Replay) -> None:
     """
-    Each location's first evaluations are independent draws of one law, as many of each as there are at least.
+    The first evaluations of all locations are independent draws of one law.
 
-    At f < T a share of e^(-ε(T - f)) are false alarms; beyond max(f, T) noisy counts are geometric. Exact binomial
-    bounds for each class of answers; fails by chance once in 10^6 runs.
+    At f < T a share of e^(-ε(T - f)) are false alarms. Above max(f, T) noisy counts are geometric. Each class of
+    answers has exact binomial bounds; the test fails by chance once in 10^6 runs.
     """
     both = replayed(with_b=True), replayed(with_b=False)
-    assert all(len(answers) >= EVALUATIONS for one in both for answers in one.law.values())
-    assert [len(one.law) for one in both] == [len(LAW)] * 2
+    assert all(len(answers) >= EVALUATIONS for replay in both for answers in replay.law.values())
+    assert [len(replay.law) for replay in both] == [len(LAW)] * 2
     assert misfits(*both) == []
 
 
-def test_halved_noise_of_the_running_service_is_caught(replayed: Replay) -> None:
-    """By the loss that is shown, and by the law."""
-    found, neighbour = replayed(with_b=True, halved=True), replayed(with_b=False, halved=True)
-    highest = loss(found, neighbour)
-    print(f"halved: {highest}; {len(misfits(found, neighbour))} classes of answers off the law")
+def test_halved_noise_of_replay_is_caught(replayed: Replay) -> None:
+    """Halved noise is detected by the shown loss and by the law."""
+    observed, neighbour = replayed(with_b=True, halved=True), replayed(with_b=False, halved=True)
+    highest = loss(observed, neighbour)
+    print(f"halved: {highest}; {len(misfits(observed, neighbour))} classes of answers off the law")
     assert highest.at_least > 1.2
-    assert len(misfits(found, neighbour)) > 10
+    assert len(misfits(observed, neighbour)) > 10

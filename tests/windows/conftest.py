@@ -1,4 +1,4 @@
-"""A small scheme, and every store of windows over it: memory, Valkey, Redis, a cluster."""
+"""A small configuration, and every store of windows for it: memory, Valkey, Redis and a cluster."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def parameters() -> Parameters:
 
 @pytest.fixture
 def clock(parameters: Parameters) -> SteppedClock:
-    """A clock that stands at the scheme's origin."""
+    """A clock that stands at the origin of the slot grid."""
     return SteppedClock(parameters.grid.origin)
 
 
 @pytest.fixture(params=sorted(SERVERS))
 def server(request: pytest.FixtureRequest) -> EmbeddedValkey:
-    """An empty server: each of Valkey, Redis and a cluster."""
+    """An empty server of each kind: Valkey, Redis and a cluster."""
     started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])
     with redis.Redis.from_url(started.url) as client:
         client.flushall()
@@ -61,14 +61,14 @@ def server(request: pytest.FixtureRequest) -> EmbeddedValkey:
 
 @pytest.fixture
 def raw(server: EmbeddedValkey) -> Iterator[redis.Redis]:
-    """A plain client of the server, to look at what is stored and to spoil it."""
+    """A plain client of the server, to read and to corrupt the stored data."""
     with redis.Redis.from_url(server.url) as client:
         yield client
 
 
 @pytest.fixture
 def open_windows(parameters: Parameters) -> Iterator[Callable[..., RedisWindows]]:
-    """What opens windows in a server, and closes them: `open_windows(server, name="osaka")`."""
+    """Return a function that opens windows, which are closed later: `open_windows(server, name="osaka")`."""
     opened: list[RedisWindows] = []
 
     def open_one(
@@ -100,7 +100,7 @@ def redis_windows(open_windows: Callable[..., RedisWindows], server: EmbeddedVal
 
 @pytest.fixture(params=["memory", *sorted(SERVERS)])
 def windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> Windows:
-    """Every store of windows, empty, on the stepped clock."""
+    """An empty store of each kind, on the stepped clock."""
     if request.param == "memory":
         return MemoryWindows(parameters, clock)
     started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])

@@ -1,9 +1,9 @@
-"""Windows in this process's memory: the twin of the one in Redis, for simulations and tests."""
+"""Windows in the memory of the process: a test double of `RedisWindows`."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading, ShardFacts, Span
-from monitor.windows.members import count_members
-from monitor.windows.packing import PRESENT, SEEN
+from monitor.windows.packing import PRESENT, SEEN, count_members
 
 
 @dataclass(slots=True)
 class _Shard:
-    """What is known of one shard; `opened` is None until it is begun."""
+    """The facts and numbers of one shard; `opened` is None until it is begun."""
 
     progress: dict[int, int] = field(default_factory=dict)
     complete_from: int = COMPLETE_FROM_START
@@ -31,19 +30,19 @@ class _Shard:
     present: dict[int, set[bytes]] = field(default_factory=dict)
 
     def begin(self, slot: int) -> None:
-        """Without `opened` nothing says what the windows hold, so they are emptied."""
+        """Empty the windows if `opened` is missing, because nothing says which facts they have."""
         if self.opened is None:
             self.seen, self.present, self.waiting = {}, {}, set()
             self.opened, self.shown = slot - 1, COMPLETE_FROM_START
 
     def opened_in(self, slot: int) -> int:
-        """`opened` as it may be in a slot: no further ahead than the windows need, no further behind than a slot."""
+        """Return `opened` for the present slot: at least the last closed slot, and no more than the windows need."""
         opened = slot - 1 if self.opened is None else self.opened
         self.opened = max(self.shown if opened > slot else opened, slot - 1)
         return self.opened
 
     def merge(self, slot: int) -> None:
-        """Put what waits and was stamped up to a slot into the windows."""
+        """Move waiting facts stamped up to a slot into the windows."""
         for facts in [waiting for waiting in self.waiting if waiting.stamp <= slot]:
             self.add(facts)
             self.waiting.discard(facts)
@@ -57,37 +56,37 @@ class _Shard:
             if instant > self.times_evicted_until:
                 self.present.setdefault(instant, set()).add(int(row).to_bytes(4, "big") + person)
 
-    def advanced(self, span: Span) -> int:
-        """The progress that a span leads to, -1 without any."""
+    def advance(self, span: Span) -> int:
+        """Return the progress after a span, -1 without progress."""
         present = self.progress.get(span.partition, -1)
         return max(present, span.end) if present >= span.start else present
 
     def write(self, spans: Sequence[Span], facts: Sequence[ShardFacts], slot: int) -> list[int]:
-        """Add facts and let progress follow; nothing if no span moves it. The progress by span."""
+        """Add facts and advance progress, or do nothing if no span advances it; return the progress by span."""
         begun = self.opened is not None
-        reached = [self.advanced(span) if begun else -1 for span in spans]
+        reached = [self.advance(span) if begun else -1 for span in spans]
         moved = {span.partition: to for span, to in zip(spans, reached, strict=True) if to >= 0}
         if all(self.progress.get(partition) == to for partition, to in moved.items()):
             return reached
         opened = self.opened_in(slot)
         self.merge(opened)
-        for some in facts:
-            if some.stamp <= opened:
-                self.add(some)
+        for stamped in facts:
+            if stamped.stamp <= opened:
+                self.add(stamped)
             else:
-                self.waiting.add(some)
+                self.waiting.add(stamped)
         self.progress |= moved
         return reached
 
     def settle(self, tick: int, slot: int) -> bool:
-        """Let the windows hold what a tick counts, if that can be."""
+        """Move the facts that a tick counts into the windows; return whether that is possible."""
         if self.opened is None or slot != tick + 1 or self.opened_in(slot) > tick:
             return False
         self.merge(tick)
         return True
 
     def open(self, to: int, slot: int) -> None:
-        """Let facts stamped up to a slot in, if it has begun."""
+        """Move facts stamped up to a slot into the windows, if the slot has begun."""
         if self.opened is not None:
             self.opened = max(self.opened_in(slot), min(to, slot))
             self.merge(self.opened)
@@ -97,7 +96,7 @@ class _Shard:
 
 
 class MemoryWindows:
-    """`Windows` in memory, thread-safe; lost with the process, and so is its progress. Its clock is the one given."""
+    """`Windows` in memory, thread-safe; facts and progress end with the process. `clock` is the store's clock."""
 
     def __init__(self, parameters: Parameters, clock: Clock) -> None:
         self._rows = parameters.registry.by_shard
@@ -111,12 +110,12 @@ class MemoryWindows:
         return self._grid.slot_of(self._clock.now())
 
     def progress(self) -> list[dict[int, int]]:
-        """By shard: the next offset by input partition, for those that were begun."""
+        """Return, by shard, the next offset by input partition."""
         with self._lock:
             return [dict(shard.progress) for shard in self._shards]
 
     def begin(self, partition: int, offset: int, complete_from: int) -> None:
-        """Where a shard has no progress for the partition, start at an offset and raise its `since`."""
+        """In shards without progress for the partition, start at an offset and raise `complete_from`."""
         with self._lock:
             for shard in self._shards:
                 shard.begin(self._slot())
@@ -125,7 +124,7 @@ class MemoryWindows:
                     shard.complete_from = max(shard.complete_from, complete_from)
 
     def restart(self, partition: int, offset: int, complete_from: int) -> None:
-        """Set the partition's progress in every shard, also back, and raise `since`."""
+        """Set the partition's progress in every shard, forward or back, and raise `complete_from`."""
         with self._lock:
             for shard in self._shards:
                 shard.begin(self._slot())
@@ -133,20 +132,25 @@ class MemoryWindows:
                 shard.complete_from = max(shard.complete_from, complete_from)
 
     def write(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, int]:
-        """Add a batch's facts, and advance progress; the lowest progress of all shards by partition."""
+        """Add a batch's facts and advance progress; return the lowest progress of all shards by partition."""
         with self._lock:
             slot = self._slot()
             reached = [shard.write(spans, facts.get(number, ()), slot) for number, shard in enumerate(self._shards)]
-            return {span.partition: min(each) for span, *each in zip(spans, *reached, strict=True)}
+            return {span.partition: min(by_shard) for span, *by_shard in zip(spans, *reached, strict=True)}
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
-        """By shard, everything that a tick needs, read together."""
+        """Return, by shard, everything that a tick needs, read in one step."""
         with self._lock:
             now = self._clock.now()
             return {shard: self._read(shard, question, now) for shard, question in questions.items()}
 
+    def time(self, shards: Collection[int] = (0,)) -> int:
+        """Return the present instant by the clock that was passed in."""
+        del shards
+        return self._clock.now()
+
     def open(self, shards: Sequence[int], slot: int) -> None:
-        """Let facts stamped up to a slot into the windows, if it has begun."""
+        """Move facts stamped up to a slot into the windows, if it has begun."""
         with self._lock:
             for shard in shards:
                 self._shards[shard].open(slot, self._slot())
@@ -154,15 +158,15 @@ class MemoryWindows:
     def _read(self, number: int, question: Question, now: int) -> Reading:
         shard = self._shards[number]
         settled = question.tick is None or self._settle(shard, question.tick, now)
-        asked = question if settled else Question()
+        answered = question if settled else Question()
         return Reading(
             progress=dict(shard.progress),
             complete_from=shard.complete_from,
             evicted_before=shard.evicted_before,
             times_evicted_until=shard.times_evicted_until,
             time=now,
-            counts={(row, first): shard.count(row, first) for row, first in asked.windows},
-            present={instant: self._present(number, instant) for instant in asked.times},
+            counts={(row, first): shard.count(row, first) for row, first in answered.windows},
+            present={instant: self._present(number, instant) for instant in answered.times},
             settled=settled,
         )
 
@@ -173,26 +177,26 @@ class MemoryWindows:
     def _present(self, number: int, instant: int) -> NDArray[np.int64]:
         return count_members(self._shards[number].present.get(instant, ()), self._rows[number])
 
-    def evict(self, shards: Sequence[int], trim_before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
-        """Cut off what lies before a slot and drop designated times; nothing expires in memory, so `keep` is idle."""
+    def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
+        """Evict facts before a slot and designated times. Nothing expires in memory, so `keep` has no effect."""
         del keep
         with self._lock:
             for number in shards:
                 shard = self._shards[number]
                 for row, last in shard.seen.items():
-                    shard.seen[row] = {person: slot for person, slot in last.items() if slot >= trim_before}
-                shard.evicted_before = max(shard.evicted_before, trim_before)
+                    shard.seen[row] = {person: slot for person, slot in last.items() if slot >= before}
+                shard.evicted_before = max(shard.evicted_before, before)
                 for instant in drop:
                     shard.present.pop(instant, None)
                 shard.times_evicted_until = max((shard.times_evicted_until, *drop))
 
-    def empty(self) -> bool:
-        """Whether nothing was ever written."""
+    def is_empty(self) -> bool:
+        """Return whether nothing was ever written."""
         with self._lock:
             return all(shard == _Shard() for shard in self._shards)
 
     def check(self) -> None:
-        """Nothing to see to: this process's memory evicts nothing."""
+        """Do nothing: the memory of the process evicts nothing."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no connections."""

@@ -1,4 +1,4 @@
-"""Packed facts one by one, read by a few lines of their own (monitor/windows/packing.py says what the bytes are)."""
+"""Packed facts, unpacked by independent code (the format is in monitor/windows/packing.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PRESENT: Final = struct.Struct(">qI16s")
 
 
 class Seen(NamedTuple):
-    """A person was last seen at a row in slot `last`, as a record stamped in slot `stamp` says."""
+    """A person last seen at a row in slot `last`, from a record stamped in slot `stamp`."""
 
     stamp: int
     shard: int
@@ -23,7 +23,7 @@ class Seen(NamedTuple):
 
 
 class Present(NamedTuple):
-    """A person was at a row at a designated time, as a record stamped in slot `stamp` says."""
+    """A person present at a row at a designated time, from a record stamped in slot `stamp`."""
 
     stamp: int
     shard: int
@@ -33,7 +33,7 @@ class Present(NamedTuple):
 
 
 def seen_in(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Seen]:
-    """Who was seen, as often as it is packed."""
+    """Return the people seen, with duplicates."""
     for shard, of_stamps in facts.items():
         for some in of_stamps:
             for row, ahead, person in _SEEN.iter_unpack(some.seen):
@@ -41,7 +41,7 @@ def seen_in(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Seen]:
 
 
 def present_in(facts: Mapping[int, Sequence[ShardFacts]]) -> Iterator[Present]:
-    """Who was present, as often as it is packed."""
+    """Return the people present, with duplicates."""
     for shard, of_stamps in facts.items():
         for some in of_stamps:
             for instant, row, person in _PRESENT.iter_unpack(some.present):

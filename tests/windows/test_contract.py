@@ -1,13 +1,14 @@
-"""What every store of windows keeps to: one suite for memory, Valkey, Redis and a cluster."""
+"""The contract of every store of windows: one suite for memory, Valkey, Redis and a cluster."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, ShardFacts, Span, Windows
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
 EVENING = 1_767_258_000_000_000
@@ -24,35 +25,37 @@ def row(parameters: Parameters) -> int:
 
 
 def seen(row: int, *visits: tuple[bytes, int], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
-    """Facts: these people were last seen at the row in these slots, as records stamped in a slot say."""
-    return {shard: [shard_facts(stamp, seen={row: visits})]}
+    """Return the facts of people last seen at the row in these slots, stamped in one slot."""
+    return {shard: [pack_shard_facts(stamp, seen={row: visits})]}
 
 
 def present(instant: int, *visits: tuple[int, bytes], shard: int = 2, stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
-    """Facts: these people were at these rows at a designated time."""
-    return {shard: [shard_facts(stamp, present={instant: visits})]}
+    """Return the facts of people present at these rows at a designated time."""
+    return {shard: [pack_shard_facts(stamp, present={instant: visits})]}
 
 
 def count(windows: Windows, row: int, first_slot: int, shard: int = 2) -> int:
-    """Distinct people at the row from a slot on."""
+    """Return the distinct people at the row from a slot on."""
     reading = windows.read({shard: Question(windows=((row, first_slot),))})[shard]
     return reading.counts[row, first_slot]
 
 
 def lowest(windows: Windows) -> dict[int, int]:
-    """By partition, the lowest progress of all shards."""
+    """Return, by partition, the lowest progress of all shards."""
     shards = windows.progress()
     return {partition: min(shard.get(partition, -1) for shard in shards) for partition in shards[0]}
 
 
-def test_a_store_that_nothing_was_written_to_is_empty(windows: Windows) -> None:
-    assert windows.empty()
+def test_new_store_is_empty(windows: Windows) -> None:
+    """A store without keys is empty."""
+    assert windows.is_empty()
     assert windows.progress() == [{}, {}, {}, {}]
     windows.begin(0, 0, COMPLETE_FROM_START)
-    assert not windows.empty()
+    assert not windows.is_empty()
 
 
-def test_nothing_is_known_before_it_was_begun(windows: Windows, row: int, parameters: Parameters) -> None:
+def test_store_before_begin(windows: Windows, row: int, parameters: Parameters) -> None:
+    """Before `begin`, there is no progress and nobody is counted."""
     reading = windows.read({2: Question(windows=((row, 0),), times=(EVENING,))})[2]
     assert reading.progress == {}
     assert (reading.complete_from, reading.evicted_before, reading.times_evicted_until) == (
@@ -64,11 +67,13 @@ def test_nothing_is_known_before_it_was_begun(windows: Windows, row: int, parame
     assert reading.present[EVENING].tolist() == [0] * parameters.registry.by_shard[2].size
 
 
-def test_a_store_in_order_passes_its_check(windows: Windows) -> None:
+def test_check_passes(windows: Windows) -> None:
+    """A correct store passes its check."""
     windows.check()
 
 
-def test_one_person_counts_once_however_often_they_come(windows: Windows, row: int) -> None:
+def test_person_counts_once(windows: Windows, row: int) -> None:
+    """A person counts once, however often they come."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 3)], seen(row, (ANN, 5), (ANN, 7), (BOB, 6)))
     # slot    5 6 7
@@ -78,16 +83,18 @@ def test_one_person_counts_once_however_often_they_come(windows: Windows, row: i
     assert count(windows, row, 5) == 2
 
 
-def test_a_later_visit_does_not_fall_out_of_an_earlier_window(windows: Windows, row: int) -> None:
+def test_later_visit_stays_in_window(windows: Windows, row: int) -> None:
+    """A person who comes again later still counts in an earlier window."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 2)], seen(row, (ANN, 3), (ANN, 9)))
     # slot           2 3 4 5 6 7 8 9
     # Ann              x           x
-    # window at 5   [--------]          she was there, though she came again after it
+    # window at 5   [--------]          she was there, although she came again later
     assert count(windows, row, 2) == 1
 
 
-def test_who_was_last_seen_before_the_window_does_not_count(windows: Windows, row: int) -> None:
+def test_visit_before_the_window(windows: Windows, row: int) -> None:
+    """A person last seen before the window does not count."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 2)], seen(row, (ANN, 3), (BOB, 4)))
     # slot    3 4 5 6
@@ -97,7 +104,8 @@ def test_who_was_last_seen_before_the_window_does_not_count(windows: Windows, ro
     assert count(windows, row, 4) == 1
 
 
-def test_slots_before_the_origin_count_as_others_do(windows: Windows, row: int) -> None:
+def test_slots_before_the_origin(windows: Windows, row: int) -> None:
+    """Slots before the origin count like others."""
     windows.begin(0, 0, COMPLETE_FROM_START)
     windows.write([Span(0, 0, 2)], seen(row, (ANN, -3), (BOB, -8)))
     # slot    -8 … -5 -4 -3
@@ -107,7 +115,8 @@ def test_slots_before_the_origin_count_as_others_do(windows: Windows, row: int) 
     assert count(windows, row, -5) == 1
 
 
-def test_writing_again_changes_nothing(windows: Windows, row: int) -> None:
+def test_write_is_idempotent(windows: Windows, row: int) -> None:
+    """Writing again has no effect."""
     windows.begin(0, 0, 0)
     for _ in range(3):
         assert windows.write([Span(0, 0, 2)], seen(row, (ANN, 3), (BOB, 4))) == {0: 2}
@@ -115,7 +124,8 @@ def test_writing_again_changes_nothing(windows: Windows, row: int) -> None:
     assert lowest(windows) == {0: 2}
 
 
-def test_the_order_of_writes_does_not_matter(windows: Windows, row: int) -> None:
+def test_order_of_writes(windows: Windows, row: int) -> None:
+    """The order of writes has no effect."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 1)], seen(row, (ANN, 9)))
     windows.write([Span(0, 1, 2)], seen(row, (ANN, 3)))
@@ -125,7 +135,8 @@ def test_the_order_of_writes_does_not_matter(windows: Windows, row: int) -> None
     assert count(windows, row, 8) == 1
 
 
-def test_a_zombie_write_after_newer_ones_takes_nothing_back(windows: Windows, row: int) -> None:
+def test_zombie_write(windows: Windows, row: int) -> None:
+    """A late write of a zombie reverts nothing."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 10)], seen(row, (ANN, 5)))
     windows.write([Span(0, 10, 20)], seen(row, (BOB, 6)))
@@ -135,7 +146,8 @@ def test_a_zombie_write_after_newer_ones_takes_nothing_back(windows: Windows, ro
     assert count(windows, row, 5) == 2
 
 
-def test_a_write_that_would_leave_a_hole_does_not_advance(windows: Windows, row: int) -> None:
+def test_write_after_a_gap(windows: Windows, row: int) -> None:
+    """A write after a gap does not advance progress."""
     windows.begin(0, 0, 0)
     # offsets  0 ——— 10        20 ——— 30
     # progress 0
@@ -143,12 +155,14 @@ def test_a_write_that_would_leave_a_hole_does_not_advance(windows: Windows, row:
     assert lowest(windows) == {0: 0}
 
 
-def test_without_progress_a_write_does_not_advance(windows: Windows, row: int) -> None:
+def test_write_without_progress(windows: Windows, row: int) -> None:
+    """A write without progress does not start it."""
     assert windows.write([Span(0, 0, 10)], seen(row, (ANN, 5))) == {0: -1}
     assert windows.progress() == [{}, {}, {}, {}]
 
 
-def test_an_overlapping_write_advances_to_its_end(windows: Windows) -> None:
+def test_overlapping_write(windows: Windows) -> None:
+    """An overlapping write advances progress to its end."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 10)], {})
     # offsets  0 ——— 10
@@ -156,26 +170,30 @@ def test_an_overlapping_write_advances_to_its_end(windows: Windows) -> None:
     assert windows.write([Span(0, 5, 15)], {}) == {0: 15}
 
 
-def test_every_shard_advances_also_without_facts_for_it(windows: Windows, row: int) -> None:
+def test_shards_without_facts_advance(windows: Windows, row: int) -> None:
+    """A shard without facts advances too."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 10)], seen(row, (ANN, 5)))
     assert windows.progress() == [{0: 10}] * 4
 
 
-def test_partitions_advance_by_themselves(windows: Windows) -> None:
+def test_partitions_advance_independently(windows: Windows) -> None:
+    """Partitions advance independently of each other."""
     windows.begin(0, 0, 0)
     windows.begin(7, 100, 0)
     assert windows.write([Span(0, 0, 10), Span(7, 105, 110)], {}) == {0: 10, 7: 100}
 
 
-def test_begin_leaves_progress_that_is_there_alone(windows: Windows) -> None:
+def test_begin_keeps_progress(windows: Windows) -> None:
+    """`begin` does not change existing progress."""
     windows.begin(0, 5, 3)
     windows.begin(0, 50, 30)
     assert windows.progress() == [{0: 5}] * 4
     assert windows.read({0: Question()})[0].complete_from == 3
 
 
-def test_a_second_partition_raises_since_but_never_lowers_it(windows: Windows) -> None:
+def test_begin_raises_complete_from(windows: Windows) -> None:
+    """A further partition may raise `complete_from`, but never lowers it."""
     windows.begin(0, 0, 30)
     windows.begin(1, 0, COMPLETE_FROM_START)
     assert windows.read({0: Question()})[0].complete_from == 30
@@ -183,7 +201,8 @@ def test_a_second_partition_raises_since_but_never_lowers_it(windows: Windows) -
     assert windows.read({0: Question()})[0].complete_from == 40
 
 
-def test_restart_sets_progress_back_and_raises_since(windows: Windows) -> None:
+def test_restart(windows: Windows) -> None:
+    """`restart` may move progress back, and raises `complete_from`."""
     windows.begin(0, 0, 3)
     windows.write([Span(0, 0, 100)], {})
     windows.restart(0, 20, 8)
@@ -192,7 +211,8 @@ def test_restart_sets_progress_back_and_raises_since(windows: Windows) -> None:
     assert windows.read({shard: Question() for shard in EVERY_SHARD})[3].complete_from == 8
 
 
-def test_offsets_and_instants_of_sixteen_digits_stay_exact(windows: Windows) -> None:
+def test_numbers_of_sixteen_digits(windows: Windows) -> None:
+    """Offsets and instants of 16 digits stay exact."""
     start = 2**53 - 10
     windows.begin(0, start, 0)
     assert windows.write([Span(0, start, start + 7)], {}) == {0: start + 7}
@@ -200,7 +220,8 @@ def test_offsets_and_instants_of_sixteen_digits_stay_exact(windows: Windows) -> 
     assert windows.read({1: Question()})[1].times_evicted_until == EVENING + 1
 
 
-def test_people_at_a_designated_time_are_counted_by_location(windows: Windows, parameters: Parameters) -> None:
+def test_designated_time_by_location(windows: Windows, parameters: Parameters) -> None:
+    """People at a designated time are counted by location."""
     rows = parameters.registry.by_shard[2]
     first, last = int(rows[0]), int(rows[-1])
     windows.begin(0, 0, 0)
@@ -211,7 +232,8 @@ def test_people_at_a_designated_time_are_counted_by_location(windows: Windows, p
     assert counts.dtype == np.int64
 
 
-def test_designated_times_are_kept_apart(windows: Windows, row: int) -> None:
+def test_designated_times_are_separate(windows: Windows, row: int) -> None:
+    """Designated times are counted separately."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 1)], present(EVENING, (row, ANN)))
     windows.write([Span(0, 1, 3)], present(MORNING, (row, ANN), (row, BOB)))
@@ -219,33 +241,37 @@ def test_designated_times_are_kept_apart(windows: Windows, row: int) -> None:
     assert [int(reading.present[instant][0]) for instant in (MORNING, EVENING)] == [2, 1]
 
 
-def test_one_person_at_two_places_at_one_time_counts_at_both(windows: Windows, parameters: Parameters) -> None:
+def test_person_at_two_places(windows: Windows, parameters: Parameters) -> None:
+    """A person at two places at a designated time counts at both."""
     first, second = (int(row) for row in parameters.registry.by_shard[2][:2])
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 2)], present(EVENING, (first, ANN), (second, ANN)))
     assert windows.read({2: Question(times=(EVENING,))})[2].present[EVENING][:2].tolist() == [1, 1]
 
 
-def test_trimming_shows_as_trimmed(windows: Windows, row: int) -> None:
+def test_eviction_is_recorded(windows: Windows, row: int) -> None:
+    """Eviction raises `evicted_before`."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 3)], seen(row, (ANN, 3), (BOB, 4), (EVE, 5)))
     windows.evict(EVERY_SHARD, 4, [], [])
     # slot    3 4 5
-    # Ann     x         cut off
+    # Ann     x         evicted
     # Bob       x
     # Eve         x
     assert count(windows, row, 0) == 2
     assert windows.read({2: Question()})[2].evicted_before == 4
 
 
-def test_trimmed_and_dropped_are_never_lowered(windows: Windows) -> None:
+def test_eviction_bounds_never_fall(windows: Windows) -> None:
+    """`evicted_before` and `times_evicted_until` are never lowered."""
     windows.evict(EVERY_SHARD, 9, [EVENING], [])
     windows.evict(EVERY_SHARD, 4, [MORNING], [])
     reading = windows.read({0: Question()})[0]
     assert (reading.evicted_before, reading.times_evicted_until) == (9, EVENING)
 
 
-def test_a_dropped_time_is_gone_and_shows_as_dropped(windows: Windows, row: int) -> None:
+def test_evicted_time_is_recorded(windows: Windows, row: int) -> None:
+    """An evicted designated time has no people, and raises `times_evicted_until`."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 1)], present(MORNING, (row, ANN)))
     windows.write([Span(0, 1, 2)], present(EVENING, (row, ANN)))
@@ -255,7 +281,8 @@ def test_a_dropped_time_is_gone_and_shows_as_dropped(windows: Windows, row: int)
     assert reading.times_evicted_until == MORNING
 
 
-def test_only_the_shards_that_are_named_are_tidied(windows: Windows, row: int) -> None:
+def test_evict_named_shards(windows: Windows, row: int) -> None:
+    """Only the named shards are evicted."""
     windows.begin(0, 0, 0)
     windows.write([Span(0, 0, 1)], seen(row, (ANN, 3)))
     windows.evict([0, 1], 5, [], [])
@@ -266,17 +293,19 @@ def test_only_the_shards_that_are_named_are_tidied(windows: Windows, row: int) -
     ]
 
 
-def test_tidying_leaves_progress_and_since_alone(windows: Windows) -> None:
+def test_evict_keeps_progress(windows: Windows) -> None:
+    """Eviction does not change progress and `complete_from`."""
     windows.begin(0, 5, 3)
     windows.evict(EVERY_SHARD, 9, [EVENING], [])
     assert windows.progress() == [{0: 5}] * 4
     assert windows.read({0: Question()})[0].complete_from == 3
 
 
-def test_a_batch_larger_than_one_command_is_written_whole(windows: Windows, row: int) -> None:
+def test_large_batch(windows: Windows, row: int) -> None:
+    """A batch larger than one command is written completely."""
     people = [number.to_bytes(16, "big") for number in range(25_001)]
-    facts = shard_facts(
-        OPEN, seen={row: [(who, 5) for who in people]}, present={EVENING: [(row, who) for who in people]}
+    facts = pack_shard_facts(
+        OPEN, seen={row: [(person, 5) for person in people]}, present={EVENING: [(row, person) for person in people]}
     )
     windows.begin(0, 0, 0)
     assert windows.write([Span(0, 0, 50)], {2: [facts]}) == {0: 50}
@@ -284,8 +313,16 @@ def test_a_batch_larger_than_one_command_is_written_whole(windows: Windows, row:
     assert (reading.counts[row, 5], int(reading.present[EVENING][0])) == (25_001, 25_001)
 
 
-def test_no_facts_are_no_facts(windows: Windows) -> None:
+def test_empty_writes_and_reads(windows: Windows) -> None:
+    """Empty facts, writes and questions are allowed."""
     windows.begin(0, 0, 0)
     assert windows.write([Span(0, 0, 1)], {2: [ShardFacts(OPEN)]}) == {0: 1}
     assert windows.write([], {}) == {}
     assert windows.read({}) == {}
+
+
+def test_time(windows: Windows, clock: SteppedClock) -> None:
+    """`time` is the store's clock, for one shard or for all, before anything is written."""
+    clock.move_to(EVENING)
+    assert windows.time() == windows.time(EVERY_SHARD) == EVENING
+    assert windows.is_empty()

@@ -67,40 +67,45 @@ IDLE: dict[str, Change] = {
 }
 
 
-def test_it_is_16_hexadecimal_digits_and_the_same_each_time(parameters: Parameters) -> None:
-    found = fingerprint(parameters, KEY_DIGEST, TOPIC)
-    assert len(found) == 16
-    assert int(found, 16) >= 0
-    assert found == fingerprint(replace(parameters), KEY_DIGEST, TOPIC)
+def test_fingerprint_format(parameters: Parameters) -> None:
+    """The fingerprint has 16 hexadecimal digits, and is reproducible."""
+    digits = fingerprint(parameters, KEY_DIGEST, TOPIC)
+    assert len(digits) == 16
+    assert int(digits, 16) >= 0
+    assert digits == fingerprint(replace(parameters), KEY_DIGEST, TOPIC)
 
 
 @pytest.mark.parametrize("change", DECIDING.values(), ids=DECIDING)
-def test_what_decides_facts_changes_it(parameters: Parameters, change: Change) -> None:
+def test_facts_change_fingerprint(parameters: Parameters, change: Change) -> None:
+    """Everything that decides facts changes the fingerprint."""
     assert fingerprint(change(parameters), KEY_DIGEST, TOPIC) != fingerprint(parameters, KEY_DIGEST, TOPIC)
 
 
 @pytest.mark.parametrize("change", IDLE.values(), ids=IDLE)
-def test_what_decides_no_facts_leaves_it(parameters: Parameters, change: Change) -> None:
+def test_other_settings_keep_fingerprint(parameters: Parameters, change: Change) -> None:
+    """Settings that decide no facts keep the fingerprint."""
     assert fingerprint(change(parameters), KEY_DIGEST, TOPIC) == fingerprint(parameters, KEY_DIGEST, TOPIC)
 
 
-def test_other_rules_under_the_same_zones_name_change_it(parameters: Parameters) -> None:
-    """As another image brings them: Cairo with summer time, and without, as Johannesburg has it.
-
-    Facts of 18:00 lie under 15:00Z by the ones and would be asked for under 16:00Z by the others: none are there, under
-    a progress that claims them.
+def test_zone_rules_change_fingerprint(parameters: Parameters) -> None:
     """
-    found = set()
+    Other rules of the same zone change it, as another image may have them: Cairo with and without summer time.
+
+    With one set of rules, facts of 18:00 are stored under 15:00Z. With the other, they would be read under 16:00Z,
+    where there are none although the progress claims them.
+    """
+    digits = set()
     for rules in ("Cairo", "Johannesburg"):
         with files("tzdata").joinpath("zoneinfo", "Africa", rules).open("rb") as file:
             zone = ZoneInfo.from_file(file, key="Africa/Cairo")
         times = Schedule((), (time(18),), zone)
         changed = replace(parameters, at_times=(replace(parameters.at_times[0], times=times),))
-        found.add(fingerprint(changed, KEY_DIGEST, TOPIC))
-    assert len(found) == 2
+        digits.add(fingerprint(changed, KEY_DIGEST, TOPIC))
+    assert len(digits) == 2
 
 
-def test_another_hash_key_or_input_topic_changes_it(parameters: Parameters) -> None:
-    found = fingerprint(parameters, KEY_DIGEST, TOPIC)
-    assert fingerprint(parameters, b"x" * 16, TOPIC) != found
-    assert fingerprint(parameters, KEY_DIGEST, "made anew") != found
+def test_key_and_topic_change_fingerprint(parameters: Parameters) -> None:
+    """Another hash key or another input topic changes the fingerprint."""
+    digits = fingerprint(parameters, KEY_DIGEST, TOPIC)
+    assert fingerprint(parameters, b"x" * 16, TOPIC) != digits
+    assert fingerprint(parameters, KEY_DIGEST, "recreated") != digits

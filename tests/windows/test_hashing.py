@@ -1,4 +1,4 @@
-"""Person ids become keyed hashes: always the same ones, whatever the cache remembers."""
+"""Keyed hashes of person ids do not depend on the state of the cache."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ KEY = bytes(range(32))
 PEOPLE = [f"person-{number}" for number in range(100)]
 
 
-def test_a_hash_is_blake2b_of_the_id_under_the_key_in_16_bytes() -> None:
+def test_hash_is_blake2b() -> None:
+    """A hash is the keyed BLAKE2b of the id, in 16 bytes."""
     expected = hashlib.blake2b(b"ann", key=KEY, person=b"person", digest_size=16).digest()
     assert PersonHasher(KEY)("ann") == expected
 
 
-def test_many_hashes_come_in_the_order_of_the_ids() -> None:
+def test_order_of_hashes() -> None:
+    """Hashes are in the order of the ids."""
     hasher = PersonHasher(KEY)
     assert hasher.many(["ann", "bob", "ann"]) == [hasher("ann"), hasher("bob"), hasher("ann")]
 
 
-def test_a_cache_that_overflows_changes_no_hash_and_stays_bounded() -> None:
+def test_full_cache() -> None:
+    """A full cache stays bounded, and changes no hash."""
     hasher, small = PersonHasher(KEY), PersonHasher(KEY, cached=8)
     assert small.many(PEOPLE * 3) == hasher.many(PEOPLE * 3)
     assert len(small._hashes) + len(small._hashes._older) <= 8
 
 
-def test_a_cache_is_bounded_in_bytes_however_long_ids_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An id of 256 bytes may take a kilobyte: a million of them would take more memory than the service has."""
+def test_cache_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache is bounded in bytes: an id of 256 bytes may take a kilobyte."""
     monkeypatch.setattr("monitor.windows.hashing._CACHED_BYTES", 100_000)
     hasher = PersonHasher(KEY)
     people = [f"{number:06d}" + "a" * 240 + "\N{PARTY POPPER}" for number in range(3_000)]
@@ -40,20 +43,24 @@ def test_a_cache_is_bounded_in_bytes_however_long_ids_are(monkeypatch: pytest.Mo
     assert 50_000 < sum(map(sys.getsizeof, kept)) <= 100_000
 
 
-def test_even_a_cache_of_none_works() -> None:
+def test_cache_of_size_zero() -> None:
+    """A cache of size zero works."""
     assert PersonHasher(KEY, cached=0).many(PEOPLE) == PersonHasher(KEY).many(PEOPLE)
 
 
-def test_another_key_gives_other_hashes() -> None:
+def test_key_changes_hashes() -> None:
+    """Another key gives other hashes."""
     assert PersonHasher(KEY)("ann") != PersonHasher(KEY[::-1])("ann")
 
 
-def test_all_of_a_long_key_counts() -> None:
+def test_long_key() -> None:
+    """All bytes of a long key count."""
     long = b"k" * 100
     assert PersonHasher(long)("ann") != PersonHasher(long[:-1] + b"x")("ann")
 
 
-def test_the_key_digest_tells_keys_apart_and_is_no_persons_hash() -> None:
+def test_key_digest() -> None:
+    """The key digest differs between keys, and is not the hash of a person."""
     hasher = PersonHasher(KEY)
     assert hasher.key_digest == PersonHasher(KEY).key_digest
     assert hasher.key_digest != PersonHasher(KEY[::-1]).key_digest
@@ -61,6 +68,7 @@ def test_the_key_digest_tells_keys_apart_and_is_no_persons_hash() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 15])
-def test_a_key_that_could_be_guessed_is_refused_with_a_way_to_make_one(length: int) -> None:
+def test_short_key_is_refused(length: int) -> None:
+    """A short key is refused, with a command that creates one."""
     with pytest.raises(UsageError, match="urandom"):
         PersonHasher(b"k" * length)

@@ -1,10 +1,10 @@
-"""One shard, every state that it can come to: no tick counts anything but what was stamped before its as_of.
+"""A model check of one shard: in every reachable state, a tick counts only facts stamped before its as_of.
 
-The service's own shard in memory (`test_twins.py` holds the one in Redis to it), and a log of a few records. Anybody
-may write any part of the log at any time, once or again, in any order: readers, those who re-read, and zombies. The
-store may be emptied, lose its numbers before its facts (they expire apart), or fall back to any earlier copy of itself;
-its clock may run a slot ahead, a slot behind, or far ahead. An owner reads the last closed tick at any moment of the
-next slot, puts it into the ledger, and opens the next slot, or dies before.
+The model has a shard in memory (`test_twins.py` compares it with Redis), and a log of a few records. Readers and
+zombies write any part of the log at any time, in any order and repeatedly. The store may be emptied, lose its numbers
+before its facts (they expire separately), or fall back to an earlier copy. Its clock may be a slot ahead, a slot
+behind, or far ahead. An owner reads the last closed tick at any moment of the next slot, writes it to the ledger, and
+opens the next slot, or dies before that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, ShardFacts, Span
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from tests.windows.memory import _Shard
 
 WINDOW = 2
@@ -27,7 +27,7 @@ ROW, INSTANT = 0, 7
 
 
 class Record(NamedTuple):
-    """Who was last seen when, as a record says that was stamped in a slot."""
+    """A person last seen in a slot, from a record stamped in a slot."""
 
     person: bytes
     last: int
@@ -35,13 +35,13 @@ class Record(NamedTuple):
 
     @property
     def facts(self) -> ShardFacts:
-        """As the reader packs them: at a watched row, and at a designated time."""
-        return shard_facts(self.stamp, {ROW: [(self.person, self.last)]}, {INSTANT: [(ROW, self.person)]})
+        """Return the facts as the reader packs them: at a watched row, and at a designated time."""
+        return pack_shard_facts(self.stamp, {ROW: [(self.person, self.last)]}, {INSTANT: [(ROW, self.person)]})
 
 
 LOGS = {
     "in order": (Record(ANN, 0, 0), Record(BOB, 0, 1), Record(EVE, 1, 2)),
-    "told ahead, and again": (Record(ANN, 1, 0), Record(ANN, 1, 1), Record(BOB, 1, 1)),
+    "reported ahead, and again": (Record(ANN, 1, 0), Record(ANN, 1, 1), Record(BOB, 1, 1)),
     "leaders' clocks differ": (Record(ANN, 1, 1), Record(BOB, 0, 0), Record(EVE, 2, 2)),
 }
 LAST = 3
@@ -49,7 +49,7 @@ LAST = 3
 
 
 class Shard(NamedTuple):
-    """All that a shard holds."""
+    """The complete content of a shard."""
 
     progress: int
     numbers: tuple[Any, ...]
@@ -68,9 +68,9 @@ NOTHING = Shard(
 
 
 class State(NamedTuple):
-    """The shard and its copy; the slot by the public clock, how far the store's is off; the ledger's last tick.
+    """The shard and its copy, the public slot, the offset of the store's clock, and the last tick in the ledger.
 
-    `opens`: the ledger holds it, and its owner has not opened the next slot yet.
+    `opens`: the tick is in the ledger, and its owner has not opened the next slot yet.
     """
 
     shard: Shard
@@ -99,9 +99,9 @@ def thawed(shard: Shard) -> _Shard:
 
 @dataclass
 class Model:
-    """Walks through all states, the nearest first, and ends at the first that is wrong.
+    """A breadth-first search through all states, which stops at the first wrong one.
 
-    `readings`: how many were compared with the log.
+    `readings`: the number of readings compared with the log.
     """
 
     log: tuple[Record, ...]
@@ -115,7 +115,7 @@ class Model:
         known, waiting = {first}, deque([first])
         while waiting:
             state = waiting.popleft()
-            assert self._goes_on(state), f"nothing can be counted any more: {state}"
+            assert self._recovers(state), f"nothing can be counted any more: {state}"
             for then in self._next(state):
                 if then not in known:
                     known.add(then)
@@ -124,7 +124,7 @@ class Model:
         return self
 
     def _end(self, slot: int) -> int:
-        """How many records are in the log: a leader may be a little fast, and one behind it a little slow."""
+        """Return the number of records in the log: a leader may be a little fast, and the next one a little slow."""
         there = [index for index, record in enumerate(self.log) if record.stamp <= slot]
         return max(there, default=-1) + 1
 
@@ -134,10 +134,10 @@ class Model:
         yield from self._troubles(state)
         if state.slot < LAST:
             yield state._replace(slot=state.slot + 1, opens=False)
-            yield state._replace(slot=state.slot + 1)  # its owner is late, and opens a slot that has passed
+            yield state._replace(slot=state.slot + 1)  # the owner is late, and opens a past slot
 
     def _writes(self, state: State) -> Iterator[State]:
-        """Anybody begins, or writes any part of the log that is there."""
+        """Yield the states after `begin`, or after a write of any part of the log."""
         slot = state.slot + state.differs
         shard = thawed(state.shard)
         shard.begin(slot)
@@ -149,7 +149,7 @@ class Model:
             yield state._replace(shard=frozen(shard))
 
     def _ticks(self, state: State) -> Iterator[State]:
-        """Its owner reads the last closed tick, and may put it into the ledger as unknown or not, and open the next."""
+        """Yield the states after the owner has read, appended or opened a slot."""
         slot, tick = state.slot + state.differs, state.slot - 1
         if state.decided < tick >= 0:
             shard = thawed(state.shard)
@@ -163,13 +163,13 @@ class Model:
             yield state._replace(shard=frozen(shard), opens=False)
 
     def _compare(self, shard: _Shard, tick: int) -> None:
-        told = [record for record in self.log if record.stamp <= tick]
-        people = {record.person for record in told if record.last > tick - WINDOW}
+        reported = [record for record in self.log if record.stamp <= tick]
+        people = {record.person for record in reported if record.last > tick - WINDOW}
         counted = shard.count(ROW, tick - WINDOW + 1)
         present = {member[4:] for member in shard.present.get(INSTANT, set())}
         self.readings += 1
         assert counted == len(people), f"tick {tick} counts {counted} of {len(people)}"
-        assert present == {record.person for record in told}, f"tick {tick} counts others at the designated time"
+        assert present == {record.person for record in reported}, f"tick {tick} counts others at the designated time"
 
     def _troubles(self, state: State) -> Iterator[State]:
         yield state._replace(shard=NOTHING)
@@ -179,8 +179,8 @@ class Model:
         for differs in self.jumps:
             yield state._replace(differs=differs)
 
-    def _goes_on(self, state: State) -> bool:
-        """Clocks are right from now on, and all is read: the tick after the next is counted, or the one after it."""
+    def _recovers(self, state: State) -> bool:
+        """Check that a tick is counted within two slots after clocks are right and everything is read."""
         shard = thawed(state.shard)
         shard.begin(state.slot + 1)
         return any(shard.settle(tick, tick + 1) for tick in (state.slot + 1, state.slot + 2))
@@ -189,15 +189,18 @@ class Model:
 @pytest.mark.parametrize(
     "log", [*list(LOGS)[:2], *(pytest.param(log, marks=pytest.mark.soak) for log in list(LOGS)[2:])]
 )
-def test_no_state_of_a_shard_counts_what_was_not_stamped_before_as_of(log: str, stated_streams: Any) -> None:
-    """Every state, with clocks that differ by a slot; and from each on, ticks can be counted again."""
+def test_every_state_of_a_shard(log: str, stated_streams: Any) -> None:
+    """No state of a shard counts facts stamped after the tick, with clocks that differ by a slot.
+
+    Later ticks can be counted.
+    """
     model = Model(LOGS[log]).explore()
     print(f"{log}: {model.states:,} states, {model.readings:,} readings")
     assert model.readings > 100
     assert model.states == stated_streams(f"One shard, {log}")
 
 
-def test_a_clock_that_ran_far_ahead_silences_nothing_once_it_is_right() -> None:
-    """The store's host is five slots ahead while it is begun, written to and read, and then is not."""
+def test_recovery_from_a_fast_clock() -> None:
+    """After the store's clock ran five slots ahead and was corrected, ticks are counted again."""
     model = Model(LOGS["in order"][:2], jumps=(0, 5)).explore()
     assert model.readings > 10

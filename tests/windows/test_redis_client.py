@@ -1,17 +1,28 @@
-"""What a server's failures are told as: what passes, what does not, never a command or a credential."""
+"""Translated errors of a server: transient or permanent, without commands and credentials."""
 
 from __future__ import annotations
+
+from contextlib import closing
 
 import pytest
 from redis import exceptions
 from redis.cluster import RedisCluster
 
 from monitor.errors import FailedError, UnreachableError, WindowsError
+from monitor.public.clock import SystemClock
+from monitor.public.instants import SECOND
 from monitor.tools.embedded import EmbeddedValkey
-from monitor.windows.redis_client import RedisAddress, error_code, failure, redis_client, where
+from monitor.windows.redis_client import (
+    RedisAddress,
+    describe_client,
+    error_code,
+    redis_client,
+    server_time,
+    translate_error,
+)
 
 COMMAND = "Command # 3 (ZADD {tokyo:f:2}:w:17 GT 5 secret) of pipeline caused error: "
-TELLS: list[tuple[Exception, type[FailedError], str]] = [
+ERRORS: list[tuple[Exception, type[FailedError], str]] = [
     (exceptions.OutOfMemoryError(f"{COMMAND}command not allowed"), UnreachableError, "out of memory"),
     (exceptions.ReadOnlyError(f"{COMMAND}You can't write"), UnreachableError, "replica"),
     (exceptions.ResponseError(f"{COMMAND}MISCONF Redis is"), UnreachableError, "cannot save"),
@@ -40,44 +51,57 @@ TELLS: list[tuple[Exception, type[FailedError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "kind", "told"), TELLS)
-def test_a_failure_is_told_in_plain_words_without_what_was_sent(
-    error: Exception, kind: type[FailedError], told: str
-) -> None:
-    found = failure(error, "Redis at host:6379")
-    assert type(found) is kind
-    assert str(found).startswith("Redis at host:6379")
-    assert told in str(found)
+@pytest.mark.parametrize(("error", "kind", "text"), ERRORS)
+def test_translate_error(error: Exception, kind: type[FailedError], text: str) -> None:
+    """An error is translated without the command that was sent."""
+    translated = translate_error(error, "Redis at host:6379")
+    assert type(translated) is kind
+    assert str(translated).startswith("Redis at host:6379")
+    assert text in str(translated)
     for hidden in ("secret", "ZADD", "tokyo"):
-        assert hidden not in str(found)
+        assert hidden not in str(translated)
 
 
-def test_a_wrong_type_is_known_by_its_code_inside_and_outside_a_pipeline() -> None:
+def test_wrong_type_code() -> None:
+    """The code WRONGTYPE is found inside and outside a pipeline."""
     assert error_code(exceptions.ResponseError("WRONGTYPE Operation against a key")) == "WRONGTYPE"
     assert error_code(exceptions.ResponseError(f"{COMMAND}WRONGTYPE Operation against a key")) == "WRONGTYPE"
 
 
-def test_the_place_is_told_without_credentials() -> None:
+def test_description_without_credentials() -> None:
+    """The description of a client has no credentials."""
     client = redis_client(RedisAddress("redis://someone:secret@10.0.0.7:7000/2"))
-    assert where(client) == "Redis at 10.0.0.7:7000"
-    assert where(redis_client(RedisAddress("unix:///run/redis.sock"))) == "Redis at /run/redis.sock"
+    assert describe_client(client) == "Redis at 10.0.0.7:7000"
+    assert describe_client(redis_client(RedisAddress("unix:///run/redis.sock"))) == "Redis at /run/redis.sock"
 
 
-def test_a_cluster_is_told_by_its_nodes(valkey_cluster: EmbeddedValkey) -> None:
+def test_description_of_a_cluster(valkey_cluster: EmbeddedValkey) -> None:
+    """The description of a cluster lists its nodes."""
     client = redis_client(RedisAddress(valkey_cluster.url, cluster=True))
     assert isinstance(client, RedisCluster)
-    assert where(client) == f"Redis cluster {valkey_cluster.url.removeprefix('redis://').removesuffix('/0')}"
+    assert describe_client(client) == f"Redis cluster {valkey_cluster.url.removeprefix('redis://').removesuffix('/0')}"
     client.close()
 
 
-def test_an_encrypted_connection_trusts_the_authority_that_is_named() -> None:
+def test_certificate_authority() -> None:
+    """An encrypted connection trusts the configured authority."""
     options = redis_client(RedisAddress("rediss://host:7000", ca_file="ca.pem")).get_connection_kwargs()
     assert options["ssl_ca_certs"] == "ca.pem"
     assert "ssl_ca_certs" not in redis_client(RedisAddress("redis://host", ca_file="ca.pem")).get_connection_kwargs()
 
 
-def test_nobody_waits_longer_than_is_said() -> None:
+def test_time_limits() -> None:
+    """Connections and responses have time limits."""
     options = redis_client(RedisAddress("redis://host")).get_connection_kwargs()
     assert (options["socket_timeout"], options["socket_connect_timeout"]) == (5.0, 2.0)
     assert options["retry"].get_retries() == 1
     assert exceptions.TimeoutError not in options["retry"]._supported_errors
+
+
+@pytest.mark.parametrize("kind", ["valkey", "valkey_cluster"])
+def test_server_time(request: pytest.FixtureRequest, kind: str) -> None:
+    """A server and a cluster return the present instant."""
+    server: EmbeddedValkey = request.getfixturevalue(kind)
+    before = SystemClock().now()
+    with closing(redis_client(RedisAddress(server.url, cluster=kind == "valkey_cluster"))) as client:
+        assert before - SECOND <= server_time(client) <= SystemClock().now() + SECOND

@@ -1,4 +1,4 @@
-"""What windows in Redis keep to when the server fails, is flushed, is spoilt or is someone else's."""
+"""Windows in Redis after failures, flushes and corruption, and in servers with foreign data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from monitor.tools.embedded.ports import LOOPBACK
 from monitor.windows.facts import COMPLETE_FROM_START, Question, ShardFacts, Span
 from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 
@@ -40,14 +40,14 @@ def facts(parameters: Parameters) -> dict[int, list[ShardFacts]]:
     """In every shard, Ann at its first row: last seen in slot 5, and at a designated time."""
     firsts = [int(rows[0]) for rows in parameters.registry.by_shard]
     return {
-        shard: [shard_facts(5, seen={row: [(ANN, 5)]}, present={EVENING: [(row, ANN)]})]
+        shard: [pack_shard_facts(5, seen={row: [(ANN, 5)]}, present={EVENING: [(row, ANN)]})]
         for shard, row in enumerate(firsts)
     }
 
 
 @contextmanager
 def setting(client: redis.Redis, name: str, value: str) -> Iterator[None]:
-    """A server's setting, and what it was before again."""
+    """Change a setting of a server, and restore it."""
     before = str(client.config_get(name)[name])
     client.config_set(name, value)
     try:
@@ -56,9 +56,8 @@ def setting(client: redis.Redis, name: str, value: str) -> Iterator[None]:
         client.config_set(name, before)
 
 
-def test_after_a_flush_all_begins_again_and_since_tells(
-    redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
-) -> None:
+def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]) -> None:
+    """After a flush there is no progress, and `begin` sets `complete_from` again."""
     redis_windows.begin(0, 0, COMPLETE_FROM_START)
     redis_windows.write([Span(0, 0, 10)], facts)
     raw.flushall()
@@ -71,7 +70,8 @@ def test_after_a_flush_all_begins_again_and_since_tells(
     assert (reading.progress, reading.complete_from, reading.counts[row, 0]) == ({0: 4}, 7, 0)
 
 
-def test_flushed_scripts_are_sent_again(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+def test_script_flush(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+    """A flush of scripts has no effect."""
     redis_windows.begin(0, 0, 0)
     redis_windows.write([Span(0, 0, 1)], {})
     raw.script_flush()
@@ -83,15 +83,16 @@ def test_flushed_scripts_are_sent_again(redis_windows: RedisWindows, raw: redis.
 
 
 @pytest.mark.parametrize("spoilt", ["window", "time"])
-def test_data_under_a_key_of_another_type_never_lies_under_progress(
+def test_foreign_key_drops_progress(
     redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]], spoilt: str
 ) -> None:
+    """A key of another type deletes the shard's progress, which would claim missing facts."""
     redis_windows.begin(0, 0, 0)
     redis_windows.write([Span(0, 0, 10)], facts)
     raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
     with pytest.raises(WindowsError) as refusal:
         redis_windows.write([Span(0, 10, 20)], facts)
-    # The facts that were under the key are gone too: the shard is read anew, also when someone deletes the key.
+    # The facts under the key are missing too, so the shard is read again, even after someone deletes the key.
     assert redis_windows.progress()[2] == {}
     assert KEYS.tag(2) in str(refusal.value)
     assert ":w:" not in str(refusal.value)
@@ -99,7 +100,7 @@ def test_data_under_a_key_of_another_type_never_lies_under_progress(
 
 
 @pytest.mark.parametrize("spoilt", ["window", "time"])
-def test_the_transaction_itself_keeps_progress_back_though_its_client_dies_at_once(
+def test_foreign_key_without_client(
     redis_windows: RedisWindows,
     raw: redis.Redis,
     row: int,
@@ -107,22 +108,23 @@ def test_the_transaction_itself_keeps_progress_back_though_its_client_dies_at_on
     spoilt: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A write to a key of another type does not advance progress, even if the client dies at once."""
+
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
     redis_windows.begin(0, 0, 0)
     raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
     with monkeypatch.context() as patch:
-        patch.setattr(redis_windows, "_accept", die)
+        patch.setattr(redis_windows, "_raise_failure", die)
         with pytest.raises(KeyboardInterrupt):
             redis_windows.write([Span(0, 0, 10)], facts)
     assert redis_windows.progress()[2] == {0: 0}
 
 
 @pytest.mark.parametrize("spoilt", ["window", "time"])
-def test_a_key_of_another_type_is_found_by_reading(
-    redis_windows: RedisWindows, raw: redis.Redis, row: int, spoilt: str
-) -> None:
+def test_read_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, row: int, spoilt: str) -> None:
+    """Reading finds a key of another type."""
     redis_windows.begin(0, 0, 0)
     raw.set(KEYS.window(2, row) if spoilt == "window" else KEYS.time(2, EVENING), "someone else's")
     with pytest.raises(WindowsError, match="Delete all keys"):
@@ -130,7 +132,8 @@ def test_a_key_of_another_type_is_found_by_reading(
     assert redis_windows.progress()[2] == {}
 
 
-def test_a_window_of_another_type_is_found_by_tidying(redis_windows: RedisWindows, raw: redis.Redis, row: int) -> None:
+def test_evict_finds_foreign_key(redis_windows: RedisWindows, raw: redis.Redis, row: int) -> None:
+    """Eviction finds a window of another type."""
     redis_windows.begin(0, 0, 0)
     raw.set(KEYS.window(2, row), "someone else's")
     with pytest.raises(WindowsError, match="Delete all keys"):
@@ -138,7 +141,8 @@ def test_a_window_of_another_type_is_found_by_tidying(redis_windows: RedisWindow
     assert redis_windows.progress()[2] == {}
 
 
-def test_a_meta_hash_of_another_type_stops_everything(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+def test_foreign_meta_key(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+    """If the meta key has another type, every operation raises an error."""
     raw.set(KEYS.meta(2), "someone else's")
     for attempt in (
         redis_windows.progress,
@@ -148,21 +152,23 @@ def test_a_meta_hash_of_another_type_stops_everything(redis_windows: RedisWindow
         lambda: redis_windows.read({2: Question()}),
         lambda: redis_windows.evict(ALL, 1, [], []),
     ):
-        with pytest.raises(WindowsError, match="holds what is not ours"):
+        with pytest.raises(WindowsError, match="has data of another program"):
             attempt()
     assert raw.get(KEYS.meta(2)) == b"someone else's"
 
 
 @pytest.mark.parametrize("member", [b"short", b"\x00\x00\xff\xff" + ANN])
-def test_members_that_are_not_ours_are_refused(redis_windows: RedisWindows, raw: redis.Redis, member: bytes) -> None:
+def test_foreign_members(redis_windows: RedisWindows, raw: redis.Redis, member: bytes) -> None:
+    """Members in another format are refused."""
     raw.sadd(KEYS.time(2, EVENING), member)
     with pytest.raises(WindowsError, match="designated time's set"):
         redis_windows.read({2: Question(times=(EVENING,))})
 
 
-def test_out_of_memory_nothing_advances_and_nothing_is_half_written(
+def test_out_of_memory(
     redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
 ) -> None:
+    """Out of memory, nothing advances and nothing is written in part."""
     redis_windows.begin(0, 0, 0)
     with setting(raw, "maxmemory", "1"):
         with pytest.raises(UnreachableError, match="out of memory"):
@@ -174,9 +180,10 @@ def test_out_of_memory_nothing_advances_and_nothing_is_half_written(
     assert redis_windows.write([Span(0, 0, 10)], facts) == {0: 10}
 
 
-def test_out_of_memory_tidying_still_frees_some_and_says_what(
+def test_evict_when_out_of_memory(
     redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]
 ) -> None:
+    """Out of memory, eviction still frees memory, and records it."""
     redis_windows.begin(0, 0, 0)
     redis_windows.write([Span(0, 0, 10)], facts)
     with setting(raw, "maxmemory", "1"):
@@ -186,29 +193,34 @@ def test_out_of_memory_tidying_still_frees_some_and_says_what(
     assert not raw.exists(KEYS.time(2, EVENING))
 
 
-def test_a_trim_that_fails_has_said_what_it_cuts(
+def test_failed_eviction_is_recorded(
     redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters, facts: dict[int, list[ShardFacts]]
 ) -> None:
-    """The shard's last window is spoilt, so that the ones before it have been trimmed when the script stops."""
+    """A failed eviction is recorded.
+
+    The last window has another type, so the others were evicted when the script stops.
+    """
     redis_windows.begin(0, 0, 0)
     redis_windows.write([Span(0, 0, 10)], facts)
     raw.set(KEYS.window(2, int(parameters.registry.by_shard[2][-1])), "someone else's")
-    with pytest.raises(WindowsError, match="holds what is not ours"):
+    with pytest.raises(WindowsError, match="has data of another program"):
         redis_windows.evict([2], 6, [], [])
     assert redis_windows.read({2: Question()})[2].evicted_before == 6
 
 
-def test_a_replica_is_refused_and_named_as_one(valkey: EmbeddedValkey, open_windows: Open) -> None:
+def test_replica(valkey: EmbeddedValkey, open_windows: Open) -> None:
+    """A replica is refused, and the error says so."""
     port = valkey.url.removesuffix("/0").rpartition(":")[2]
     with EmbeddedValkey(ValkeySettings(arguments=("--replicaof", LOOPBACK, port))) as replica:
         windows = open_windows(replica)
         with pytest.raises(UnreachableError, match="replica"):
-            windows.write([Span(0, 0, 10)], {0: [shard_facts(5, seen={0: [(ANN, 5)]})]})
+            windows.write([Span(0, 0, 10)], {0: [pack_shard_facts(5, seen={0: [(ANN, 5)]})]})
         with pytest.raises(UnreachableError, match="replica"):
             windows.begin(0, 0, 0)
 
 
-def test_a_server_that_is_gone_is_unreachable_and_found_again(open_windows: Open) -> None:
+def test_server_restart(open_windows: Open) -> None:
+    """A stopped server is unreachable, and works after a restart."""
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as server:
         windows = open_windows(server)
         windows.begin(0, 0, 0)
@@ -221,22 +233,24 @@ def test_a_server_that_is_gone_is_unreachable_and_found_again(open_windows: Open
         with pytest.raises(UnreachableError, match="cannot be reached"):
             windows.check()
         with pytest.raises(UnreachableError, match="cannot be reached"):
-            windows.empty()
+            windows.is_empty()
 
 
-def test_a_cluster_that_is_gone_is_unreachable() -> None:
+def test_stopped_cluster() -> None:
+    """A stopped cluster is unreachable."""
     with EmbeddedValkey(ValkeySettings(cluster=True)) as server:
         url = server.url
     with pytest.raises(UnreachableError, match="Redis cluster"):
         redis_client(RedisAddress(url, cluster=True))
 
 
-def test_a_wrong_password_is_told_without_the_password(parameters: Parameters) -> None:
+def test_wrong_password(parameters: Parameters) -> None:
+    """The error of a wrong password does not contain the password."""
     with EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "the-right-one"))) as server:
         wrong, right = "hunter2", "the-right-one"
         address = RedisAddress(server.url, password=wrong)
         windows = RedisWindows(parameters, "f" * 16, redis_client(address))
-        with pytest.raises(UnreachableError, match="refused these") as refusal:
+        with pytest.raises(UnreachableError, match="refused them") as refusal:
             windows.check()
         windows.close()
         assert wrong not in "".join(traceback.format_exception(refusal.value))
@@ -246,9 +260,8 @@ def test_a_wrong_password_is_told_without_the_password(parameters: Parameters) -
         windows.close()
 
 
-def test_a_command_that_the_user_may_not_run_is_named_without_what_it_held(
-    parameters: Parameters, valkey: EmbeddedValkey, facts: dict[int, list[ShardFacts]]
-) -> None:
+def test_missing_permission(parameters: Parameters, valkey: EmbeddedValkey, facts: dict[int, list[ShardFacts]]) -> None:
+    """The error of a missing permission names the command without its arguments."""
     with redis.Redis.from_url(valkey.url) as client:
         client.flushall()
         client.acl_setuser(
@@ -265,16 +278,16 @@ def test_a_command_that_the_user_may_not_run_is_named_without_what_it_held(
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
-def test_a_server_that_may_evict_is_refused(redis_windows: RedisWindows, raw: redis.Redis, policy: str) -> None:
+def test_evicting_server_is_refused(redis_windows: RedisWindows, raw: redis.Redis, policy: str) -> None:
+    """A server that may evict keys is refused."""
     with setting(raw, "maxmemory-policy", policy), pytest.raises(EvictionError) as refusal:
         redis_windows.check()
     assert policy in str(refusal.value)
     assert "CONFIG SET maxmemory-policy noeviction" in str(refusal.value)
 
 
-def test_all_keys_of_a_shard_lie_in_one_slot_of_a_cluster(
-    parameters: Parameters, valkey_cluster: EmbeddedValkey
-) -> None:
+def test_shard_is_in_one_cluster_slot(parameters: Parameters, valkey_cluster: EmbeddedValkey) -> None:
+    """All keys of a shard are in one slot of a cluster."""
     with redis.Redis.from_url(valkey_cluster.url) as client:
         for name in ("tokyo", "a}b{c:*?"):
             for shard in ALL:
@@ -284,7 +297,7 @@ def test_all_keys_of_a_shard_lie_in_one_slot_of_a_cluster(
 
 
 @pytest.mark.parametrize("max_lead", [1, 400])
-def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it(
+def test_expiry(
     max_lead: int,
     parameters: Parameters,
     raw: redis.Redis,
@@ -292,9 +305,10 @@ def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it
     open_windows: Open,
     facts: dict[int, list[ShardFacts]],
 ) -> None:
-    """A fact of F slots ahead is asked about F slots longer; tidying renews all, and writing what it touches.
+    """
+    Progress expires after twice the time in which facts can be counted, and facts expire after it.
 
-    Were facts gone before the progress that claims them, a place would be called safe for nobody's being there.
+    If facts expired before the progress that claims them, a place would be called safe because nobody is counted.
     """
     windows = open_windows(server, of=replace(parameters, max_lead=max_lead))
     expiry = 2 * (parameters.history_slots + max_lead) * parameters.grid.length // SECOND
@@ -318,49 +332,51 @@ def test_progress_expires_after_twice_what_may_be_asked_about_and_facts_after_it
     assert as_long_as_needed()
 
 
-def test_an_expiry_is_an_hour_at_least(
-    parameters: Parameters, raw: redis.Redis, server: EmbeddedValkey, open_windows: Open
-) -> None:
+def test_least_expiry(parameters: Parameters, raw: redis.Redis, server: EmbeddedValkey, open_windows: Open) -> None:
+    """The expiry is at least an hour."""
     windows = open_windows(server, of=replace(parameters, grid=replace(parameters.grid, length=SECOND), at_times=()))
     windows.begin(0, 0, 0)
     assert all(3_540 <= raw.ttl(key) <= 3_600 for key in raw.scan_iter())
 
 
-def test_no_person_id_is_stored_in_the_clear(
-    redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters
-) -> None:
+def test_no_person_id_in_the_clear(redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters) -> None:
+    """No key or value contains a person id."""
     planted = "planted-person-id"
     hashed = PersonHasher(b"k" * 32)(planted)
     redis_windows.begin(0, 0, 0)
     for shard, rows in enumerate(parameters.registry.by_shard):
         row = int(rows[0])
-        found = shard_facts(5, seen={row: [(hashed, 5)]}, present={EVENING: [(row, hashed)]})
-        redis_windows.write([Span(0, 0, shard + 1)], {shard: [found]})
+        packed = pack_shard_facts(5, seen={row: [(hashed, 5)]}, present={EVENING: [(row, hashed)]})
+        redis_windows.write([Span(0, 0, shard + 1)], {shard: [packed]})
     stored = b"".join(bytes(key) + bytes(raw.dump(key) or b"") for key in raw.scan_iter())
     assert hashed in stored
     assert planted.encode() not in stored
 
 
-def test_another_fingerprint_is_another_set_of_facts(
+def test_fingerprints_are_separate(
     open_windows: Open, server: EmbeddedValkey, facts: dict[int, list[ShardFacts]], row: int
 ) -> None:
+    """Another fingerprint has separate facts."""
     one, other = open_windows(server), open_windows(server, fingerprint="f" * 16)
     one.begin(0, 0, 0)
     one.write([Span(0, 0, 10)], facts)
     assert other.progress() == [{}, {}, {}, {}]
     assert other.read({2: Question(windows=((row, 0),))})[2].counts == {(row, 0): 0}
-    assert not other.empty()
+    assert not other.is_empty()
 
 
-def test_a_service_is_empty_next_to_one_with_a_longer_name(open_windows: Open, server: EmbeddedValkey) -> None:
+def test_services_are_separate(open_windows: Open, server: EmbeddedValkey) -> None:
+    """A service without keys is empty, although another service's name begins with its name."""
     open_windows(server, name="tokyo-2").begin(0, 0, 0)
     open_windows(server, name="osaka").begin(0, 0, 0)
-    assert open_windows(server, name="tokyo").empty()
-    assert open_windows(server, name="*").empty()
-    assert not open_windows(server, name="osaka").empty()
+    assert open_windows(server, name="tokyo").is_empty()
+    assert open_windows(server, name="*").is_empty()
+    assert not open_windows(server, name="osaka").is_empty()
 
 
-def test_the_time_is_the_servers(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+def test_server_clock(redis_windows: RedisWindows, raw: redis.Redis) -> None:
+    """Readings and `time` have the server's clock."""
     seconds, microseconds = raw.time()
     before = seconds * SECOND + microseconds
-    assert before <= redis_windows.read({0: Question()})[0].time <= before + 60 * SECOND
+    for now in (redis_windows.read({0: Question()})[0].time, redis_windows.time(), redis_windows.time(range(4))):
+        assert before <= now <= before + 60 * SECOND

@@ -1,4 +1,4 @@
-"""Which facts a tick counts: those stamped up to its slot, and no others; the rest waits. On every store of windows."""
+"""A tick counts the facts stamped up to its slot, and later facts wait, in every store of windows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import COMPLETE_FROM_START, Question, Reading, ShardFacts, Span, Windows
 from monitor.windows.keys import Keys
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_store import RedisWindows
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
@@ -27,19 +27,19 @@ def row(parameters: Parameters) -> int:
 
 
 def facts(row: int, stamp: int, *people: bytes, last: int | None = None) -> dict[int, list[ShardFacts]]:
-    """These people were at the row in a slot, and in the evening, as records stamped in slot `stamp` say."""
+    """Return facts of people at the row in a slot and in the evening, stamped in slot `stamp`."""
     slot = stamp if last is None else last
-    visits, stays = [(who, slot) for who in people], [(row, who) for who in people]
-    return {2: [shard_facts(stamp, {row: visits}, {EVENING: stays})]}
+    visits, stays = [(person, slot) for person in people], [(row, person) for person in people]
+    return {2: [pack_shard_facts(stamp, {row: visits}, {EVENING: stays})]}
 
 
 def ask(windows: Windows, row: int, tick: int) -> Reading:
-    """What tick t reads of the row, from the first slot on, and of the evening."""
+    """Return what tick t reads of the row, from the first slot on, and of the evening."""
     return windows.read({2: Question(((row, COMPLETE_FROM_START),), (EVENING,), tick)})[2]
 
 
 def counted(windows: Windows, row: int, tick: int) -> tuple[int, int]:
-    """The people in the window and in the evening."""
+    """Return the numbers of people in the window and in the evening."""
     reading = ask(windows, row, tick)
     assert reading.settled
     return reading.counts[row, COMPLETE_FROM_START], int(reading.present[EVENING][0])
@@ -47,15 +47,18 @@ def counted(windows: Windows, row: int, tick: int) -> tuple[int, int]:
 
 @pytest.fixture
 def at(parameters: Parameters, clock: SteppedClock) -> Callable[[int], None]:
-    """Moves the clock to a slot: `at(6)`."""
+    """Return a function that moves the clock to a slot: `at(6)`."""
     return lambda slot: clock.move_to(parameters.grid.start(slot))
 
 
 At = Callable[[int], None]
 
 
-def test_what_is_stamped_after_the_tick_waits_for_the_next_one(windows: Windows, row: int, at: At) -> None:
-    """In slot 6 tick 5 is read, after what was stamped in slots 5 and 6 was written together."""
+def test_later_facts_wait(windows: Windows, row: int, at: At) -> None:
+    """Facts stamped after the tick wait for the next tick.
+
+    Slots 5 and 6 were written together, and tick 5 is read in slot 6.
+    """
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
     windows.write([Span(0, 0, 3)], {2: [*facts(row, 5, ANN, BOB)[2], *facts(row, 6, EVE, last=5)[2]]})
@@ -64,9 +67,8 @@ def test_what_is_stamped_after_the_tick_waits_for_the_next_one(windows: Windows,
     assert counted(windows, row, 6) == (3, 3)
 
 
-def test_once_the_tick_is_in_the_ledger_the_next_slot_comes_in_and_the_tick_is_not_counted_again(
-    windows: Windows, row: int, at: At
-) -> None:
+def test_open_after_the_ledger(windows: Windows, row: int, at: At) -> None:
+    """After the tick is in the ledger, the next slot is opened, and the tick cannot be counted again."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
     windows.write([Span(0, 0, 2)], {2: [*facts(row, 5, ANN)[2], *facts(row, 6, BOB)[2]]})
@@ -78,8 +80,8 @@ def test_once_the_tick_is_in_the_ledger_the_next_slot_comes_in_and_the_tick_is_n
     assert counted(windows, row, 6) == (3, 3)
 
 
-def test_a_slot_that_has_not_begun_is_not_opened(windows: Windows, row: int, at: At) -> None:
-    """An owner whose clock is fast says so: what a fast broker stamps waits all the same."""
+def test_open_ignores_future_slots(windows: Windows, row: int, at: At) -> None:
+    """A slot that has not begun is not opened, even for an owner with a fast clock."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
     windows.write([Span(0, 0, 2)], {2: [*facts(row, 6, ANN)[2], *facts(row, 7, BOB)[2]]})
@@ -88,8 +90,8 @@ def test_a_slot_that_has_not_begun_is_not_opened(windows: Windows, row: int, at:
     assert counted(windows, row, 6) == (1, 1)
 
 
-def test_a_slot_that_has_closed_is_opened_by_whoever_writes_next(windows: Windows, row: int, at: At) -> None:
-    """Nobody decided tick 5: by slot 7 nobody will."""
+def test_write_opens_closed_slots(windows: Windows, row: int, at: At) -> None:
+    """The next write opens a closed slot: in slot 7, nobody can decide tick 5."""
     at(6)
     windows.begin(0, 0, COMPLETE_FROM_START)
     windows.write([Span(0, 0, 1)], facts(row, 6, ANN))
@@ -99,9 +101,9 @@ def test_a_slot_that_has_closed_is_opened_by_whoever_writes_next(windows: Window
     assert counted(windows, row, 6) == (1, 1)
 
 
-def test_the_same_person_told_of_in_two_slots_waits_twice(windows: Windows, row: int, at: At) -> None:
+def test_person_waits_in_two_slots(windows: Windows, row: int, at: At) -> None:
     """
-    A fast broker stamps slot 7 while slot 6 lasts: what waits of both has the same bytes but for its stamp.
+    Equal facts stamped in two slots wait separately: a fast broker stamps slot 7 during slot 6.
 
         tick 6 counts Ann by the first record; by the second alone she would be missing
     """
@@ -115,8 +117,8 @@ def test_the_same_person_told_of_in_two_slots_waits_twice(windows: Windows, row:
     assert windows.read({2: Question(((row, 7),), (), 7)})[2].counts[row, 7] == 1
 
 
-def test_what_was_written_is_not_stored_again_by_a_write_that_moves_nothing(windows: Windows, row: int, at: At) -> None:
-    """Before the shard is begun nothing says what its windows may hold; and a hole is not written behind."""
+def test_write_without_advance_stores_nothing(windows: Windows, row: int, at: At) -> None:
+    """A write that advances no progress stores nothing: before `begin`, and after a gap."""
     at(6)
     windows.write([Span(0, 0, 1)], facts(row, 5, ANN))
     windows.begin(0, 0, COMPLETE_FROM_START)
@@ -124,8 +126,8 @@ def test_what_was_written_is_not_stored_again_by_a_write_that_moves_nothing(wind
     assert counted(windows, row, 5) == (0, 0)
 
 
-def test_a_clock_that_was_ahead_when_the_shard_began_costs_one_tick_at_most(windows: Windows, row: int, at: At) -> None:
-    """The store failed over from a host that was twenty slots ahead: what it opened is closed again."""
+def test_fast_clock_at_begin(windows: Windows, row: int, at: At) -> None:
+    """A clock twenty slots ahead at `begin` costs at most one tick after a failover to a right clock."""
     at(26)
     windows.begin(0, 0, COMPLETE_FROM_START)
     at(6)
@@ -136,8 +138,11 @@ def test_a_clock_that_was_ahead_when_the_shard_began_costs_one_tick_at_most(wind
     assert counted(windows, row, 6) == (2, 2)
 
 
-def test_what_a_fast_clock_has_shown_makes_the_tick_unknown_and_not_wrong(windows: Windows, row: int, at: At) -> None:
-    """Slot 8 by the store's clock: what was stamped in slot 6 came in; back in slot 6, tick 5 cannot be counted."""
+def test_facts_shown_by_a_fast_clock(windows: Windows, row: int, at: At) -> None:
+    """Facts shown by a fast clock make the tick unknown.
+
+    Slot 6 was opened in slot 8, so tick 5 cannot be counted in slot 6.
+    """
     at(8)
     windows.begin(0, 0, COMPLETE_FROM_START)
     windows.write([Span(0, 0, 2)], {2: [*facts(row, 5, ANN)[2], *facts(row, 6, BOB)[2]]})
@@ -153,10 +158,8 @@ def stored(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey, cl
     return open_windows(server, clock=clock)
 
 
-def test_a_shard_whose_numbers_have_expired_begins_empty(
-    stored: RedisWindows, raw: redis.Redis, row: int, at: At
-) -> None:
-    """Facts are kept longer than the hash that says which of them may be there."""
+def test_expired_numbers(stored: RedisWindows, raw: redis.Redis, row: int, at: At) -> None:
+    """A shard whose meta hash has expired begins empty, because facts are kept longer than the hash."""
     at(8)
     stored.begin(0, 0, COMPLETE_FROM_START)
     stored.write([Span(0, 0, 3)], {2: [*facts(row, 5, ANN)[2], *facts(row, 7, BOB)[2], *facts(row, 8, EVE)[2]]})
@@ -164,19 +167,17 @@ def test_a_shard_whose_numbers_have_expired_begins_empty(
     raw.delete(keys.meta(2))
     assert raw.exists(keys.window(2, row), keys.time(2, EVENING)) == 2
     assert raw.exists(keys.waiting(2)) == 1
-    at(6)  # the server that took over is slow
+    at(6)  # the new server has a slow clock
     stored.begin(0, 0, COMPLETE_FROM_START)
     assert not raw.exists(keys.window(2, row), keys.time(2, EVENING), keys.waiting(2))
     stored.write([Span(0, 0, 1)], facts(row, 5, ANN))
     assert counted(stored, row, 5) == (1, 1)
 
 
-def test_more_than_one_script_moves_is_counted_once_all_is_in(
-    stored: RedisWindows, parameters: Parameters, row: int, at: At
-) -> None:
-    """A tick is not settled while facts of its slot wait still, whichever look that takes."""
+def test_waiting_facts_in_portions(stored: RedisWindows, parameters: Parameters, row: int, at: At) -> None:
+    """A tick is not settled while facts of its slot still wait."""
     people = [number.to_bytes(16, "big") for number in range(2 * MERGED + 1)]
-    packed = {2: [shard_facts(6, {row: [(who, 6) for who in people]})]}
+    packed = {2: [pack_shard_facts(6, {row: [(person, 6) for person in people]})]}
     at(6)
     stored.begin(0, 0, COMPLETE_FROM_START)
     stored.write([Span(0, 0, 1)], packed)

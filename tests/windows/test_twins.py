@@ -1,4 +1,4 @@
-"""Whatever is done, in whatever order, memory and Valkey know the same (hypothesis, derandomized)."""
+"""Memory and Valkey return the same after any operations in any order (hypothesis, derandomized)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Reading, ShardFacts, Span, Windows
-from monitor.windows.packing import shard_facts
+from monitor.windows.packing import pack_shard_facts
 from monitor.windows.redis_store import RedisWindows
 from tests.windows.memory import MemoryWindows
 
@@ -49,30 +49,30 @@ steps = st.one_of(
 
 
 def facts_of(parameters: Parameters, batch: list[Visit]) -> dict[int, list[ShardFacts]]:
-    """The facts of a batch, by shard."""
+    """Return the facts of a batch, by shard."""
     facts: dict[int, list[ShardFacts]] = {}
     for visit in batch:
         row = int(parameters.registry.by_shard[visit.shard][visit.nth])
         at = {} if visit.instant is None else {visit.instant: [(row, visit.person)]}
-        found = shard_facts(visit.stamp, seen={row: [(visit.person, visit.slot)]}, present=at)
-        facts.setdefault(visit.shard, []).append(found)
+        packed = pack_shard_facts(visit.stamp, seen={row: [(visit.person, visit.slot)]}, present=at)
+        facts.setdefault(visit.shard, []).append(packed)
     return facts
 
 
 def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: tuple[object, ...]) -> dict[int, int]:
-    """Do one step; what a write returns, or which shards hold just what a tick counts."""
+    """Do one step; return the result of a write, or which shards are settled."""
     match step:
         case ("clock", int(slot)):
             clock.move_to(parameters.grid.start(slot))
         case ("open", list(named), int(slot)):
             windows.open(named, slot)
         case ("settle", list(named), int(tick)):
-            found = windows.read({shard: Question(tick=tick) for shard in named})
-            return {shard: int(reading.settled) for shard, reading in found.items()}
+            readings = windows.read({shard: Question(tick=tick) for shard in named})
+            return {shard: int(reading.settled) for shard, reading in readings.items()}
         case ("write", dict(bounds), list(batch)):
             return windows.write([Span(part, *ends) for part, ends in bounds.items()], facts_of(parameters, batch))
-        case ("evict", list(named), int(slot), list(times_evicted_until)):
-            windows.evict(named, slot, times_evicted_until, [time for time in TIMES if time not in times_evicted_until])
+        case ("evict", list(named), int(slot), list(times)):
+            windows.evict(named, slot, times, [time for time in TIMES if time not in times])
         case ("begin", int(partition), int(offset), int(complete_from)):
             windows.begin(partition, offset, complete_from)
         case ("restart", int(partition), int(offset), int(complete_from)):
@@ -83,11 +83,11 @@ def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: t
 
 
 def known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, list[list[int]]]]:
-    """All that can be asked, but for the server's time."""
-    rows = {shard: [int(row) for row in found[:2]] for shard, found in enumerate(parameters.registry.by_shard)}
+    """Return all readings, without the server's time."""
+    rows = {shard: [int(row) for row in of_shard[:2]] for shard, of_shard in enumerate(parameters.registry.by_shard)}
     asked = {
-        shard: Question(tuple((row, first) for row in found for first in range(-4, 10)), TIMES)
-        for shard, found in rows.items()
+        shard: Question(tuple((row, first) for row in of_shard for first in range(-4, 10)), TIMES)
+        for shard, of_shard in rows.items()
     }
     return {
         shard: (replace(reading, time=0, present={}), [reading.present[instant].tolist() for instant in TIMES])
@@ -95,9 +95,10 @@ def known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, 
     }
 
 
-def test_memory_and_valkey_know_the_same(
+def test_memory_equals_valkey(
     parameters: Parameters, clock: SteppedClock, valkey: EmbeddedValkey, open_windows: Callable[..., RedisWindows]
 ) -> None:
+    """Memory and Valkey return the same readings for random operations."""
     stored = open_windows(valkey, clock=clock)
 
     @settings(
@@ -113,6 +114,6 @@ def test_memory_and_valkey_know_the_same(
             assert apply(twin, parameters, clock, step) == apply(stored, parameters, clock, step)
             assert twin.progress() == stored.progress()
         assert known(twin, parameters) == known(stored, parameters)
-        assert twin.empty() == stored.empty()
+        assert twin.is_empty() == stored.is_empty()
 
     agree()

@@ -11,7 +11,7 @@ from monitor.tools.audit.text import AuditError
 _BLOCK: Final = 1 << 20
 
 
-def planted_in(files: Iterable[Path], planted: Sequence[str]) -> list[str]:
+def find_planted(files: Iterable[Path], planted: Sequence[str]) -> list[str]:
     """Search files for planted ids, which must be unlike any other text; tell where which was found, by its number.
 
     Raises:

@@ -119,7 +119,7 @@ def opened(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
     if not isinstance(value, bytes | None):
         yield from repeat(stamped, value.records)
         return
-    visits = visits_in(value)
+    visits = parse_visits(value)
     if visits is None:
         yield stamped
         return
@@ -143,7 +143,7 @@ def _line(visit: Any, stamped: int, terms: AuditTerms) -> Line:
     return line(person, location, arrived, left, stamped, terms)
 
 
-def visits_in(value: bytes | None) -> list[Any] | None:
+def parse_visits(value: bytes | None) -> list[Any] | None:
     """What should be visits; None for a record that cannot be opened: no strict JSON, neither a visit nor a batch."""
     text = value or b""
     hook = _encodable if b"\\u" in text else None  # a lone surrogate can only be escaped

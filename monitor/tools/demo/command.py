@@ -27,7 +27,7 @@ from monitor.tools.demo.screen import Screen
 from monitor.tools.demo.story import Item, Story
 from monitor.tools.demo.summary import DemoOutcome, show
 from monitor.tools.demo.visits import PEOPLE, write_visits
-from monitor.tools.replay.driver import Replay, Summary, fed, plan, prepare_empty
+from monitor.tools.replay.driver import Replay, Summary, open_feed, plan_replay, prepare_empty
 from monitor.tools.replay.embedded import embedded_settings
 from monitor.tools.replay.output import write_output
 
@@ -106,11 +106,11 @@ class _Files:
 def _play(settings: Settings, visits: Path, console: Console, length: Length) -> Summary:
     """The whole service on a stepped clock: as `replay`, but no faster than people can look."""
     grid = settings.parameters.grid
-    planned = plan(visits, settings.parameters, grid.origin + length.days * DAY, lambda: None)
+    planned = plan_replay(visits, settings.parameters, grid.origin + length.days * DAY, lambda: None)
     try:
         clock = SteppedClock(grid.start(planned.first_tick))
         found = prepare_empty(settings, clock)
-        with Replay(settings, found, clock) as run, fed(settings, iter(planned.lines)) as feed:
+        with Replay(settings, found, clock) as run, open_feed(settings, iter(planned.lines)) as feed:
             story = Story(settings.parameters, planned.first_tick, planned.last_tick)
             pace = Pace(length.seconds / story.ticks)
             with _teller(story, console) as tell:

@@ -60,7 +60,7 @@ class Story:
         changes = [self.subscriber_view.add(record.headers, record.value) for record in records]
         surprising = [change for change in changes if change is not None and not self._expected(change)]
         self.tick, self.intake = tick, intake_of(metrics)
-        fresh = [Item(moment(self.now), *line) for line in self._news.of(self.subscriber_view, surprising)]
+        fresh = [Item(moment(self.now), *line) for line in self._news.lines(self.subscriber_view, surprising)]
         self.news.extend(fresh)
         return fresh
 

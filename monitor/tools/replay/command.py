@@ -11,11 +11,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from monitor.config import Config, Location, person_key
+from monitor.config import Config, Location, read_person_key
 from monitor.errors import UsageError
 from monitor.service import Settings, settings_of
-from monitor.tools.check.checked import load_checked
-from monitor.tools.replay.driver import ReplayPlan, Summary, plan, replay
+from monitor.tools.check.loading import load_checked
+from monitor.tools.replay.driver import ReplayPlan, Summary, plan_replay, replay
 from monitor.tools.replay.embedded import embedded_settings
 from monitor.tools.replay.output import write_output
 from monitor.tools.replay.progress import progress
@@ -55,7 +55,7 @@ def _writable(alerts: Path) -> None:
 @contextmanager
 def _settings(config: Config, locations: tuple[Location, ...], said: Console, *, embedded: bool) -> Iterator[Settings]:
     if not embedded:
-        yield settings_of(config, locations, person_key(config))
+        yield settings_of(config, locations, read_person_key(config.visits))
         return
     with embedded_settings(config, locations, lambda text: said.print(text, highlight=False, soft_wrap=True)) as moved:
         yield moved
@@ -63,7 +63,7 @@ def _settings(config: Config, locations: tuple[Location, ...], said: Console, *,
 
 def _planned(visits: Path, settings: Settings, until: int | None, said: Console) -> ReplayPlan:
     with progress(f"Reading {visits.name}", None, "lines", said) as steps:
-        return plan(visits, settings.parameters, until, steps.advance)
+        return plan_replay(visits, settings.parameters, until, steps.advance)
 
 
 def show(summary: Summary, console: Console) -> None:

@@ -13,11 +13,11 @@ from typing import Any, Final, Self
 from kafka import OffsetSpec, TopicPartition
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.brokers.topics import TopicNeeds, describe, needs
+from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
 from monitor.errors import NotEmptyError, ReplayError
 from monitor.operate.health import Health
 from monitor.operate.metrics import FATES, PREFIX, Metrics
-from monitor.operate.preflight import Preflight, look
+from monitor.operate.preflight import Preflight, run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
@@ -54,7 +54,7 @@ class Summary:
     seconds: float
 
 
-def plan(path: Path, parameters: Parameters, until: int | None, read: Callable[[], None]) -> ReplayPlan:
+def plan_replay(path: Path, parameters: Parameters, until: int | None, read: Callable[[], None]) -> ReplayPlan:
     """Read and sort the file. `until` bounds the last as_of; `read` is called for each line.
 
     Raises:
@@ -79,18 +79,18 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
         TopicError: a topic was there with settings that don't fit simulated time.
     """
     config, parameters = settings.config, settings.parameters
-    wanted = needs(parameters, config.kafka, simulated=True)
+    wanted = list_topic_needs(parameters, config.kafka, simulated=True)
     _require_empty(settings.kafka, wanted)
     factor = config.kafka.replication_factor
     set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
-    return look(settings.kafka, parameters, wanted, config.kafka.topics.alerts)
+    return run_preflight(settings.kafka, parameters, wanted, config.kafka.topics.alerts)
 
 
 def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
-    with connections.reached():
+    with connections.translate_errors():
         admin = connections.admin()
         try:
-            there = describe(admin, [need.topic for need in wanted])
+            there = describe_topics(admin, [need.topic for need in wanted])
             ends = {name: _end(admin, name, found.partitions) for name, found in there.items()}
         finally:
             admin.close()
@@ -119,7 +119,7 @@ class Replay:
         self._clock = clock
         self.metrics = Metrics()
         self.windows: Windows = redis_windows(settings, found, clock)
-        if not resumes and not self.windows.empty():
+        if not resumes and not self.windows.is_empty():
             self.windows.close()
             raise NotEmptyError(
                 f"replay needs a Redis without keys of service.name {settings.parameters.name!r}: choose another name, "
@@ -187,7 +187,7 @@ class Replay:
 
 
 @contextmanager
-def fed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
+def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
     """A feed of the configured input topic, closed at the end."""
     feed = Feed(settings.kafka, settings.config.kafka.topics.visits, lines)
     try:
@@ -204,7 +204,7 @@ def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, tuple[L
     """
     clock = SteppedClock(settings.parameters.grid.start(planned.first_tick))
     found = prepare_empty(settings, clock)
-    with Replay(settings, found, clock) as run, fed(settings, iter(planned.lines)) as feed:
+    with Replay(settings, found, clock) as run, open_feed(settings, iter(planned.lines)) as feed:
         began = time.perf_counter()
         for tick in range(planned.first_tick, planned.last_tick + 1):
             feed.until(settings.parameters.grid.as_of(tick))

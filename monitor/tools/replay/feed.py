@@ -33,7 +33,7 @@ class Feed:
             UnreachableError: Kafka cannot be used.
         """
         count = 0
-        with self._connections.reached():
+        with self._connections.translate_errors():
             while self._next is not None and self._next.reported_at < instant:
                 batch = self._batch()
                 count += len(batch)

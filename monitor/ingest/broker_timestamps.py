@@ -1,0 +1,27 @@
+"""Finds records without a broker timestamp, on which a visit's fate depends (docs/rules.md, rule 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Final, Protocol
+
+LOG_APPEND_TIME: Final = 1
+"""Kafka's timestamp type of broker timestamps; 0 is the type of producers' timestamps."""
+
+
+class Stamped(Protocol):
+    """A record, as kafka-python gives it."""
+
+    @property
+    def timestamp_type(self) -> int:
+        """0 for the producer's time, 1 for the broker's."""
+
+
+def find_unstamped(records: Sequence[Stamped]) -> tuple[int, int] | None:
+    """Return the first run [begin, end) of records without a broker timestamp; None if all records have one."""
+    if all(record.timestamp_type == LOG_APPEND_TIME for record in records):
+        return None
+    begin = sum(1 for _ in takewhile(lambda record: record.timestamp_type == LOG_APPEND_TIME, records))
+    run = takewhile(lambda record: record.timestamp_type != LOG_APPEND_TIME, records[begin:])
+    return begin, begin + sum(1 for _ in run)

@@ -1,0 +1,41 @@
+"""Interfaces that the reader uses: the destination of dead letters, and the observer of its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from monitor.ingest.columns import Refusal
+
+
+class DeadLetters(Protocol):
+    """The destination of refused visits. Each is written before progress passes it."""
+
+    def put(self, letters: Sequence[DeadLetter]) -> None:
+        """Write dead letters durably. Raises UnreachableError if that is not possible now."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A refused visit or record, with its position in the input."""
+
+    refusal: Refusal
+    partition: int
+    offset: int
+
+
+class IngestObserver(Protocol):
+    """A receiver of the reader's figures."""
+
+    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
+        """Count a written batch: its records, visits by fate, refusals by reason, and the time it took."""
+
+    def several_places(self, people: int) -> None:
+        """Count people who were reported at more than one place at a designated time."""
+
+    def lag(self, records: Mapping[int, int]) -> None:
+        """Set the lag by partition, in records."""
+
+    def recovery(self, cause: str) -> None:
+        """Count a re-read of a partition because of `cause`."""

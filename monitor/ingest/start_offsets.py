@@ -1,0 +1,205 @@
+"""The offset at which a reader starts a partition, and the slot from which the facts are complete then.
+
+The progress in the windows decides, rather than offsets committed to Kafka. Facts and progress are written together, so
+if facts are lost, their progress is lost too, and they are read again. Without progress, the committed offsets show
+which records were read before.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
+from monitor.brokers.groups import CommittedOffsets
+from monitor.ingest.accept import DEAD_LETTER
+from monitor.ingest.batches import Unreadable
+from monitor.ingest.columns import count_by_reason, refuse_unreadable
+from monitor.ingest.interfaces import DeadLetter, DeadLetters, IngestObserver
+from monitor.ingest.source import InputLog
+from monitor.public.clock import Clock
+from monitor.public.parameters import Parameters
+from monitor.windows.facts import COMPLETE_FROM_START, Windows
+
+log = logging.getLogger(__name__)
+
+
+class StartOffsets:
+    """Finds the start offsets of partitions, and updates the windows. Used by the reader's thread.
+
+    `lost`: by partition in which this reader noticed lost records, the slot from which the facts are complete.
+    `dead_letters_from`: by partition, the offset below which earlier groups have written the dead letters.
+    """
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        source: InputLog,
+        windows: Windows,
+        dead_letters: DeadLetters,
+        observer: IngestObserver,
+        clock: Clock,
+    ) -> None:
+        self._parameters = parameters
+        self._source = source
+        self._windows = windows
+        self._dead_letters = dead_letters
+        self._observer = observer
+        self._clock = clock
+        self._commits: Mapping[int, CommittedOffsets] | None = None
+        self.lost: dict[int, int] = {}
+        self.dead_letters_from: dict[int, int] = {}
+
+    def forget_commits(self) -> None:
+        """Forget the committed offsets of the service's groups. They are read again when they are needed."""
+        self._commits = None
+
+    def repeat_loss(self, partition: int, lowest: int) -> None:
+        """Record a loss in the windows again, at the lowest progress of all shards (others may have lost some too)."""
+        offset = lowest if lowest >= 0 else self._source.bounds(partition)[0]
+        self._windows.restart(partition, offset, self.lost[partition])
+        self._observer.recovery("log_lost_records")
+
+    def find(self, partition: int, progress: Sequence[Mapping[int, int]]) -> int:
+        """Return the offset at which to read a partition, after setting the windows' progress and `complete_from`.
+
+        `progress`: by shard, the progress of each partition.
+
+        Raises:
+            UnreachableError: a server cannot be used now.
+            WindowsError: a key of the windows has foreign data.
+        """
+        known = [shard.get(partition) for shard in progress]
+        # Bounds are read after the progress, so that concurrent progress cannot seem to be beyond the log.
+        first, end = self._source.bounds(partition)
+        reached = [offset for offset in known if offset is not None]
+        truncated, unread = self._source.truncated.pop(partition, None), self._source.unread.pop(partition, None)
+        if truncated is not None:
+            offset = min(max(truncated, first), end)
+            self._restart_after_loss(partition, offset)
+            return offset
+        if unread is not None and None not in known and unread.first <= min(reached) < unread.end:
+            return self._skip_unreadable(partition, unread, end)
+        if reached and max(reached) > end:
+            self._restart_after_loss(partition, end)
+            return end
+        if reached and min(reached) < first:
+            return self._restart_behind_log(partition, first, end)
+        if len(reached) < len(known):
+            offset, complete_from = self._find_without_progress(partition, first, end)
+            offset = self._include_unread(partition, offset, first, end)
+            self._windows.begin(partition, offset, complete_from)
+            self._observer.recovery("no_progress")
+            reached.append(offset)
+        return min(reached)
+
+    def _find_without_progress(self, partition: int, first: int, end: int) -> tuple[int, int]:
+        """Return the start offset without progress, and the slot from which the facts are complete then.
+
+        A visit may be reported F slots before its last slot, so reading starts F slots before the first slot that can
+        still be counted. A log that starts at offset 0 is complete. Another log does not show whether it was kept long
+        enough, because the retention may have been set for a shorter window.
+        """
+        if self._clock.simulated:
+            return first, COMPLETE_FROM_START
+        grid = self._parameters.grid
+        complete_from = grid.slot_of(self._now()) - self._parameters.history_slots
+        offset = self._source.offset_at(partition, grid.start(complete_from - self._parameters.max_lead))
+        offset = end if offset is None else offset
+        # Read after the offset, so that records that expire meanwhile do not seem to exist.
+        first, end = self._source.bounds(partition)
+        if offset > first:
+            return offset, complete_from
+        if first == 0:
+            return first, COMPLETE_FROM_START
+        return first, self._find_complete_from(partition, first, end, complete_from)
+
+    def _find_complete_from(self, partition: int, first: int, end: int, complete_from: int) -> int:
+        """Return the slot from which facts are complete if records before the log's first one were deleted.
+
+        They were stamped at most `tolerance` later than the first one, and their visits end at most F slots after that.
+        """
+        grid, max_lead = self._parameters.grid, self._parameters.max_lead
+        now = grid.slot_of(self._now() + self._parameters.tolerance)
+        if first == end:
+            return now + 1 + max_lead
+        candidates = range(complete_from - max_lead + 1, now + 1)
+
+        def stamped_before(at: int) -> bool:
+            # With the tolerance of clocks: an earlier leader may have stamped deleted records later than the first one.
+            return self._source.offset_at(partition, grid.start(at) - self._parameters.tolerance) != first
+
+        index = bisect_left(candidates, True, key=stamped_before)  # noqa: FBT003  # the value to find
+        return candidates.start + index + max_lead
+
+    def _restart_behind_log(self, partition: int, first: int, end: int) -> int:
+        """Restart a partition whose next records were deleted, by retention or by somebody.
+
+        If the log still has records that are too old to count, the deleted ones are older still, and nothing is lost.
+        """
+        offset, complete_from = self._find_without_progress(partition, first, end)
+        if offset == first > 0 and not self._clock.simulated:
+            self._restart_after_loss(partition, first)
+            return first
+        offset = self._include_unread(partition, offset, first, end)
+        self._windows.restart(partition, offset, complete_from)
+        self._observer.recovery("behind_the_log")
+        return offset
+
+    def _include_unread(self, partition: int, offset: int, first: int, end: int) -> int:
+        """Return a start offset that skips no unread record: at most the highest committed offset.
+
+        A record that no group of the service has read must be read, however old it is. Dead letters of records that all
+        groups have read are not written again.
+        """
+        if self._clock.simulated:
+            return offset
+        if self._commits is None:
+            self._commits = self._source.read_committed_offsets()
+        committed = self._commits.get(partition)
+        if committed is None:
+            return offset
+        if partition not in self.lost:  # otherwise, other records may have the committed offsets
+            self.dead_letters_from[partition] = min(committed.lowest, end)
+        return max(first, min(offset, committed.highest))
+
+    def _restart_after_loss(self, partition: int, offset: int) -> None:
+        """Restart at an offset after a loss of unread records, whose visits may end up to F slots from now."""
+        now = self._now() + self._parameters.tolerance
+        complete_from = self._parameters.grid.slot_of(now) + self._parameters.max_lead + 1
+        self._windows.restart(partition, offset, complete_from)
+        self.lost[partition] = complete_from
+        self.dead_letters_from.pop(partition, None)
+        self._observer.recovery("log_lost_records")
+        log.error(
+            "records of input partition %d were lost before they were read: answers are unknown for a window",
+            partition,
+        )
+
+    def _skip_unreadable(self, partition: int, unread: Unreadable, end: int) -> int:
+        """Restart after records that this client cannot read. They count as lost unread, because they may have visits.
+
+        The visits end at most F slots after the slot in which the batch was stamped. If the timestamp is unknown, the
+        end of the batch may be wrong too, but all skipped records were stamped before now.
+        """
+        offset = min(unread.end, end)
+        now = self._now() + self._parameters.tolerance
+        stamp = now if unread.stamp_ms is None else unread.stamp_ms * 1_000
+        began = time.perf_counter()
+        letter = DeadLetter(refuse_unreadable(0, unread), partition, unread.first)
+        self._dead_letters.put([letter])
+        self._windows.restart(partition, offset, self._parameters.grid.slot_of(stamp) + self._parameters.max_lead + 1)
+        self._observer.recovery("log_lost_records")
+        reasons = count_by_reason([letter.refusal])
+        self._observer.batch(0, {DEAD_LETTER: reasons.total()}, reasons, time.perf_counter() - began)
+        skipped = f"records {unread.first} to {offset - 1} of input partition {partition} cannot be read: {unread.why}"
+        log.error("%s; they count as lost unread: answers are unknown for a window", skipped)
+        return offset
+
+    def _now(self) -> int:
+        """Return the present instant by the store's clock, which also decides when ticks close.
+
+        By a slow clock of this machine, deleted records would seem older than they may be.
+        """
+        return self._windows.time(range(self._parameters.registry.shards))

@@ -1,0 +1,97 @@
+"""The objects that all ledger partitions of an instance share."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.privacy.noise import Noise
+from monitor.public.clock import Clock
+from monitor.public.parameters import Parameters
+from monitor.release.input_topic import InputTopic
+from monitor.release.owner import Owner
+from monitor.release.store_clock import StoreClock
+from monitor.signals import Signal
+from monitor.windows.facts import Windows
+
+
+class ReleaseObserver(Protocol):
+    """Counts the events of a release. Called by the threads of several partitions."""
+
+    def tick(
+        self,
+        partition: int,
+        as_of_seconds: float,
+        outcomes: Mapping[str, str],
+        answers: Mapping[tuple[str, str], int],
+    ) -> None:
+        """Count a decided tick of an output partition: its outcome by monitor, its answers by (monitor, status)."""
+
+    def lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
+        """Count the ticks of an output partition that no instance decided."""
+
+    def refused(self, partition: int, monitors: Sequence[str]) -> None:
+        """Count a tick that closed while the output partition's ledger was ahead of it."""
+
+    def forget_partition(self, partition: int) -> None:
+        """Drop the series of an output partition that this instance no longer decides."""
+
+    def tick_took(self, seconds: float) -> None:
+        """Observe how long a tick took, from reading the end offsets to the append."""
+
+    def recovery(self, cause: str) -> None:
+        """Count a takeover of a partition, by its `cause`."""
+
+
+@dataclass(frozen=True)
+class ReleaseContext:
+    """The objects that the partition threads of an instance share. All of them are thread-safe.
+
+    `take_over` creates the owner of a partition, which fences earlier owners. `progressed` is signalled when this
+    instance's reader has written; writes of other instances are seen by polling. `decided` is signalled after each
+    decided tick.
+    """
+
+    parameters: Parameters
+    windows: Windows
+    input_topic: InputTopic
+    take_over: Callable[[int], Owner]
+    observer: ReleaseObserver
+    clock: Clock
+    progressed: Signal
+    decided: Signal = field(default_factory=Signal)
+    store_clock: StoreClock = field(default_factory=StoreClock)
+
+    @property
+    def monitors(self) -> list[str]:
+        """The names of all monitors."""
+        return [monitor.name for monitor in (*self.parameters.over_time, *self.parameters.timed)]
+
+
+class SharedNoise:
+    """A noise source for several threads. A lock serializes the draws."""
+
+    def __init__(self, noise: Noise) -> None:
+        self._noise = noise
+        self._lock = threading.Lock()
+
+    @property
+    def secure(self) -> bool:
+        """Whether the noise is unpredictable."""
+        return self._noise.secure
+
+    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        """Draw as `Noise.geometric` does."""
+        with self._lock:
+            return self._noise.geometric(epsilon, size)
+
+    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Draw as `Noise.reaches` does."""
+        with self._lock:
+            return self._noise.reaches(epsilon, gaps)

@@ -1,0 +1,138 @@
+-- Functions that several scripts use. This file is inserted before their text.
+--
+-- A shard's hash says which facts may be in its windows: facts stamped up to the slot `opened` are in the windows, or
+-- may be moved there. Later facts wait in a sorted set by stamp. `shown` is the latest stamp of any fact in the windows.
+-- Numbers with more than 14 digits are formatted with %.0f, because Lua would round them.
+
+local HEADER = 9          -- bytes before the facts of a waiting member: the stamp (8 bytes), and s (seen) or p (present)
+local SEEN, PRESENT = 24, 28  -- bytes of a packed fact (monitor/windows/packing.py)
+local PORTION = 2000      -- facts per command
+local MERGED = 50000      -- facts that one script merges at most, which keeps the server busy for a fraction of a second
+
+local NOTHING_SHOWN = -2 ^ 52  -- as monitor.windows.facts.COMPLETE_FROM_START
+
+-- Return the present slot and instant: of the server's clock, or of a simulated clock (µs) that the caller passes in.
+local function present_slot(now, origin, length)
+  if now == '' then
+    local time = redis.call('TIME')
+    now = time[1] * 1000000 + time[2]
+  end
+  return math.floor((now - origin) / length), now + 0
+end
+
+local function number_of(meta, field)
+  local value = redis.call('HGET', meta, field)
+  return value and tonumber(value)
+end
+
+local function set_number(meta, field, value)
+  redis.call('HSET', meta, field, string.format('%.0f', value))
+end
+
+-- Adapt `opened` to the present slot, and return it. If it is ahead of the clock (after a failover from a host with a
+-- fast clock), lower it as far as the windows allow. Closed slots are opened.
+local function opened_in(meta, slot)
+  local opened = number_of(meta, 'opened')
+  local may = math.max(opened > slot and number_of(meta, 'shown') or opened, slot - 1)
+  if may ~= opened then
+    set_number(meta, 'opened', may)
+  end
+  return may
+end
+
+local function raise_shown(meta, stamp)
+  if number_of(meta, 'shown') < stamp then
+    set_number(meta, 'shown', stamp)
+  end
+end
+
+-- Add packed facts to the windows, from a place in the blob on. They are sorted by row, so each row takes few commands.
+local function add_seen(prefix, stamp, blob, from, expiry)
+  local row, arguments, count, i = nil, {}, 0, from
+  local function flush()
+    if count > 0 then
+      local key = prefix .. 'w:' .. row
+      redis.call('ZADD', key, 'GT', unpack(arguments, 1, 2 * count))
+      redis.call('EXPIRE', key, expiry)
+    end
+    count = 0
+  end
+  while i < #blob do
+    local at, ahead, person = struct.unpack('>I4i4c16', blob, i)
+    if at ~= row or count == PORTION then
+      flush()
+      row = at
+    end
+    arguments[2 * count + 1], arguments[2 * count + 2] = stamp + ahead, person
+    count, i = count + 1, i + SEEN
+  end
+  flush()
+end
+
+-- Add packed facts, sorted by time, to the sets of designated times. Evicted times are skipped: nothing counts them.
+local function add_present(prefix, dropped, blob, from, expiry)
+  local instant, arguments, count, i = nil, {}, 0, from
+  local function flush()
+    if count > 0 and not (dropped and instant <= dropped) then
+      local key = prefix .. 't:' .. string.format('%.0f', instant)
+      redis.call('SADD', key, unpack(arguments, 1, count))
+      redis.call('EXPIRE', key, expiry)
+    end
+    count = 0
+  end
+  while i < #blob do
+    local at, member = struct.unpack('>i8c20', blob, i)
+    if at ~= instant or count == PORTION then
+      flush()
+      instant = at
+    end
+    arguments[count + 1] = member
+    count, i = count + 1, i + PRESENT
+  end
+  flush()
+end
+
+local function add(meta, kind, stamp, blob, from, expiry)
+  raise_shown(meta, stamp)
+  local prefix = string.sub(meta, 1, -5)
+  if kind == 's' then
+    add_seen(prefix, stamp, blob, from, expiry)
+  else
+    add_present(prefix, number_of(meta, 'dropped'), blob, from, expiry)
+  end
+end
+
+-- Move waiting facts stamped up to a slot into the windows, the earliest first; return whether any are left. Facts are
+-- added before they are removed, because an error stops a script without undoing its changes.
+local function merge(meta, waiting, slot, expiry)
+  local merged = 0
+  while merged < MERGED do
+    local blob = redis.call('ZRANGEBYSCORE', waiting, '-inf', slot, 'LIMIT', 0, 1)[1]
+    if not blob then
+      return false
+    end
+    local stamp, kind = struct.unpack('>i8c1', blob)
+    add(meta, kind, stamp, blob, HEADER + 1, expiry)
+    redis.call('ZREM', waiting, blob)
+    merged = merged + #blob / SEEN
+  end
+  return redis.call('ZCOUNT', waiting, '-inf', slot) > 0
+end
+
+-- Initialize a shard without `opened`: nothing says which facts its windows have, so empty them.
+local function begin_shard(meta, slot)
+  if redis.call('HEXISTS', meta, 'opened') == 0 then
+    for i = 2, #KEYS do
+      redis.call('UNLINK', KEYS[i])
+    end
+    set_number(meta, 'opened', slot - 1)
+    set_number(meta, 'shown', NOTHING_SHOWN)
+  end
+end
+
+local function raise(meta, field, value)
+  local present = redis.call('HGET', meta, field)
+  if not present or tonumber(present) < tonumber(value) then
+    redis.call('HSET', meta, field, value)
+  end
+end

@@ -1,0 +1,109 @@
+"""Output records as the service writes them: hourly ticks, four locations in two shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+from monitor.contracts.alerts import OutputRecord, at_times_record, hot_spots_record, over_time_record
+from monitor.privacy.over_time import Mark, OverTimeRule, step
+from monitor.public.instants import HOUR, parse_instant
+from monitor.public.parameters import Registry
+from monitor.public.slot_grid import SlotGrid
+
+SLOTS = SlotGrid(parse_instant("2026-01-05T00:00:00Z"), HOUR)
+REGISTRY = Registry(("market", "park", "school", "clinic"), 2)
+RULE = OverTimeRule(Fraction(1), 1, 10, 5, 2)  # W = 5, F = 2
+
+
+def over_time(location: str, tick: int, count: int | None, *answers: tuple[int, int]) -> OutputRecord:
+    """The answer of Algorithm 3 at a tick for a count without noise, after earlier (tick, noisy count) answers."""
+    marks = tuple(
+        Mark(at, noisy_count, RULE.answer_epsilon, at + RULE.mark_lifetime - 1) for at, noisy_count in answers
+    )
+    answer = step(RULE, marks, tick, count, 0)
+    return over_time_record(
+        source="town",
+        monitor="places",
+        location_id=location,
+        rule=RULE,
+        tick=tick,
+        as_of=SLOTS.as_of(tick),
+        window_start=SLOTS.start(tick - RULE.window + 1),
+        answer=answer,
+        resumes_at=None if answer.resumes_at is None else SLOTS.as_of(answer.resumes_at),
+    )
+
+
+def snapshot(
+    shard: int,
+    tick: int,
+    noisy: dict[str, tuple[int, int]] | None = None,
+    *,
+    complete: bool = True,
+    registry: Registry = REGISTRY,
+    time: int = 2,
+) -> OutputRecord:
+    """The answer of Algorithm 4 at a tick about half an hour into slot `time`; the horizon has five ticks."""
+    return at_times_record(
+        source="town",
+        monitor="midday",
+        time=SLOTS.start(time) + HOUR // 2,
+        shard=shard,
+        shards=2,
+        tick=tick,
+        as_of=SLOTS.as_of(tick),
+        complete=complete,
+        final=tick == time + 4,
+        registry=registry.digest,
+        locations=len(registry.by_shard[shard]),
+        threshold=8,
+        epsilon=Fraction(1),
+        noisy_counts=noisy or {},
+    )
+
+
+def hot_spots(time: int, named: dict[str, int] | None, *, monitor: str = "busiest", after: int = 2) -> OutputRecord:
+    """The busiest locations half an hour into slot `time`, drawn `after` ticks later; None: incomplete input."""
+    return hot_spots_record(
+        source="town",
+        monitor=monitor,
+        time=SLOTS.start(time) + HOUR // 2,
+        tick=time + after,
+        as_of=SLOTS.as_of(time + after),
+        registry=REGISTRY.digest,
+        locations=len(REGISTRY.ids),
+        top=8,
+        epsilon=Fraction(1),
+        hot_spots=None if named is None else list(named.items()),
+    )
+
+
+@pytest.fixture
+def grid() -> SlotGrid:
+    return SLOTS
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return REGISTRY
+
+
+@pytest.fixture
+def alert_record() -> Callable[..., OutputRecord]:
+    """`alert_record("market", 7, 3)`: the alert at tick 7 for 3 people (None: incomplete input), W + F = 7."""
+    return over_time
+
+
+@pytest.fixture
+def snapshot_record() -> Callable[..., OutputRecord]:
+    """`snapshot_record(shard, tick, {location: (tick, noisy count)})`: a snapshot."""
+    return snapshot
+
+
+@pytest.fixture
+def hot_spots_of() -> Callable[..., OutputRecord]:
+    """`hot_spots_of(time, {location: noisy count})`: hot spots, two ticks after the slot of their time."""
+    return hot_spots

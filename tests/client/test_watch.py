@@ -1,0 +1,220 @@
+"""`watch` on a real Kafka: it finds the last complete tick, and follows new records."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from kafka.admin import NewTopic
+from rich.console import Console
+
+from monitor.client.command import final_ticks, watch
+from monitor.config import load_config, load_registry
+from monitor.config.servers import KafkaSettings
+from monitor.contracts.alerts import OutputRecord, owner_record
+from monitor.errors import TopicError
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import DAY, HOUR
+from monitor.public.parameters import HotSpots
+from monitor.public.schedule import Schedule
+from monitor.public.slot_grid import SlotGrid
+from monitor.service import Settings, settings_of
+from monitor.tools.embedded import EmbeddedKafka
+
+CONFIG = Path(__file__).parents[2] / "config" / "demo.yaml"
+
+Record = Callable[..., OutputRecord]
+
+
+class Eventually(Protocol):
+    def __call__(self, condition: Callable[[], object], deadline_seconds: float = 10.0) -> object: ...
+
+
+@pytest.fixture
+def settings(kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Settings:
+    """The demo's settings with a separate output topic that does not exist yet."""
+    config = load_config(CONFIG, {})
+    topics = config.kafka.topics.model_copy(update={"alerts": topic("alerts")})
+    servers = KafkaSettings(
+        bootstrap_servers=(kafka.bootstrap_servers,), topics=topics, partitions=config.kafka.partitions
+    )
+    changed = config.model_copy(update={"kafka": servers})
+    return settings_of(changed, load_registry(config.locations.file), bytes(16))
+
+
+Published = Iterable[tuple[OutputRecord, int]]
+
+
+@pytest.fixture
+def publish(settings: Settings) -> Iterator[Callable[[Published], None]]:
+    """A function that appends records with timestamps (instants) to the topic, which the fixture creates."""
+    name = settings.config.kafka.topics.alerts
+    with closing(settings.kafka.admin()) as admin:
+        configs = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
+        admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs)])
+    producer = settings.kafka.producer()
+
+    def append(records: Published) -> None:
+        for record, at in records:
+            producer.send(name, key=record.key, value=record.value, headers=record.headers, timestamp_ms=at // 1_000)
+        producer.flush(timeout=10)
+
+    yield append
+    producer.close(timeout=5)
+
+
+def output(settings: Settings, grid: SlotGrid, tick: int, stop: threading.Event, *, once: bool) -> io.StringIO:
+    """Run `watch` at the as_of of a tick, and return its output."""
+    file = io.StringIO()
+    watch(settings, Console(file=file, width=200), SteppedClock(grid.as_of(tick)), stop, once=once)
+    return file
+
+
+def test_once_shows_the_last_tick(
+    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
+) -> None:
+    """With --once the last complete tick is shown."""
+    publish((alert_record(place, tick, 0), grid.as_of(tick)) for tick in range(30) for place in ("market", "clinic"))
+    lines = output(settings, grid, 29, threading.Event(), once=True).getvalue().splitlines()
+    assert lines == [
+        "As of Tue 6 Jan 06:00 UTC, tick 29",
+        "places market: safe: fewer than 10 target people since Tue 6 Jan 01:00",
+        "places clinic: safe: fewer than 10 target people since Tue 6 Jan 01:00",
+    ]
+
+
+def test_answers_before_a_late_record_are_found(
+    settings: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record
+) -> None:
+    """An owner record long after the last answers does not hide them."""
+    later = grid.as_of(29) + 10 * DAY
+    owner = owner_record(
+        source="town",
+        service="town",
+        fingerprint="f",
+        input_topic_id="t",
+        partitions=1,
+        lost_at=None,
+        input_since=None,
+        partition=0,
+        at=later,
+    )
+    publish([*((alert_record("market", tick, 0), grid.as_of(tick)) for tick in range(30)), (owner, later)])
+    text = output(settings, grid, 29, threading.Event(), once=True).getvalue()
+    assert "As of Tue 6 Jan 06:00 UTC, tick 29" in text
+
+
+@pytest.fixture
+def busiest(settings: Settings, grid: SlotGrid) -> Settings:
+    """Settings with hot spots each day at 02:30 UTC, drawn at 05:00, the last tick before 05:30."""
+    times = Schedule.of(("02:30",), "UTC")
+    monitor = HotSpots("busiest", times, Fraction(1), 3, 3 * HOUR)
+    return replace(settings, parameters=replace(settings.parameters, grid=grid, hot_spots=(monitor,)))
+
+
+def last_line(settings: Settings, grid: SlotGrid, tick: int) -> str:
+    return output(settings, grid, tick, threading.Event(), once=True).getvalue().splitlines()[-1]
+
+
+def test_earlier_hot_spots_are_found(
+    busiest: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record, hot_spots_of: Record
+) -> None:
+    """The latest hot spots are found far before the last tick."""
+    #     tick   4              27          28
+    #            τ in slot 2                τ in slot 26
+    hourly = [(alert_record("market", tick, 0), grid.as_of(tick)) for tick in range(28)]
+    tonight = (hot_spots_of(26, {"park": 4}), grid.as_of(28))
+    publish(sorted([*hourly, (hot_spots_of(2, {"market": 9}), grid.as_of(4))], key=lambda item: item[1]))
+    line = "busiest Mon 5 Jan 02:30: market at most 9 (target people; noisy, drawn once)"
+    assert last_line(busiest, grid, 27) == line
+    publish([(alert_record("market", 28, 0), grid.as_of(28)), tonight])
+    assert last_line(busiest, grid, 28).startswith("busiest Tue 6 Jan 02:30: park at most 4")
+
+
+def test_skipped_time_hides_no_earlier_hot_spots(
+    busiest: Settings, publish: Callable[[Published], None], grid: SlotGrid, alert_record: Record, hot_spots_of: Record
+) -> None:
+    """A time without hot spots does not hide those of an earlier time."""
+    published = [(hot_spots_of(2, {"market": 9}), grid.as_of(4)), (alert_record("market", 60, 0), grid.as_of(60))]
+    publish(published)
+    assert last_line(busiest, grid, 60).startswith("busiest Mon 5 Jan 02:30: market at most 9")
+
+
+def test_look_back_shows_only_hot_spots(
+    busiest: Settings,
+    publish: Callable[[Published], None],
+    grid: SlotGrid,
+    alert_record: Record,
+    hot_spots_of: Record,
+    eventually: Eventually,
+) -> None:
+    """Looking back shows hot spots only, and new records are still followed."""
+    publish([(alert_record("park", 4, 0), grid.as_of(4)), (hot_spots_of(2, {"market": 9}), grid.as_of(4))])
+    publish([(alert_record("market", 27, 0), grid.as_of(27))])
+    stop, file = threading.Event(), io.StringIO()
+    console, clock = Console(file=file, width=200), SteppedClock(grid.as_of(27))
+    thread = threading.Thread(target=watch, args=(busiest, console, clock, stop), kwargs={"once": False})
+    thread.start()
+    try:
+        eventually(lambda: "busiest Mon 5 Jan 02:30: market" in file.getvalue())
+        publish([(hot_spots_of(26, {"park": 4}), grid.as_of(28))])
+        news = "2026-01-06T05:00:00Z Tue 6 Jan 02:30 busiest: park at most 4 (target people; noisy, drawn once)\n"
+        eventually(lambda: file.getvalue().endswith(news))
+    finally:
+        stop.set()
+        thread.join(10)
+    assert "park: safe" not in file.getvalue()
+
+
+def test_final_ticks_match_the_release(busiest: Settings, grid: SlotGrid) -> None:
+    """The computed ticks of hot spots are those at which the release publishes them."""
+    (monitor,) = busiest.parameters.hot_spots
+    released = [
+        tick
+        for tick in range(100)
+        if any(monitor.is_final(time, grid.as_of(tick), grid) for time in monitor.live(grid.as_of(tick)))
+    ]
+    assert [tick for tick in final_ticks(monitor, grid, 99) if tick >= 0] == released == [4, 28, 52, 76]
+
+
+def test_once_on_an_empty_topic(settings: Settings, publish: Callable[[Published], None], grid: SlotGrid) -> None:
+    """On an empty topic --once says that nothing was published."""
+    publish([])
+    assert output(settings, grid, 0, threading.Event(), once=True).getvalue() == "Nothing has been published yet.\n"
+
+
+def test_missing_topic_is_refused(settings: Settings, grid: SlotGrid) -> None:
+    """Without the topic the message says how to create it."""
+    with pytest.raises(TopicError, match="there is no such topic: run `location-monitor topics --create`"):
+        output(settings, grid, 0, threading.Event(), once=True)
+
+
+def test_changes_are_printed_until_stopped(
+    settings: Settings,
+    publish: Callable[[Published], None],
+    grid: SlotGrid,
+    alert_record: Record,
+    eventually: Eventually,
+) -> None:
+    """New records are printed as news until the command is stopped."""
+    publish([(alert_record("market", 6, 0), grid.as_of(6))])
+    stop, file = threading.Event(), io.StringIO()
+    console, clock = Console(file=file, width=200), SteppedClock(grid.as_of(6))
+    thread = threading.Thread(target=watch, args=(settings, console, clock, stop), kwargs={"once": False})
+    thread.start()
+    try:
+        eventually(lambda: "places market: safe" in file.getvalue())
+        publish([(alert_record("market", 7, 12), grid.as_of(7))])
+        news = "2026-01-05T08:00:00Z market: at most 12 target people in the last 5h (noisy)\n"
+        eventually(lambda: file.getvalue().endswith(news))
+    finally:
+        stop.set()
+        thread.join(10)
+    assert not thread.is_alive()

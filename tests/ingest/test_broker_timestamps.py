@@ -1,0 +1,109 @@
+"""Records without a broker timestamp are detected one by one, and count as lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.ingest.broker_timestamps import find_unstamped
+from monitor.ingest.source import InputLog
+from monitor.tools.embedded import EmbeddedKafka
+from tests.ingest.world import Eventually
+
+TYPE = "message.timestamp.type"
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A record that has only a timestamp type."""
+
+    timestamp_type: int
+
+
+@pytest.mark.parametrize(
+    ("types", "expected"),
+    [("", None), ("111", None), ("0", (0, 1)), ("1101", (2, 3)), ("0011", (0, 2)), ("10010", (1, 3))],
+)
+def test_find_unstamped(types: str, expected: tuple[int, int] | None) -> None:
+    """The first run of records without a broker timestamp is values; 0 is the producer's time, 1 the broker's."""
+    assert find_unstamped([Stamp(int(kind)) for kind in types]) == expected
+
+
+class Topic:
+    """A topic with a changeable timestamp type, and a producer."""
+
+    def __init__(self, connections: KafkaConnections, name: str) -> None:
+        self.name = name
+        self._admin, self._producer = connections.admin(), connections.producer()
+        settings = {"num_partitions": 1, "replication_factor": 1, "configs": {TYPE: "LogAppendTime"}}
+        self._admin.create_topics({name: settings}, wait_for_metadata=True)
+
+    def put(self, value: bytes, kind: str) -> None:
+        """Produce a record with a timestamp type; until the topic has changed to it, send empty records."""
+        self._admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.name, configs={TYPE: kind})])
+        for _ in range(200):
+            if (self._send(b"") == 1_000) == (kind == "CreateTime"):
+                self._send(value)
+                return
+        pytest.fail(f"the topic did not turn to {kind}")
+
+    def _send(self, value: bytes) -> int:
+        """Send a record with the timestamp 1,000, and return the timestamp that it got."""
+        return int(self._producer.send(self.name, value=value, timestamp_ms=1_000).get(timeout=10).timestamp)
+
+    def close(self) -> None:
+        self._admin.close()
+        self._producer.close()
+
+
+@pytest.fixture
+def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+    return KafkaConnections((kafka.bootstrap_servers,))
+
+
+@pytest.fixture
+def visits(connections: KafkaConnections, topic: Callable[[str], str]) -> Iterator[Topic]:
+    """A topic with broker timestamps."""
+    with closing(Topic(connections, topic("visits"))) as created:
+        yield created
+
+
+def read(
+    connections: KafkaConnections, group: str, name: str, eventually: Eventually, *, checked: bool
+) -> tuple[list[bytes], list[int]]:
+    """Return all values up to `end`, and the offsets after records without a broker timestamp."""
+    values: list[bytes] = []
+    passed: list[int] = []
+    source = InputLog(connections, name, group, stamped_by_brokers=checked)
+
+    def step() -> bool:
+        for partition in list(source.waiting):
+            truncated = source.truncated.pop(partition, None)
+            passed.extend([] if truncated is None else [truncated])
+            source.resume(partition, truncated or 0)
+        values.extend(value for fetch in source.poll(100) for value in fetch.values if isinstance(value, bytes))
+        return values[-1:] == [b"end"]
+
+    try:
+        eventually(step, 20)
+    finally:
+        source.close({})
+    return values, passed
+
+
+def test_unstamped_records_are_lost(connections: KafkaConnections, visits: Topic, eventually: Eventually) -> None:
+    """Records without a broker timestamp are lost, and the others are read. The topic was set to CreateTime twice."""
+    kinds = {b"a": "LogAppendTime", b"b": "CreateTime", b"c": "LogAppendTime", b"d": "CreateTime"}
+    for value, kind in kinds.items():
+        visits.put(value, kind)
+    visits.put(b"end", "LogAppendTime")
+    taken, nothing = read(connections, f"{visits.name}-taken", visits.name, eventually, checked=False)
+    assert ([value for value in taken if value], nothing) == ([b"a", b"b", b"c", b"d", b"end"], [])
+    values, passed = read(connections, f"{visits.name}-checked", visits.name, eventually, checked=True)
+    assert [value for value in values if value] == [b"a", b"c", b"end"]
+    assert len(passed) == 2

@@ -1,0 +1,230 @@
+"""Fetching unusual, large and damaged batches from a real Kafka."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+import zstandard
+from kafka import TopicPartition
+from kafka.errors import CorruptRecordError
+from kafka.record import MemoryRecords
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.errors import UnreachableError
+from monitor.ingest.batches import LOG_END, Unreadable
+from monitor.ingest.fetcher import POLL_BYTES, TRIES, FetchState, _Records
+from monitor.ingest.source import Fetched, InputLog
+from monitor.tools.embedded import EmbeddedKafka
+from tests.ingest import crafted
+from tests.ingest.crafted import ZSTD
+from tests.ingest.crafted_batches import ACCEPTED, PACKS, RECORDS, VALUES, unread
+from tests.ingest.world import Damage, Eventually
+
+
+@pytest.fixture
+def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+    return KafkaConnections((kafka.bootstrap_servers,), session_timeout_ms=2_000)
+
+
+@pytest.fixture
+def name(connections: KafkaConnections, topic: Callable[[str], str]) -> str:
+    """A topic of one partition that accepts any timestamps."""
+    topic_name = topic("batches")
+    configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "retention.ms": "-1"}
+    with closing(connections.admin()) as admin:
+        admin.create_topics({topic_name: {"num_partitions": 1, "replication_factor": 1, "configs": configs}})
+    return topic_name
+
+
+@pytest.fixture
+def source(connections: KafkaConnections, name: str, eventually: Eventually) -> Iterator[InputLog]:
+    """A member that reads the partition from its start."""
+    member = InputLog(connections, name, name)
+    eventually(lambda: (member.poll(250), member.waiting == {0})[1], 20)
+    member.resume(0, 0)
+    yield member
+    member.close({})
+
+
+def fetch(source: InputLog, end: int, eventually: Eventually, deadline_seconds: float = 20.0) -> list[Fetched]:
+    """Return everything read up to an offset; after failures, continue as the reader does."""
+    found: list[Fetched] = []
+
+    def there() -> bool:
+        try:
+            found.extend(source.poll(100))
+        except UnreachableError:
+            source.park()
+        for partition in set(source.waiting):
+            source.resume(partition, found[-1].end if found else 0)
+        return bool(found) and found[-1].end >= end
+
+    eventually(there, deadline_seconds)
+    return found
+
+
+def test_forms_that_java_accepts(
+    connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
+) -> None:
+    """Batches are read in every form that the broker and Java accept; kafka-python alone stops or fails at some."""
+    offsets = [
+        crafted.produce(connections, name, crafted.batch(data, len(VALUES), codec)) for codec, data in ACCEPTED.values()
+    ]
+    found = fetch(source, len(VALUES) * len(ACCEPTED), eventually)
+    values = {offset: value for part in found for offset, value in zip(part.offsets, part.values, strict=True)}
+    rest = dict.fromkeys(ACCEPTED, VALUES)
+    assert dict(zip(ACCEPTED, [[values[at + n] for n in range(len(VALUES))] for at in offsets], strict=True)) == rest
+
+
+def test_invented_offsets(connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually) -> None:
+    """Offsets from a producer are ignored. The broker stores two records numbered 0 and 7 at the offsets 0 and 1."""
+    crafted.produce(connections, name, crafted.batch(crafted.record(b"a", 0) + crafted.record(b"b", 7), 2))
+    others = [b"%d" % n for n in range(8)]
+    crafted.produce(connections, name, crafted.batch(crafted.records(others), len(others)))
+    found = fetch(source, 10, eventually)
+    assert [value for part in found for value in part.values] == [b"a", b"b", *others]
+    assert [offset for part in found for offset in part.offsets] == list(range(10))
+
+
+@pytest.mark.parametrize("codec", PACKS)
+def test_record_with_wrong_length(
+    codec: int, connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
+) -> None:
+    """A record with a wrong length and the rest of its batch are skipped, as by Java's consumer.
+
+    The broker does not check lengths within compressed batches.
+    """
+    pack = PACKS[codec]
+    for off in (1, -1, 5):
+        wrong = crafted.record(b"a") + crafted.record(b"wrong", 1, off=off) + crafted.record(b"c", 2)
+        crafted.produce(connections, name, crafted.batch(pack(wrong), 3, codec))
+    found = fetch(source, 9, eventually)
+    values = [value for part in found for value in part.values]
+    assert [value for value in values if isinstance(value, bytes)] == [b"a"] * 3
+    rest = [(value.first, value.end, value.records, value.lost) for value in values if isinstance(value, Unreadable)]
+    assert rest == [(1, 3, 2, False), (4, 6, 2, False), (7, 9, 2, False)]
+
+
+def test_large_batch_in_portions(
+    connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
+) -> None:
+    """A poll returns at most 4 MiB and a record, of 40 MB that were compressed to a few kilobytes."""
+    values = [b"x" * 1_000_000] * 40
+    crafted.produce(connections, name, crafted.batch(zstandard.compress(crafted.records(values)), len(values), ZSTD))
+    found = fetch(source, len(values), eventually)
+    sizes = [sum(len(value) for value in part.values if isinstance(value, bytes)) for part in found]
+    assert sum(sizes) == 40_000_000
+    assert max(sizes) <= POLL_BYTES + 1_000_000
+
+
+def test_data_without_frames() -> None:
+    """Data without frames of batches are fetched again, and then lost up to the log's end.
+
+    Without frames, the next batch cannot be found.
+    """
+    good = crafted.batch(RECORDS, len(VALUES))
+    wrong = good[:8] + struct.pack(">i", 4) + good[12:]
+    reading, place = FetchState(tries=2, left=POLL_BYTES), TopicPartition("t", 0)
+    fetched = [_Records(reading, 0, place, MemoryRecords(good + wrong)) for _ in range(2)]
+    assert [record.value for record in fetched[0].take(10)] == VALUES
+    with pytest.raises(CorruptRecordError, match="offset 4 are damaged"):
+        fetched[0].take(10)
+    assert fetched[0].record_iterator is None
+    rest = unread(fetched[1].take(10))
+    assert (rest.first, rest.end, rest.stamp_ms, rest.lost) == (4, LOG_END, None, True)
+    assert "all records from offset 4" in rest.fault.error
+
+
+def test_temporary_damage(
+    connections: KafkaConnections, kafka: EmbeddedKafka, name: str, source: InputLog, eventually: Eventually
+) -> None:
+    """A batch with a temporarily wrong checksum is fetched again. kafka-python alone loops without end."""
+    crafted.produce(connections, name, crafted.batch(crafted.records([b"harmed", b"next"]), 2))
+    damage = Damage(kafka, name, b"harmed")
+    damage.flip()
+
+    def refused() -> bool:
+        try:
+            source.poll(100)
+        except UnreachableError as error:
+            return "checksum" in str(error)
+        return False
+
+    eventually(refused)
+    damage.flip()
+    source.park()
+    source.resume(0, 0)
+    found = fetch(source, 2, eventually)
+    assert [value for part in found for value in part.values] == [b"harmed", b"next"]
+
+
+def test_permanent_damage(
+    connections: KafkaConnections, kafka: EmbeddedKafka, name: str, source: InputLog, eventually: Eventually
+) -> None:
+    """A damaged batch is lost unread after some tries, because it may contain visits; the records after it are read."""
+    crafted.produce(connections, name, crafted.batch(crafted.records([b"harmed", b"next"]), 2))
+    crafted.produce(connections, name, crafted.batch(crafted.records([b"good"]), 1))
+    Damage(kafka, name, b"harmed").flip()
+    failures = []
+
+    def lost() -> Unreadable | None:
+        try:
+            source.poll(100)
+        except UnreachableError as error:
+            failures.append(str(error))
+            source.park()
+        if not source.unread and source.waiting:
+            source.resume(0, 0)
+        return source.unread.get(0)
+
+    rest = eventually(lost)
+    assert len(failures) == TRIES - 1
+    assert (rest.first, rest.end, rest.records, rest.stamp_ms, rest.lost) == (0, 2, 2, None, True)
+    assert rest.why == "its checksum is wrong"
+    assert source.waiting == {0}
+    source.resume(0, rest.end)
+    source.unread.clear()
+    assert fetch(source, 3, eventually)[-1].values == [b"good"]
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("loop"), AssertionError(), MemoryError(), KeyError(TopicPartition("t", 0))]
+)
+def test_unexpected_poll_error(
+    error: Exception, connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
+) -> None:
+    """After any error of a poll, a new consumer continues; otherwise it would end the reading thread."""
+    old = source._consumer
+
+    def fail(**_settings: Any) -> None:
+        raise error
+
+    old.poll = fail
+    with pytest.raises(UnreachableError, match=type(error).__name__):
+        source.poll(100)
+    crafted.produce(connections, name, crafted.batch(crafted.records([b"good"]), 1))
+    assert fetch(source, 1, eventually)[-1].values == [b"good"]
+    assert source._consumer is not old
+
+
+def test_failing_consumer_is_replaced(
+    connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer is replaced after several failed polls in a row, but not after one."""
+    old = source._consumer
+    crafted.produce(connections, name, crafted.batch(crafted.records([b"good"]), 1))
+
+    def fail(**_settings: Any) -> None:
+        raise OSError("broken")
+
+    old.poll = fail
+    for _ in range(2):
+        with pytest.raises(UnreachableError):
+            source.poll(100)
+        assert source._consumer is old
+    assert fetch(source, 1, eventually)[-1].values == [b"good"]
+    assert source._consumer is not old

@@ -1,0 +1,141 @@
+"""Records that are lost before they are read (see `tests.ingest.world`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka.errors import LogTruncationError
+
+from monitor.ingest import reader as reader_module
+from monitor.windows.facts import COMPLETE_FROM_START
+from monitor.windows.keys import Keys
+from tests.ingest.world import FINGERPRINT, NOW_SLOT, Drain, Eventually, World, persons
+
+
+def test_progress_beyond_the_log(world: World, drain: Drain, eventually: Eventually) -> None:
+    """Progress beyond the log's end means lost visits.
+
+    They end by slot 45 + F, so facts are complete from slot 45 + F + 1.
+    """
+    world.create()
+    world.put(persons(3))
+    first = world.reader()
+    drain(world, first)
+    world.close_reader(first)
+    for shard in range(4):
+        world.raw.hset(world.meta(shard), "p0", 90)
+    reader = world.reader()
+    eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
+    assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
+    assert world.windows.progress() == [{0: 3}] * 4
+    world.put(persons(1, "after"))
+    drain(world, reader)
+    assert world.windows.progress() == [{0: 4}] * 4
+
+
+def test_failover_forgets_a_loss(
+    world: World, drain: Drain, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A loss is recorded again after a failover to a replica that has the state before the loss.
+
+    log          |--- 3 ---|  … 4 … 104
+    progress     90           3 … 4   90 (failed over)   4 … 104
+    since        start        47      start              47
+    """
+    monkeypatch.setattr(reader_module, "CHECK_SECONDS", 0.0)
+    world.create()
+    world.put(persons(3))
+    first = world.reader()
+    drain(world, first)
+    world.close_reader(first)
+    for shard in range(4):
+        world.raw.hset(world.meta(shard), "p0", 90)
+    reader = world.reader()
+    eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
+    world.put(persons(1, "after"))
+    drain(world, reader)
+    whole_from = {NOW_SLOT + world.parameters.max_lead + 1}
+    assert world.complete_from() == whole_from
+    for shard in range(4):
+        world.raw.hset(world.meta(shard), mapping={"p0": 90, "since": COMPLETE_FROM_START})
+    world.put(persons(100, "more"))
+    reader.step(20)
+    drain(world, reader)
+    assert world.complete_from() == whole_from
+    assert world.windows.progress() == [{0: 104}] * 4
+    assert world.count("inn", NOW_SLOT) == 104
+    assert world.seen.recoveries["log_lost_records"] == 2
+
+
+def test_repeated_loss_keeps_lower_shard(
+    world: World, drain: Drain, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A repeated loss does not raise the progress of a shard that lost its last batch in the same failover.
+
+    log          |--- 3 ---|  … 4
+    inn's shard  90           4        1   and not the facts of 1 to 4: to be read again from 1
+    others       90           4        90  (failed over)
+    """
+    monkeypatch.setattr(reader_module, "CHECK_SECONDS", 0.0)
+    world.create()
+    world.put(persons(3))
+    first = world.reader()
+    drain(world, first)
+    world.close_reader(first)
+    inn = int(world.parameters.registry.shard[0])
+    for shard in range(4):
+        world.raw.hset(world.meta(shard), "p0", 90)
+    reader = world.reader()
+    eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
+    world.put(persons(1, "after"))
+    drain(world, reader)
+    for shard in range(4):
+        world.raw.hset(world.meta(shard), mapping={"p0": 1 if shard == inn else 90, "since": COMPLETE_FROM_START})
+    world.raw.delete(Keys(world.parameters.name, FINGERPRINT).window(inn, 0))
+    eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 2)[1])
+    drain(world, reader)
+    assert world.windows.progress() == [{0: 4}] * 4
+    assert world.count("inn", NOW_SLOT) == 3  # of the records 1, 2 and 3
+
+
+@pytest.mark.parametrize(("kept", "read_from"), [(2, 2), (None, 0)])
+def test_truncated_log(
+    world: World,
+    drain: Drain,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
+    kept: int | None,
+    read_from: int,
+) -> None:
+    """A log truncated below the position leaves facts incomplete, even if it has grown again.
+
+    Other partitions have no gap.
+    """
+    world.create(2)
+    world.put(persons(5, "a"))
+    world.put(persons(5, "b"), partition=1)
+    reader = world.reader()
+    drain(world, reader)
+    poll = reader._source._consumer.poll
+    place = TopicPartition(world.topic, 0)
+
+    def cut(**how: Any) -> Any:
+        polled = poll(**how)
+        if place.partition not in reader._source.reading or not polled:
+            return polled
+        monkeypatch.setattr(reader._source._consumer, "poll", poll)
+        raise LogTruncationError({place: None if kept is None else OffsetAndMetadata(kept, "", 1)})
+
+    monkeypatch.setattr(reader._source._consumer, "poll", cut)
+    world.put(persons(3, "c"), partition=1)
+    world.seen.records = 0
+    eventually(lambda: (reader.step(50), world.seen.recoveries["log_lost_records"] == 1)[1])
+    drain(world, reader)
+    assert world.complete_from() == {NOW_SLOT + world.parameters.max_lead + 1}
+    assert world.seen.records == 5 - read_from + 3
+    assert world.windows.progress() == [{0: 5, 1: 8}] * 4
+    assert world.count("inn", NOW_SLOT) == 13

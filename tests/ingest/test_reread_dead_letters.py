@@ -1,0 +1,125 @@
+"""Dead letters are written once, also when records are read again (see `tests.ingest.world`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from monitor.ingest.reader import Reader
+from tests.ingest.world import FINGERPRINT, HORIZON_START, NOW_SLOT, Drain, Eventually, World, persons
+
+
+def letters_at(world: World) -> list[int]:
+    """Return the offsets of the dead letters, in the order of writing."""
+    return [letter.offset for letter in world.dead.letters]
+
+
+def read_through(world: World, drain: Drain, mark: str = FINGERPRINT) -> None:
+    """Run a reader of a configuration until it has read everything."""
+    reader = world.reader(mark=mark)
+    drain(Reached(world, reader), reader)
+    world.close_reader(reader)
+
+
+@dataclass
+class Reached:
+    """A world for `drain` in which the facts of one reader decide whether everything is read."""
+
+    world: World
+    reader: Reader
+
+    def is_read(self) -> bool:
+        ends, progress = self.world.ends(), self.reader._windows.progress()
+        return all(shard.get(p, -1) >= end for shard in progress for p, end in ends.items())
+
+
+def test_unread_records_are_read(world: World, drain: Drain) -> None:
+    """Records that no group has read are read, however old: Redis was emptied while no reader ran."""
+    #   slot        5   6   7 … 17 | 18 19 …  45
+    #   log         x x | x a x    | a             slots that count begin at 18
+    #   committed       ^
+    world.create()
+    for _ in range(2):
+        world.put_raw(b"not json", slot=5)
+    world.clock.set(world.parameters.grid.start(6))
+    read_through(world, drain)
+    world.put_raw(b"not json", slot=6)
+    world.put(persons(1), slot=6)
+    world.put_raw(b"not json", slot=7)
+    world.put(persons(1), slot=NOW_SLOT)
+    world.clock.set(world.parameters.grid.start(NOW_SLOT))
+    world.empty_store()
+    read_through(world, drain)
+    assert letters_at(world) == [0, 1, 2, 4]
+    assert +world.seen.fates == {"dead_letter": 4, "applied": 2}
+    assert world.complete_from() == {HORIZON_START}
+
+
+OTHER = "fedcba9876543210"
+
+
+def test_new_configuration_repeats_no_dead_letter(world: World, drain: Drain) -> None:
+    """A new configuration reads old records and counts their fates, but writes only dead letters that are missing."""
+    world.create()
+    world.put_raw(b"not json")
+    world.put(persons(2))
+    read_through(world, drain)
+    world.put_raw(b"not json either")
+    read_through(world, drain, OTHER)
+    assert letters_at(world) == [0, 3]
+    assert world.seen.reasons == {"not_json": 3}
+    assert world.seen.fates["applied"] == 4
+
+
+def test_dead_letters_from_the_lowest_commit(world: World, drain: Drain) -> None:
+    """Dead letters are written from the lowest committed offset on.
+
+    A group that is behind has not written its own yet.
+    """
+    #   first      ├ x ┤ committed: 1
+    #   second     ├ x │ x ┤ committed: 2
+    #   third      │   ├ x │ x ┤
+    third = "00000000deadbeef"
+    world.create()
+    world.put_raw(b"not json")
+    read_through(world, drain)
+    world.put_raw(b"not json")
+    read_through(world, drain, OTHER)
+    world.put_raw(b"not json")
+    read_through(world, drain, third)
+    assert letters_at(world) == [0, 1, 1, 2]
+
+
+def test_flush_repeats_no_dead_letters(world: World, drain: Drain) -> None:
+    """After a flush, dead letters below the committed offset are not written again."""
+    world.create()
+    world.put_raw(b"not json")
+    read_through(world, drain)
+    world.empty_store()
+    world.put_raw(b"not json")
+    read_through(world, drain)
+    assert letters_at(world) == [0, 1]
+
+
+def test_truncated_log_repeats_dead_letters(
+    world: World, drain: Drain, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a truncation, dead letters are written below the committed offset, because the records there are new."""
+    world.create()
+    for _ in range(4):
+        world.put_raw(b"not json")
+    read_through(world, drain)
+    world.empty_store()
+    reader = world.reader()
+    drain(world, reader)
+    assert letters_at(world) == [0, 1, 2, 3]
+    reader._source.truncated[0] = 1
+    reader._source.park()
+    eventually(lambda: (reader.step(20), world.seen.recoveries["log_lost_records"] == 1)[1])
+    drain(world, reader)
+    assert letters_at(world) == [0, 1, 2, 3, 1, 2, 3]
+    world.empty_store()
+    reader._source.park()
+    drain(world, reader)
+    assert letters_at(world) == [0, 1, 2, 3, 1, 2, 3, 0, 1, 2, 3]

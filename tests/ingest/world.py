@@ -1,0 +1,274 @@
+"""A world for tests of the reader: an input topic on a real Kafka, windows in a real Valkey, and readers.
+
+Slots have one hour, and F = 1. The windows have 3 slots at inn and bath, and 8 slots at bath and 駅. The horizon has 24
+slots. The clock is in slot 45, so slots from 45 - (24 + 2) = 19 on can be counted, and records from slot 19 - F = 18 on
+are read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, Protocol
+
+import redis
+from kafka import TopicPartition
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.errors import UnreachableError
+from monitor.ingest.interfaces import DeadLetter, DeadLetters
+from monitor.ingest.reader import Reader, run_reader
+from monitor.ingest.source import InputLog
+from monitor.public.instants import MINUTE, format_instant
+from monitor.public.parameters import Parameters
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
+from monitor.windows.facts import Question, Reading
+from monitor.windows.hashing import PersonHasher
+from monitor.windows.keys import Keys
+from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_store import RedisWindows
+
+NOW_SLOT = 45
+HORIZON_START = 19
+FINGERPRINT = "0123456789abcdef"
+
+
+class Eventually(Protocol):
+    """The type of the fixture `eventually`."""
+
+    def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
+        """Return the condition's first true value."""
+
+
+class RealClock:
+    """A clock that stands still and counts as real."""
+
+    simulated = False
+
+    def __init__(self, now: int) -> None:
+        self._now = now
+
+    def now(self) -> int:
+        return self._now
+
+    def set(self, now: int) -> None:
+        self._now = now
+
+    def wait_until(self, instant: int, wake: threading.Event) -> bool:
+        return self._now >= instant or wake.is_set()
+
+
+class Dated(RedisWindows):
+    """Windows in Redis with a clock of the test, which may differ from the reader's."""
+
+    clock: RealClock
+
+    def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
+        return {shard: replace(reading, time=self.clock.now()) for shard, reading in super().read(questions).items()}
+
+    def time(self, shards: Collection[int] = (0,)) -> int:  # noqa: ARG002  # all shards have one clock here
+        return self.clock.now()
+
+
+@dataclass
+class Seen:
+    """An observer that adds up what readers report, from several threads."""
+
+    records: int = 0
+    fates: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    recoveries: Counter[str] = field(default_factory=Counter)
+    lags: dict[int, int] = field(default_factory=dict)
+
+    def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
+        assert seconds > 0
+        self.records += records
+        self.fates.update(fates)
+        self.reasons.update(reasons)
+
+    def lag(self, records: Mapping[int, int]) -> None:
+        self.lags = dict(records)
+
+    def several_places(self, people: int) -> None:
+        assert people >= 0
+
+    def recovery(self, cause: str) -> None:
+        self.recoveries[cause] += 1
+
+
+class Kept:
+    """Dead letters in memory; the next `refuses` writes fail."""
+
+    def __init__(self) -> None:
+        self.letters: list[DeadLetter] = []
+        self.refuses = 0
+
+    def put(self, letters: Sequence[DeadLetter]) -> None:
+        if self.refuses:
+            self.refuses -= 1
+            raise UnreachableError("dead letters cannot be written now")
+        self.letters += letters
+
+
+class World:
+    """A new input topic, a store, and their readers."""
+
+    def __init__(self, kafka: EmbeddedKafka, store: EmbeddedValkey, parameters: Parameters, topic: str) -> None:
+        self.connections = KafkaConnections((kafka.bootstrap_servers,), session_timeout_ms=2_000)
+        self.store = store
+        self.parameters = replace(parameters, name=topic)
+        self.topic = topic
+        self.clock = RealClock(parameters.grid.start(NOW_SLOT) + 30 * MINUTE)
+        self.raw = redis.Redis.from_url(store.url)
+        self.seen, self.dead = Seen(), Kept()
+        self._open: list[Any] = []
+        self._names = count()
+        self._stores: list[Dated] = []
+        self.windows = self.windows_of(FINGERPRINT)
+        self.producer = self.connections.producer()
+
+    def create(self, partitions: int = 1) -> None:
+        configs = {"message.timestamp.before.max.ms": str(2**63 - 1), "message.timestamp.after.max.ms": str(2**63 - 1)}
+        configs["retention.ms"] = "-1"
+        with closing(self.connections.admin()) as admin:
+            settings = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
+            admin.create_topics({self.topic: settings}, wait_for_metadata=True)
+
+    def put(self, persons: Iterable[str], location: str = "inn", slot: int = NOW_SLOT, partition: int = 0) -> None:
+        """Produce a record per person, with a visit of the slot in which it is stamped."""
+        stamp = self.parameters.grid.start(slot) // 1_000
+        for person in persons:
+            value = self.visit(person, location, slot)
+            self.producer.send(self.topic, value=value, partition=partition, timestamp_ms=stamp)
+        self.producer.flush()
+
+    def visit(self, person: str, location: str = "inn", slot: int = NOW_SLOT) -> bytes:
+        start = self.parameters.grid.start(slot)
+        times = {"arrived_at": format_instant(start), "left_at": format_instant(start + 10 * MINUTE)}
+        return json.dumps({"person_id": person, "location_id": location, **times}).encode()
+
+    def put_raw(self, value: bytes | None, slot: int = NOW_SLOT, partition: int = 0) -> None:
+        stamp = self.parameters.grid.start(slot) // 1_000
+        self.producer.send(self.topic, value=value, partition=partition, timestamp_ms=stamp, key=b"k").get(timeout=10)
+
+    def reader(self, dead: DeadLetters | None = None, mark: str = FINGERPRINT) -> Reader:
+        """Return a new member of the input group of the configuration with a fingerprint."""
+        group = self.topic if mark == FINGERPRINT else f"{self.topic}-{mark}"
+        source = InputLog(self.connections, self.topic, group, self.topic)
+        hasher = PersonHasher(b"0123456789abcdef")
+        windows = self.windows if mark == FINGERPRINT else self.windows_of(mark)
+        reader = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen, self.clock)
+        self._open.append(reader)
+        return reader
+
+    def windows_of(self, mark: str) -> Dated:
+        """Return the windows of a fingerprint."""
+        windows = Dated(self.parameters, mark, redis_client(RedisAddress(self.store.url)))
+        windows.clock = self.clock
+        self._stores.append(windows)
+        return windows
+
+    def empty_store(self) -> None:
+        """Delete all facts and all progress, of every fingerprint."""
+        self.raw.flushall()
+
+    @contextmanager
+    def running(self, waiting: Callable[[str], None] = lambda _reason: None) -> Iterator[Reader]:
+        """Run a new member of the group in a thread."""
+        reader, stop = self.reader(), threading.Event()
+        self._open.remove(reader)
+        thread = threading.Thread(target=run_reader, args=(reader, stop, waiting))
+        thread.start()
+        try:
+            yield reader
+        finally:
+            stop.set()
+            thread.join(30)
+
+    def close_reader(self, reader: Reader) -> None:
+        self._open.remove(reader)
+        reader.close()
+
+    def ends(self) -> dict[int, int]:
+        """Return the high watermarks."""
+        with closing(self.connections.consumer()) as consumer:
+            places = [TopicPartition(self.topic, p) for p in sorted(consumer.partitions_for_topic(self.topic))]
+            return {place.partition: end for place, end in consumer.end_offsets(places).items()}
+
+    def delete_below(self, offset: int) -> None:
+        with closing(self.connections.admin()) as admin:
+            admin.delete_records({TopicPartition(self.topic, 0): offset})
+
+    def is_read(self) -> bool:
+        """Return whether every shard's progress has reached the end of every partition."""
+        ends = self.ends()
+        return all(shard.get(p, -1) >= end for shard in self.windows.progress() for p, end in ends.items())
+
+    def count(self, location: str, first_slot: int) -> int:
+        """Count the distinct people whose last slot at a location is at or after a slot."""
+        row = self.parameters.registry.rows[location]
+        shard = int(self.parameters.registry.shard[row])
+        return int(self.windows.read({shard: Question(((row, first_slot),))})[shard].counts[row, first_slot])
+
+    def complete_from(self) -> set[int]:
+        """Return the slots from which the facts of the shards are complete."""
+        shards = range(self.parameters.registry.shards)
+        return {
+            reading.complete_from for reading in self.windows.read({shard: Question() for shard in shards}).values()
+        }
+
+    def meta(self, shard: int) -> str:
+        return Keys(self.parameters.name, FINGERPRINT).meta(shard)
+
+    def close(self) -> None:
+        for reader in self._open:
+            reader.close()
+        self.producer.close()
+        for windows in self._stores:
+            windows.close()
+        self.raw.close()
+
+
+Drain = Callable[..., None]
+
+
+def committed(world: World) -> dict[int, int]:
+    with closing(world.connections.admin()) as admin:
+        offsets = admin.list_group_offsets({world.topic: None})[world.topic]
+    return {place.partition: commit.offset for place, commit in offsets.items()}
+
+
+def persons(number: int, prefix: str = "p") -> list[str]:
+    return [f"{prefix}-{n}" for n in range(number)]
+
+
+def read_all(world: World, topic: str) -> list[Any]:
+    place = TopicPartition(topic, 0)
+    with closing(world.connections.consumer()) as consumer:
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        end = consumer.end_offsets([place])[place]
+        records: list[Any] = []
+        while consumer.position(place) < end:
+            records += consumer.poll(timeout_ms=500).get(place, [])
+    return records
+
+
+class Damage:
+    """A byte of a record's value that can be changed on the broker's disk."""
+
+    def __init__(self, kafka: EmbeddedKafka, name: str, value: bytes) -> None:
+        self._path = kafka.folder / "data" / f"{name}-0" / f"{0:020d}.log"
+        self._place = self._path.read_bytes().index(value)
+
+    def flip(self) -> None:
+        """Change the byte, or change it back."""
+        with self._path.open("r+b") as file:
+            byte = os.pread(file.fileno(), 1, self._place)
+            os.pwrite(file.fileno(), bytes([byte[0] ^ 0xFF]), self._place)

@@ -1,0 +1,250 @@
+"""Asymmetric noise and the one-sided decision: exact laws and losses by enumeration, and the sampler."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from typing import cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from monitor.errors import CountsError, EpsilonError, ExactnessError, PrivacyError
+from monitor.onesided.mechanisms import (
+    AsymmetricGeometric,
+    AsymmetricLaplace,
+    Monotone,
+    Moving,
+    OneSidedDecision,
+    most_certain,
+)
+from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+
+ONE = Fraction(1)
+Law = dict[Hashable, Fraction]
+
+
+class Fixed:
+    """Noise given by a test: draws in order, and the uniform that decides whether a gap is reached."""
+
+    secure = False
+
+    def __init__(self, draws: Sequence[int], epsilon: Fraction) -> None:
+        self._draws, self._epsilon = list(draws), epsilon
+
+    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        assert epsilon == self._epsilon
+        taken, self._draws = self._draws[:size], self._draws[size:]
+        assert len(taken) == size
+        return np.array(taken, dtype=np.int64)
+
+    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return self.geometric(epsilon, gaps.size) >= gaps
+
+
+def law_of(run: Callable[[Fixed], Hashable], epsilon: Fraction, q: Fraction, draws: int, most: int) -> Law:
+    """Return every outcome of the real code with its exact chance, for draws below `most`: (1 - q) q^g each."""
+    law: Law = {}
+    for taken in product(range(most), repeat=draws):
+        outcome = run(Fixed(taken, epsilon))
+        law[outcome] = law.get(outcome, Fraction(0)) + (1 - q) ** draws * q ** sum(taken)
+    return law
+
+
+def worst(law: Law, neighbour: Law, seen: Callable[[Hashable], bool]) -> Fraction | float:
+    """Return the greatest ratio over the outcomes whose chance is not affected by the limit of draws."""
+    ratios = [
+        chance / neighbour[outcome] if neighbour.get(outcome) else math.inf
+        for outcome, chance in law.items()
+        if seen(outcome)
+    ]
+    return max(ratios)
+
+
+def within(value: Fraction | int, mark_lifetime: Fraction, z: Hashable) -> bool:
+    """Return whether an outcome is closer to the true value than a distance, so that its chance includes every draw."""
+    return abs(cast("Fraction", z) - value) < mark_lifetime
+
+
+def decided(rule: OneSidedDecision, count: int, noise: Fixed) -> bool:
+    return bool(rule.decide([count], noise)[0])
+
+
+@pytest.mark.parametrize(("direction", "sign"), [("decreasing", 1), ("increasing", -1)])
+@pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
+@pytest.mark.parametrize("sensitivity", [1, 2, 3])
+def test_worst_loss_is_exactly_epsilon(direction: Moving, sign: int, q: Fraction, sensitivity: int) -> None:
+    """For counts that change by Δ and noise at ε/Δ, the worst ratio is q^-Δ, q = e^(-ε/Δ)."""
+    rule = AsymmetricGeometric(ONE, sensitivity, direction)
+
+    def law(count: int) -> Law:
+        return law_of(partial(rule.release_one, count), ONE / sensitivity, q, 1, 12)
+
+    losses = []
+    for count in range(4):
+        neighbour = count - sign * sensitivity
+        if neighbour >= 0:
+            losses.append(worst(law(count), law(neighbour), partial(within, count, Fraction(12 - 3))))
+        assert all((cast("int", z) - count) * sign >= 0 for z in law(count))
+    assert max(losses) == q**-sensitivity
+
+
+@pytest.mark.parametrize("direction", ["decreasing", "increasing"])
+def test_reverse_loss_is_unbounded(direction: Moving) -> None:
+    """One-sided noise in the wrong direction makes an outcome impossible: 1 → 2 upwards excludes z = 1."""
+    rule = AsymmetricGeometric(ONE, 1, direction)
+    count, neighbour = (1, 2) if direction == "decreasing" else (2, 1)
+    laws = [law_of(partial(rule.release_one, f), ONE, Fraction(1, 2), 1, 9) for f in (count, neighbour)]
+    assert worst(laws[0], laws[1], lambda _: True) == math.inf
+
+
+def test_two_sided_noise_costs_epsilon_both_ways() -> None:
+    """P[z - f = d] = (1 - q)/(1 + q) q^|d| has the ratio q^-1 between neighbours, checked for |d| ≤ 3 up to 2^-20."""
+    q, rule = Fraction(1, 2), AsymmetricGeometric(ONE, 1, "not monotone")
+    law = law_of(partial(rule.release_one, 5), ONE, q, 2, 24)
+    for distance in range(-3, 4):
+        exact = (1 - q) / (1 + q) * q ** abs(distance)
+        assert 0 <= exact - law[5 + distance] < Fraction(1, 2**20)
+
+
+@pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(4, 5)])
+def test_vector_costs_epsilon_for_total_change(q: Fraction) -> None:
+    """Three counts of which a person is in at most two have Δ = 2, noise at ε/2 and worst ratio q^-2."""
+    rule = AsymmetricGeometric(ONE, 2)
+    most = 5
+
+    def law(counts: tuple[int, ...]) -> Law:
+        return law_of(lambda noise: tuple(rule.release(counts, noise).tolist()), ONE / 2, q, 3, most)
+
+    losses = []
+    for counts in product((1, 2), repeat=3):
+        for taken in product((0, 1), repeat=3):
+            if 0 < sum(taken) <= 2:
+                neighbour = tuple(f - t for f, t in zip(counts, taken, strict=True))
+                losses.append(worst(law(counts), law(neighbour), lambda z: max(cast("tuple[int, ...]", z)) < most))
+    assert max(losses) == q**-2
+
+
+@pytest.mark.parametrize(("direction", "sign"), [("decreasing", 1), ("increasing", -1)])
+@pytest.mark.parametrize("grid", [Fraction(1, 2), Fraction(2, 3), Fraction(3)])
+def test_grid_value_costs_at_most_epsilon(direction: Moving, sign: int, grid: Fraction) -> None:
+    """For values in twelfths and Δ = 1, a change is at most ⌈1/grid⌉ grid steps, and this maximum occurs."""
+    q, most = Fraction(1, 2), 12
+    rule = AsymmetricLaplace(ONE, ONE, grid, direction)
+    per_change = math.ceil(1 / grid)
+    assert rule.step_epsilon == ONE / per_change
+    losses = []
+    for twelfths, change in product(range(12, 25), range(1, 13)):
+        value, neighbour = Fraction(twelfths, 12), Fraction(twelfths - sign * change, 12)
+        laws = [law_of(partial(rule.release, f), rule.step_epsilon, q, 1, most) for f in (value, neighbour)]
+        assert all((cast("Fraction", z) - value) * sign >= 0 for z in laws[0])
+        assert all((cast("Fraction", z) / grid).denominator == 1 for z in laws[0])
+        losses.append(worst(laws[0], laws[1], partial(within, value, (most - per_change - 1) * grid)))
+    assert max(losses) == q**-per_change
+
+
+def test_grid_law_is_the_exponential() -> None:
+    """P[noise ≥ m·grid] = e^(-ε·m·grid/Δ) as for the exponential, within 6.5 standard errors: 10^-10 per point."""
+    grid, runs = Fraction(1, 4), 20_000
+    rule, noise = AsymmetricLaplace(ONE, Fraction(2), grid), OneSidedNoise(SeededEntropy(31))
+    drawn = np.array([float(rule.release(Fraction(3), noise) - 3) for _ in range(runs)])
+    for m in (1, 4, 12):
+        chance = math.exp(-m / 8)
+        assert abs((drawn >= m / 4).mean() - chance) < 6.5 * math.sqrt(chance * (1 - chance) / runs)
+
+
+def test_two_sided_grid_rounds_to_nearest() -> None:
+    """A value is rounded to the nearest grid point and moved by the difference of two draws."""
+    rule = AsymmetricLaplace(ONE, ONE, Fraction(1, 2), "not monotone")
+    assert rule.release(Fraction(7, 10), Fixed([3, 1], ONE / 2)) == Fraction(1, 2) + 1
+    assert rule.release(Fraction(78, 100), Fixed([0, 0], ONE / 2)) == 1
+    assert rule.release(Fraction(3, 4), Fixed([0, 0], ONE / 2)) == 1
+
+
+@pytest.mark.parametrize(("direction", "counts"), [("decreasing", range(7)), ("increasing", range(3, 12))])
+@pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
+def test_decision_is_true_and_meets_theorem_9(direction: Monotone, counts: range, q: Fraction) -> None:
+    """P[certain] = 1 - q^k for k P-neighbours to the other answer, the greatest possible, and each step costs e^ε.
+
+    Any mechanism has P[not certain | k] ≥ q · P[not certain | k - 1] and P[not certain | 0] = 1, so at most 1 - q^k.
+    """
+    rule, threshold = OneSidedDecision(ONE, 5, direction), 5
+    by_steps: dict[int, Fraction] = {}
+    for count in counts:
+        steps = int(rule.steps(np.array([count]))[0])
+        law = law_of(partial(decided, rule, count), ONE, q, 1, 12)
+        certain = law.get(True, Fraction(0))
+        truth = count < threshold if direction == "decreasing" else count >= threshold
+        assert (certain > 0) == truth
+        assert certain == most_certain(q, steps) == 1 - q**steps
+        by_steps[steps] = 1 - certain
+    assert by_steps[0] == 1
+    assert all(by_steps[k] == q * by_steps[k - 1] for k in by_steps if k)
+
+
+def test_sampled_decision_has_its_chance() -> None:
+    """100,000 decisions at 3 below T and ε = 1/3 are certain with chance 1 - 1/e, within 6.5 standard errors."""
+    rule, noise = OneSidedDecision(Fraction(1, 3), 5), OneSidedNoise(SeededEntropy(32))
+    certain = rule.decide(np.full(100_000, 2), noise).mean()
+    chance = 1 - math.exp(-1)
+    assert abs(certain - chance) < 6.5 * math.sqrt(chance * (1 - chance) / 100_000)
+
+
+def as_fraction(value: object) -> Fraction:
+    """Return a value as a type that the checker would refuse."""
+    return cast("Fraction", value)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, 0.5, float("inf"), float("nan"), "1/2 "])
+def test_invalid_epsilon_is_refused(epsilon: object) -> None:
+    """An ε that is zero, negative, a float or infinite is refused by every mechanism."""
+    wrong = as_fraction(epsilon)
+    with pytest.raises(EpsilonError):
+        AsymmetricGeometric(wrong)
+    with pytest.raises(EpsilonError):
+        AsymmetricLaplace(wrong, ONE, ONE)
+    with pytest.raises(EpsilonError):
+        OneSidedDecision(wrong, 5)
+
+
+def test_invalid_counts_are_refused() -> None:
+    """Floats, negative counts, no counts and a table are refused, and no message contains a count."""
+    rule, noise = AsymmetricGeometric(ONE), OneSidedNoise(SeededEntropy(1))
+    with pytest.raises(ExactnessError, match="of type float64: expected integers"):
+        rule.release(cast("list[int]", [1.0]), noise)
+    with pytest.raises(ExactnessError, match="of type bool"):
+        rule.release(np.array([True]), noise)
+    with pytest.raises(CountsError, match="negative") as caught:
+        rule.release([5, -77], noise)
+    assert "77" not in str(caught.value)
+    with pytest.raises(CountsError, match="at least one entry"):
+        rule.release([], noise)
+    with pytest.raises(CountsError, match="one axis"):
+        rule.release(np.array([[1]]), noise)
+    with pytest.raises(CountsError, match="above 2\\^53"):
+        rule.release([2**53 + 1], noise)
+    assert rule.release([2**53], noise).size == 1
+
+
+def test_invalid_parameters_are_refused() -> None:
+    """Each error names the expected value."""
+    with pytest.raises(PrivacyError, match="sensitivity is 0"):
+        AsymmetricGeometric(ONE, 0)
+    with pytest.raises(EpsilonError, match="at least 1/1000000000000"):
+        AsymmetricGeometric(ONE, 10**13)
+    with pytest.raises(ExactnessError, match="grid is a float"):
+        AsymmetricLaplace(ONE, ONE, as_fraction(0.1))
+    with pytest.raises(PrivacyError, match="sensitivity is 0"):
+        AsymmetricLaplace(ONE, Fraction(0), ONE)
+    with pytest.raises(ExactnessError, match="the value is a float"):
+        AsymmetricLaplace(ONE, ONE, ONE).release(as_fraction(0.5), OneSidedNoise(SeededEntropy(1)))
+    with pytest.raises(CountsError, match="threshold is 0"):
+        OneSidedDecision(ONE, 0)
+    assert OneSidedDecision(ONE, 1).decide([1], OneSidedNoise(SeededEntropy(1))).tolist() == [False]
+    for q in (ONE, Fraction(0)):
+        with pytest.raises(PrivacyError, match=f"q is {q}"):
+            most_certain(q, 1)

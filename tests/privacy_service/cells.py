@@ -1,0 +1,85 @@
+"""Visits to a town of three places, the cells that have a budget, and the records of the visits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Final, NamedTuple
+
+from monitor.privacy.over_time import Mark
+from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+
+Q: Final = Fraction(1, 2)
+PEOPLE: Final = 2
+ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
+PLACES: Final = ("inn", "mill", "farm")
+AT_EPSILON: Final = Fraction(1, 2)
+
+Ratio = Fraction | float
+Counts = tuple[int, ...]
+"""The counts of one cell, tick by tick."""
+
+
+class Visit(NamedTuple):
+    """One reported visit, with times in minutes and slots of 60 minutes.
+
+    `moment` is the time of the report. 2c is in the first seconds of slot c, so the report is processed before tick
+    c - 1 is read; 2c + 1 is later in slot c. In both cases tick c is the first that counts it.
+    """
+
+    person: str
+    place: str
+    arrived: int
+    left: int | None
+    moment: int
+
+    @property
+    def first_tick(self) -> int:
+        """The first tick that counts the report."""
+        return self.moment // 2
+
+    @property
+    def first_read(self) -> int:
+        """The first tick that is read after the report was processed."""
+        return (self.moment - 1) // 2
+
+
+class Cell(NamedTuple):
+    """A unit with a budget: the window of a location (`time` None), or a location at a designated time (its minute)."""
+
+    row: int
+    time: int | None = None
+
+
+HOT: Final = Cell(-1)
+"""The draws of hot spots, which are one answer about all locations."""
+
+RANKED: Final = PEOPLE + 1
+"""The highest noisy count of hot spots that is enumerated; the law is memoryless, so higher ones have equal ratios."""
+
+State = tuple[Mark, ...] | tuple[int, int] | None
+"""The state of a cell in the ledger: its marks, or (tick, noisy count) of a designated time."""
+
+
+@cache
+def _encode_visit(visit: Visit) -> str:
+    fields = {
+        "person_id": visit.person,
+        "location_id": visit.place,
+        "arrived_at": format_instant(ORIGIN + visit.arrived * MINUTE),
+    }
+    if visit.left is not None:
+        fields["left_at"] = format_instant(ORIGIN + visit.left * MINUTE)
+    return json.dumps(fields)
+
+
+def encode_record(visits: Sequence[Visit]) -> bytes:
+    texts = [_encode_visit(visit) for visit in visits]
+    return (texts[0] if len(texts) == 1 else f'{{"batch_id": "b", "visits": [{", ".join(texts)}]}}').encode()
+
+
+def stamp_ms(moment: int) -> int:
+    within = 15 * SECOND if moment % 2 == 0 else 45 * MINUTE
+    return (ORIGIN + moment // 2 * HOUR + within) // 1_000

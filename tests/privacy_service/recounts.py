@@ -1,0 +1,111 @@
+"""Sets of visits of one person, and a recount of their accepted visits that shares no code with the service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+SLOTS = range(4)
+MOMENTS = range(-1, 2 * len(SLOTS) - 1)  # the first report is in the slot before the first one, which F = 1 accepts
+SHAPES = [(60 * first + 10, 60 * last + 50) for first in SLOTS for last in SLOTS if first <= last]
+SHORT = [(60 * slot + 20, 60 * slot + 40) for slot in SLOTS]
+EDGES: list[tuple[int, int | None]] = [
+    (90, 91),  # arrives at a designated time
+    (70, 90),  # leaves at a designated time
+    (90, 90),  # has no duration
+    (80, None),  # has no departure, and covers a designated time with the default stay
+    (60, 120),  # leaves at the end of a slot
+    (10, 10**6),  # lasts for years, so it is cut
+    (130, 70),  # left before it arrived
+]
+
+NAMES = ["inn", "mill", "farm", "nowhere"]
+Stream = Sequence[Sequence[Any]]
+Counts = tuple[int, ...]
+Adds = frozenset[tuple[Any, Counts]]
+"""What a person adds to the counts: by cell, 0 or 1 at each tick; cells with only 0 are left out."""
+
+
+def at_place(visit: Callable[..., Any], person: str, place: str, shapes: Sequence[Any] = SHAPES) -> list[Any]:
+    return [visit(person, place, *shape, moment) for shape in shapes for moment in MOMENTS]
+
+
+def fate(town: Any, visit: Any) -> tuple[int, int] | None:
+    """Return the last slot and the departure (in minutes) after the cut; None for a dead letter."""
+    left = visit.arrived + 15 if visit.left is None else visit.left
+    furthest = visit.moment // 2 + town.max_lead
+    refused = left < visit.arrived or visit.place == "nowhere" or visit.arrived // 60 > furthest
+    if refused:
+        return None
+    last = max(visit.arrived // 60, -(-left // 60) - 1)
+    return min(last, furthest), min(left, 60 * (furthest + 1))
+
+
+def recount(town: Any, visits: Sequence[Any]) -> Adds:
+    """Return what the visits of one person add to the counts, from the definitions, slot by slot."""
+    ticks: dict[Any, set[int]] = {}
+    for visit in visits:
+        if (accepted := fate(town, visit)) is None:
+            continue
+        last, left = accepted
+        row = NAMES.index(visit.place)
+        for tick in town.ticks:
+            if tick < visit.first_tick:
+                continue
+            if row < 2 and tick - town.window < last:
+                ticks.setdefault((row, None), set()).add(tick)
+            for time in town.times:
+                if visit.arrived <= time < left and time < 60 * (tick + 1) <= time + 60 * town.horizon:
+                    ticks.setdefault((row, time), set()).add(tick)
+    return frozenset((cell, tuple(int(tick in held) for tick in town.ticks)) for cell, held in ticks.items())
+
+
+def read(town: Any, stream: Stream, **how: bool) -> dict[Any, Counts]:
+    """Return the counts of the service, without empty cells; check that every refused visit is one dead letter."""
+    by_cell, letters = town.read(stream, **how)
+    assert letters == sum(fate(town, visit) is None for record in stream for visit in record)
+    return {(cell.row, cell.time): counts for cell, counts in by_cell.items() if any(counts)}
+
+
+def group_by_moment(visits: Sequence[Any]) -> Stream:
+    """Return one record for each moment, in the way a person reports a trajectory."""
+    records: dict[int, list[Any]] = {}
+    for visit in visits:
+        records.setdefault(visit.moment, []).append(visit)
+    return list(records.values())
+
+
+def all_sets(visit: Callable[..., Any], person: str) -> Iterator[tuple[Any, ...]]:
+    """Return all sets of at most two visits at the three locations, and pairs of a visit at the inn and an odd one."""
+    visits = [report for place in NAMES[:3] for report in at_place(visit, person, place)]
+    odd = [*at_place(visit, person, "inn", EDGES), *at_place(visit, person, "nowhere", SHORT)]
+    yield from ((report,) for report in (*visits, *odd))
+    yield from combinations_with_replacement(visits, 2)
+    yield from product(at_place(visit, person, "inn"), odd)
+
+
+@dataclass
+class Universe:
+    """What the sets of one person add to the counts, and how visits may be removed."""
+
+    adds: dict[Adds, tuple[Any, ...]]
+    removals: dict[tuple[Adds, Adds], list[tuple[Any, ...]]]
+    driven: int
+
+
+@cache
+def universe(town: Any, visit: Callable[..., Any]) -> Universe:
+    """Drive every set of one person through the service, and record the change by each removal."""
+    result = Universe({}, {}, 0)
+    for visits in all_sets(visit, "ann"):
+        adds = recount(town, visits)
+        assert read(town, group_by_moment(visits)) == dict(adds)
+        result.driven += 1
+        result.adds.setdefault(adds, visits)
+        for kept in {(), *(((visits[0],), (visits[1],)) if len(visits) > 1 else ())}:
+            gone = tuple(visit for visit in visits if visit not in kept) or visits[1:]
+            result.removals.setdefault((adds, recount(town, kept)), []).append(gone)
+    return result

@@ -1,0 +1,364 @@
+"""The whole service in memory with enumerated noise: records → reader → windows → decisions → ledger.
+
+Everything between the reports and the published records is the service's own code; only the noise is given. Counts
+follow from the records without chance, so the readings (`Town.read`) represent a stream. Given a reading and the
+ledger, the records that a tick publishes have a law of exact fractions (`Town.law`). A *cell* has a budget: it is a
+location of an `over_time` monitor, or a location at a designated time. Cells draw independently (`test_cells.py`
+enumerates them jointly), so the worst ratio Pr[D]/Pr[D'] of a stream is the product of the worst ratios of its cells
+(`Town.worst`).
+
+Decisions depend on draws only, never on q = e^-ε. So the enumeration at a rational q is exact, and the ε of n answers
+is a ratio of q^-n. Noisy counts from max(T, people) on are one outcome, because the law is memoryless and they have the
+same ratio.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache, cached_property
+from typing import Any, Final, cast
+
+import numpy as np
+
+from monitor.ingest.interfaces import DeadLetter
+from monitor.ingest.reader import Reader
+from monitor.ingest.source import Fetched, InputLog
+from monitor.privacy.over_time import Mark, OverTimeRule
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
+from monitor.public.schedule import Schedule
+from monitor.public.slot_grid import SlotGrid
+from monitor.release.decide import Decider, Evidence
+from monitor.release.ledger import LedgerRecord
+from monitor.release.state import LedgerState
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
+from monitor.windows.hashing import PersonHasher
+from tests.privacy_service.cells import (
+    AT_EPSILON,
+    HOT,
+    ORIGIN,
+    PEOPLE,
+    PLACES,
+    RANKED,
+    Cell,
+    Counts,
+    Ratio,
+    State,
+    Visit,
+    encode_record,
+    stamp_ms,
+)
+from tests.privacy_service.walk import Walk
+from tests.windows.memory import MemoryWindows
+
+HASHER: Final = PersonHasher(b"0123456789abcdef")
+
+
+@dataclass
+class _Letters:
+    """A dead-letter topic that keeps all dead letters."""
+
+    letters: list[DeadLetter] = field(default_factory=list)
+
+    def put(self, letters: Sequence[DeadLetter]) -> None:
+        self.letters += letters
+
+
+@dataclass(frozen=True)
+class Town:
+    """A town of three locations, two of them watched, with two designated times.
+
+    `epsilon` is the ε_l of a watched location. `unit` is the ε of a ratio of 1/Q (default: the ε of an answer).
+    `remembers`: a tick keeps all marks of the ledger, not only the marks that run under the present rule.
+    """
+
+    window: int
+    max_lead: int
+    answers: int
+    threshold: int
+    times: tuple[int, ...] = (90, 150)
+    slots: int = 4
+    horizon: int = 2
+    epsilon: Fraction = Fraction(1)
+    watched: tuple[int, ...] = (0, 1)
+    unit: Fraction | None = None
+    until: int = 0
+    remembers: bool = False
+    top: int = 2
+
+    @property
+    def answer_epsilon(self) -> Fraction:
+        """The ε of one noisy answer of a watched location."""
+        return self.epsilon / self.answers
+
+    @property
+    def cap(self) -> int:
+        """Noisy counts from here on are one outcome."""
+        return max(self.threshold, PEOPLE)
+
+    @property
+    def mark_lifetime(self) -> int:
+        """W + F."""
+        return self.window + self.max_lead
+
+    @cached_property
+    def ticks(self) -> range:
+        """All ticks that may count a visit of the first slots."""
+        return range(-1, max(self.until, self.slots - 1 + self.window))
+
+    @property
+    def windows(self) -> list[Cell]:
+        """The cells of watched locations, in registry order."""
+        return [Cell(row) for row in self.watched]
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """All cells, watched locations first."""
+        return (*self.windows, *(Cell(row, time) for time in self.times for row in range(3)))
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """The parameters of the service, with one shard."""
+        rule = OverTimeRule(self.epsilon, self.answers, self.threshold, self.window, self.max_lead)
+        instants = tuple(ORIGIN + time * MINUTE for time in self.times)
+        noon = AtTimes("noon", Schedule(instants), AT_EPSILON, self.threshold, self.horizon * HOUR)
+        busiest = HotSpots("busiest", Schedule(instants), AT_EPSILON, self.top, self.horizon * HOUR)
+        return Parameters(
+            name="town",
+            grid=SlotGrid(ORIGIN, HOUR),
+            max_lead=self.max_lead,
+            default_stay=15 * MINUTE,
+            release_delay=30 * SECOND,
+            tolerance=SECOND,
+            registry=Registry(PLACES, 1),
+            over_time=(OverTime("stations", self.watched, (rule,) * len(self.watched)),),
+            at_times=(noon,) if self.times else (),
+            hot_spots=(busiest,) if self.times else (),
+        )
+
+    def live(self, tick: int) -> list[int]:
+        """Return the designated times that a tick evaluates."""
+        return [time for time in self.times if time < 60 * (tick + 1) <= time + 60 * self.horizon]
+
+    @cached_property
+    def _questions(self) -> dict[int, Question]:
+        decider = Decider(self.parameters, [0], Walk(self, 0, {}, None), self.parameters.hot_spots)
+        return {tick: decider.questions(tick)[0] for tick in self.ticks}
+
+    def read(self, records: Sequence[Sequence[Visit]], *, twice: bool = False) -> tuple[dict[Cell, Counts], int]:
+        """Return the counts of each tick by cell, and the number of dead letters; `twice`: write every batch twice.
+
+        The records of one moment are read together, in the order of the moments. The reader's clock is far ahead; the
+        clock of the store is in the first seconds of the slot after the tick.
+        """
+        clock = SteppedClock(self.parameters.grid.as_of(self.ticks.start))
+        windows, letters = MemoryWindows(self.parameters, clock), _Letters()
+        windows.begin(0, 0, COMPLETE_FROM_START)
+        far_off = SteppedClock(ORIGIN + 1_000 * HOUR)
+        reader = Reader(self.parameters, cast("InputLog", None), windows, HASHER, letters, cast("Any", None), far_off)
+        waiting = sorted(records, key=lambda visits: visits[0].moment)
+        offset, counts = 0, []
+        for tick in self.ticks:
+            clock.move_to(self.parameters.grid.as_of(tick))
+            due = [visits for visits in waiting if visits[0].first_read == tick]
+            if due:
+                self._ingest(reader, due, offset, twice=twice)
+                offset += len(due)
+            question = self._questions[tick]
+            reading = windows.read({0: question})[0]
+            assert reading.settled
+            assert (reading.progress, reading.complete_from, reading.evicted_before) == (
+                {0: offset},
+                COMPLETE_FROM_START,
+                COMPLETE_FROM_START,
+            )
+            counts.append(self._counted(tick, question, reading))
+            windows.open([0], tick + 1)
+        by_cell = {cell: tuple(at.get(cell, 0) for at in counts) for cell in self.cells}
+        return by_cell, len(letters.letters)
+
+    def _ingest(self, reader: Reader, records: Sequence[Sequence[Visit]], offset: int, *, twice: bool) -> None:
+        end = offset + len(records)
+        stamps = [stamp_ms(visits[0].moment) for visits in records]
+        fetched = Fetched(0, offset, end, [encode_record(visits) for visits in records], stamps, range(offset, end))
+        batch = reader._prepare([fetched])
+        reader._write(batch)
+        if twice:
+            reader._windows.write(batch.spans, batch.accepted.facts)
+
+    def _counted(self, tick: int, question: Question, reading: Reading) -> dict[Cell, int]:
+        counts = {Cell(row): reading.counts[row, first] for row, first in question.windows}
+        for time, instant in zip(self.live(tick), question.times, strict=True):
+            counts |= {Cell(row, time): count for row, count in enumerate(reading.present[instant].tolist())}
+        return counts
+
+    def law(
+        self, tick: int, counts: Mapping[Cell, int | None], states: Mapping[Cell, State], *cells: Cell
+    ) -> dict[Hashable, tuple[Fraction, Any]]:
+        """Return the law of a tick: outcome → (chance, the state after it), by the draws of these cells (default: all).
+
+        A count of None is an incomplete reading. Cells that are not given have count 0 and no marks.
+        """
+        scripts: list[tuple[int, ...]] = [()]
+        law: dict[Hashable, tuple[Fraction, Any]] = {}
+        while scripts:
+            walk = Walk(self, tick, states, frozenset(cells) or None, scripts.pop())
+            outcome, after = self._decide(tick, counts, states, walk)
+            scripts += walk.alternatives
+            before, known = law.get(outcome, (Fraction(0), after))
+            assert known == after, "the state must follow from the published records alone"
+            law[outcome] = (before + walk.chance, known)
+        assert sum(chance for chance, _ in law.values()) == 1
+        return law
+
+    def _decide(
+        self, tick: int, counts: Mapping[Cell, int | None], states: Mapping[Cell, State], walk: Walk
+    ) -> tuple[Hashable, Mapping[Cell, State]]:
+        state = self._ledger(states)
+        decision = Decider(self.parameters, [0], walk).decide(tick, self._evidence(tick, counts), state)
+        state.forget(tick, self.parameters.mark_lifetime, self.parameters.grid.as_of(tick) - (self.horizon + 1) * HOUR)
+        taken_over, remembered = LedgerState(), self._ledger(states)
+        for record in decision.records:
+            taken_over.fold(record, self.parameters.grid)
+            remembered.fold(record, self.parameters.grid)
+        after, folded = self._states_of(state), self._states_of(taken_over)
+        assert all(folded[cell] == after[cell] for cell in self.at(tick)), "a new owner must know the same state"
+        parts = [part for record in decision.records for part in self._public_parts(record)]
+        self._check_truth(counts, parts)
+        return tuple(parts), self._states_of(remembered) if self.remembers else after
+
+    def final(self, time: int) -> int:
+        """Return the last tick that evaluates a designated time, which draws its hot spots."""
+        return max(tick for tick in self.ticks if time in self.live(tick))
+
+    def ranked_law(self, time: int, counts: tuple[int, ...] | None) -> dict[Hashable, Fraction]:
+        """Return the law of the hot spots of a time with these counts by location (None: an incomplete reading).
+
+        It has the outcomes whose noisy counts are at most RANKED; no draw beyond RANKED results in them.
+        """
+        tick = self.final(time)
+        cells = {Cell(row, time): None if counts is None else counts[row] for row in range(len(PLACES))}
+        scripts: list[tuple[int, ...]] = [()]
+        law: dict[Hashable, Fraction] = {}
+        while scripts:
+            walk = Walk(self, tick, {}, frozenset({HOT}), scripts.pop())
+            decider = Decider(self.parameters, [0], walk, self.parameters.hot_spots)
+            (record,) = decider.decide(tick, self._evidence(tick, cells), LedgerState()).records[-1:]
+            scripts += walk.alternatives
+            value = json.loads(record.value)
+            assert (value["kind"], value["time"]) == ("hot_spots", format_instant(ORIGIN + time * MINUTE))
+            if all(spot["noisy_count"] <= RANKED for spot in value["hot_spots"]):
+                outcome = (record.key, record.value, record.headers, record.timestamp_ms)
+                law[outcome] = law.get(outcome, Fraction(0)) + walk.chance
+        return law
+
+    def at(self, tick: int) -> list[Cell]:
+        """Return the cells that a tick answers."""
+        live = self.live(tick)
+        return [cell for cell in self.cells if cell.time is None or cell.time in live]
+
+    def _ledger(self, states: Mapping[Cell, State]) -> LedgerState:
+        ledger = LedgerState()
+        for cell, state in states.items():
+            if cell.time is None:
+                ledger.spend("stations", PLACES[cell.row], cast("tuple[Mark, ...]", state or ()))
+            elif state is not None:
+                noisy = ledger.noisy.setdefault(("noon", ORIGIN + cell.time * MINUTE), {})
+                noisy[PLACES[cell.row]] = cast("tuple[int, int]", state)
+        return ledger
+
+    def _states_of(self, ledger: LedgerState) -> dict[Cell, State]:
+        """Return the state of each cell in a ledger; noisy counts are capped, because nothing depends on them."""
+        states: dict[Cell, State] = {}
+        for cell in self.cells:
+            if cell.time is None:
+                marks = ledger.marks_of("stations", PLACES[cell.row])
+                states[cell] = tuple(Mark(mark.tick, self.cap, mark.epsilon, mark.until) for mark in marks)
+            else:
+                noisy = ledger.noisy.get(("noon", ORIGIN + cell.time * MINUTE), {})
+                states[cell] = (noisy[PLACES[cell.row]][0], self.cap) if PLACES[cell.row] in noisy else None
+        return states
+
+    def _evidence(self, tick: int, counts: Mapping[Cell, int | None]) -> Evidence:
+        question = self._questions[tick]
+        windows = {(row, first): counts.get(Cell(row), 0) or 0 for row, first in question.windows}
+        present = {
+            instant: np.array([counts.get(Cell(row, time), 0) or 0 for row in range(len(PLACES))])
+            for time, instant in zip(self.live(tick), question.times, strict=True)
+        }
+        reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, windows, present)
+        return Evidence({} if None in counts.values() else {0: reading})
+
+    def _public_parts(self, record: LedgerRecord) -> list[tuple[Hashable, Any]]:
+        """Return the public parts of a record as (cell, part); the cell is None for parts that belong to no cell."""
+        value = json.loads(record.value)
+        envelope = (record.key, record.headers, record.timestamp_ms)
+        if value["kind"] == "over_time":
+            cell = Cell(PLACES.index(value["location_id"]))
+            if value["status"] == "noisy_count":
+                z = value["noisy_count"]
+                gap = z - self.threshold + 1
+                assert value.pop("p_value") == math.exp(-float(self.answer_epsilon * gap))
+            return [(cell, (envelope, self._capped(value)))]
+        time = (parse_instant(value["time"]) - ORIGIN) // MINUTE
+        noisy = value.pop("noisy_counts")
+        parts = [(Cell(row, time), self._capped(noisy.get(place))) for row, place in enumerate(PLACES)]
+        return [(None, (envelope, self._capped(value))), *parts]
+
+    def _capped(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return tuple(
+                (key, min(number, self.cap) if key in {"noisy_count", "count_at_most"} else self._capped(number))
+                for key, number in value.items()
+            )
+        return tuple(map(self._capped, value)) if isinstance(value, list) else value
+
+    def _check_truth(self, counts: Mapping[Cell, int | None], parts: Sequence[tuple[Hashable, Any]]) -> None:
+        """Check that no location with at least `threshold` people, and none with incomplete input, is "safe"."""
+        complete = None not in counts.values()
+        for cell, part in parts:
+            if not isinstance(cell, Cell):
+                assert complete == (dict(part[1])["status"] == "complete")
+                continue
+            safe = dict(part[1])["status"] == "safe" if cell.time is None else complete and part is None
+            count = counts.get(cell, 0)
+            assert not safe or (count is not None and count < self.threshold)
+
+    def worst(self, cell: Cell, counts: Counts, neighbours: Counts) -> Ratio:
+        """Return the worst ratio of one cell over all outcomes; the adversary chooses which ticks are incomplete."""
+        return _worst(self, cell, self.ticks.start, tuple(zip(counts, neighbours, strict=True)), self._start(cell))
+
+    def _start(self, cell: Cell) -> State:
+        return () if cell.time is None else None
+
+
+@cache
+def _cell_law(
+    town: Town, cell: Cell, tick: int, count: int | None, state: State
+) -> dict[Hashable, tuple[Fraction, State]]:
+    law = town.law(tick, {cell: count}, {cell: state}, cell)
+    return {outcome: (chance, after[cell]) for outcome, (chance, after) in law.items()}
+
+
+@cache
+def _worst(town: Town, cell: Cell, tick: int, pairs: tuple[tuple[int, int], ...], state: State) -> Ratio:
+    if all(count == neighbour for count, neighbour in pairs):
+        return Fraction(1)
+    rest = pairs[1:]
+    ratios: list[Ratio] = []
+    for count, neighbour in (pairs[0], (None, None)):
+        neighbour_law = _cell_law(town, cell, tick, neighbour, state)
+        for outcome, (chance, after) in _cell_law(town, cell, tick, count, state).items():
+            if chance == 0:
+                continue
+            chance_neighbour, after_neighbour = neighbour_law.get(outcome, (Fraction(0), after))
+            if chance_neighbour == 0:
+                return math.inf
+            assert after == after_neighbour, "the state must follow from the published records alone"
+            ratios.append(chance / chance_neighbour * _worst(town, cell, tick + 1, rest, after))
+    return max(ratios)

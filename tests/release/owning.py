@@ -1,0 +1,45 @@
+"""Helpers for tests of owners: decide ticks, and read the ledger."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.contracts.alerts import LEDGER, OWNER
+from monitor.public.clock import SteppedClock
+from monitor.public.parameters import Parameters
+from monitor.release.decide import Evidence
+from monitor.release.ledger import LedgerRecord, read_partition
+from monitor.release.owner import LedgerPlace, Owner
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
+
+
+def decide(owner: Owner, tick: int, people: int = 0) -> tuple[LedgerRecord, ...]:
+    """Decide a tick on complete input with `people` people at every place."""
+    readings = {
+        shard: Reading(
+            {}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, dict.fromkeys(question.windows, people), {}
+        )
+        for shard, question in owner.questions(tick).items()
+    }
+    return owner.decide(tick, Evidence(readings)).records
+
+
+def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0) -> list[LedgerRecord]:
+    return [record for _offset, record in read_partition(connections, place.topic, partition)]
+
+
+def kinds(records: list[LedgerRecord]) -> list[str]:
+    """Each record's kind, answers by tick."""
+    named = {OWNER.encode(): "owner", LEDGER.encode(): "ledger"}
+    return [named.get(dict(record.headers)["ce_type"]) or str(json.loads(record.value)["tick"]) for record in records]
+
+
+def owner_values(records: list[LedgerRecord]) -> list[dict[str, Any]]:
+    return [json.loads(record.value) for record in records if record.key == b"owner"]
+
+
+def at(clock: SteppedClock, parameters: Parameters, slot: int) -> None:
+    """Step the clock into the middle of a slot."""
+    clock.move_to(parameters.grid.start(slot) + parameters.grid.length // 2)

@@ -1,0 +1,255 @@
+"""End offsets of the input topic, and checks of both topics, on a real Kafka."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka.errors import KafkaTimeoutError
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
+from monitor.release.input_topic import InputTopic
+
+MakeTopic = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def producer(connections: KafkaConnections) -> Iterator[Any]:
+    with closing(connections.producer()) as made:
+        yield made
+
+
+@pytest.fixture
+def ledger(make_topic: MakeTopic) -> tuple[str, str]:
+    """The output topic and its id."""
+    return make_topic("ledger")
+
+
+def put(producer: Any, topic: str, partition: int, records: int) -> None:
+    sent = [producer.send(topic, value=b"x", partition=partition) for _ in range(records)]
+    for future in sent:
+        future.get(timeout=10)
+
+
+def made_anew(admin: Any, topic: str, partitions: int, eventually: Callable[..., Any]) -> None:
+    """Delete a topic and make it again under the same name."""
+    admin.delete_topics([topic])
+    eventually(lambda: topic not in admin.list_topics())
+    admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
+
+
+def test_counts_acknowledged_records(
+    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
+) -> None:
+    """The end offset of each partition counts all acknowledged records, and is 0 for an empty partition."""
+    name, topic_id = make_topic("visits", 3)
+    put(producer, name, 0, 2)
+    put(producer, name, 2, 5)
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        assert topic.read_end_offsets() == {0: 2, 1: 0, 2: 5}
+        put(producer, name, 1, 1)
+        assert topic.read_end_offsets() == {0: 2, 1: 1, 2: 5}
+
+
+def test_counts_records_after_open_transaction(
+    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
+) -> None:
+    """
+    The end offset includes records after an open transaction, which read_committed consumers can't see.
+
+        offset    0  1  2  3
+                  o  x  x  x         "o" is open: the last stable offset is 0, the high watermark 4
+    """
+    name, topic_id = make_topic("visits")
+    with closing(connections.producer(transactional_id=f"{name}-open")) as open_one:
+        open_one.init_transactions()
+        open_one.begin_transaction()
+        put(open_one, name, 0, 1)
+        put(producer, name, 0, 3)
+        with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+            assert topic.read_end_offsets() == {0: 4}
+        open_one.abort_transaction()
+
+
+def test_added_partition_appears_at_once(
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    producer: Any,
+    admin: Any,
+    eventually: Callable[..., Any],
+) -> None:
+    """The next end offsets contain an added partition, whose records must be read before a place is safe."""
+    name, topic_id = make_topic("visits", 1)
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        assert topic.read_end_offsets() == {0: 0}
+        admin.create_partitions({name: 2})
+        eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 2)
+        assert topic.read_end_offsets() == {0: 0, 1: 0}
+        with closing(connections.producer()) as fresh:
+            put(fresh, name, 1, 4)
+        assert topic.read_end_offsets() == {0: 0, 1: 4}
+
+
+def test_listing_with_too_few_partitions_is_refused(
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    admin: Any,
+    eventually: Callable[..., Any],
+) -> None:
+    """
+    A listing with fewer partitions than the ledger records is refused: the visits of the others would be missed.
+
+        listed      1            2
+        barrier     unreachable  both
+    """
+    name, topic_id = make_topic("visits", 1)
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        topic.expect_partitions(2)
+        topic.expect_partitions(1)
+        for ask in (topic.read_end_offsets, topic.require_same):
+            with pytest.raises(
+                UnreachableError, match=r"lists 1 partitions of .*, which had 2: its metadata is outdated"
+            ):
+                ask()
+        admin.create_partitions({name: 2})
+        eventually(lambda: len(admin.describe_topics([name])[0]["partitions"]) == 2)
+        assert topic.read_end_offsets() == {0: 0, 1: 0}
+        assert topic.most_partitions == 2
+
+
+def test_shrinking_listing_is_refused(
+    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str]
+) -> None:
+    """Partitions are never removed, so a listing shorter than the longest one is refused."""
+    name, topic_id = make_topic("visits", 3)
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        assert sorted(topic.read_end_offsets()) == [0, 1, 2]
+        assert topic.most_partitions == 3
+        describe = topic._admin.describe_topics
+
+        def lagging(names: list[str]) -> Any:
+            found = describe(names)
+            found[0]["partitions"] = found[0]["partitions"][:2]
+            return found
+
+        topic._admin.describe_topics = lagging
+        with pytest.raises(UnreachableError, match="lists 2 partitions"):
+            topic.read_end_offsets()
+
+
+def test_end_offsets_are_read_once_per_tick(
+    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
+) -> None:
+    """The first partition thread reads the end offsets of a tick, and the others use them."""
+    name, topic_id = make_topic("visits")
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        assert topic.end_offsets_at(7) == {0: 0}
+        put(producer, name, 0, 2)
+        assert topic.end_offsets_at(7) == {0: 0}
+        assert topic.end_offsets_at(8) == {0: 2}
+
+
+def test_waiting_threads_share_one_failure(
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    eventually: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Threads that wait for a failing request fail with it.
+
+    One hanging broker must not delay them one after the other.
+    """
+    name, topic_id = make_topic("visits")
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        calls: list[int] = []
+        began: list[float] = []
+        answering = threading.Event()
+
+        def monotonic() -> float:
+            began.append(time.perf_counter())
+            return began[-1]
+
+        def hanging(_names: list[str]) -> Any:
+            calls.append(1)
+            answering.wait(20)
+            raise KafkaTimeoutError("no answer")
+
+        topic._admin.describe_topics = hanging
+        monkeypatch.setattr("monitor.release.input_topic.time", SimpleNamespace(monotonic=monotonic))
+        with ThreadPoolExecutor(5) as pool:
+            waiting = [pool.submit(topic.end_offsets_at, 7) for _ in range(5)]
+            eventually(lambda: calls and len(began) == 5)
+            answering.set()
+            errors = [str(future.exception()) for future in waiting]
+        assert len(calls) == 1
+        assert len(errors) == 5
+        assert all("no answer" in reason for reason in errors)
+        del topic._admin.describe_topics
+        assert topic.end_offsets_at(7) == {0: 0}
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+def test_recreated_input_is_reported(
+    partitions: int,
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    admin: Any,
+    eventually: Callable[..., Any],
+) -> None:
+    """A re-created input has another id and is reported at each call, whatever its number of partitions."""
+    name, topic_id = make_topic("visits", 2)
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        assert topic.read_end_offsets() == {0: 0, 1: 0}
+        made_anew(admin, name, partitions, eventually)
+        for _ in range(2):
+            with pytest.raises(InputChangedError, match=f"'{name}'.*deleted or re-created"):
+                topic.read_end_offsets()
+
+
+def test_deleted_input_is_reported(
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    admin: Any,
+    eventually: Callable[..., Any],
+) -> None:
+    """A deleted input topic is reported."""
+    name, topic_id = make_topic("visits")
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        topic.read_end_offsets()
+        admin.delete_topics([name])
+        eventually(lambda: name not in admin.list_topics())
+        with pytest.raises(InputChangedError):
+            topic.read_end_offsets()
+
+
+def test_recreated_ledger_is_reported(
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    ledger: tuple[str, str],
+    admin: Any,
+    eventually: Callable[..., Any],
+) -> None:
+    """A re-created ledger is reported with and without reading end offsets.
+
+    Owners that know different topics under one name would not fence each other.
+    """
+    name, topic_id = make_topic("visits")
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        topic.require_same()
+        assert topic.read_end_offsets() == {0: 0}
+        made_anew(admin, ledger[0], 1, eventually)
+        for ask in (topic.read_end_offsets, topic.require_same):
+            with pytest.raises(LedgerChangedError, match=f"'{ledger[0]}'.*deleted or re-created"):
+                ask()

@@ -1,0 +1,120 @@
+"""Fixtures for all tests: small parameters, and separate topics on a real Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from kafka import OffsetSpec, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
+from monitor.config.servers import KafkaSettings
+from monitor.operate.setup import Beginning, SetupResult, set_up
+from monitor.privacy.over_time import OverTimeRule
+from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
+from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
+from monitor.public.schedule import Schedule
+from monitor.public.slot_grid import SlotGrid
+from monitor.tools.embedded import EmbeddedKafka
+
+
+@pytest.fixture(scope="session")
+def parameters() -> Parameters:
+    """Hourly slots; "stations" watches two of eight places in two shards, W = 24, F = 1; noon has a horizon of 6 hours.
+
+    A period of three days touches 73 slots, whose visits are in the counts of N = 97 ticks, 3·25 + 22.
+    """
+    rule = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
+    return Parameters(
+        name="town",
+        grid=SlotGrid(parse_instant("2026-01-01T00:00:00Z"), HOUR),
+        max_lead=1,
+        default_stay=HOUR // 4,
+        release_delay=30 * SECOND,
+        tolerance=SECOND,
+        registry=Registry(tuple(f"place-{number}" for number in range(8)), 2),
+        over_time=(OverTime("stations", (0, 1), (rule, rule)),),
+        at_times=(AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
+        period=3 * DAY,
+    )
+
+
+@pytest.fixture
+def connections(kafka: EmbeddedKafka) -> KafkaConnections:
+    """Connections to the session's Kafka."""
+    return KafkaConnections((kafka.bootstrap_servers,))
+
+
+@pytest.fixture
+def admin(connections: KafkaConnections) -> Iterator[Any]:
+    """An admin client."""
+    with closing(connections.admin()) as client:
+        yield client
+
+
+@pytest.fixture
+def kafka_settings(topic: Callable[[str], str]) -> KafkaSettings:
+    """The section `kafka` of a configuration, with unique topics."""
+    return KafkaSettings.model_validate(
+        {
+            "bootstrap_servers": ["localhost:9092"],
+            "topics": {name: topic(name.replace("_", "-")) for name in ("visits", "alerts", "dead_letters")},
+            "partitions": {"visits": 3, "alerts": 2},
+        }
+    )
+
+
+@dataclass(frozen=True)
+class CreateTopics:
+    """A callable that runs `topics --create`."""
+
+    connections: KafkaConnections
+    parameters: Parameters
+    wanted: tuple[TopicNeeds, ...]
+
+    def __call__(
+        self,
+        beginning: Beginning = Beginning.UNSPECIFIED,
+        now: int = 0,
+        parameters: Parameters | None = None,
+        lost_by: int | None = None,
+    ) -> SetupResult:
+        at = now or self.parameters.grid.start(10)
+        return set_up(self.connections, parameters or self.parameters, self.wanted, beginning, at, lost_by=lost_by)
+
+
+@pytest.fixture
+def create(connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings) -> CreateTopics:
+    """A callable that creates the topics of `kafka_settings` and initialises their ledger."""
+    return CreateTopics(connections, parameters, list_topic_needs(parameters, kafka_settings, simulated=False))
+
+
+@pytest.fixture
+def empty_partition(admin: Any, eventually: Callable[..., Any]) -> Callable[[str, int], None]:
+    """`empty_partition(topic, partition)` deletes the first record and its marker, as retention does."""
+
+    def empty(topic: str, partition: int) -> None:
+        place = TopicPartition(topic, partition)
+        # The transaction marker is written shortly after the commit.
+        eventually(lambda: admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset == 2)
+        admin.delete_records({place: 2})
+
+    return empty
+
+
+@pytest.fixture
+def alter_topic(admin: Any, eventually: Callable[..., Any]) -> Callable[..., None]:
+    """`alter_topic(topic, retention_ms="1000")` changes settings, and waits until the broker returns them."""
+
+    def alter(topic: str, **settings: str) -> None:
+        configs = {key.replace("_", "."): value for key, value in settings.items()}
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=configs)])
+        eventually(lambda: describe_topics(admin, [topic])[topic].settings.items() >= configs.items())
+
+    return alter
