@@ -131,7 +131,10 @@ def run(config_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click pass
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @report_errors
 def check(config_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click passes options by name
-    """Validate a configuration, and explain in plain words what it means."""
+    """Validate a configuration, and explain it.
+
+    The report says in plain words what the configuration means.
+    """
     read = read_config(config_file, os.environ)
     report = examine(read, tuple(_person_key_problems(read))).report
     if as_json:
@@ -207,10 +210,13 @@ def schema(what: str) -> None:
     "--alerts", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write the alerts to."
 )
 @click.option("--embedded", is_flag=True, help="Start Kafka and Valkey from Python packages, and stop them at the end.")
-@click.option("--until", help="The as_of of the last tick (RFC 3339).")
+@click.option("--until", help="Stop after the last tick whose as_of is not after this time (RFC 3339).")
 @report_errors
 def replay(visits: Path, config_file: Path, alerts: Path, embedded: bool, until: str | None) -> None:  # noqa: FBT001  # by name
-    """Run the whole service on a file of visits, with a simulated clock, as fast as possible."""
+    """Run the service on a file of visits.
+
+    The clock is simulated, so the run is as fast as possible.
+    """
     set_up_logging(30)
     replay_command(visits, config_file, alerts, _instant(until), embedded=embedded)
 
@@ -227,7 +233,10 @@ def _instant(text: str | None) -> int | None:
 @click.option("--once", is_flag=True, help="Print the current state, and exit.")
 @report_errors
 def watch(config_file: Path, once: bool) -> None:  # noqa: FBT001  # click passes options by name
-    """Subscribe to the alerts, and show the current state of each location."""
+    """Show the current state of each location.
+
+    The command subscribes to the alerts, and follows them until it is stopped.
+    """
     set_up_logging(30)
     watch_command(load_settings(config_file, bytes(16)), Console(), once=once)
 
@@ -236,7 +245,10 @@ def watch(config_file: Path, once: bool) -> None:  # noqa: FBT001  # click passe
 @click.option("--seed", type=int, default=20, show_default=True, help="The seed of the simulated town.")
 @report_errors
 def demo(seed: int) -> None:
-    """Run a demo: a simulated town on a real Kafka and Valkey. Takes about a minute."""
+    """Run a demo of a simulated town.
+
+    The demo starts a real Kafka and Valkey, and takes about a minute.
+    """
     set_up_logging(30)
     demo_command(seed, Console())
 
@@ -248,9 +260,10 @@ def demo(seed: int) -> None:
 @click.option("--live", is_flag=True, help="The service ran in real time, so ticks may have been skipped.")
 @report_errors
 def audit(visits: Path | None, config_file: Path, alerts: Path | None, live: bool) -> None:  # noqa: FBT001  # by name
-    """Check a run against its input, with code independent of the service. Exit with 1 if a promise is broken.
+    """Check a run against its input.
 
-    Without VISITS and --alerts, read the topics of the configuration.
+    The audit shares no code with the service. It exits with 1 if the run breaks a promise. Without VISITS and --alerts
+    it reads the topics of the configuration.
     """
     if (visits is None) != (alerts is None):
         raise UsageError("VISITS and --alerts must be given together; without both, the topics are read")
@@ -286,7 +299,9 @@ def _audit_topics(config_file: Path) -> recount.AuditReport:
 def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
     """Add the options of `plan`. The planner parses the values and reports what is wrong with them."""
     options = (
-        click.option("--false-alarm-every", help="At most one false alarm at an empty location per, e.g., 1y."),
+        click.option(
+            "--false-alarm-every", help="The least mean time between false alarms at an empty location, such as 1y."
+        ),
         click.option("--alarm-at", help="The number of people that must raise an alarm at an update (see --with)."),
         click.option("--with", help="The probability for --alarm-at, as 0.95 or 95%."),
         click.option("--pays-at-most", help="The largest ε that one person may pay within the period of --in."),
@@ -317,7 +332,11 @@ def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
 )
 @report_errors
 def plan(config_file: Path | None, as_json: bool, picture: Path | None, **given: Any) -> None:  # noqa: FBT001  # by name
-    """Find T, ε, window, update rate and answers per window that meet the targets, or explain why none do."""
+    """Find monitor settings that meet given targets.
+
+    The settings are T, ε, window, update rate and answers per window. If none meet the targets, the command explains
+    why.
+    """
     config = None if config_file is None else load_config(config_file, os.environ)
     plan_command(
         {name: value for name, value in given.items() if value not in (None, ())},

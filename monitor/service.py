@@ -127,6 +127,13 @@ def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWi
     return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), simulated)
 
 
+def _require_secure(noise: Noise) -> None:
+    if not noise.secure:
+        raise InsecureNoiseError(
+            "the noise is seeded, so it could be removed from answers: publish with the operating system's entropy"
+        )
+
+
 class Service:
     """A running service: one thread that reads and one that releases, from `start` to `stop`.
 
@@ -147,10 +154,7 @@ class Service:
         metrics: Metrics,
         health: Health,
     ) -> None:
-        if not noise.secure:
-            raise InsecureNoiseError(
-                "the noise is seeded, so it could be removed from answers: publish with the operating system's entropy"
-            )
+        _require_secure(noise)
         self._settings, self._found, self._windows = settings, found, windows
         self._clock, self._noise, self._metrics, self._health = clock, SharedNoise(noise), metrics, health
         self._stop, self._wake = threading.Event(), threading.Event()
@@ -162,8 +166,7 @@ class Service:
         if not clock.simulated:
             self._store_clock.update(self._input_seen_at)
         self._dead_letters = self._create_dead_letters()
-        topics = settings.config.kafka.topics
-        self._readiness = Readiness(settings.kafka, topics.visits, windows)
+        self._readiness = Readiness(settings.kafka, settings.config.kafka.topics.visits, windows)
         self._membership = self._create_membership()
         try:
             source = self._create_source()

@@ -1,1 +1,1 @@
-"""Tick, barrier, decision, ledger: how answers come out."""
+"""The release of answers: read the end offsets at each tick, count, decide, and append to the ledger."""

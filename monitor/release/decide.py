@@ -127,7 +127,7 @@ class Decider:
     ) -> list[LedgerRecord]:
         parameters = self._parameters
         lost_tick = self._lost_tick(state)
-        noise = self._noise_by_location(monitor, indices)
+        noise = self._draw_noise(monitor, indices)
         records = []
         for n in indices:
             row, rule = monitor.rows[n], monitor.rules[n]
@@ -137,10 +137,10 @@ class Decider:
             answer = over_time.step(rule, marks, tick, count, noise[n], lost_tick=lost_tick)
             state.spend(monitor.name, location, answer.marks)
             tally[monitor.name, answer.status] += 1
-            records.append(self._over_time_record(monitor, n, tick, answer))
+            records.append(self._build_over_time_record(monitor, n, tick, answer))
         return records
 
-    def _noise_by_location(self, monitor: OverTime, indices: Sequence[int]) -> dict[int, int]:
+    def _draw_noise(self, monitor: OverTime, indices: Sequence[int]) -> dict[int, int]:
         """Draw fresh noise for every location, whether or not it is used (docs/rules.md, rule 3): one draw per ε."""
         by_epsilon: dict[Fraction, list[int]] = {}
         for n in indices:
@@ -160,7 +160,7 @@ class Decider:
             return None
         return evidence.readings[shard].counts[row, start]
 
-    def _over_time_record(self, monitor: OverTime, n: int, tick: int, answer: OverTimeAnswer) -> LedgerRecord:
+    def _build_over_time_record(self, monitor: OverTime, n: int, tick: int, answer: OverTimeAnswer) -> LedgerRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.over_time_record(
@@ -201,7 +201,7 @@ class Decider:
                     marked[shard].append(row)
             tally[monitor.name, "complete" if complete else "unknown"] += 1
             shown = {ids[row]: noisy[ids[row]] for row in sorted(marked[shard])}
-            records.append(self._at_times_record(monitor, time, shard, tick, complete, shown))
+            records.append(self._build_snapshot(monitor, time, shard, tick, complete, shown))
         return records
 
     def _marked_rows(self, noisy: Mapping[str, tuple[int, int]]) -> dict[int, list[int]]:
@@ -224,7 +224,7 @@ class Decider:
         places, noisy_counts = at_times.step(rule, marked, counts, self._noise)
         return [(int(rows[place]), int(count)) for place, count in zip(places, noisy_counts, strict=True)]
 
-    def _at_times_record(
+    def _build_snapshot(
         self,
         monitor: AtTimes,
         time: int,
@@ -271,7 +271,7 @@ class Decider:
             drawn = self._draw_hot_spots(monitor, time, evidence)
             state.drawn.add((monitor.name, time))
         tally[monitor.name, "unknown" if drawn is None else "complete"] += 1
-        return [self._hot_spots_record(monitor, time, tick, drawn)]
+        return [self._build_hot_spots_record(monitor, time, tick, drawn)]
 
     def _draw_hot_spots(self, monitor: HotSpots, time: int, evidence: Evidence) -> list[tuple[str, int]]:
         registry = self._parameters.registry
@@ -281,7 +281,7 @@ class Decider:
         highest, noisy_counts = hot_spots.step(monitor.epsilon, monitor.top, counts, self._noise)
         return [(registry.ids[row], int(n)) for row, n in zip(highest, noisy_counts, strict=True)]
 
-    def _hot_spots_record(
+    def _build_hot_spots_record(
         self, monitor: HotSpots, time: int, tick: int, drawn: list[tuple[str, int]] | None
     ) -> LedgerRecord:
         parameters = self._parameters

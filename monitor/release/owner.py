@@ -11,7 +11,7 @@ from monitor.contracts.charges import Charges
 from monitor.failpoints import failpoint
 from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
-from monitor.public.parameters import Parameters, shard_of
+from monitor.public.parameters import HotSpots, Parameters, shard_of
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.ledger import LedgerRecord, Writer, read_partition, require_ledger
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
@@ -79,17 +79,24 @@ class Owner:
         except BaseException:
             self._writer.close()
             raise
-        terms = self.state.terms
-        ledger_partitions = terms.partitions if terms is not None else 1
-        self.shards = [shard for shard in range(parameters.registry.shards) if shard % ledger_partitions == partition]
-        # One hot spots answer covers all shards. The hash of the monitor's name selects the partition that gives it.
-        ranked = [monitor for monitor in parameters.hot_spots if shard_of(monitor.name, ledger_partitions) == partition]
+        self.shards, ranked = self._assigned()
         self._decider = Decider(parameters, self.shards, noise, ranked)
         slot = parameters.grid.slot_of(clock.now())
         owned_since = self.state.owned_since
         self.first_tick = slot if owned_since is None else min(slot, parameters.grid.slot_of(owned_since))
         self._owner_record_at = slot
         self._input_grew = False
+
+    def _assigned(self) -> tuple[list[int], list[HotSpots]]:
+        """Return the shards and the hot spot monitors of this partition.
+
+        One hot spots answer covers all shards. The hash of the monitor's name selects the partition that gives it.
+        """
+        terms, parameters = self.state.terms, self._parameters
+        partitions = terms.partitions if terms is not None else 1
+        shards = [shard for shard in range(parameters.registry.shards) if shard % partitions == self.partition]
+        ranked = [monitor for monitor in parameters.hot_spots if shard_of(monitor.name, partitions) == self.partition]
+        return shards, ranked
 
     def _take_over(self) -> LedgerState:
         """Append an owner record, read up to it, append the last tick's bytes again, and check the period.
@@ -176,7 +183,7 @@ class Owner:
         if terms is None or not (due or empty or self._input_grew):
             return []
         self._owner_record_at, self._input_grew = tick, False
-        return [self._records.record(terms, self.partition, tick if empty else None)]
+        return [self._records.build(terms, self.partition, tick if empty else None)]
 
     def close(self) -> None:
         """Close the writer."""

@@ -41,7 +41,7 @@ class OwnerRecords:
     charges: Charges | None
     now: Callable[[], int]
 
-    def terms(self, known: OwnerTerms | None, partition: int) -> OwnerTerms:
+    def update_terms(self, known: OwnerTerms | None, partition: int) -> OwnerTerms:
         """Return the terms of the owner record, given the terms that the partition contains.
 
         Raises:
@@ -77,7 +77,7 @@ class OwnerRecords:
         """Return the first complete slot if all records up to an instant are lost, planned stays included."""
         return self.parameters.grid.slot_of(instant) + self.parameters.max_lead + 1
 
-    def record(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> LedgerRecord:
+    def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> LedgerRecord:
         """Return an owner record. `tick` is a decided tick that has no answers."""
         now = self.now()
         key, value, headers = alerts.owner_record(
@@ -110,11 +110,11 @@ class OwnerRecords:
             known: the terms read so far.
             read: reads up to an offset, and returns the terms at that offset.
         """
-        terms = self.terms(known, partition)
+        terms = self.update_terms(known, partition)
         while True:
-            offset = writer.append([self.record(terms, partition)])
+            offset = writer.append([self.build(terms, partition)])
             failpoint("owner.announced")
-            updated = self.terms(read(offset), partition)
+            updated = self.update_terms(read(offset), partition)
             updated = replace(updated, input_since=later(updated.input_since, terms.input_since))
             if updated == terms:
                 return terms

@@ -181,7 +181,7 @@ def test_files_come_both_or_not_at_all(tiny: Tiny) -> None:
     visits, config, _alerts = tiny.write()
     result = CliRunner().invoke(main, ["audit", str(visits), "--config", str(config)])
     assert result.exit_code == 2
-    assert "VISITS and --alerts go together" in result.output
+    assert "VISITS and --alerts must be given together" in result.output
 
 
 def test_a_topic_that_is_not_there_or_holds_something_else_is_said(live: Live) -> None:

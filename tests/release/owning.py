@@ -31,7 +31,7 @@ def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0
 
 
 def kinds(records: list[LedgerRecord]) -> list[str]:
-    """Each record's kind, answers by tick."""
+    """Return each record's kind; answers by their tick."""
     named = {OWNER.encode(): "owner", LEDGER.encode(): "ledger"}
     return [named.get(dict(record.headers)["ce_type"]) or str(json.loads(record.value)["tick"]) for record in records]
 

@@ -1,4 +1,4 @@
-"""What a tick is decided from, on real servers: the barrier is waited for until the release, later it is unknown."""
+"""The evidence of a tick on real servers: it waits for the end offsets until the release."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def closed(make_parameters: Make, seconds_ago: float = 2, **kept: Any) -> Parame
 
 
 def spied(site: Any) -> SpiedWindows:
-    """The site's windows from now on, whose readings are kept."""
+    """Replace the site's windows by windows that record their questions."""
     watched = SpiedWindows(site.windows)
     site.release._context = replace(site.context, windows=watched)
     return watched
 
 
 def counted(watched: SpiedWindows) -> list[list[int]]:
-    """The shards that were counted, reading by reading."""
+    """Return the counted shards of each read."""
     return [sorted(asked) for asked in watched.asked if any(question.tick is not None for question in asked.values())]
 
 

@@ -1,4 +1,4 @@
-"""Hot spots at a tick: drawn once, at the final tick, on complete input of all shards."""
+"""Hot spots: drawn once, at the final tick, from complete readings of all shards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HUGE = Fraction(50)  # noise is 0 but for a chance of e^-50 a draw
 
 
 def scheme_with(make_parameters: Make, horizon: int = 2, **more: Any) -> Parameters:
-    """Watches nothing but the two busiest of 6 places in 3 shards, at the middle of slot 10."""
+    """Return parameters with one monitor: the two busiest of 6 places in 3 shards, at the middle of slot 10."""
     parameters = make_parameters(places=6, shards=3, watched={}, **more)
     noon = parameters.grid.start(10) + HOUR // 2
     return replace(parameters, hot_spots=(HotSpots("busiest", Schedule((noon,)), HUGE, 2, horizon * HOUR),))
@@ -49,7 +49,7 @@ def decide_complete(
     *,
     complete_from: int = COMPLETE_FROM_START,
 ) -> Decision:
-    """Decide a tick by the partition that gives the answer, which owns no shard of its own here."""
+    """Decide a tick by the partition that gives the answer. It has no shards here."""
     decider = Decider(parameters, [], OneSidedNoise(SeededEntropy(3)), parameters.hot_spots)
     readings = read(parameters, decider.questions(tick), people, complete_from)
     return decider.decide(tick, Evidence(readings), state)

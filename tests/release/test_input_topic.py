@@ -38,8 +38,8 @@ def put(producer: Any, topic: str, partition: int, records: int) -> None:
         future.get(timeout=10)
 
 
-def made_anew(admin: Any, topic: str, partitions: int, eventually: Callable[..., Any]) -> None:
-    """Delete a topic and make it again under the same name."""
+def recreate(admin: Any, topic: str, partitions: int, eventually: Callable[..., Any]) -> None:
+    """Delete a topic and create it again under the same name."""
     admin.delete_topics([topic])
     eventually(lambda: topic not in admin.list_topics())
     admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
@@ -109,7 +109,7 @@ def test_listing_with_too_few_partitions_is_refused(
     A listing with fewer partitions than the ledger records is refused: the visits of the others would be missed.
 
         listed      1            2
-        barrier     unreachable  both
+        offsets     unreachable  both
     """
     name, topic_id = make_topic("visits", 1)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
@@ -211,7 +211,7 @@ def test_recreated_input_is_reported(
     name, topic_id = make_topic("visits", 2)
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         assert topic.read_end_offsets() == {0: 0, 1: 0}
-        made_anew(admin, name, partitions, eventually)
+        recreate(admin, name, partitions, eventually)
         for _ in range(2):
             with pytest.raises(InputChangedError, match=f"'{name}'.*deleted or re-created"):
                 topic.read_end_offsets()
@@ -249,7 +249,7 @@ def test_recreated_ledger_is_reported(
     with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
         topic.require_same()
         assert topic.read_end_offsets() == {0: 0}
-        made_anew(admin, ledger[0], 1, eventually)
+        recreate(admin, ledger[0], 1, eventually)
         for ask in (topic.read_end_offsets, topic.require_same):
             with pytest.raises(LedgerChangedError, match=f"'{ledger[0]}'.*deleted or re-created"):
                 ask()

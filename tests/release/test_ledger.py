@@ -25,12 +25,12 @@ def record(text: str, size: int = 0) -> LedgerRecord:
 
 
 def keys(connections: KafkaConnections, topic: str, until: int | None = None) -> list[str]:
-    """What is in partition 0, uncommitted and aborted records included."""
+    """Return the keys in partition 0, including uncommitted and aborted records."""
     return [keys_found.key.decode() for _offset, keys_found in read_partition(connections, topic, 0, until)]
 
 
 def committed(connections: KafkaConnections, topic: str) -> list[str]:
-    """What a read_committed subscriber sees of partition 0."""
+    """Return the keys in partition 0 that a read_committed subscriber sees."""
     place = TopicPartition(topic, 0)
     with closing(connections.consumer(isolation_level="read_committed", auto_offset_reset="earliest")) as consumer:
         consumer.assign([place])
@@ -44,7 +44,7 @@ def committed(connections: KafkaConnections, topic: str) -> list[str]:
 
 
 def left_open(writer: Writer, topic: str, *records: LedgerRecord) -> None:
-    """Send within a transaction that is never committed, as a process does that is killed."""
+    """Send records in a transaction that is never committed, like a process that is killed."""
     producer: Any = writer._producer
     producer.begin_transaction()
     sent = [producer.send(topic, key=record.key, value=record.value, partition=0) for record in records]

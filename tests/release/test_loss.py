@@ -1,6 +1,6 @@
 """The worst privacy loss of the whole decision, by enumeration: Decider and ledger, with takeovers and losses.
 
-Tiny streams (docs/rules.md, section 8): one location, two people at most, five ticks. At item tick an adversary picks
+Tiny streams (docs/rules.md, section 8): one location, two people at most, five ticks. At each tick an adversary picks
 the counts under D and under its P-neighbour D', whether the tick is unknown, whether another owner takes over first
 (all it knows is what it folds from records), and whether the ledger is lost. Decisions never see q = e^-ε, only draws,
 so the enumeration at a rational q is exact: a loss of n·ε is a ratio of q^-n.
@@ -40,7 +40,7 @@ Ratio = Fraction | float
 
 
 class Known(NamedTuple):
-    """What an owner carries from tick to tick: its marks, the last tick's records, and when the ledger was lost."""
+    """The knowledge of an owner: its marks, the last tick's records, and when the ledger was lost."""
 
     marks: tuple[Mark, ...] = ()
     noisy: tuple[int, int] | None = None
@@ -49,7 +49,7 @@ class Known(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What the adversary picks at a tick. `people` None: unknown."""
+    """The adversary's choices at a tick. `people` is None if the tick is unknown."""
 
     people: int | None
     event: str = ""
@@ -60,7 +60,7 @@ Law = Mapping[Hashable, tuple[Fraction, Known]]
 
 @dataclass
 class Injected:
-    """One branch of the noise, with its chance: `reached` for the draw against a gap, `draw` for a geometric one."""
+    """One branch of the noise and its probability: `reached` for a draw against a gap, `draw` for a geometric draw."""
 
     draw: int
     chance_of_draw: Fraction
@@ -89,13 +89,13 @@ class Injected:
 
 
 def branches(parameters: Parameters, cap: int) -> Iterator[Injected]:
-    """Draws 0 to cap, the last for itself and all beyond (nothing is lost: the law is memoryless)."""
+    """Return the draws 0 to cap. The last one includes all larger draws, as the law is memoryless."""
     for reached, draw in product((True, False) if parameters.at_times else (True,), range(cap + 1)):
         yield Injected(draw, Q**cap if draw == cap else (1 - Q) * Q**draw, reached)
 
 
 def state_of(known: Known, parameters: Parameters, event: str, tick: int) -> LedgerState:
-    """The state that a tick is decided in: what was carried, or folded by a new owner, or nothing after a loss."""
+    """Return the state before a tick: carried over, folded by a new owner, or empty after a loss."""
     state = LedgerState(terms=OwnerTerms("town", 1, lost_at=known.lost_at))
     if event == "lost":
         state.terms = OwnerTerms("town", 1, lost_at=parameters.grid.start(tick))
@@ -118,14 +118,14 @@ COUNTS = frozenset({"noisy_count", "count_at_most"})
 
 
 def seen(value: Any, cap: int) -> Any:
-    """What the public sees, with all noisy counts from the cap on taken for one."""
+    """Return what the public sees. All noisy counts from the cap on are equal."""
     if isinstance(value, dict):
         return tuple((key, min(got, cap) if key in COUNTS else seen(got, cap)) for key, got in value.items())
     return tuple(seen(item, cap) for item in value) if isinstance(value, list) else value
 
 
 def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callable[[Known, int, Given], Law]:
-    """The real decision as a law: outcome → (chance, what is known then), every draw injected."""
+    """Return the law of the real decision: outcome → (probability, knowledge afterwards), with every draw injected."""
 
     def decide(known: Known, tick: int, given: Given, noise: Injected) -> tuple[Hashable, Known]:
         state = begin(known, parameters, given.event, tick)
@@ -160,7 +160,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
 
 
 def pairs(tick: int, counted: range) -> list[tuple[int | None, int | None]]:
-    """(count under D, under D'): another person, one whose visit is removed, counted at these ticks; and unknown."""
+    """Return pairs (count under D, count under D'), with and without another person, and unknown."""
     people = product((0, 1), (0, 1), (0, 1) if tick in counted else (0,))
     return [*sorted({(other + max(rest, gone), other + rest) for other, rest, gone in people}), (None, None)]
 
@@ -184,7 +184,7 @@ REPORTED = [range(first, TICKS) for first in range(TICKS)]
 
 
 def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: Sequence[Any]) -> Ratio:
-    """The greatest Pr[D]/Pr[D'] over all choices and outcomes, exact; inf where D' rules an outcome out."""
+    """Return the exact maximum of Pr[D]/Pr[D'] over all choices and outcomes; inf if D' excludes an outcome."""
 
     @cache
     def worst(tick: int, known: Known, neighbour: Known) -> Ratio:
@@ -280,7 +280,7 @@ def test_lost_ledger_costs_no_more_for_a_time(
 
 
 class TestMutants:
-    """Each is a small fault of taking over; the enumeration above must see it."""
+    """Small bugs of a takeover, which the enumeration must detect."""
 
     def worst(self, event: str, begin: Begin, make_parameters: Callable[..., Parameters]) -> Ratio:
         parameters = make_parameters(places=1, window=2, max_lead=1, threshold=1)

@@ -1,4 +1,4 @@
-"""One ledger partition on lists, tick by tick: which tick is decided when, by whom, and which one is lost."""
+"""One in-memory ledger partition: which ticks are decided when, and which ones are lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_BROKER = UnreachableError("no broker answers")
 
 
 def at(world: World, tick: int, after: int = SECOND) -> None:
-    """Set both clocks to so long after a tick's end."""
+    """Set both clocks to an offset from a tick's end."""
     world.set_clocks(world.parameters.grid.as_of(tick) + after)
 
 
@@ -148,7 +148,7 @@ class TestReleaseTime:
         at(world, 100)
         world.clock.step = 0
         heartbeats = [world.clock.instant]
-        release._heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
+        release._heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to record it
         assert release.decide_tick(100, world.stop)
         heartbeats.append(world.clock.instant)
         assert heartbeats[-1] == release_instant(world.parameters, 100)
@@ -165,7 +165,7 @@ class TestReleaseTime:
         at(world, 100)
         world.clock.step, world.input.end = 5 * SECOND, 7
         heartbeats = [world.clock.instant]
-        release._heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to hear each turn
+        release._heartbeat = lambda: heartbeats.append(world.clock.instant)  # type: ignore[method-assign]  # to record it
         assert release.decide_tick(100, world.stop)
         assert len(heartbeats) > 5 * MINUTE // (10 * SECOND)
         assert max(later - sooner for sooner, later in pairwise(heartbeats)) <= 10 * SECOND

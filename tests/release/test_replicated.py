@@ -1,4 +1,4 @@
-"""The barrier where a follower lags: what is stamped and not yet copied will be read, and must be waited for.
+"""End offsets with a follower that lags: a tick waits for records that are stamped but not copied yet.
 
 Broker 2 leads the input, and broker 1 follows it through a forwarder, which the test closes. Broker 1 stays in sync for
 a minute all the same, so the high watermark does not move. Broker 1 has the ledger, transactions and controller.
@@ -36,7 +36,7 @@ IN_SYNC_MS = "60000"
 
 
 class Replication:
-    """The way from broker 2 to its follower."""
+    """The connection from broker 2 to its follower."""
 
     def __init__(self, port: int) -> None:
         self._target = ("127.0.0.1", port)
@@ -57,7 +57,7 @@ class Replication:
 
 
 def settings_of(node: int, ports: dict[str, int], advertised: int, quorum: Quorum) -> NodeSettings:
-    """A broker that is followed on a port of its own, told by another one."""
+    """Return the settings of a broker with a separate port for its followers."""
     own = f"PLAINTEXT://127.0.0.1:{ports['client']},REPLICATION://127.0.0.1:{ports['replication']}"
     properties = {
         "process.roles": "broker,controller" if "controller" in ports else "broker",
@@ -72,7 +72,7 @@ def settings_of(node: int, ports: dict[str, int], advertised: int, quorum: Quoru
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[tuple[EmbeddedKafka, Replication]]:
-    """Broker 1, and the way to it from broker 2. Transactions begin before broker 2 is there, so 1 keeps them."""
+    """Broker 1, and the connection from broker 2 to it. Transactions begin before broker 2 starts, so 1 keeps them."""
     numbers = free_ports(5)
     first = dict(zip(("client", "replication", "controller"), numbers[:3], strict=True))
     second = dict(zip(("client", "replication"), numbers[3:], strict=True))
@@ -87,7 +87,7 @@ def brokers() -> Iterator[tuple[EmbeddedKafka, Replication]]:
 
 
 def begin_transactions(connections: KafkaConnections) -> None:
-    """Have the coordinator's topic made on the only broker that there is."""
+    """Create the transaction topic while there is only one broker."""
     with closing(connections.admin()) as admin:
         admin.create_topics({"first": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         topic_id = str(admin.describe_topics(["first"])[0]["topic_id"])
@@ -97,20 +97,20 @@ def begin_transactions(connections: KafkaConnections) -> None:
 
 @pytest.fixture
 def kafka(brokers: tuple[EmbeddedKafka, Replication]) -> EmbeddedKafka:
-    """The broker that clients begin with."""
+    """The bootstrap broker."""
     return brokers[0]
 
 
 @pytest.fixture
 def replication(brokers: tuple[EmbeddedKafka, Replication]) -> Iterator[Replication]:
-    """The way from the leader of the input to its follower, open at first and in the end."""
+    """The connection from the input's leader to its follower. It is open before and after each test."""
     yield brokers[1]
     brokers[1].open()
 
 
 @pytest.fixture
 def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[str, str]]:
-    """Makes topics: broker 2 leads those of visits, which broker 1 follows; others are on broker 1 alone."""
+    """Makes topics. Broker 2 leads the visits and broker 1 follows; other topics are on broker 1 only."""
 
     def make(label: str, partitions: int = 1) -> tuple[str, str]:
         name, replicas = topic(label), [2, 1] if label == "visits" else [1]
@@ -126,7 +126,7 @@ def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[s
 
 @pytest.fixture
 def stamped(connections: KafkaConnections) -> Iterator[Callable[..., list[int]]]:
-    """Produces records, acknowledged by the leader alone or by all that are in sync; their stamps, as instants."""
+    """Produces records, acknowledged by the leader or all in-sync replicas. Returns their timestamps."""
     with ExitStack() as opened:
         producers = {
             acks: opened.enter_context(closing(connections.producer(acks=acks, enable_idempotence=acks == "all")))
@@ -141,7 +141,7 @@ def stamped(connections: KafkaConnections) -> Iterator[Callable[..., list[int]]]
 
 
 def watermark(connections: KafkaConnections, topic: str) -> int:
-    """How far an ordinary reader may read."""
+    """Return the high watermark."""
     place = TopicPartition(topic, 0)
     with closing(connections.consumer(isolation_level="read_uncommitted")) as consumer:
         return int(consumer.end_offsets([place])[place])
@@ -161,7 +161,7 @@ def test_end_offset_is_the_leaders_log_end(
 
         offset         0  1  2  3  4
         follower       x  x  x           high watermark 3
-        leader         x  x  x  x  x     barrier 5
+        leader         x  x  x  x  x     end offset 5
     """
     name, topic_id = make_topic("visits")
     with closing(InputTopic(connections, name, topic_id, make_topic("ledger"))) as topic:

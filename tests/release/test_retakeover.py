@@ -1,4 +1,4 @@
-"""A partition on real servers that is fenced, whose append fails, or whose topics are others: it is taken again."""
+"""Repeated takeovers on real servers: after a fence, a failed append, or a replaced topic."""
 
 from __future__ import annotations
 

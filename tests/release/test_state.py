@@ -30,7 +30,7 @@ MakeAt = Callable[..., AtTimes]
 
 
 def terms_record(**kept: Any) -> LedgerRecord:
-    """An owner record, or the ledger's first one if it carries no input."""
+    """Return an owner record, or a start record if it has no input topic."""
     given: dict[str, Any] = {"source": "town", "service": "town", "partitions": 1, "lost_at": None, "partition": 0}
     given |= {"at": 0} | kept
     make = owner_record if "input_topic_id" in given else ledger_record
@@ -53,7 +53,7 @@ def spoken(state: LedgerState) -> tuple[Any, ...]:
 
 @pytest.fixture
 def parameters(make_parameters: Make, make_at_times: MakeAt) -> Parameters:
-    """Two over_time monitors with two answers a window, and two of designated times that lie thick."""
+    """Two over_time monitors with two answers per window, and two monitors with many designated times."""
     times = [f"2026-01-01T{hour:02}:30:00Z" for hour in range(2, 12)]
     return make_parameters(
         places=4,
@@ -66,7 +66,7 @@ def parameters(make_parameters: Make, make_at_times: MakeAt) -> Parameters:
 
 
 def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[LedgerRecord]]]:
-    """Ticks of random counts, some of them unknown, with seeded noise: the state that is left, and the records."""
+    """Decide ticks of random counts, some unknown, with seeded noise. Return the state and the records."""
     numbers = random.Random(seed)
     decider = Decider(parameters, [0, 1], OneSidedNoise(SeededEntropy(seed)))
     state, published = LedgerState(terms=OwnerTerms("town", 1)), []
@@ -153,7 +153,7 @@ COUNTED = {"input_topic_id": "i"}
 
 
 def without_counting(record: LedgerRecord) -> LedgerRecord:
-    """The owner record as the earlier build wrote it."""
+    """Return the owner record as an earlier build writes it."""
     value = json.loads(record.value)
     for key in ("counting", "input_partitions", "charges"):
         del value[key]

@@ -1,4 +1,4 @@
-"""Takeovers of a ledger partition on a real Kafka: what an owner reads, repeats, refuses and carries on."""
+"""Takeovers of a ledger partition on a real Kafka: what an owner reads, repeats, refuses and carries over."""
 
 from __future__ import annotations
 

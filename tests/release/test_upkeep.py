@@ -1,4 +1,4 @@
-"""Between ticks: facts of the next slot are let in, old ones cut off, and the store is seen to evict nothing."""
+"""Upkeep between ticks: open the next slot, evict old facts, check the eviction policy."""
 
 from __future__ import annotations
 

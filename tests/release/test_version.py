@@ -1,4 +1,4 @@
-"""The compute_version of a configuration differs whenever answers would."""
+"""The version of a configuration changes whenever answers would."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FACTS = "0123456789abcdef"
 
 
 def over_time(**changes: Any) -> Parameters:
-    """The second place under another rule."""
+    """Return parameters whose second place has another rule."""
     return replace(SCHEME, over_time=(OverTime("stations", (0, 1), (RULE, replace(RULE, **changes))),))
 
 
