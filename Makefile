@@ -1,46 +1,55 @@
-# `make help` explains each target. Everything lives in .venv; nothing else on the machine is touched (but for test-tools).
+# `make help` explains each target. Everything is installed into .venv. Only test-tools changes the machine outside it.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
 LOCK   := uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
-CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Say which to use: make PYTHON=python3.12 …")
+CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak audit-dependencies test-tools lint types format lock wheel clean
+.PHONY: help demo unit one check test soak audit-dependencies test-tools lint types format lock wheel clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## watch the main job: a simulated town, a real Kafka and Valkey, true "safe" answers (Python alone is needed)
+demo: $(READY)  ## run the service on a simulated town, with its own Kafka and Valkey (only Python is needed)
 	@$(BIN)/location-monitor demo
 
-test: $(DEV) lint types  ## run every check: lint, types and all tests, on real servers that the tests start
+unit: $(DEV)  ## run the fast tests, without servers: under a minute on 2 cores
+	$(BIN)/pytest -m "not servers and not long and not soak" --numprocesses 2 --dist loadfile
+
+one: $(DEV)  ## run one test, file or folder and show its output: make one T=tests/…/test_….py::test_…
+	@test -n "$(T)" || { echo "make one: set T to a test, for example T=tests/contracts/test_visits.py" >&2; exit 2; }
+	$(BIN)/pytest -m "" -vv --capture=no $(T)
+
+check: lint types  ## check style and types: what the pre-commit hook runs
+
+test: $(DEV) check  ## run every check: lint, types and all tests, on real servers that the tests start
 	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
-soak: $(DEV)  ## run what takes long: wider enumerations, hours of faults, and mutmut
+soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
 	$(BIN)/pytest -m soak
 	$(BIN)/python tests/mutants/mutation.py
 
-audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network; says so if there is none)
+audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network)
 	@$(BIN)/python tests/security/audit_dependencies.py
 
-test-tools:  ## install Debian's Redis and Prometheus, further real servers to test with (needs apt-get and root)
+test-tools:  ## install Debian's Redis and Prometheus, which some tests need (needs apt-get and root)
 	deploy/test-tools.sh
 
 lint: $(DEV)  ## check style and common mistakes (ruff)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-types: $(DEV)  ## check types strictly (mypy)
+types: $(DEV)  ## check types (mypy, strict)
 	$(BIN)/mypy
 
-format: $(DEV)  ## rewrite the code in the house style
+format: $(DEV)  ## fix the style in place (ruff)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-lock: $(DEV)  ## pin every dependency anew, with hashes: all, those of the container, those of its build (needs uv)
+lock: $(DEV)  ## pin all dependencies again, with hashes (needs uv)
 	$(LOCK) --upgrade --extra embedded --extra experiments --extra dev pyproject.toml -o requirements.lock
 	$(LOCK) -c requirements.lock pyproject.toml -o requirements-run.lock
 	grep -o 'hatchling>=[0-9.]*' pyproject.toml | head -n 1 | $(LOCK) -c requirements.lock - -o requirements-build.lock
@@ -56,7 +65,7 @@ clean:  ## remove the virtual environment and all caches
 
 $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c '$(CHECK_PYTHON)'
-	@echo "Making a virtual environment in $(VENV) (once) …"
+	@echo "Creating a virtual environment in $(VENV) …"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

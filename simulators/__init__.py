@@ -1,1 +1,1 @@
-"""People who move and fall ill, and recorded movements, as files that the service can replay. Not in the wheel."""
+"""Simulated towns and recorded movements as files of visits for `location-monitor replay`. Not in the wheel."""

@@ -1,10 +1,10 @@
-"""The paper's baselines: free-gap noisy max and sparse vector of Ding et al., as its program uses them, and fairly.
+"""The paper's baselines: free-gap noisy max and sparse vector of Ding et al.
 
-They satisfy ε-DP in exact arithmetic; here they are binary floats, for comparison alone, and publish nothing.
+They satisfy ε-DP in exact arithmetic. This code uses binary floats, is for comparison only, and publishes nothing.
 
-Half of ε selects, half measures. `scale` is what the Laplace noise is scaled by: 2 as coded, the general bound, and 1,
-which counts allow as all of them move the same way when a person comes or goes. With 1 the baseline's error is a
-quarter.
+Half of ε selects, half measures. `scale` is the factor of the Laplace noise: 2 is the general bound, which the authors'
+program uses; 1 suffices for counts, because all of them change in the same direction when a person comes or goes. With
+1 the squared error of the baseline is a quarter.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simulators.adaptive import Branches, adaptive_answers, threshold_share
+from simulators.adaptive import Branches, run_adaptive, threshold_share
 from simulators.continuous_noise import Floats, Laplace, LaplaceSum
-from simulators.top_k import TopK, checked, highest, padded, ranked_thresholds
+from simulators.top_k import TopK, draw_highest, draw_thresholds, pad_answers, validate_counts
 
 Scale = Literal[1, 2]
 GENERAL: Final = 2
@@ -26,10 +26,10 @@ MONOTONE: Final = 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreeGapNoisyMax:
-    """Noisy max that also gives the gaps between the k + 1 highest noisy counts, and measurements of the k chosen.
+    """Noisy max that also returns the gaps between the k + 1 highest noisy counts, and measurements of the k selected.
 
-    Laplace noise of scale `scale`·k/(ε/2) on every count, and afresh on every measurement. Gaps and measurements are
-    combined to the best linear unbiased estimate for equal variances, which halves the measurements' variance.
+    Every count and every measurement gets its own Laplace noise of scale `scale`·k/(ε/2). Gaps and measurements are
+    combined into the best linear unbiased estimate for equal variances, which halves the variance of a measurement.
     """
 
     counts: NDArray[np.int64]
@@ -38,21 +38,20 @@ class FreeGapNoisyMax:
     scale: Scale = GENERAL
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
-        """Run a number of iterations. Raises CountsError, EpsilonError, SelectionError (k + 1 items are needed)."""
-        counts = checked(self.counts, self.epsilon, self.k, spare=1)
+        """Run a number of iterations. Raises CountsError, EpsilonError, SelectionError (fewer than k + 1 items)."""
+        counts = validate_counts(self.counts, self.epsilon, self.k, spare=1)
         law = Laplace(self.scale * self.k / (self.epsilon / 2))
-        items, values = highest(counts, law, self.k + 1, iterations, rng)
+        items, values = draw_highest(counts, law, self.k + 1, iterations, rng)
         chosen, gaps = items[:, : self.k], -np.diff(values, axis=1)
         measured = counts[chosen] + law.sample(rng, chosen.shape)
-        return TopK(chosen, combined(measured, gaps))
+        return TopK(chosen, combine_estimates(measured, gaps))
 
 
-def combined(measured: Floats, gaps: Floats) -> Floats:
-    """The best linear unbiased estimates from k measurements and k gaps, of shape (iterations, k), highest first.
+def combine_estimates(measured: Floats, gaps: Floats) -> Floats:
+    """Return the best linear unbiased estimates from k measurements and k gaps, shape (iterations, k), highest first.
 
-    With noise of one variance everywhere: the mean of the measurement, and of what the other k measurements say through
-    the gaps between, β_i = (k·α_i + Σ_j (α_j + x_i - x_j)) / 2k, where x_i - x_j is a sum of gaps. (The last gap, to
-    item k + 1, is not needed.)
+    With equal variances the estimate is β_i = (k·α_i + Σ_j (α_j + x_i - x_j)) / 2k: half the own measurement α_i, half
+    the mean of all measurements, moved by the gaps. x_i - x_j is a sum of gaps. The last gap, to item k + 1, is unused.
     """
     k = measured.shape[1]
     below_first = np.cumsum(gaps[:, : k - 1], axis=1)
@@ -64,11 +63,11 @@ def combined(measured: Floats, gaps: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreeGapSparseVector:
-    """Adaptive sparse vector with gaps, and measurements of what was found.
+    """Adaptive sparse vector with gaps, and measurements of the items found.
 
-    Of ε/2 the threshold has the share 1/(1 + k^(2/3)), and fresh noise at each draw; the rest, ε_query, is for the
-    queries: the first draw at half of it, the second at all of it. Gap and measurement are weighted by the variances
-    that the program takes for them.
+    The threshold uses the share 1/(1 + k^(2/3)) of ε/2, with fresh noise for each draw. The rest, ε_query, is for the
+    queries: the first draw uses half of it, the second all of it. Gap and measurement are weighted by the variances
+    that the authors' program assumes.
     """
 
     counts: NDArray[np.int64]
@@ -78,20 +77,20 @@ class FreeGapSparseVector:
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
         """Run a number of iterations. Raises CountsError, EpsilonError, SelectionError for bad input."""
-        counts = checked(self.counts, self.epsilon, self.k)
+        counts = validate_counts(self.counts, self.epsilon, self.k)
         share = threshold_share(self.k)
         query_epsilon = self.epsilon / 2 * (1 - share)
         query, threshold = self.scale * self.k / query_epsilon, self.scale / (self.epsilon / 2 * share)
-        thresholds = ranked_thresholds(counts, self.k, iterations, rng)
-        # The program's σ is for the general scale; it shrinks with the noise.
+        thresholds = draw_thresholds(counts, self.k, iterations, rng)
+        # The program's σ is for the general scale. It shrinks with the noise.
         branches = Branches.of(
             LaplaceSum(2 * query, threshold), LaplaceSum(query, threshold), query_epsilon * GENERAL / self.scale, self.k
         )
-        found = adaptive_answers(counts, thresholds, branches, rng)
+        found = run_adaptive(counts, thresholds, branches, rng)
         measure = Laplace(self.scale * self.k / (self.epsilon / 2))
-        measured = counts[found.risen.items] + measure.sample(rng, found.cheap.shape)
+        measured = counts[found.above.items] + measure.sample(rng, found.cheap.shape)
         used = np.where(found.cheap, query_epsilon / 2, query_epsilon)
         of_gap = 2 * self.scale**2 * share**-3 / used**2
         of_measure = 2 * measure.scale**2
-        estimates = (measured / of_measure + found.risen.values / of_gap) / (1 / of_measure + 1 / of_gap)
-        return padded(found.risen, estimates, iterations, 2 * self.k)
+        estimates = (measured / of_measure + found.above.values / of_gap) / (1 / of_measure + 1 / of_gap)
+        return pad_answers(found.above, estimates, iterations, 2 * self.k)

@@ -1,4 +1,4 @@
-"""A simulated town as files: what is reported, and the registry of its places."""
+"""A simulated town as files: the reported visits, and the registry of its places."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monitor.public.instants import DAY, SECOND
 from monitor.tools.town import Place, Town, VisitBatch
-from simulators.files import REGISTRY_HEADER, VISITS_HEADER, line, writing
+from simulators.files import REGISTRY_HEADER, VISITS_HEADER, csv_line, open_atomically
 
 Cells = NDArray[np.uint8]
 
@@ -24,87 +24,87 @@ _COMMA: Final = ord(",")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What has been written: visits, and people whose visits they are (0 in a load file: everyone)."""
+    """Number of visits written, and of people reported (0 in a load, which has all people)."""
 
     visits: int
     reports: int
 
 
-def default_places(people: int) -> int:
-    """How many public places a town of so many people has."""
+def default_place_count(people: int) -> int:
+    """Return the number of public places of a town with this number of people."""
     return max(_LEAST_PLACES, people // _PEOPLE_PER_PLACE)
 
 
 def write_registry(path: Path, places: Iterable[Place]) -> None:
     """Write the registry of a town's places."""
-    with writing(path) as out:
-        out.write(line(REGISTRY_HEADER))
+    with open_atomically(path) as out:
+        out.write(csv_line(REGISTRY_HEADER))
         for place in places:
-            out.write(line((place.location_id, place.name, f"{place.latitude}", f"{place.longitude}")))
+            out.write(csv_line((place.location_id, place.name, f"{place.latitude}", f"{place.longitude}")))
 
 
 def write_city(path: Path, town: Town, *, all_visits: bool, on_day: Callable[[int, int], None]) -> Written:
-    """Write a town's visits as they are reported, a day in memory at a time.
+    """Write a town's visits in the order of their reports. One day is in memory at a time.
 
     Args:
-        path: the file, gzipped where its name ends in `.gz`.
+        path: the file, gzipped if its name ends in `.gz`.
         town: the town.
-        all_visits: everyone's visits, reported daily (a load); else those of infected people.
-        on_day: told how many days are done, and how many visits have been written.
+        all_visits: write the visits of all people, reported daily (a load), instead of those of infected people.
+        on_day: called with the number of days done and of visits written.
     """
-    lines = Lines(town)
+    lines = LineFormatter(town)
     visits = reports = 0
-    with writing(path) as out:
-        out.write(line(VISITS_HEADER))
+    with open_atomically(path) as out:
+        out.write(csv_line(VISITS_HEADER))
         for batch in town.daily_batches() if all_visits else town.report_batches():
             on_day(batch.day, visits)
-            out.write(lines.of(batch))
+            out.write(lines.format(batch))
             visits += len(batch)
             reports += 0 if all_visits else len(np.unique(batch.person))
         on_day(town.days, visits)
     return Written(visits, reports)
 
 
-class Lines:
-    """Turns batches of visits into lines of CSV, column by column: every row in cells of fixed width, empty cells 0."""
+class LineFormatter:
+    """Formatter of batches of visits as CSV. It works by column: rows have cells of fixed width, empty cells are 0."""
 
     def __init__(self, town: Town) -> None:
         self._person = np.frombuffer(town.person_id(0).encode(), np.uint8)
         self._digits = len(self._person) - len("p-")
-        self._places = _table([line((place.location_id,))[:-1] + b"," for place in town.places])
+        self._places = _to_cells([csv_line((place.location_id,))[:-1] + b"," for place in town.places])
         clock = np.arange(DAY // SECOND)
         texts = np.datetime_as_string(clock.astype("datetime64[s]"))
-        self._clock = _table([f"{text[10:]}Z".encode() for text in texts.tolist()])
+        self._clock = _to_cells([f"{text[10:]}Z".encode() for text in texts.tolist()])
 
-    def of(self, batch: VisitBatch) -> bytes:
-        """The lines of a batch."""
+    def format(self, batch: VisitBatch) -> bytes:
+        """Return the lines of a batch."""
         rows = len(batch)
         if not rows:
             return b""
         comma, newline = (np.full((rows, 1), end, np.uint8) for end in (_COMMA, _NEWLINE))
-        times = [self._time(column) for column in (batch.arrived_at, batch.left_at, batch.reported_at)]
+        times = [self._format_times(column) for column in (batch.arrived_at, batch.left_at, batch.reported_at)]
         cells = np.hstack(
-            [self._people(batch.person), comma, self._places[batch.place]]
+            [self._format_people(batch.person), comma, self._places[batch.place]]
             + [part for time, end in zip(times, (comma, comma, newline), strict=True) for part in (time, end)]
         )
         filled: Cells = cells[cells != 0]
         return filled.tobytes()
 
-    def _people(self, persons: NDArray[np.int64]) -> Cells:
+    def _format_people(self, persons: NDArray[np.int64]) -> Cells:
         cells = np.tile(self._person, (len(persons), 1))
         for digit in range(self._digits):
             cells[:, -1 - digit] = persons // 10**digit % 10 + ord("0")
         return cells
 
-    def _time(self, instants: NDArray[np.int64]) -> Cells:
+    def _format_times(self, instants: NDArray[np.int64]) -> Cells:
         day, second = np.divmod(instants // SECOND, DAY // SECOND)
         first = int(day.min())
         days = np.arange(first, int(day.max()) + 1).astype("datetime64[D]")
-        dates = _table([text.encode() for text in np.datetime_as_string(days).tolist()])
+        dates = _to_cells([text.encode() for text in np.datetime_as_string(days).tolist()])
         return np.hstack([dates[day - first], self._clock[second]])
 
 
-def _table(texts: list[bytes]) -> Cells:
-    """Texts as rows of cells, shape (texts, longest)."""
+def _to_cells(texts: list[bytes]) -> Cells:
+    """Return texts as rows of cells, shape (texts, longest)."""
     fixed = np.array(texts)
     return fixed.view(np.uint8).reshape(len(texts), fixed.itemsize)

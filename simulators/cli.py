@@ -14,7 +14,7 @@ from rich.console import Console
 from monitor.errors import EXIT_FAILED, DurationError, MonitorError, TimeError, UsageError
 from monitor.public.instants import DAY, parse_duration, parse_instant, to_datetime
 from monitor.tools.town import Town, places
-from simulators.city import default_places, write_city, write_registry
+from simulators.city import default_place_count, write_city, write_registry
 from simulators.convert import RFC3339, Columns, Conversion, Shape, read_locations
 from simulators.convert import write_registry as write_converted_registry
 from simulators.experiments.command import FIGURES, Options, run_experiments
@@ -29,19 +29,19 @@ NEW: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 _HELP: Final = """Make files of visits for `location-monitor replay`: a simulated town, or recorded movements.
 
-A file of visits is CSV (gzipped where its name ends in .gz) with the header
-person_id,location_id,arrived_at,left_at,reported_at and times of RFC 3339. A registry is CSV with the header
-location_id,name,latitude,longitude. Files appear under their names only when they are complete.
+A file of visits is CSV (gzipped if its name ends in .gz) with the header
+person_id,location_id,arrived_at,left_at,reported_at and RFC 3339 times. A registry is CSV with the header
+location_id,name,latitude,longitude. A file appears under its name only when it is complete.
 
 \b
 A town of 10,000 people, four weeks of an epidemic:
   python -m simulators city --out visits.csv.gz --registry locations.csv
-A load: everyone's visits:
+A load, with the visits of all people:
   python -m simulators city --people 200000 --all-visits --out load.csv.gz --registry locations.csv
 Recorded check-ins:
   python -m simulators convert --visits checkins.csv.gz --locations places.csv.gz \\
       --out visits.csv.gz --registry locations.csv
-The figures of the paper, beside its values:
+The figures of the paper, next to its values:
   python -m simulators experiments all --out figures
 """
 
@@ -61,7 +61,7 @@ def _instant(_: click.Context, __: click.Parameter, value: str) -> int:
 
 
 class _Group(click.Group):
-    """Errors as one line and an exit code, not as a traceback."""
+    """A group that reports errors as one line and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -83,19 +83,19 @@ def cli() -> None:
 
 
 @cli.command()
-@click.option("--people", type=click.IntRange(min=1), default=10_000, show_default=True, help="How many live there.")
-@click.option("--days", type=click.IntRange(1, 3650), default=28, show_default=True, help="For how long.")
-@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same bytes.")
+@click.option("--people", type=click.IntRange(min=1), default=10_000, show_default=True, help="Number of people.")
+@click.option("--days", type=click.IntRange(1, 3650), default=28, show_default=True, help="Number of days.")
+@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same files.")
 @click.option(
     "--start",
     callback=_instant,
     metavar="TIME",
     default="2026-01-05T00:00:00Z",
     show_default=True,
-    help="A midnight of the town, with its offset.",
+    help="Midnight of the first day, with an offset.",
 )
-@click.option("--locations", type=click.IntRange(min=1), help="How many public places.  [default: one to 25 people]")
-@click.option("--all-visits", is_flag=True, help="Everyone's visits, each day's reported in the night after: a load.")
+@click.option("--locations", type=click.IntRange(min=1), help="Number of public places.  [default: one per 25 people]")
+@click.option("--all-visits", is_flag=True, help="Write the visits of all people, reported in the following night.")
 @click.option("--out", type=NEW, required=True, help="The file of visits to write.")
 @click.option("--registry", type=NEW, required=True, help="The registry to write.")
 def city(
@@ -112,13 +112,13 @@ def city(
     """Simulate a town and the reports of its infected people.
 
     People live in families, work, learn, commute by train through two stations, shop, and go out; weekends differ.
-    An infection spreads where they meet. Who is found infected is reported some days after the onset, with all
-    visits to public places of the 14 days before, and stays at home. Homes are never written.
+    An infection spreads where they meet. An infected person is reported some days after the onset, with all visits to
+    public places of the 14 days before, and stays at home. Homes are never written.
 
     Memory grows with the number of people (about 0.2 kB each), not with the number of visits.
     """
     console = Console(stderr=True)
-    town = Town(seed, people, places(locations or default_places(people), seed), start, days)
+    town = Town(seed, people, places(locations or default_place_count(people), seed), start, days)
     write_registry(registry, town.places)
     with progress("Simulating", days, console) as meter:
         written = write_city(out, town, all_visits=all_visits, on_day=meter.advance)
@@ -142,42 +142,43 @@ def city(
 @click.option(
     "--time-format", default=RFC3339, show_default=True, help="rfc3339, epoch (seconds), or a strptime pattern with %z."
 )
-@click.option("--delimiter", default=",", show_default=True, help="What separates columns.")
+@click.option("--delimiter", default=",", show_default=True, help="Column separator.")
 @click.option(
     "--stay",
     callback=_duration,
     metavar="DURATION",
-    help="How long a check-in stays; open if not given.",
+    help="How long a check-in lasts; without it, the end is left open.",
 )
-@click.option("--merge", is_flag=True, help="Make stays of consecutive points of a person at a place.")
+@click.option("--merge", is_flag=True, help="Merge consecutive points of a person at a place into one visit.")
 @click.option(
     "--gap",
     callback=_duration,
     metavar="DURATION",
     default="20m",
     show_default=True,
-    help="With --merge.",
+    help="The longest gap that --merge closes.",
 )
 @click.option(
     "--report-delay",
     callback=_duration,
     metavar="DURATION",
-    help="From a visit's end to its report.",
+    help="Time from the end of a visit to its report.",
 )
 @click.option("--person-per-day", is_flag=True, help="The same id on another day (UTC) is another person.")
-@click.option("--strict", is_flag=True, help="Stop at the first bad row, write nothing, exit 1.")
+@click.option("--strict", is_flag=True, help="Stop at the first bad row: write nothing, exit with 1.")
 def convert(**options: Any) -> None:
     """Turn recorded points (person, place, time) into a file of visits and a registry.
 
-    A point is a check-in: a visit that begins then and ends after --stay, or is left open for the service's default.
-    With --merge, points no further apart than --gap at one place are one visit that ends at the last point + the gap,
-    or when the person is seen elsewhere. That needs each person's points in order of time (a file sorted by time, or
-    by person and time); it is verified, and memory grows with the number of people.
+    A point is a check-in: a visit that begins at its time and ends after --stay. Without --stay its end is left open,
+    and the service applies its default stay. With --merge, points at one place that are at most --gap apart become one
+    visit. It ends at the last point plus the gap, or when the person is seen elsewhere. This requires each person's
+    points in order of time (a file sorted by time, or by person and time), which is checked. Memory then grows with
+    the number of people.
 
-    Rows that are no visit are counted, told on standard error by line and reason (20 at most) and left out.
+    Invalid rows are counted, reported on standard error with line and reason (at most 20), and left out.
 
-    The registry should be a public list (--locations): made of the places seen in the data, as it is without one,
-    its very entries tell where people have been (docs/rules.md, rule 6).
+    Use a public list of places (--locations) as the registry. Without one the registry contains the places found in
+    the data, and its entries reveal where people have been (docs/rules.md, rule 6).
     """
     known = None if options["locations"] is None else read_locations(options["locations"])
     conversion = Conversion(_columns(options), _shape(options), known)
@@ -221,13 +222,13 @@ def _shape(options: dict[str, Any]) -> Shape:
 
 @cli.command()
 @click.option("--visits", type=click.IntRange(1), default=1_000_000, show_default=True)
-@click.option("--per-record", type=click.IntRange(1), default=500, show_default=True, help="Visits to a record.")
+@click.option("--per-record", type=click.IntRange(1), default=500, show_default=True, help="Visits per record.")
 @click.option("--people", type=click.IntRange(1), default=100_000, show_default=True)
 @click.option("--locations", type=click.IntRange(1), default=20_000, show_default=True)
-@click.option("--watched", type=click.IntRange(1), default=100, show_default=True, help="By an over_time monitor.")
+@click.option("--watched", type=click.IntRange(1), default=100, show_default=True, help="Watched locations.")
 @click.option("--seed", type=int, default=7, show_default=True)
 def load(visits: int, per_record: int, people: int, locations: int, watched: int, seed: int) -> None:
-    """Measure how fast a backlog goes from a real Kafka to a real Valkey, in one process."""
+    """Measure how fast one process reads a backlog from a real Kafka into a real Valkey."""
     console = Console(stderr=True)
     with TemporaryDirectory(prefix="location-monitor-load-") as folder:
         measured = measure(Load(visits, per_record, people, locations, watched, seed), Path(folder), console)
@@ -240,17 +241,17 @@ def load(visits: int, per_record: int, people: int, locations: int, watched: int
 
 @cli.command()
 @click.argument("figures", nargs=-1, required=True, type=click.Choice([*FIGURES, "all"]), metavar="figure1…7|all")
-@click.option("--out", type=FOLDER, default="figures", show_default=True, help="Where CSV files and plots go.")
-@click.option("--data", type=FOLDER, default=DEFAULT_FOLDER, help="The data.  [default: ../shared/data]")
-@click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help="Of each top-k point.")
+@click.option("--out", type=FOLDER, default="figures", show_default=True, help="Folder for CSV files and plots.")
+@click.option("--data", type=FOLDER, default=DEFAULT_FOLDER, help="Folder of the data.  [default: ../shared/data]")
+@click.option("--iterations", type=click.IntRange(1), default=10_000, show_default=True, help="Per top-k point.")
 @click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
-@click.option("--processes", type=click.IntRange(1), help="At a time.  [default: one to a processor]")
-@click.option("--service", is_flag=True, help="Ask the running service too (figure6, figure7): real Kafka and Valkey.")
-@click.option("--document", type=NEW, help="Write all tables as Markdown too.")
+@click.option("--processes", type=click.IntRange(1), help="Number of processes.  [default: one per processor]")
+@click.option("--service", is_flag=True, help="Run the service too (figure6, figure7), on a real Kafka and Valkey.")
+@click.option("--document", type=NEW, help="Also write all tables to this Markdown file.")
 def experiments(figures: tuple[str, ...], processes: int | None, document: Path | None, **options: Any) -> None:
-    """Make the figures of "Asymmetric Differential Privacy" anew, as CSV and plots, beside the paper's values.
+    """Reproduce the figures of "Asymmetric Differential Privacy" as CSV and plots, next to the paper's values.
 
-    Data that is missing is said and left out. Large deviations are given with their reasons in --document.
+    Missing data is reported and left out. --document lists large deviations with their reasons.
     """
     wanted = tuple(figure for figure in FIGURES if figure in figures or "all" in figures)
     run_experiments(

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TextIO
 
 from monitor.errors import MonitorError, TimeError, UsageError
 from monitor.public.instants import SECOND, format_instant, parse_instant, to_datetime, to_instant
-from simulators.files import REGISTRY_HEADER, VISITS_HEADER, line, writing
+from simulators.files import REGISTRY_HEADER, VISITS_HEADER, csv_line, open_atomically
 
 SHOWN_PROBLEMS: Final = 20
 RFC3339: Final = "rfc3339"
@@ -33,14 +33,14 @@ _REPORT_EVERY: Final = 10_000  # rows
 
 
 class BadRowError(MonitorError):
-    """A row that is no visit; the message says why, and holds nothing of the row's."""
+    """An invalid row. The message has the reason and nothing of the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """How a file of points is written: the names of its columns, the separator and the format of times.
+    """Format of a file of points: column names, separator, and format of times.
 
-    `time_format`: `rfc3339`, `epoch` (seconds), or a pattern of `strptime` with an offset (`%z`).
+    `time_format`: `rfc3339`, `epoch` (seconds), or a `strptime` pattern with an offset (`%z`).
     """
 
     person: str = "person_id"
@@ -52,11 +52,12 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How points become visits; durations in microseconds, `None`: left open.
+    """How points become visits. Durations are in microseconds; `None` leaves them open.
 
-    `stay`: of a check-in. `merge_gap`: points of one person at one place, no further apart than that, are one visit
-    until the last point + the gap, or until the person's next point elsewhere. `report_delay`: from the visit's end
-    (or beginning, where the end is open) to its report. `person_per_day`: a person of another (UTC) day is another.
+    `stay`: duration of a check-in. `merge_gap`: points of one person at one place at most this far apart are one visit,
+    which ends at the last point plus the gap or at the person's next point elsewhere. `report_delay`: time from
+    the end of a visit (its beginning if the end is open) to its report. `person_per_day`: an id on another UTC day is
+    another person.
     """
 
     stay: int | None = None
@@ -66,7 +67,7 @@ class Shape:
 
 
 class Point(NamedTuple):
-    """A person at a place at an instant (microseconds), read from a line of the file."""
+    """A person at a place at an instant (microseconds), and the line of the file."""
 
     person_id: str
     location_id: str
@@ -75,7 +76,7 @@ class Point(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """A visit to be written; `left_at` is open where the service's default stay shall hold."""
+    """A visit to write. `left_at` is None where the service applies its default stay."""
 
     person_id: str
     location_id: str
@@ -85,7 +86,7 @@ class Stay(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What a conversion has done; `problems` holds the first bad rows only, as text."""
+    """Counts of a conversion. `problems` has the messages of the first bad rows."""
 
     rows: int = 0
     visits: int = 0
@@ -100,13 +101,16 @@ class Tally:
 
 
 def read_locations(path: Path) -> dict[str, tuple[str, str, str]]:
-    """Read a file of locations (`location_id`, then any of `name`, `lat`, `lon`): name, latitude, longitude by id.
+    """Read a file of locations with the columns `location_id` and any of `name`, `lat`, `lon`.
+
+    Returns:
+        Name, latitude and longitude by id.
 
     Raises:
-        UsageError: for a missing column, or a line that is no location or names one twice.
+        UsageError: a column is missing, a line is invalid, or a location is listed twice.
     """
     found: dict[str, tuple[str, str, str]] = {}
-    with _reading(path) as (text, _):
+    with _open_text(path) as (text, _):
         rows = csv.DictReader(text, restval="")
         names = rows.fieldnames or []
         if "location_id" not in names:
@@ -118,32 +122,32 @@ def read_locations(path: Path) -> dict[str, tuple[str, str, str]]:
                 _check_id("location", location_id)
                 place = (
                     row.get("name") or location_id,
-                    _degrees(row.get(latitude, "")),
-                    _degrees(row.get(longitude, "")),
+                    _check_degrees(row.get(latitude, "")),
+                    _check_degrees(row.get(longitude, "")),
                 )
             except BadRowError as error:
                 raise UsageError(f"{path}, line {rows.line_num}: {error}") from None
             if location_id in found:
-                raise UsageError(f"{path}, line {rows.line_num}: the location is listed twice: expected each once")
+                raise UsageError(f"{path}, line {rows.line_num}: the location is listed twice: remove one of the lines")
             found[location_id] = place
     return found
 
 
 def write_registry(path: Path, locations: dict[str, tuple[str, str, str]]) -> None:
     """Write a registry in the order given."""
-    with writing(path) as out:
-        out.write(line(REGISTRY_HEADER))
+    with open_atomically(path) as out:
+        out.write(csv_line(REGISTRY_HEADER))
         for location_id, details in locations.items():
-            out.write(line((location_id, *details)))
+            out.write(csv_line((location_id, *details)))
 
 
 class Conversion:
-    """Turns a file of points into a replay file; what it did is in `tally`, the ids seen in `seen`.
+    """Conversion of a file of points into a replay file. `tally` has its counts, `seen` the location ids found.
 
     Args:
-        columns: how the file is written.
+        columns: the format of the file.
         shape: how points become visits.
-        known: the locations that there are; `None`: any.
+        known: the known locations; `None` accepts any.
     """
 
     def __init__(self, columns: Columns, shape: Shape, known: Iterable[str] | None = None) -> None:
@@ -154,26 +158,26 @@ class Conversion:
         self.seen: set[str] = set()
 
     def run(self, visits: Path, out: Path, *, strict: bool, on_rows: Callable[[int, int], None]) -> None:
-        """Convert; `on_rows` is told how many bytes are read and how many visits have been written.
+        """Convert a file. `on_rows` is called with the bytes read and the visits written.
 
-        Memory does not grow with the file, but with the number of places, and of people where points are merged.
+        Memory grows with the number of places, and of people if points are merged, but not with the file.
 
         Raises:
-            UsageError: a column is missing; or points are to be merged and a person's are not in order of time.
-            BadRowError: at the first bad row, if `strict`. Nothing is written then.
+            UsageError: a column is missing, or points to merge are not in order of time.
+            BadRowError: a row is invalid, if `strict`. Then no file is written.
         """
-        with _reading(visits) as (text, position), writing(out) as target:
-            target.write(line(VISITS_HEADER))
-            points = self._points(text, visits, strict=strict)
-            stays = self._merged(points) if self._shape.merge_gap is not None else self._single(points)
+        with _open_text(visits) as (text, position), open_atomically(out) as target:
+            target.write(csv_line(VISITS_HEADER))
+            points = self._read_points(text, visits, strict=strict)
+            stays = self._merge_points(points) if self._shape.merge_gap is not None else self._make_stays(points)
             for stay in stays:
-                target.write(self._line(stay))
+                target.write(self._format_line(stay))
                 self.tally.visits += 1
                 if self.tally.visits % _REPORT_EVERY == 0:
                     on_rows(position(), self.tally.visits)
             on_rows(position(), self.tally.visits)
 
-    def _points(self, text: TextIO, path: Path, *, strict: bool) -> Iterator[Point]:
+    def _read_points(self, text: TextIO, path: Path, *, strict: bool) -> Iterator[Point]:
         rows = csv.reader(text, delimiter=self._columns.delimiter)
         header = next(rows, [])
         wanted = (self._columns.person, self._columns.location, self._columns.time)
@@ -185,7 +189,7 @@ class Conversion:
             try:
                 row = next(rows)
                 self.tally.rows += 1
-                yield self._point(row, where, rows.line_num)
+                yield self._parse_point(row, where, rows.line_num)
             except StopIteration:
                 return
             except (BadRowError, csv.Error) as error:
@@ -194,14 +198,14 @@ class Conversion:
                     raise BadRowError(f"{path}, line {rows.line_num}: {reason}") from None
                 self.tally.refuse(rows.line_num, reason)
 
-    def _point(self, row: list[str], where: tuple[int, ...], number: int) -> Point:
+    def _parse_point(self, row: list[str], where: tuple[int, ...], number: int) -> Point:
         if len(row) <= max(where):
             raise BadRowError(f"{len(row)} columns: expected at least {max(where) + 1}")
         person_id, location_id, written = (row[index] for index in where)
         _check_id("location", location_id)
         if self._known is not None and location_id not in self._known:
             raise BadRowError("the location is not in the file of locations")
-        at = _instant(written, self._columns.time_format)
+        at = _parse_time(written, self._columns.time_format)
         if self._shape.person_per_day and person_id:
             person_id = f"{person_id}@{to_datetime(at).date().isoformat()}"
         _check_id("person", person_id)
@@ -209,21 +213,21 @@ class Conversion:
             self.seen.add(location_id)
         return Point(person_id, location_id, at, number)
 
-    def _single(self, points: Iterator[Point]) -> Iterator[Stay]:
+    def _make_stays(self, points: Iterator[Point]) -> Iterator[Stay]:
         stay = self._shape.stay
         for point in points:
             yield Stay(point.person_id, point.location_id, point.at, None if stay is None else point.at + stay)
 
-    def _merged(self, points: Iterator[Point]) -> Iterator[Stay]:
-        """Each person's points as stays; one stay a person is open at a time."""
+    def _merge_points(self, points: Iterator[Point]) -> Iterator[Stay]:
+        """Yield the stays of each person. One stay per person is open at a time."""
         gap = self._shape.merge_gap or 0
-        open_stays: dict[str, tuple[Point, int]] = {}  # where a stay began, and its last point's instant
+        open_stays: dict[str, tuple[Point, int]] = {}  # the first point of a stay, and the instant of its last one
         for point in points:
             first, last = open_stays.get(point.person_id, (point, point.at))
             if point.at < last:
                 raise UsageError(
-                    f"line {point.line}: a point is earlier than the same person's last one: to merge points, each"
-                    " person's must be in order of time; sort the file by time, or by person and time"
+                    f"line {point.line}: a point is earlier than the previous one of the same person: merging needs"
+                    " points in order of time; sort the file by time, or by person and time"
                 )
             if point.location_id == first.location_id and point.at - last <= gap:
                 open_stays[point.person_id] = (first, point.at)
@@ -233,17 +237,17 @@ class Conversion:
         for first, last in open_stays.values():
             yield Stay(first.person_id, first.location_id, first.at, last + gap)
 
-    def _line(self, stay: Stay) -> bytes:
+    def _format_line(self, stay: Stay) -> bytes:
         ends = stay.arrived_at if stay.left_at is None else stay.left_at
         delay = self._shape.report_delay
         left = "" if stay.left_at is None else format_instant(stay.left_at)
         reported = "" if delay is None else format_instant(ends + delay)
-        return line((stay.person_id, stay.location_id, format_instant(stay.arrived_at), left, reported))
+        return csv_line((stay.person_id, stay.location_id, format_instant(stay.arrived_at), left, reported))
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[tuple[TextIO, Callable[[], int]]]:
-    """Open a file, gzipped where its name ends so; also gives how many of its bytes have been read."""
+def _open_text(path: Path) -> Iterator[tuple[TextIO, Callable[[], int]]]:
+    """Open a file, gzipped if its name ends in .gz, with a function that returns the number of bytes read."""
     with path.open("rb") as raw:
         plain = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
         with plain, io.TextIOWrapper(plain, "utf-8-sig", "surrogateescape", "") as text:
@@ -251,7 +255,7 @@ def _reading(path: Path) -> Iterator[tuple[TextIO, Callable[[], int]]]:
 
 
 def _check_id(what: str, text: str) -> None:
-    """Ids are 1 to 256 bytes of UTF-8 without control characters (docs/interface.md, section 4)."""
+    """Raise BadRowError unless an id is 1 to 256 bytes of UTF-8 without control characters."""
     try:
         length = len(text.encode())
     except UnicodeEncodeError:
@@ -262,8 +266,8 @@ def _check_id(what: str, text: str) -> None:
         raise BadRowError(f"the {what} id has control characters")
 
 
-def _instant(text: str, time_format: str) -> int:
-    """Read a time as an instant."""
+def _parse_time(text: str, time_format: str) -> int:
+    """Return a time as an instant."""
     try:
         if time_format == RFC3339:
             instant = parse_instant(text)
@@ -280,8 +284,8 @@ def _instant(text: str, time_format: str) -> int:
     return instant
 
 
-def _degrees(text: str) -> str:
-    """Degrees as they are written, or nothing."""
+def _check_degrees(text: str) -> str:
+    """Return a text unchanged if it is empty or a number of degrees."""
     try:
         if text and not math.isfinite(float(text)):
             raise BadRowError("latitude or longitude is not finite")

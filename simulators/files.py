@@ -1,4 +1,7 @@
-"""Files as replay reads them (docs/interface.md, section 2): CSV, gzipped where the name ends so, whole or not there at all."""
+"""Files of visits and registries (docs/interface.md, section 2).
+
+They are CSV, gzipped if the name ends in .gz, and appear under their names only when they are complete.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,15 @@ _GZIP_LEVEL: Final = 1  # a third larger than the best, four times as fast; repl
 
 
 class Sink(Protocol):
-    """What bytes are written to."""
+    """A target for bytes."""
 
     def write(self, data: bytes, /) -> int:
-        """Take these bytes; returns how many."""
+        """Write bytes and return their number."""
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[Sink]:
-    """Open a file for writing that takes its name only when all is written; the same content gives the same bytes."""
+def open_atomically(path: Path) -> Iterator[Sink]:
+    """Open a file that gets its name only when it is completely written. The same content gives the same bytes."""
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as raw:
@@ -39,8 +42,8 @@ def writing(path: Path) -> Iterator[Sink]:
         part.unlink(missing_ok=True)
 
 
-def line(fields: tuple[str, ...]) -> bytes:
-    """One line of CSV, quoted where it must be."""
+def csv_line(fields: tuple[str, ...]) -> bytes:
+    """Return one line of CSV, quoted where necessary."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(fields)
     return text.getvalue().encode()

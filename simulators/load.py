@@ -1,4 +1,4 @@
-"""Load for the running parts: how fast a backlog goes from Kafka to Redis, on real servers that it starts."""
+"""A load test: how fast a backlog is read from Kafka into Redis, on real servers that it starts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ redis: {{url: "redis://localhost:6379/0"}}
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A backlog: how many visits, how many of them to a record, by how many people, at how many locations."""
+    """A backlog: numbers of visits, visits per record, people, locations and watched locations."""
 
     visits: int = 1_000_000
     per_record: int = 500
@@ -64,7 +64,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What reading the backlog took, from the first poll to the last visit in the windows."""
+    """Result of reading the backlog, from the first poll to the last visit in the windows."""
 
     seconds: float
     visits: int
@@ -73,7 +73,7 @@ class Measured:
 
     @property
     def rate(self) -> float:
-        """Visits a second."""
+        """Visits per second."""
         return self.visits / self.seconds
 
 
@@ -87,11 +87,11 @@ def write_config(load: Load, folder: Path) -> Path:
     return path
 
 
-def records(load: Load, now: int) -> list[bytes]:
-    """The backlog's records: each a person's visits of the last two days, at places drawn evenly."""
+def make_records(load: Load, now: int) -> list[bytes]:
+    """Return the records of the backlog, each with the visits of one person in the last two days, at random places."""
     draw = random.Random(load.seed)
     encode = msgspec.json.Encoder().encode
-    made = []
+    values = []
     for number in range(-(-load.visits // load.per_record)):
         person = f"p-{draw.randrange(load.people):06}"
         count = min(load.per_record, load.visits - number * load.per_record)
@@ -105,12 +105,12 @@ def records(load: Load, now: int) -> list[bytes]:
             }
             for arrived in arrivals
         ]
-        made.append(encode({"batch_id": str(number), "visits": visits}))
-    return made
+        values.append(encode({"batch_id": str(number), "visits": visits}))
+    return values
 
 
-def moved(config: Config, bootstrap: str, url: str) -> Config:
-    """The configuration on the servers that were started for it."""
+def with_servers(config: Config, bootstrap: str, url: str) -> Config:
+    """Return the configuration with the addresses of the started servers."""
     kafka = KafkaSettings(
         bootstrap_servers=(bootstrap,), topics=config.kafka.topics, partitions=config.kafka.partitions
     )
@@ -124,28 +124,28 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
     registry = load_registry(config.locations.file)
     clock = SystemClock()
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as valkey, EmbeddedKafka(report=console.print) as kafka:
-        settings = settings_of(moved(config, kafka.bootstrap_servers, valkey.url), registry, os.urandom(32))
+        settings = settings_of(with_servers(config, kafka.bootstrap_servers, valkey.url), registry, os.urandom(32))
         wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
         set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, clock.now())
-        _fill(settings, records(load, clock.now()), console)
+        _produce(settings, make_records(load, clock.now()), console)
         found = run_preflight(settings.kafka, settings.parameters, wanted, config.kafka.topics.alerts)
         windows = redis_windows(settings, found, clock)
-        used = _used_memory(valkey.url)
+        used = _read_used_memory(valkey.url)
         metrics = Metrics()
         source = InputLog(settings.kafka, config.kafka.topics.visits, settings.parameters.name)
         letters = DeadLetterTopic(settings.kafka, config.kafka.topics.dead_letters, config.kafka.topics.visits, 2**20)
         reader = Reader(settings.parameters, source, windows, settings.hasher, letters, metrics, clock)
         try:
-            _open(reader, windows, settings, clock)
+            _open_present_slot(reader, windows, settings, clock)
             seconds = _drain(reader, metrics, load, console)
-            return Measured(seconds, load.visits, _fates(metrics), _used_memory(valkey.url) - used)
+            return Measured(seconds, load.visits, _read_fates(metrics), _read_used_memory(valkey.url) - used)
         finally:
             reader.close()
             letters.close()
             windows.close()
 
 
-def _fill(settings: Settings, made: list[bytes], console: Console) -> None:
+def _produce(settings: Settings, made: list[bytes], console: Console) -> None:
     topic = settings.config.kafka.topics.visits
     producer = settings.kafka.producer(linger_ms=20, batch_size=1024 * 1024)
     try:
@@ -158,8 +158,8 @@ def _fill(settings: Settings, made: list[bytes], console: Console) -> None:
         producer.close(timeout=5)
 
 
-def _open(reader: Reader, windows: Windows, settings: Settings, clock: Clock) -> None:
-    """Begin to read, and open the present slot, as an owner does once the tick before it is in the ledger."""
+def _open_present_slot(reader: Reader, windows: Windows, settings: Settings, clock: Clock) -> None:
+    """Start reading, and open the current slot, as an owner does when the previous tick is in the ledger."""
     reader.step(0)
     while not all(windows.progress()):
         reader.step(200)
@@ -168,11 +168,11 @@ def _open(reader: Reader, windows: Windows, settings: Settings, clock: Clock) ->
 
 
 def _drain(reader: Reader, metrics: Metrics, load: Load, console: Console) -> float:
-    """Turn the reader until all was written; the clock starts with the first records."""
+    """Run the reader until all visits are written, and return the seconds since the first records."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     began = 0.0
     with progress("Reading", load.visits, console) as meter:
-        while (done := sum(_fates(metrics).values())) < load.visits:
+        while (done := sum(_read_fates(metrics).values())) < load.visits:
             before = time.perf_counter()
             if reader.step(200) and not began:
                 began = before
@@ -182,7 +182,7 @@ def _drain(reader: Reader, metrics: Metrics, load: Load, console: Console) -> fl
     return time.perf_counter() - began
 
 
-def _used_memory(url: str) -> int:
+def _read_used_memory(url: str) -> int:
     client = Redis.from_url(url)
     try:
         return int(client.info("memory")["used_memory"])
@@ -190,6 +190,6 @@ def _used_memory(url: str) -> int:
         client.close()
 
 
-def _fates(metrics: Metrics) -> dict[str, int]:
+def _read_fates(metrics: Metrics) -> dict[str, int]:
     value = metrics.registry.get_sample_value
     return {fate: int(value(f"{PREFIX}_visits_total", {"fate": fate}) or 0) for fate in FATES}

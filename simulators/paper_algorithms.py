@@ -1,6 +1,7 @@
-"""Algorithms 1 and 2 as the paper's experiments run them: exponential noise in binary floats, many iterations at once.
+"""Algorithms 1 and 2 as in the paper's experiments: exponential noise in binary floats, many iterations at a time.
 
-For the figures alone. What may be published is `monitor.onesided.noisy_max` and `monitor.onesided.sparse_vector`.
+For the figures only. The algorithms that may publish are in `monitor.onesided.noisy_max` and
+`monitor.onesided.sparse_vector`.
 """
 
 from __future__ import annotations
@@ -11,19 +12,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simulators.adaptive import Branches, adaptive_answers, threshold_share
-from simulators.continuous_noise import Exponential, exceeding
-from simulators.top_k import TopK, checked, highest, in_random_order, padded, ranked_thresholds
+from simulators.adaptive import Branches, run_adaptive, threshold_share
+from simulators.continuous_noise import Exponential, draw_exceeding
+from simulators.top_k import TopK, choose_within_budget, draw_highest, draw_thresholds, pad_answers, validate_counts
 
 Variant = Literal["as printed", "as coded"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyMax:
-    """Algorithm 1: ε all in one stage, exponential noise of mean k/ε on every count, zero counts too.
+    """Algorithm 1: one stage with all of ε, and exponential noise of mean k/ε on every count, zero counts included.
 
-    `debiased` subtracts the mean from the values, as the authors' program does; the paper's panels of varying ε show
-    the error without that, those of varying k with it.
+    `debiased` subtracts the mean from the values, as the authors' program does. The paper's panels of varying ε show
+    the error without it, those of varying k with it.
     """
 
     counts: NDArray[np.int64]
@@ -33,23 +34,23 @@ class NoisyMax:
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
         """Run a number of iterations. Raises CountsError, EpsilonError, SelectionError for bad input."""
-        counts = checked(self.counts, self.epsilon, self.k)
+        counts = validate_counts(self.counts, self.epsilon, self.k)
         mean = self.k / self.epsilon
-        items, values = highest(counts, Exponential(mean), self.k, iterations, rng)
+        items, values = draw_highest(counts, Exponential(mean), self.k, iterations, rng)
         return TopK(items, values - mean if self.debiased else values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseVector:
-    """Algorithm 2 for top-k: items in random order, no noise on the threshold, only answers above it are paid for.
+    """Algorithm 2 for top-k: items in a random order, no noise on the threshold, only answers above it cost ε.
 
-    The threshold is a whole number: the count at a rank from [k, 2k], plus the mean noise k/ε, cut.
+    The threshold is a whole number: the count at a rank from [k, 2k] plus the mean noise k/ε, rounded down.
 
     "as printed": one exponential draw of mean k/ε, k answers (not k + 1, see `monitor.onesided.sparse_vector`).
-    "as coded": adaptive. A first draw of mean 2k/ε; 0 or less above the threshold is "below"; far above is published at
-    half the cost; in between a second draw of mean k/ε decides and is published. An answer far above is booked, and its
-    mean noise subtracted, as of the cheap branch, whichever it came from. (The answers of the second draw cost 3/2 of
-    what they are booked at: tests/onesided/test_sparse_vector.py.)
+    "as coded": adaptive. The first draw has mean 2k/ε. A value not above the threshold is "below". A value far above it
+    is published at half the cost. Otherwise a second draw of mean k/ε decides and is published. Every answer far above
+    is charged as cheap and has the cheap mean subtracted, whichever draw it came from. (An answer of the second draw
+    costs 3/2 of its charge: the tests of monitor.onesided.sparse_vector.)
     """
 
     counts: NDArray[np.int64]
@@ -59,19 +60,19 @@ class SparseVector:
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
         """Run a number of iterations. Raises CountsError, EpsilonError, SelectionError for bad input."""
-        counts = checked(self.counts, self.epsilon, self.k)
+        counts = validate_counts(self.counts, self.epsilon, self.k)
         mean = self.k / self.epsilon
-        thresholds = np.floor(ranked_thresholds(counts, self.k, iterations, rng) + mean)
+        thresholds = np.floor(draw_thresholds(counts, self.k, iterations, rng) + mean)
         if self.variant == "as coded":
             branches = Branches.of(Exponential(2 * mean), Exponential(mean), self._query_epsilon(), self.k)
-            found = adaptive_answers(counts, thresholds, branches, rng)
+            found = run_adaptive(counts, thresholds, branches, rng)
             noise = np.where(found.cheap, 2 * mean, mean)
-            return padded(found.risen, found.risen.values - noise, iterations, 2 * self.k)
+            return pad_answers(found.above, found.above.values - noise, iterations, 2 * self.k)
         falling = np.argsort(-counts, kind="stable")
-        risen = exceeding(counts, falling, Exponential(mean), thresholds, rng)
-        chosen = risen.taken(in_random_order(risen, np.ones(risen.items.size, np.int64), self.k, rng))
-        return padded(chosen, chosen.values - mean, iterations, self.k)
+        above = draw_exceeding(counts, falling, Exponential(mean), thresholds, rng)
+        chosen = above.select(choose_within_budget(above, np.ones(above.items.size, np.int64), self.k, rng))
+        return pad_answers(chosen, chosen.values - mean, iterations, self.k)
 
     def _query_epsilon(self) -> float:
-        """The ε by which the program says what is far: what would be left to queries if the threshold had a share."""
+        """Return the ε that defines "far" in the program: the part for queries if the threshold had a share."""
         return self.epsilon * (1 - threshold_share(self.k))

@@ -1,4 +1,4 @@
-"""How far a long command is: a bar on a terminal, a line now and then elsewhere; always on standard error."""
+"""Progress of long commands on standard error: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS_BETWEEN_LINES: Final = 5.0
 
 
 class Meter:
-    """Counts work done (of `total`) and visits written; shows them through `show` now and then."""
+    """A counter of work done, out of `total`, and of visits written."""
 
     def __init__(self, total: int, now: Callable[[], float]) -> None:
         self.total = total
@@ -24,17 +24,17 @@ class Meter:
         self._began = now()
 
     def advance(self, done: int, visits: int) -> None:
-        """Say how much is done by now, and how many visits have been written by now."""
+        """Set the work done and the visits written so far."""
         self.done, self.visits = done, visits
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far."""
+        """Seconds since the start."""
         return self._now() - self._began
 
     @property
     def rate(self) -> float:
-        """Visits a second so far."""
+        """Visits per second since the start."""
         return self.visits / max(self.seconds, 1e-9)
 
 

@@ -1,4 +1,4 @@
-"""What top-k algorithms have in common in simulation: the highest of many noisy counts, random orders, scores."""
+"""Shared parts of the simulated top-k algorithms: the highest of many noisy counts, random orders, scores."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import CountsError, EpsilonError, SelectionError
-from simulators.continuous_noise import Floats, Law, Places, Risen, exceeding
+from simulators.continuous_noise import Exceedances, Floats, Law, Places, draw_exceeding
 
 NOTHING: Final = -1
-"""Where an iteration gave fewer answers than there is room for."""
+"""The item of an unused place: the iteration gave fewer answers."""
 
 _ROOM: Final = 4_000_000
-"""Numbers held at a time: about 32 MB for each array."""
+"""Numbers in memory: about 32 MB per array."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopK:
-    """What was answered, of shape (iterations, room): items and their estimated counts, highest noisy value first.
+    """Answers, shape (iterations, room): items and their estimated counts, highest noisy value first.
 
-    Where there is none the item is NOTHING and the estimate NaN.
+    An unused place has the item NOTHING and the estimate NaN.
     """
 
     items: Places
@@ -32,10 +32,10 @@ class TopK:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """For each iteration the accuracy and the mean squared error.
+    """Accuracy and mean squared error per iteration.
 
-    Accuracy is how many of the k answers with the highest noisy values are in the true top k, over k. The error is over
-    all answers, which may be more than k (a sparse vector's cheap ones); NaN where there are none.
+    Accuracy is the share of the k answers with the highest noisy values that are in the true top k. The error is over
+    all answers, which may be more than k (cheap ones of a sparse vector). It is NaN without answers.
     """
 
     accuracy: Floats
@@ -43,7 +43,7 @@ class Scores:
 
 
 class TopKAlgorithm(Protocol):
-    """What the experiments run: an algorithm with its data and parameters."""
+    """An algorithm with its data and parameters."""
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -51,22 +51,22 @@ class TopKAlgorithm(Protocol):
 
     @property
     def k(self) -> int:
-        """How many items are asked for."""
+        """The number of items requested."""
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
         """Run a number of independent iterations."""
 
 
-def checked(counts: NDArray[np.int64], epsilon: float, k: int, *, spare: int = 0) -> Floats:
-    """The counts as floats.
+def validate_counts(counts: NDArray[np.int64], epsilon: float, k: int, *, spare: int = 0) -> Floats:
+    """Return the counts as floats.
 
     Raises:
-        CountsError: there are none, or one is negative.
+        CountsError: counts are missing or negative.
         EpsilonError: ε is not above 0 and finite.
         SelectionError: k is not from 1 to the number of items less `spare`.
     """
     if counts.ndim != 1 or counts.size == 0 or int(counts.min()) < 0:
-        raise CountsError("Counts are expected on one axis, at least one of them, none negative; pass every item.")
+        raise CountsError("invalid counts: expected one axis with at least one count, 0 or more; pass every item.")
     if not 0 < epsilon < math.inf:
         raise EpsilonError(f"ε is {epsilon}: expected a finite number above 0.")
     if not 1 <= k <= counts.size - spare:
@@ -76,68 +76,70 @@ def checked(counts: NDArray[np.int64], epsilon: float, k: int, *, spare: int = 0
     return counts.astype(np.float64)
 
 
-def highest(counts: Floats, law: Law, most: int, iterations: int, rng: np.random.Generator) -> tuple[Places, Floats]:
-    """The `most` highest of count plus noise in each iteration: items and values, (iterations, most), highest first.
+def draw_highest(
+    counts: Floats, law: Law, most: int, iterations: int, rng: np.random.Generator
+) -> tuple[Places, Floats]:
+    """Draw the `most` highest noisy counts per iteration: items and values, shape (iterations, most), highest first.
 
-    A head of the largest counts is drawn in full. Its `most`-th value is a level that the others must exceed to matter.
+    A head of the largest counts is drawn in full. Its `most`-th value is the level that the others must exceed.
     """
     falling = np.argsort(-counts, kind="stable")
     head = falling[: 2 * most + 50]
     values = counts[head] + law.sample(rng, (iterations, head.size))
     levels = np.partition(values, head.size - most, axis=1)[:, head.size - most]
     rows, columns = np.nonzero(values >= levels[:, np.newaxis])
-    risen = Risen(rows, head[columns], values[rows, columns])
-    risen = Risen.joined([risen, exceeding(counts, falling[head.size :], law, levels, rng)])
-    order = np.lexsort((-risen.values, risen.iterations))
-    starts = np.searchsorted(risen.iterations[order], np.arange(iterations))
+    above = Exceedances(rows, head[columns], values[rows, columns])
+    above = Exceedances.join([above, draw_exceeding(counts, falling[head.size :], law, levels, rng)])
+    order = np.lexsort((-above.values, above.iterations))
+    starts = np.searchsorted(above.iterations[order], np.arange(iterations))
     chosen = order[starts[:, np.newaxis] + np.arange(most)]
-    return risen.items[chosen], risen.values[chosen]
+    return above.items[chosen], above.values[chosen]
 
 
-def in_random_order(risen: Risen, costs: Places, budget: int, rng: np.random.Generator) -> Places:
-    """The places of those that are answered if items come in a random order, until the next would exceed the budget."""
-    order = np.lexsort((rng.random(costs.size), risen.iterations))
+def choose_within_budget(above: Exceedances, costs: Places, budget: int, rng: np.random.Generator) -> Places:
+    """Return the places answered: items come in a random order until the next would exceed the budget."""
+    order = np.lexsort((rng.random(costs.size), above.iterations))
     spent = np.cumsum(costs[order])
-    rows = risen.iterations[order]
+    rows = above.iterations[order]
     before = np.concatenate([[0], spent])[np.searchsorted(rows, rows)]
     answered: Places = order[spent - before <= budget]
     return answered
 
 
-def padded(risen: Risen, estimates: Floats, iterations: int, room: int) -> TopK:
-    """Answers side by side as an array, in each iteration by falling value."""
-    order = np.lexsort((-risen.values, risen.iterations))
-    rows = risen.iterations[order]
+def pad_answers(above: Exceedances, estimates: Floats, iterations: int, room: int) -> TopK:
+    """Return the answers as an array, sorted by falling value within an iteration."""
+    order = np.lexsort((-above.values, above.iterations))
+    rows = above.iterations[order]
     columns = np.arange(rows.size) - np.searchsorted(rows, rows)
     items = np.full((iterations, room), NOTHING, dtype=np.int64)
     shown = np.full((iterations, room), np.nan)
-    items[rows, columns] = risen.items[order]
+    items[rows, columns] = above.items[order]
     shown[rows, columns] = estimates[order]
     return TopK(items, shown)
 
 
-def ranked_thresholds(counts: Floats, k: int, iterations: int, rng: np.random.Generator) -> Floats:
-    """For each iteration the count at a rank drawn from k to 2k (from 0; at most the last), as Ding et al. do.
+def draw_thresholds(counts: Floats, k: int, iterations: int, rng: np.random.Generator) -> Floats:
+    """Return one threshold per iteration: the count at a random rank from k to 2k (ranks from 0), as Ding et al. do.
 
-    This looks at the counts without noise: neither algorithm accounts for it.
+    This reads the counts without noise, and neither algorithm accounts for it.
     """
     falling = -np.sort(-counts)
     return falling[np.minimum(rng.integers(k, 2 * k + 1, iterations), counts.size - 1)]
 
 
 def score(answered: TopK, counts: Floats, k: int) -> Scores:
-    """Accuracy and mean squared error of each iteration; which items are the true top k is decided by item in a tie."""
+    """Return accuracy and mean squared error per iteration. In a tie the lower item is in the true top k."""
     is_top = np.zeros(counts.size, dtype=np.bool_)
     is_top[np.argsort(-counts, kind="stable")[:k]] = True
     given = answered.items != NOTHING
     right = (is_top[answered.items] & given)[:, :k].sum(axis=1)
     errors = np.where(given, answered.estimates - counts[answered.items], 0.0)
-    with np.errstate(invalid="ignore"):  # no answers: 0/0, NaN as documented
+    with np.errstate(invalid="ignore"):  # without answers 0/0 is NaN, as documented
         return Scores(right / k, (errors**2).sum(axis=1) / given.sum(axis=1))
 
 
-def scores_of(algorithm: TopKAlgorithm, iterations: int, rng: np.random.Generator) -> Scores:
-    """The scores of many iterations, so many at a time as fit the memory. Raises as the algorithm."""
+def run_and_score(algorithm: TopKAlgorithm, iterations: int, rng: np.random.Generator) -> Scores:
+    """Return the scores of many iterations, run in parts that fit into memory. Raises the algorithm's errors."""
     counts, k = algorithm.counts.astype(np.float64), algorithm.k
     at_once = max(1, _ROOM // (8 * k + 1000 + counts.size // 4))
     parts = [

@@ -31,6 +31,28 @@ with warnings.catch_warnings():
 pytest_plugins = ("tests.topic_fixtures",)
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
+_SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
+_SERVER_FOLDERS = ("tests/embedded",)
+_LONG = (
+    "tests/audit/test_topics.py",
+    "tests/check/test_sizes.py",
+    "tests/deploy",
+    "tests/experiments",
+    "tests/fuzz",
+    "tests/mutants",
+    "tests/onesided/test_estimates.py",
+    "tests/privacy/test_marks_of_the_earlier_build.py",
+    "tests/privacy/test_over_time_loss.py",
+    "tests/privacy_service",
+    "tests/release/test_loss.py",
+    "tests/release/test_period_account.py",
+    "tests/security",
+    "tests/simulators",
+    "tests/statistics",
+    "tests/windows/test_model.py",
+)
+"""Files and folders that `make unit` leaves out: enumerations, statistics, builds, and whole programs."""
+
 _MISSING = "server missing: "
 _POLL_SECONDS = 0.02
 
@@ -154,10 +176,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that start servers, so that `-m "not servers"` deselects them."""
+    """Mark the tests that start servers and those that take long: `make unit` runs the others."""
     for item in items:
-        if _SERVER_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+        if _starts_servers(item):
             item.add_marker("servers")
+        if item.nodeid.startswith(_LONG):
+            item.add_marker("long")
+
+
+def _starts_servers(item: pytest.Item) -> bool:
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return (
+        not _SERVER_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+        or any(isinstance(value, str) and value in _SERVER_PARAMETERS for value in parameters)
+        or item.nodeid.startswith(_SERVER_FOLDERS)
+    )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,1 +1,1 @@
-"""The figures of "Asymmetric Differential Privacy" (Takagi, Cao, Yoshikawa), made anew beside the paper's values."""
+"""The figures of "Asymmetric Differential Privacy" (Takagi, Cao, Yoshikawa), reproduced next to the paper's values."""

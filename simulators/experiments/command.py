@@ -1,4 +1,4 @@
-"""`python -m simulators experiments`: which figures, on which data, written where."""
+"""`python -m simulators experiments`: select figures, compute them on the data, and write them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rich.console import Console
 
 from monitor.errors import SelectionError, UsageError
 from monitor.tools.replay.progress import progress
-from simulators.experiments.datasets import CATALOGUES, PLACES, Catalogue, Place, missing
+from simulators.experiments.datasets import CATALOGUES, PLACES, Catalogue, Place, find_missing
 from simulators.experiments.location_figures import (
-    figure_1,
-    figure_4,
-    figure_5,
+    figure_1_points,
+    figure_4_points,
+    figure_5_maps,
     figure_5_points,
-    figures_6_and_7,
-    from_histogram,
-    recorded,
+    histogram_populations,
+    ratio_points,
+    recorded_population,
 )
 from simulators.experiments.on_service import service_points
 from simulators.experiments.paper import NOISY_MAX_KS
 from simulators.experiments.plots import draw, draw_maps, require_matplotlib, save
 from simulators.experiments.points import Figure, Point, write_points
-from simulators.experiments.report import Made, service_lines, write_document
-from simulators.experiments.top_k import Job, jobs, run_all
+from simulators.experiments.report import RunInfo, summarize_service, write_document
+from simulators.experiments.top_k import Job, make_jobs, run_all
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -37,7 +37,7 @@ FIGURES: Final[tuple[Figure, ...]] = ("figure1", "figure2", "figure3", "figure4"
 TOP_K_FIGURES: Final[tuple[Figure, ...]] = ("figure2", "figure3")
 BY_SERVICE_FIGURES: Final = frozenset({"figure6", "figure7"})
 PICTURED: Final = ("figure2", "figure6")
-"""Figures that a document shows."""
+"""Figures with a plot in the document."""
 
 _FEWEST_ITEMS: Final = max(NOISY_MAX_KS) + 1
 _SERVICE_RUNS: Final = 20
@@ -46,7 +46,7 @@ _DOCUMENT_DOTS_PER_INCH: Final = 70
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to make and how. `document` is a Markdown file to write too; `by_service` asks the running service too."""
+    """Options of the command. `document` is a Markdown file for all tables; `by_service` also runs the service."""
 
     figures: tuple[Figure, ...]
     out: Path
@@ -60,57 +60,59 @@ class Options:
 
 @dataclass(slots=True)
 class Results:
-    """What was made: points and plots by figure, and what was left out and why."""
+    """Points and plots by figure, and a message per dataset that was left out."""
 
     points: dict[Figure, list[Point]] = field(default_factory=dict)
     plots: dict[Figure, Canvas] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
 
     def add(self, figure: Figure, points: Iterator[Point]) -> None:
-        """Keep more points of a figure."""
+        """Add points of a figure."""
         self.points.setdefault(figure, []).extend(points)
 
 
 def run_experiments(options: Options, console: Console) -> Results:
-    """Make the figures and write them; progress goes to the console.
+    """Compute the figures and write them. Progress goes to the console.
 
     Raises:
-        UsageError: data that is there cannot be used, no wanted figure has any, or plots cannot be drawn.
-        SelectionError: a file has fewer items than a figure asks for.
-        EmbeddedError, FailedError: the service could not be asked.
+        UsageError: data is invalid, no selected figure has data, or plots cannot be drawn.
+        SelectionError: a file has fewer items than a figure needs.
+        EmbeddedError, FailedError: the service could not run.
     """
     began = time.monotonic()
     require_matplotlib()
     if options.by_service and not BY_SERVICE_FIGURES.intersection(options.figures):
-        raise UsageError("--service asks the running service for figure6 and figure7: name one of them, or all")
+        raise UsageError("--service applies to figure6 and figure7: add one of them, or all")
     options.out.mkdir(parents=True, exist_ok=True)
     results = Results()
-    _top_k(options, results, console)
-    _locations(options, results, console)
+    _run_top_k(options, results, console)
+    _run_locations(options, results, console)
     for line in results.skipped:
         console.print(line, highlight=False, soft_wrap=True)
     if not results.points:
-        raise UsageError(f"no data for {', '.join(options.figures)}: --data is {options.data}, see above what it lacks")
+        raise UsageError(
+            f"no data for {', '.join(options.figures)}: --data is {options.data}, which lacks the files named above"
+        )
     _write(options, results, time.monotonic() - began, console)
     return results
 
 
-def _lacks(what: str, files: tuple[str, ...], options: Options, results: Results) -> bool:
-    """Whether files are missing; that is then said."""
-    lacking = missing(options.data, files)
+def _skip_if_missing(what: str, files: tuple[str, ...], options: Options, results: Results) -> bool:
+    """Return whether files are missing, and note it in the results."""
+    lacking = find_missing(options.data, files)
     if lacking:
         results.skipped.append(f"{what} is skipped: {' and '.join(lacking)} not in {options.data.name}")
     return bool(lacking)
 
 
-def _top_k(options: Options, results: Results, console: Console) -> None:
+def _run_top_k(options: Options, results: Results, console: Console) -> None:
     wanted = [figure for figure in options.figures if figure in TOP_K_FIGURES]
     if not wanted:
         return
     todo: list[Job] = []
     for catalogue in CATALOGUES:
-        if not _lacks(catalogue.title, (catalogue.file,), options, results):
-            todo += _jobs(catalogue, wanted, options)
+        if not _skip_if_missing(catalogue.title, (catalogue.file,), options, results):
+            todo += _make_jobs(catalogue, wanted, options)
     found: dict[int, tuple[Point, Point]] = {}
     with progress("Top-k", len(todo), "points", console) as steps:
         for place, points in run_all(todo, options.processes):
@@ -120,7 +122,7 @@ def _top_k(options: Options, results: Results, console: Console) -> None:
         results.add(todo[place].setting.figure, iter(found[place]))
 
 
-def _jobs(catalogue: Catalogue, wanted: Sequence[Figure], options: Options) -> Iterator[Job]:
+def _make_jobs(catalogue: Catalogue, wanted: Sequence[Figure], options: Options) -> Iterator[Job]:
     items = catalogue.read(options.data)
     if items.seen.size < _FEWEST_ITEMS:
         raise SelectionError(
@@ -128,48 +130,52 @@ def _jobs(catalogue: Catalogue, wanted: Sequence[Figure], options: Options) -> I
             f"{_FEWEST_ITEMS}, as k goes up to {_FEWEST_ITEMS - 1}."
         )
     for figure in wanted:
-        yield from jobs(figure, catalogue, items, options.iterations, options.seed)
+        yield from make_jobs(figure, catalogue, items, options.iterations, options.seed)
 
 
-def _locations(options: Options, results: Results, console: Console) -> None:
+def _run_locations(options: Options, results: Results, console: Console) -> None:
     wanted = [figure for figure in options.figures if figure not in TOP_K_FIGURES]
     if not wanted:
         return
-    there = [place for place in PLACES if not _lacks(place.title, (place.visits, place.locations), options, results)]
+    there = [
+        place
+        for place in PLACES
+        if not _skip_if_missing(place.title, (place.visits, place.locations), options, results)
+    ]
     with progress("Locations", 1 + len(there), "datasets", console) as steps:
-        _without_data(wanted, options, results)
+        _add_without_data(wanted, options, results)
         steps.advance()
         for place in there:
-            _at_place(place, wanted, options, results)
+            _add_place(place, wanted, options, results)
             steps.advance()
     if options.by_service:
         for place in there:
-            _by_service(place, options, results, console)
+            _add_service(place, options, results, console)
 
 
-def _without_data(wanted: Sequence[Figure], options: Options, results: Results) -> None:
+def _add_without_data(wanted: Sequence[Figure], options: Options, results: Results) -> None:
     if "figure4" in wanted:
-        results.add("figure4", figure_4(options.iterations, options.seed))
+        results.add("figure4", figure_4_points(options.iterations, options.seed))
     for figure in wanted:
-        for shown in from_histogram() if figure in BY_SERVICE_FIGURES else ():
-            results.add(figure, figures_6_and_7(figure, shown, options.iterations, options.seed))
+        for shown in histogram_populations() if figure in BY_SERVICE_FIGURES else ():
+            results.add(figure, ratio_points(figure, shown, options.iterations, options.seed))
 
 
-def _at_place(place: Place, wanted: Sequence[Figure], options: Options, results: Results) -> None:
+def _add_place(place: Place, wanted: Sequence[Figure], options: Options, results: Results) -> None:
     movements = place.read(options.data)
     if "figure1" in wanted:
-        results.add("figure1", figure_1(place, movements, options.iterations, options.seed))
+        results.add("figure1", figure_1_points(place, movements, options.iterations, options.seed))
     if "figure5" in wanted and place.compared:
-        maps = figure_5(movements, options.seed)
+        maps = figure_5_maps(movements, options.seed)
         results.add("figure5", figure_5_points(place, maps))
         results.plots["figure5"] = draw_maps(place, movements, maps)
     for figure in wanted:
         if figure in BY_SERVICE_FIGURES:
-            shown = recorded(place, movements)
-            results.add(figure, figures_6_and_7(figure, shown, options.iterations, options.seed))
+            shown = recorded_population(place, movements)
+            results.add(figure, ratio_points(figure, shown, options.iterations, options.seed))
 
 
-def _by_service(place: Place, options: Options, results: Results, console: Console) -> None:
+def _add_service(place: Place, options: Options, results: Results, console: Console) -> None:
     for point in service_points(place, place.read(options.data), _SERVICE_RUNS, options.seed, console):
         if point.setting.figure in options.figures:
             results.add(point.setting.figure, iter((point,)))
@@ -184,12 +190,12 @@ def _write(options: Options, results: Results, seconds: float, console: Console)
         save(canvas, options.out / f"{figure}.png")
         console.print(f"{figure}: {len(points):,} points in {options.out / figure}.csv and .png", highlight=False)
     points = [point for figure in FIGURES for point in results.points.get(figure, ())]
-    for line in service_lines(points):
+    for line in summarize_service(points):
         console.print(line, highlight=False, soft_wrap=True)
     if options.document is not None:
-        pictures = _pictures(options.document, results)
-        made = Made(
-            _command(options),
+        pictures = _save_pictures(options.document, results)
+        made = RunInfo(
+            _format_command(options),
             options.iterations,
             options.seed,
             seconds,
@@ -202,8 +208,8 @@ def _write(options: Options, results: Results, seconds: float, console: Console)
     console.print(f"{len(points):,} points in {seconds:,.0f} s", highlight=False)
 
 
-def _pictures(document: Path, results: Results) -> tuple[tuple[str, str], ...]:
-    """Small plots in the folder `pictures` beside the document."""
+def _save_pictures(document: Path, results: Results) -> tuple[tuple[str, str], ...]:
+    """Write small plots to the folder `pictures` next to the document, and return (figure, path)."""
     folder = document.parent / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     made: list[tuple[str, str]] = []
@@ -215,13 +221,13 @@ def _pictures(document: Path, results: Results) -> tuple[tuple[str, str], ...]:
     return tuple(made)
 
 
-def _command(options: Options) -> str:
+def _format_command(options: Options) -> str:
     named = "all" if options.figures == FIGURES else " ".join(options.figures)
     service = " --service" if options.by_service else ""
     return f"python -m simulators experiments {named}{service} --iterations {options.iterations} --seed {options.seed}"
 
 
 def _processor_seconds() -> float:
-    """Of this process and of those that it started and that ended."""
+    """Return the processor time of this process and of its finished children."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

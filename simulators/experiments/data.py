@@ -1,4 +1,4 @@
-"""The data that experiments run on, read from a folder; what is not there is missing, and said to be."""
+"""The data of the experiments, read from files in a folder."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from monitor.errors import UsageError
 from simulators.continuous_noise import Floats, Places
 
 DEFAULT_FOLDER: Final = Path(__file__).parents[3] / "shared" / "data"
-"""Beside the checkout."""
+"""A folder next to the checkout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """How many records hold each item; shape (largest id + 1,), 0 for ids never seen."""
+    """Number of records with each item, shape (largest id + 1,), 0 for ids never seen."""
 
     counts: NDArray[np.int64]
 
     @property
     def noisy_max(self) -> NDArray[np.int64]:
-        """What the authors' noisy max asks: ids 0 to the largest - 1."""
+        """The items of the authors' noisy max: ids 0 to the largest - 1."""
         return self.counts[:-1]
 
     @property
     def sparse_vector(self) -> NDArray[np.int64]:
-        """What the authors' sparse vector asks: ids 1 to the largest."""
+        """The items of the authors' sparse vector: ids 1 to the largest."""
         return self.counts[1:]
 
     @property
@@ -42,10 +42,10 @@ class Items:
         return self.counts[self.counts > 0]
 
     def last_twice(self, records: int) -> Items:
-        """Estimate what a reader counts that takes the last item of each record twice.
+        """Estimate the counts of a reader that counts the last item of each record twice.
 
-        Records list items in ascending order, so the last is the largest. Which it is has been lost with the records;
-        were items independent, item i would be the last of n·p_i·Π_{j>i} (1 - p_j) records, p_i = count_i/n.
+        Records list items in ascending order, so the last item is the largest. The records are not available. If items
+        were independent, item i would be the last one of n·p_i·Π_{j>i} (1 - p_j) records, with p_i = count_i/n.
         """
         shares = self.counts / records
         none_above = np.append(np.cumprod((1 - shares)[:0:-1])[::-1], 1.0)
@@ -54,7 +54,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Movements:
-    """Who was where: the distinct places (0 to locations - 1) of person i are places[starts[i]:starts[i + 1]]."""
+    """Places of people: the distinct places (0 to locations - 1) of person i are places[starts[i]:starts[i + 1]]."""
 
     starts: Places
     places: Places
@@ -65,19 +65,19 @@ class Movements:
 
     @property
     def people(self) -> int:
-        """How many were seen anywhere."""
+        """Number of people with a visit."""
         return self.starts.size - 1
 
 
 def read_items(path: Path, largest_id: int = 0) -> Items:
-    """Read counts of items (`item,count`, gzipped or not); ids up to `largest_id` at least are public.
+    """Read counts of items (`item,count`, gzipped or not). All ids up to `largest_id` are public, seen or not.
 
     Raises:
-        UsageError: the file cannot be read, or a row has no whole id and count of 0 or more.
+        UsageError: the file cannot be read, or an id or count is not a whole number, 0 or more.
     """
     found: dict[int, int] = {}
-    for number, row in _rows(path, ("item", "count")):
-        item, count = _whole(path, number, "item", row["item"]), _whole(path, number, "count", row["count"])
+    for number, row in _read_rows(path, ("item", "count")):
+        item, count = _parse_whole(path, number, "item", row["item"]), _parse_whole(path, number, "count", row["count"])
         found[item] = found.get(item, 0) + count
     if not found:
         raise UsageError(f"{path} has no item: expected rows of item,count")
@@ -87,18 +87,20 @@ def read_items(path: Path, largest_id: int = 0) -> Items:
 
 
 def read_movements(visits: Path, locations: Path) -> Movements:
-    """Read points (`person_id,location_id`, times are not used) and the public places (`location_id,lat,lon`).
+    """Read points (`person_id,location_id`) and the public places (`location_id,lat,lon`). Times are not used.
 
     Raises:
-        UsageError: a file cannot be read, or a visit is at no place of the list.
+        UsageError: a file cannot be read, or a visit is at a place that is not listed.
     """
     places: dict[str, int] = {}
     coordinates: list[tuple[float, float]] = []
-    for number, row in _rows(locations, ("location_id", "lat", "lon")):
+    for number, row in _read_rows(locations, ("location_id", "lat", "lon")):
         places[row["location_id"]] = len(places)
-        coordinates.append((_real(locations, number, row["lat"]), _real(locations, number, row["lon"])))
+        coordinates.append(
+            (_parse_degrees(locations, number, row["lat"]), _parse_degrees(locations, number, row["lon"]))
+        )
     visited: dict[str, set[int]] = {}
-    for number, row in _rows(visits, ("person_id", "location_id")):
+    for number, row in _read_rows(visits, ("person_id", "location_id")):
         place = places.get(row["location_id"])
         if place is None:
             raise UsageError(
@@ -107,17 +109,17 @@ def read_movements(visits: Path, locations: Path) -> Movements:
         visited.setdefault(row["person_id"], set()).add(place)
     if not visited:
         raise UsageError(f"{visits} has no visit: expected rows of person_id,location_id")
-    return _movements(list(visited.values()), tuple(places), np.array(coordinates))
+    return _make_movements(list(visited.values()), tuple(places), np.array(coordinates))
 
 
-def _movements(visited: Sequence[Iterable[int]], location_ids: tuple[str, ...], coordinates: Floats) -> Movements:
+def _make_movements(visited: Sequence[Iterable[int]], location_ids: tuple[str, ...], coordinates: Floats) -> Movements:
     rows = [np.array(sorted(places), np.int64) for places in visited]
     starts = np.concatenate([[0], np.cumsum([row.size for row in rows])]).astype(np.int64)
     return Movements(starts, np.concatenate(rows), len(location_ids), location_ids, coordinates)
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """The rows with their lines' numbers, which have all of the columns."""
+def _read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """Yield the rows with their line numbers. Every row has all columns."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -132,13 +134,13 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, Mapping[s
         raise UsageError(f"{path} cannot be read: {error}") from error
 
 
-def _whole(path: Path, line: int, column: str, text: str) -> int:
+def _parse_whole(path: Path, line: int, column: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"{path}, line {line}: {column} is {text!r}: expected a whole number, 0 or more")
     return int(text)
 
 
-def _real(path: Path, line: int, text: str) -> float:
+def _parse_degrees(path: Path, line: int, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Which data stands for which of the paper's, under which title, and in which files."""
+"""The datasets: titles, files, and the paper's dataset that each is compared with."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from simulators.experiments.data import Items, Movements, read_items, read_movem
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Counts of items: the paper's dataset, the title that says what ours is, and its file.
+    """Counts of items: the paper's dataset, our title, and the file.
 
-    `records` is given where the paper's reader took the last item of each record twice.
+    `records` is set where the paper's reader counted the last item of each record twice.
     """
 
     paper_dataset: str
@@ -23,14 +23,14 @@ class Catalogue:
     records: int | None = None
 
     def read(self, folder: Path) -> Items:
-        """Read it; raises UsageError."""
+        """Read the counts. Raises UsageError."""
         items = read_items(folder / self.file, self.largest_id)
         return items if self.records is None else items.last_twice(self.records)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """People and the places they went to: title, files, and whether the paper's values stand beside."""
+    """People and their places: title, files, and whether to compare with the paper's values."""
 
     title: str
     visits: str
@@ -38,7 +38,7 @@ class Place:
     compared: bool
 
     def read(self, folder: Path) -> Movements:
-        """Read it; raises UsageError."""
+        """Read the movements. Raises UsageError."""
         return read_movements(folder / self.visits, folder / self.locations)
 
 
@@ -69,6 +69,6 @@ PLACES: Final = (
 )
 
 
-def missing(folder: Path, files: tuple[str, ...]) -> tuple[str, ...]:
-    """Which of the files are not in the folder."""
+def find_missing(folder: Path, files: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the files that are not in the folder."""
     return tuple(name for name in files if not (folder / name).is_file())

@@ -1,4 +1,4 @@
-"""Figures 1 and 4 to 7: points from populations, under titles that say whose."""
+"""Figures 1 and 4 to 7: points computed from populations."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from simulators.continuous_noise import Places
 from simulators.experiments.data import Movements
 from simulators.experiments.datasets import HISTOGRAM, PEOPLE_FLOW, Place
 from simulators.experiments.monitoring import (
-    Asked,
     AsRead,
     DrawnByWeight,
     OnePlaceEach,
     Population,
-    bars_of,
+    RatioQuery,
+    add_unread_places,
+    draw_bars,
+    draw_ratios,
     histogram_counts,
-    ratios,
-    with_unread,
 )
 from simulators.experiments.paper import BATCH, EPSILONS, THRESHOLD, THRESHOLDS, UPDATES, VISITORS, paper_value
 from simulators.experiments.points import FALSE_NEGATIVES, Figure, Paper, Point, Setting, mean_and_error
 
 LOCATION_ITERATIONS: Final = 1_000
-"""Most draws of people and noise for Figures 1, 6 and 7, where the paper has 20 and fewer."""
+"""Largest number of draws of people and noise for Figures 1, 6 and 7. The paper has at most 20."""
 
 ALGORITHM_3: Final = "Algorithm 3"
 ALGORITHM_4: Final = "Algorithm 4"
@@ -47,8 +47,8 @@ FIGURE_4_THRESHOLDS: Final = (5, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A population under its title and variant; `at_updates` are the updates that its counts are good for."""
+class TitledPopulation:
+    """A population with its title and variant. `at_updates` are the updates that have counts."""
 
     title: str
     variant: str
@@ -57,51 +57,51 @@ class Shown:
     compared: bool
 
 
-def recorded(place: Place, movements: Movements) -> Shown:
-    """People who were recorded."""
-    return Shown(place.title, ONE_PLACE, OnePlaceEach(movements), range(1, UPDATES + 1), place.compared)
+def recorded_population(place: Place, movements: Movements) -> TitledPopulation:
+    """Return the population of recorded people."""
+    return TitledPopulation(place.title, ONE_PLACE, OnePlaceEach(movements), range(1, UPDATES + 1), place.compared)
 
 
-def from_histogram() -> tuple[Shown, ...]:
-    """What can be had from Figure 1: its bars as they are, and models of one place per person that follow them."""
-    bars = [_bar(count) for count in VISITORS]
+def histogram_populations() -> tuple[TitledPopulation, ...]:
+    """Return the populations derived from Figure 1: its bars, and models with one place per person."""
+    bars = [_read_bar(count) for count in VISITORS]
     counts = histogram_counts(bars)
-    short = DrawnByWeight(with_unread(counts, long_tail=False, most=BATCH), BATCH)
-    long = DrawnByWeight(with_unread(counts, long_tail=True, most=BATCH), BATCH)
+    short = DrawnByWeight(add_unread_places(counts, long_tail=False, most=BATCH), BATCH)
+    long = DrawnByWeight(add_unread_places(counts, long_tail=True, most=BATCH), BATCH)
     every = range(1, UPDATES + 1)
     return (
-        Shown(HISTOGRAM, AS_READ, AsRead(counts), range(1, 2), compared=True),
-        Shown(HISTOGRAM, TAIL_SHORT, short, every, compared=True),
-        Shown(HISTOGRAM, TAIL_LONG, long, every, compared=True),
+        TitledPopulation(HISTOGRAM, AS_READ, AsRead(counts), range(1, 2), compared=True),
+        TitledPopulation(HISTOGRAM, TAIL_SHORT, short, every, compared=True),
+        TitledPopulation(HISTOGRAM, TAIL_LONG, long, every, compared=True),
     )
 
 
-def _bar(count: int) -> int:
-    paper = paper_value(_figure_1(PEOPLE_FLOW, count), PEOPLE_FLOW)
+def _read_bar(count: int) -> int:
+    paper = paper_value(_figure_1_setting(PEOPLE_FLOW, count), PEOPLE_FLOW)
     return 0 if paper is None else round(paper.value)
 
 
-def _figure_1(dataset: str, count: int) -> Setting:
+def _figure_1_setting(dataset: str, count: int) -> Setting:
     return Setting("figure1", dataset, f"locations with {count} visitors", update=1)
 
 
-def figure_1(place: Place, movements: Movements, iterations: int, seed: int) -> Iterator[Point]:
-    """Places by visitors, in random batches of 500 people (half of them if there are fewer than 1,000)."""
+def figure_1_points(place: Place, movements: Movements, iterations: int, seed: int) -> Iterator[Point]:
+    """Yield the places by visitors, in random batches of 500 people (half of the people if fewer than 1,000)."""
     batch = min(BATCH, max(1, movements.people // 2))
-    found = bars_of(movements, batch, min(iterations, LOCATION_ITERATIONS), _generator(seed, 1, place.title))
+    found = draw_bars(movements, batch, min(iterations, LOCATION_ITERATIONS), _make_generator(seed, 1, place.title))
     for count in VISITORS:
-        setting = _figure_1(place.title, count)
+        setting = _figure_1_setting(place.title, count)
         paper = paper_value(setting, PEOPLE_FLOW) if place.compared else None
         values = found[:, count] if count < found.shape[1] else np.zeros(found.shape[0])
         yield Point(setting, ALL_PLACES, paper, *mean_and_error(values))
 
 
-def figure_4(iterations: int, seed: int) -> Iterator[Point]:
-    """The chance, at each update, that a place is not called safe although its count is below the threshold.
+def figure_4_points(iterations: int, seed: int) -> Iterator[Point]:
+    """Yield the chance that a place is not called safe although its count is below the threshold.
 
-    The paper's figure is exactly e^(-ε(T - f)); drawn here with its noise and with the service's.
+    The paper's figure is exactly e^(-ε(T - f)). It is drawn here with the paper's noise and with the service's.
     """
-    rng, exact = _generator(seed, 4, ""), OneSidedNoise(SeededEntropy(seed))
+    rng, exact = _make_generator(seed, 4, ""), OneSidedNoise(SeededEntropy(seed))
     for threshold in FIGURE_4_THRESHOLDS:
         for epsilon in EPSILONS:
             for count in range(threshold):
@@ -125,16 +125,16 @@ def figure_4(iterations: int, seed: int) -> Iterator[Point]:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """One panel of Figure 5: which places are called hot, at an ε (None: in truth)."""
+    """One panel of Figure 5: the places called hot at an ε. With ε None, the places that are hot."""
 
     epsilon: float | None
     hot: Places
 
 
-def figure_5(movements: Movements, seed: int) -> tuple[Map, ...]:
-    """One run after the last update, T = 10: the places with so many people, in truth and with noise."""
-    rng = _generator(seed, 5, "")
-    counts = OnePlaceEach(movements).counts(rng)[-1]
+def figure_5_maps(movements: Movements, seed: int) -> tuple[Map, ...]:
+    """Draw one run after the last update, T = 10: the places with at least T people, without and with noise."""
+    rng = _make_generator(seed, 5, "")
+    counts = OnePlaceEach(movements).draw_counts(rng)[-1]
     maps = [Map(None, np.flatnonzero(counts >= THRESHOLD))]
     for epsilon in EPSILONS:
         noisy = counts + rng.exponential(1 / epsilon, counts.size)
@@ -143,20 +143,20 @@ def figure_5(movements: Movements, seed: int) -> tuple[Map, ...]:
 
 
 def figure_5_points(place: Place, maps: Sequence[Map]) -> Iterator[Point]:
-    """How many places each map calls hot; the paper prints no number."""
-    for one in maps:
-        setting = Setting("figure5", place.title, HOT_SPOTS, ALGORITHM_4, one.epsilon, None, THRESHOLD, UPDATES)
-        yield Point(setting, TRUTH if one.epsilon is None else ONE_PLACE, None, float(one.hot.size))
+    """Yield the number of hot places of each map. The paper prints no numbers."""
+    for panel in maps:
+        setting = Setting("figure5", place.title, HOT_SPOTS, ALGORITHM_4, panel.epsilon, None, THRESHOLD, UPDATES)
+        yield Point(setting, TRUTH if panel.epsilon is None else ONE_PLACE, None, float(panel.hot.size))
 
 
-def figures_6_and_7(figure: Figure, shown: Shown, iterations: int, seed: int) -> Iterator[Point]:
-    """False-negative ratios after each update at T = 10 (Figure 6), or after the last one against T (Figure 7)."""
-    points = list(_asked(figure, shown))
-    found = ratios(
+def ratio_points(figure: Figure, shown: TitledPopulation, iterations: int, seed: int) -> Iterator[Point]:
+    """Yield false-negative ratios after each update at T = 10 (Figure 6), or after the last update by T (Figure 7)."""
+    points = list(_list_queries(figure, shown))
+    found = draw_ratios(
         shown.population,
         [asked for _, asked in points],
         min(iterations, LOCATION_ITERATIONS),
-        _generator(seed, int(figure[-1]), shown.title + shown.variant),
+        _make_generator(seed, int(figure[-1]), shown.title + shown.variant),
     )
     for place, (setting, _) in enumerate(points):
         paper = paper_value(setting, PEOPLE_FLOW) if shown.compared else None
@@ -164,22 +164,25 @@ def figures_6_and_7(figure: Figure, shown: Shown, iterations: int, seed: int) ->
         yield Point(setting, shown.variant + EXPECTED, None, *mean_and_error(found.expected[place]))
 
 
-def _asked(figure: Figure, shown: Shown) -> Iterator[tuple[Setting, Asked]]:
+def _list_queries(figure: Figure, shown: TitledPopulation) -> Iterator[tuple[Setting, RatioQuery]]:
     for epsilon in EPSILONS:
         if figure == "figure6":
             for update in shown.at_updates:
-                yield ratio_setting(figure, shown.title, epsilon, THRESHOLD, update), Asked(epsilon, THRESHOLD, update)
+                yield (
+                    ratio_setting(figure, shown.title, epsilon, THRESHOLD, update),
+                    RatioQuery(epsilon, THRESHOLD, update),
+                )
         else:
             for threshold in THRESHOLDS:
                 setting = ratio_setting(figure, shown.title, epsilon, threshold, UPDATES)
-                yield setting, Asked(epsilon, threshold, shown.at_updates[-1])
+                yield setting, RatioQuery(epsilon, threshold, shown.at_updates[-1])
 
 
 def ratio_setting(figure: Figure, title: str, epsilon: float, threshold: int, update: int) -> Setting:
-    """Where a point of Figure 6 or 7 lies."""
+    """Return the setting of a point of Figure 6 or 7."""
     panel = "update" if figure == "figure6" else "threshold"
     return Setting(figure, title, FALSE_NEGATIVES, ALGORITHM_4, epsilon, None, threshold, update, panel)
 
 
-def _generator(seed: int, figure: int, title: str) -> np.random.Generator:
+def _make_generator(seed: int, figure: int, title: str) -> np.random.Generator:
     return np.random.default_rng((seed, figure, *title.encode()))

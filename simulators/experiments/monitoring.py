@@ -1,8 +1,8 @@
-"""Who is where after each update, and how often a safe place is not called safe: Figures 1 and 4 to 7 by arrays.
+"""Counts after each update, and how often a safe place is not called safe: Figures 1 and 4 to 7.
 
-The paper counts each person at one place, picked at random of those visited, in five batches of 500. An update is an
-evaluation of all places on everything reported so far, with fresh exponential noise of mean 1/ε. Its false-negative
-ratio is the share of the places with a count below T whose noisy count is not.
+The paper counts each person at one of the places visited, chosen at random, in five batches of 500. An update evaluates
+all places on all reports so far, with fresh exponential noise of mean 1/ε. Its false-negative ratio is the share of the
+places with a count below T whose noisy count is T or more.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from simulators.experiments.paper import LOCATIONS, UPDATES
 
 
 class Population(Protocol):
-    """Where people are counted."""
+    """A source of counts."""
 
-    def counts(self, rng: np.random.Generator) -> Places:
-        """The people at each place after each update, drawn anew; shape (updates, places)."""
+    def draw_counts(self, rng: np.random.Generator) -> Places:
+        """Draw the people at each place after each update, shape (updates, places)."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnePlaceEach:
-    """Recorded people, in a random order in batches of equal size, each at one of the places visited, at random.
+    """Recorded people in random batches of equal size, each at one of their places, chosen at random.
 
-    People beyond a multiple of the batches are left out of a draw.
+    A draw leaves out people beyond a multiple of the number of batches.
     """
 
     movements: Movements
@@ -41,37 +41,37 @@ class OnePlaceEach:
     def __post_init__(self) -> None:
         """Raise UsageError if there are fewer people than updates."""
         if self.movements.people < self.updates:
-            raise UsageError(f"{self.movements.people} people: expected at least {self.updates}, one for each update")
+            raise UsageError(f"{self.movements.people} people: expected at least {self.updates}, one per update")
 
-    def picked(self, rng: np.random.Generator) -> Places:
-        """Each person's place, people in a random order; shape (updates, people in a batch)."""
+    def pick_places(self, rng: np.random.Generator) -> Places:
+        """Draw the place of each person, people in a random order, shape (updates, people per batch)."""
         starts = self.movements.starts
         numbers = np.diff(starts)
         picked = self.movements.places[starts[:-1] + (rng.random(numbers.size) * numbers).astype(np.int64)]
         batch = self.movements.people // self.updates
         return rng.permutation(picked)[: batch * self.updates].reshape(self.updates, batch)
 
-    def counts(self, rng: np.random.Generator) -> Places:
-        """The people at each place after each update."""
-        return accumulated(self.picked(rng), self.movements.locations)
+    def draw_counts(self, rng: np.random.Generator) -> Places:
+        """Draw the people at each place after each update."""
+        return accumulate(self.pick_places(rng), self.movements.locations)
 
 
-def accumulated(picked: Places, locations: int) -> Places:
-    """How many are at each place after each update, from the places of each update's people."""
-    each = np.stack([np.bincount(batch, minlength=locations) for batch in picked])
-    return np.cumsum(each, axis=0)
+def accumulate(picked: Places, locations: int) -> Places:
+    """Return the people at each place after each update, given the places of each update's people."""
+    counts = np.stack([np.bincount(batch, minlength=locations) for batch in picked])
+    return np.cumsum(counts, axis=0)
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnByWeight:
-    """A model: each person of a batch is at one place, with a chance proportional to the place's public weight."""
+    """A model: each person of a batch is at one place, with a chance proportional to its public weight."""
 
     weights: NDArray[np.int64]
     batch: int
     updates: int = UPDATES
 
-    def counts(self, rng: np.random.Generator) -> Places:
-        """The people at each place after each update."""
+    def draw_counts(self, rng: np.random.Generator) -> Places:
+        """Draw the people at each place after each update."""
         return np.cumsum(rng.multinomial(self.batch, self.weights / self.weights.sum(), self.updates), axis=0)
 
 
@@ -81,14 +81,14 @@ class AsRead:
 
     fixed: NDArray[np.int64]
 
-    def counts(self, _rng: np.random.Generator) -> Places:
-        """The counts; shape (1, places)."""
+    def draw_counts(self, _rng: np.random.Generator) -> Places:
+        """Return the counts, shape (1, places)."""
         return self.fixed[np.newaxis]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A point of Figure 6 or 7: ε, threshold T (people), and after which update, from 1."""
+class RatioQuery:
+    """A point of Figure 6 or 7: ε, threshold T (people), and the update, from 1."""
 
     epsilon: float
     threshold: int
@@ -97,7 +97,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """False-negative ratios: with drawn noise, and as expected for the same counts; shape (asked, iterations).
+    """False-negative ratios with drawn noise, and expected for the same counts, shape (queries, iterations).
 
     NaN where no count is below T.
     """
@@ -107,42 +107,45 @@ class Ratios:
 
 
 def expected_ratio(counts: Places, epsilon: float, threshold: int) -> float:
-    """The mean of e^(-ε(T - f)) over the counts f below T; NaN if there is none.
+    """Return the mean of e^(-ε(T - f)) over the counts f below T, NaN without such a count.
 
     Raises:
         EpsilonError: ε is not above 0 and finite.
         UsageError: the threshold is below 1.
     """
-    _check(epsilon, threshold)
+    _validate(epsilon, threshold)
     numbers = np.bincount(counts)[:threshold]
     total = numbers.sum()
     return float(numbers @ np.exp(-epsilon * (threshold - np.arange(numbers.size))) / total) if total else math.nan
 
 
-def ratios(population: Population, asked: Sequence[Asked], iterations: int, rng: np.random.Generator) -> Ratios:
-    """Draw people and noise anew in each iteration. One draw of noise serves all ε and T of an update.
+def draw_ratios(
+    population: Population, queries: Sequence[RatioQuery], iterations: int, rng: np.random.Generator
+) -> Ratios:
+    """Draw people and noise in each iteration. One draw of noise serves all ε and T of an update.
 
     Raises:
-        EpsilonError, UsageError: as `expected_ratio`.
+        EpsilonError, UsageError: as `expected_ratio` does.
     """
-    for one in asked:
-        _check(one.epsilon, one.threshold)
-    shape = (len(asked), iterations)
+    for query in queries:
+        _validate(query.epsilon, query.threshold)
+    shape = (len(queries), iterations)
     found = Ratios(np.full(shape, math.nan), np.full(shape, math.nan))
+    updates = sorted({query.update for query in queries})
     for iteration in range(iterations):
-        counts = population.counts(rng)
-        noise = {update: rng.exponential(1, (counts.shape[1],)) for update in sorted({one.update for one in asked})}
-        for place, one in enumerate(asked):
-            now = counts[one.update - 1]
-            below = now < one.threshold
-            wrong = np.count_nonzero(now[below] + noise[one.update][below] / one.epsilon > one.threshold)
+        counts = population.draw_counts(rng)
+        noise = {update: rng.exponential(1, (counts.shape[1],)) for update in updates}
+        for place, query in enumerate(queries):
+            now = counts[query.update - 1]
+            below = now < query.threshold
+            wrong = np.count_nonzero(now[below] + noise[query.update][below] / query.epsilon > query.threshold)
             if below.any():
                 found.drawn[place, iteration] = wrong / np.count_nonzero(below)
-            found.expected[place, iteration] = expected_ratio(now, one.epsilon, one.threshold)
+            found.expected[place, iteration] = expected_ratio(now, query.epsilon, query.threshold)
     return found
 
 
-def _check(epsilon: float, threshold: int) -> None:
+def _validate(epsilon: float, threshold: int) -> None:
     if not 0 < epsilon < math.inf:
         raise EpsilonError(f"ε is {epsilon}: expected a finite number above 0.")
     if threshold < 1:
@@ -150,15 +153,15 @@ def _check(epsilon: float, threshold: int) -> None:
 
 
 def histogram_counts(bars: Sequence[int]) -> NDArray[np.int64]:
-    """One count for each place of a histogram: bars[c] places have c visitors."""
+    """Return one count per place of a histogram: bars[c] places have c visitors."""
     return np.repeat(np.arange(len(bars)), bars)
 
 
-def with_unread(counts: NDArray[np.int64], *, long_tail: bool, most: int) -> NDArray[np.int64]:
-    """Add the places of the paper that its Figure 1 has beyond what can be read: each has more than the largest count.
+def add_unread_places(counts: NDArray[np.int64], *, long_tail: bool, most: int) -> NDArray[np.int64]:
+    """Add the places that are beyond the readable bars of the paper's Figure 1. Each has more than the largest count.
 
-    Either each has one visitor more than that, or, with a long tail, the numbers of those with at least c fall as 1/c,
-    cut at `most`. The truth lies between.
+    With a short tail each has one visitor more. With a long tail the number of places with at least c visitors falls as
+    1/c, up to `most`. The true counts are between the two.
     """
     unread, beyond = LOCATIONS - counts.size, int(counts.max()) + 1
     if not long_tail:
@@ -167,8 +170,8 @@ def with_unread(counts: NDArray[np.int64], *, long_tail: bool, most: int) -> NDA
     return np.append(counts, np.clip(beyond * unread / ranks, beyond, most).astype(np.int64))
 
 
-def bars_of(movements: Movements, batch: int, iterations: int, rng: np.random.Generator) -> Floats:
-    """How many places had 0, 1, … visitors in random batches of people, all places visited; (iterations, bars)."""
+def draw_bars(movements: Movements, batch: int, iterations: int, rng: np.random.Generator) -> Floats:
+    """Draw the number of places with 0, 1, … visitors in random batches of people, shape (iterations, bars)."""
     numbers = np.diff(movements.starts)
     owners = np.repeat(np.arange(movements.people), numbers)
     bars = np.zeros((iterations, batch + 1))

@@ -1,8 +1,8 @@
-"""Figures 6 and 7 by the running service: Algorithm 4 on a real Kafka and Valkey, replayed on a stepped clock.
+"""Figures 6 and 7 by the service itself: Algorithm 4 on a real Kafka and Valkey, replayed on a stepped clock.
 
-Each designated time is a run of the experiment of its own: people in a new random order in five batches, each at one
-place, reported batch by batch in consecutive slots. A monitor for each ε and T answers for all places after each batch.
-As in Algorithm 4 a place that was answered with a noisy count is not asked again.
+Each designated time is one run of the experiment: people in a new random order in five batches, each at one place,
+reported batch by batch in consecutive slots. One monitor per ε and T answers for all places after each batch. As in
+Algorithm 4 a place with a noisy count is not evaluated again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from simulators.continuous_noise import Places
 from simulators.experiments.data import Movements
 from simulators.experiments.datasets import PEOPLE_FLOW, Place
 from simulators.experiments.location_figures import EXPECTED, ratio_setting
-from simulators.experiments.monitoring import OnePlaceEach, accumulated
+from simulators.experiments.monitoring import OnePlaceEach, accumulate
 from simulators.experiments.paper import EPSILONS, THRESHOLD, THRESHOLDS, UPDATES, paper_value
 from simulators.experiments.points import Point
 from simulators.files import REGISTRY_HEADER, VISITS_HEADER
@@ -47,7 +47,7 @@ _EPSILON_TEXTS: Final = {0.5: "1/2", 1.0: "1", 2.0: "2"}
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One designated time: its instant, and where each update's people are; shape (updates, batch)."""
+    """One designated time: its instant, and the places of each update's people, shape (updates, batch)."""
 
     time: int
     picked: Places
@@ -55,7 +55,7 @@ class Run:
 
 @dataclass(slots=True)
 class Tally:
-    """Of one monitor after one update, over all runs: safe places asked, alarms among them, and what was expected."""
+    """Totals of one monitor after one update, over all runs: safe places evaluated, alarms, and expected alarms."""
 
     asked: int = 0
     alarms: int = 0
@@ -63,7 +63,7 @@ class Tally:
     variance: float = 0.0
 
     def add(self, chances: np.ndarray[tuple[int], np.dtype[np.float64]], alarms: int) -> None:
-        """Take in one run: the chances of the safe places that were asked, and how many gave an alarm."""
+        """Add one run: the alarm chances of the safe places evaluated, and the number of alarms."""
         self.asked += chances.size
         self.alarms += alarms
         self.expected += float(chances.sum())
@@ -72,7 +72,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Watcher:
-    """Reads the answers as they are published, and compares them with who was where."""
+    """Reader of the published answers, which it compares with the places of the people."""
 
     runs: Sequence[Run]
     places: dict[str, int]
@@ -80,8 +80,8 @@ class Watcher:
     unknown: int = 0
     _noisy: dict[tuple[str, int, int], dict[int, int]] = field(default_factory=dict)
 
-    def see(self, tick: int, records: Sequence[LedgerRecord]) -> None:
-        """Take in what was published at a tick."""
+    def observe(self, tick: int, records: Sequence[LedgerRecord]) -> None:
+        """Add the records published at a tick."""
         for record in records:
             entry = read_record(record.key, record.value, record.headers)
             if not isinstance(entry, AtTimesEntry):
@@ -90,21 +90,21 @@ class Watcher:
             noisy = self._noisy.setdefault((entry.monitor, entry.time, tick), {})
             noisy.update({self.places[name]: at for name, (at, _count) in entry.noisy_counts.items()})
 
-    def count(self, first_tick_of: Callable[[int], int]) -> None:
-        """Fill the tallies, once all was seen; `first_tick_of` gives the tick of a time's first update."""
-        counts = {run.time: accumulated(run.picked, len(self.places)) for run in self.runs}
+    def fill_tallies(self, first_tick_of: Callable[[int], int]) -> None:
+        """Fill the tallies, after the last tick. `first_tick_of` returns the tick of a time's first update."""
+        counts = {run.time: accumulate(run.picked, len(self.places)) for run in self.runs}
         for (name, time, tick), noisy in self._noisy.items():
             update = tick - first_tick_of(time) + 1
             if 1 <= update <= UPDATES:
                 self._compare(_MONITORS[name], counts[time][update - 1], noisy, tick, update)
 
-    def _compare(self, asked: tuple[float, int], now: Places, noisy: dict[int, int], tick: int, update: int) -> None:
-        epsilon, threshold = asked
-        said_at = np.full(now.size, tick + 1)
-        said_at[list(noisy)] = list(noisy.values())
-        safe = (said_at >= tick) & (now < threshold)
+    def _compare(self, monitor: tuple[float, int], now: Places, noisy: dict[int, int], tick: int, update: int) -> None:
+        epsilon, threshold = monitor
+        answered_at = np.full(now.size, tick + 1)
+        answered_at[list(noisy)] = list(noisy.values())
+        safe = (answered_at >= tick) & (now < threshold)
         tally = self.tallies.setdefault((epsilon, threshold, update), Tally())
-        tally.add(np.exp(-epsilon * (threshold - now[safe])), int(np.count_nonzero(said_at[safe] == tick)))
+        tally.add(np.exp(-epsilon * (threshold - now[safe])), int(np.count_nonzero(answered_at[safe] == tick)))
 
 
 _MONITORS: Final = {
@@ -116,30 +116,30 @@ def service_points(place: Place, movements: Movements, runs: int, seed: int, con
     """Replay `runs` designated times and yield the points of Figures 6 and 7.
 
     Raises:
-        EmbeddedError: the servers cannot be had.
-        FailedError: an answer was "unknown", or the replay cannot go on.
+        EmbeddedError: the servers cannot start.
+        FailedError: an answer was "unknown", or the replay failed.
     """
     rng = np.random.default_rng((seed, 8, *place.title.encode()))
     population = OnePlaceEach(movements)
-    made = [Run(_ORIGIN + (number + 1) * _APART, population.picked(rng)) for number in range(runs)]
+    made = [Run(_ORIGIN + (number + 1) * _APART, population.pick_places(rng)) for number in range(runs)]
     watcher = Watcher(made, {name: row for row, name in enumerate(movements.location_ids)})
     with TemporaryDirectory(prefix="location-monitor-experiments-") as folder:
-        config = _write(Path(folder), movements, made)
+        config = _write_files(Path(folder), movements, made)
         read = load_config(config, {})
-        with embedded_settings(read, load_registry(read.locations.file), _saying(console)) as settings:
+        with embedded_settings(read, load_registry(read.locations.file), _make_reporter(console)) as settings:
             planned = plan_replay(Path(folder) / "visits.csv", settings.parameters, None, lambda: None)
             try:
                 _replay(settings, planned, watcher, place.title, console)
             finally:
                 planned.lines.close()
             # as_of of a time's first update is an hour after it.
-            watcher.count(lambda time: settings.parameters.grid.last_tick_until(time + HOUR))
+            watcher.fill_tallies(lambda time: settings.parameters.grid.last_tick_until(time + HOUR))
     if watcher.unknown:
-        raise FailedError(f"{place.title}: {watcher.unknown} answers were unknown; run it again on a machine less busy")
-    yield from _points(place, watcher)
+        raise FailedError(f"{place.title}: {watcher.unknown} answers were unknown; run it again on a less busy machine")
+    yield from _make_points(place, watcher)
 
 
-def _saying(console: Console) -> Callable[[str], None]:
+def _make_reporter(console: Console) -> Callable[[str], None]:
     return lambda text: console.print(text, highlight=False, soft_wrap=True)
 
 
@@ -147,14 +147,14 @@ def _replay(settings: Settings, planned: ReplayPlan, watcher: Watcher, title: st
     total = max(0, planned.last_tick - planned.first_tick + 1)
     with progress(f"{title}, by the service", total, "ticks", console) as steps:
 
-        def seen(tick: int, records: tuple[LedgerRecord, ...]) -> None:
-            watcher.see(tick, records)
+        def on_tick(tick: int, records: tuple[LedgerRecord, ...]) -> None:
+            watcher.observe(tick, records)
             steps.advance()
 
-        replay(settings, planned, seen)
+        replay(settings, planned, on_tick)
 
 
-def _points(place: Place, watcher: Watcher) -> Iterator[Point]:
+def _make_points(place: Place, watcher: Watcher) -> Iterator[Point]:
     for (epsilon, threshold, update), tally in sorted(watcher.tallies.items()):
         for figure in ("figure6", "figure7"):
             if (figure == "figure6" and threshold != THRESHOLD) or (figure == "figure7" and update != UPDATES):
@@ -166,8 +166,8 @@ def _points(place: Place, watcher: Watcher) -> Iterator[Point]:
             yield Point(setting, BY_SERVICE + EXPECTED, None, tally.expected / asked)
 
 
-def _write(folder: Path, movements: Movements, runs: Sequence[Run]) -> Path:
-    """Write registry, visits and configuration; returns the configuration's path."""
+def _write_files(folder: Path, movements: Movements, runs: Sequence[Run]) -> Path:
+    """Write registry, visits and configuration, and return the path of the configuration."""
     with (folder / "locations.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(REGISTRY_HEADER)
@@ -176,13 +176,13 @@ def _write(folder: Path, movements: Movements, runs: Sequence[Run]) -> Path:
         writer = csv.writer(file)
         writer.writerow(VISITS_HEADER)
         for run in runs:
-            writer.writerows(_visits(run, movements.location_ids))
+            writer.writerows(_make_visits(run, movements.location_ids))
     config = folder / "config.yaml"
-    config.write_text(json.dumps(_config([run.time for run in runs])), encoding="utf-8")  # JSON is YAML
+    config.write_text(json.dumps(_make_config([run.time for run in runs])), encoding="utf-8")  # JSON is YAML
     return config
 
 
-def _visits(run: Run, location_ids: Sequence[str]) -> Iterator[tuple[str, str, str, str, str]]:
+def _make_visits(run: Run, location_ids: Sequence[str]) -> Iterator[tuple[str, str, str, str, str]]:
     arrived, left = format_instant(run.time - MINUTE), format_instant(run.time + MINUTE)
     number = 0
     for update, batch in enumerate(run.picked):
@@ -192,13 +192,13 @@ def _visits(run: Run, location_ids: Sequence[str]) -> Iterator[tuple[str, str, s
             yield f"person-{number}", location_ids[place], arrived, left, reported
 
 
-def _config(times: Sequence[int]) -> dict[str, object]:
+def _make_config(times: Sequence[int]) -> dict[str, object]:
     return {
         "service": {"name": "experiments", "shards": 4},
         "clock": {"slot": "1h", "origin": format_instant(_ORIGIN), "release_delay": "30s"},
         "locations": {"file": "locations.csv"},
         "visits": {"default_stay": "1m", "accept_ahead": "0s"},
-        # An experiment on recorded, public data: one person pays what all monitors at all times cost.
+        # The data is public, so ε may be the sum over all monitors and times.
         "privacy": {
             "epsilon": str(math.ceil(sum(epsilon for epsilon, _ in _MONITORS.values()) * len(times))),
             "period": "365d",

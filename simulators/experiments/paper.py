@@ -1,9 +1,9 @@
-"""The paper's values, read off its figures: `paper.csv` beside this file.
+"""The paper's values, read off its figures: `paper.csv` in this folder.
 
-The column `error` is what a value is uncertain by. Accuracy: 0.003, and 0.01 where the line is steep (a neighbour is
-more than 0.1 away). Mean squared error: 4 %, 20 % at k = 10 and 50, and half of the last digit where that is more.
-Locations by visitors: 10. False-negative ratios: the read-off (0.0001 in Figure 6, 0.003 in Figure 7) together with the
-paper's own chance error, binomial over 5,835 locations, of 20 runs in Figure 6 and one in Figure 7.
+The column `error` is the uncertainty of a value. Accuracy: 0.003, and 0.01 where the line is steep (a neighbour is more
+than 0.1 away). Mean squared error: 4 %, 20 % at k = 10 and 50, or half of the last digit if that is more. Locations by
+visitors: 10. False-negative ratios: the reading error (0.0001 in Figure 6, 0.003 in Figure 7) plus the paper's sampling
+error, binomial over 5,835 locations, of 20 runs in Figure 6 and one in Figure 7.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from simulators.experiments.points import Figure, Paper, Setting
 
 TOP_K_EPSILONS: Final = (0.1, 0.3, 0.5, 0.7, 1.0)
 TOP_K: Final = 100
-"""Where ε varies."""
+"""The k of the panels where ε varies."""
 
 TOP_K_EPSILON: Final = 0.5
-"""Where k varies."""
+"""The ε of the panels where k varies."""
 
 NOISY_MAX_KS: Final = (10, 50, 200, 500)
 SPARSE_VECTOR_KS: Final = (10, 50, 100, 200, 500)
@@ -35,23 +35,26 @@ UPDATES: Final = 5
 BATCH: Final = 500
 LOCATIONS: Final = 5_835
 VISITORS: Final = range(11)
-"""The bars of Figure 1 that can be read."""
+"""The readable bars of Figure 1."""
 
 
 def paper_value(setting: Setting, dataset: str) -> Paper | None:
-    """What the paper shows at a setting for a dataset of its own, if it has a point there."""
-    return _values().get(replace(setting, dataset=dataset))
+    """Return the paper's value at a setting for one of its datasets, or None."""
+    return _read_values().get(replace(setting, dataset=dataset))
 
 
 @cache
-def _values() -> Mapping[Setting, Paper]:
+def _read_values() -> Mapping[Setting, Paper]:
     text = files(__package__).joinpath("paper.csv").read_text(encoding="utf-8")
     return MappingProxyType(
-        {_setting(row): Paper(float(row["paper"]), float(row["error"])) for row in csv.DictReader(text.splitlines())}
+        {
+            _parse_setting(row): Paper(float(row["paper"]), float(row["error"]))
+            for row in csv.DictReader(text.splitlines())
+        }
     )
 
 
-def _setting(row: Mapping[str, str]) -> Setting:
+def _parse_setting(row: Mapping[str, str]) -> Setting:
     figures: dict[str, Figure] = {name: name for name in get_args(Figure)}
     return Setting(
         figures[row["figure"]],
@@ -59,12 +62,12 @@ def _setting(row: Mapping[str, str]) -> Setting:
         row["measure"],
         row["algorithm"],
         float(row["epsilon"]) if row["epsilon"] else None,
-        _whole(row["k"]),
-        _whole(row["threshold"]),
-        _whole(row["update"]),
+        _parse_whole(row["k"]),
+        _parse_whole(row["threshold"]),
+        _parse_whole(row["update"]),
         row["panel"],
     )
 
 
-def _whole(text: str) -> int | None:
+def _parse_whole(text: str) -> int | None:
     return int(text) if text else None

@@ -1,4 +1,4 @@
-"""Points of figures: what the paper shows, what was found here, and how far apart they are."""
+"""Points of figures: the paper's value, ours, and the deviation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FALSE_NEGATIVES: Final = "false-negative ratio"
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A value of the paper and the error with which it is known (read-off, and the paper's own few runs)."""
+    """A value of the paper and its error (reading the figure, and the paper's few runs)."""
 
     value: float
     error: float
@@ -32,7 +32,7 @@ class Paper:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where a point lies. `panel` names the axis; it tells apart what one figure shows at one setting twice."""
+    """Coordinates of a point. `panel` names the axis: a figure may show the same setting in two panels."""
 
     figure: Figure
     dataset: str
@@ -47,7 +47,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One point: the paper's value where it has one, ours, and our standard error where ours was sampled."""
+    """A point: the paper's value if it has one, ours, and our standard error if ours was sampled."""
 
     setting: Setting
     variant: str
@@ -65,7 +65,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the CSV file; its fields are the columns."""
+    """A row of the CSV file. Its fields are the columns."""
 
     figure: str
     dataset: str
@@ -85,9 +85,9 @@ COLUMNS: Final = tuple(field.name for field in fields(Row))
 
 
 def mean_and_error(values: Floats) -> tuple[float, float | None]:
-    """The mean of independent runs and its standard error, leaving out runs that gave nothing (NaN).
+    """Return the mean of independent runs and its standard error, without the runs that have no value (NaN).
 
-    NaN without any run that gave something; no error with fewer than two.
+    The mean is NaN without values, the error None with fewer than two.
     """
     found = values[~np.isnan(values)]
     if found.size == 0:
@@ -97,35 +97,35 @@ def mean_and_error(values: Floats) -> tuple[float, float | None]:
 
 
 def write_points(path: Path, points: Iterable[Point]) -> None:
-    """Write points as CSV with the columns of `Row`, empty where one does not apply."""
+    """Write points as CSV with the columns of `Row`. A column that does not apply is empty."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows(astuple(_row(point)) for point in points)
+        writer.writerows(astuple(_to_row(point)) for point in points)
 
 
-def _row(point: Point) -> Row:
+def _to_row(point: Point) -> Row:
     setting = point.setting
     return Row(
         setting.figure,
         setting.dataset,
         setting.measure,
         setting.algorithm,
-        _shown(setting.epsilon),
-        _shown(setting.k),
-        _shown(setting.threshold),
-        _shown(setting.update),
+        _format(setting.epsilon),
+        _format(setting.k),
+        _format(setting.threshold),
+        _format(setting.update),
         point.variant,
-        _shown(None if point.paper is None else point.paper.value),
-        _shown(point.ours),
-        _shown(point.standard_error),
+        _format(None if point.paper is None else point.paper.value),
+        _format(point.ours),
+        _format(point.standard_error),
     )
 
 
-def _shown(number: float | None) -> str:
+def _format(number: float | None) -> str:
     return "" if number is None else f"{number:.6g}"
 
 
-def ordered(values: Sequence[_T]) -> list[_T]:
-    """Each value once, in the order in which they came."""
+def distinct_values(values: Sequence[_T]) -> list[_T]:
+    """Return each value once, in the order of first occurrence."""
     return list(dict.fromkeys(values))

@@ -1,4 +1,4 @@
-"""Figures 2 and 3: top-k queries, in several processes."""
+"""Figures 2 and 3: top-k queries, run in several processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from simulators.experiments.paper import (
 )
 from simulators.experiments.points import ACCURACY, SQUARED_ERROR, Figure, Point, Setting, mean_and_error
 from simulators.paper_algorithms import NoisyMax, SparseVector
-from simulators.top_k import TopKAlgorithm, scores_of
+from simulators.top_k import TopKAlgorithm, run_and_score
 
 ASYMMETRIC: Final = "asymmetric"
 FREE_GAP: Final = "free-gap"
@@ -37,12 +37,12 @@ SEEN: Final = "as coded, seen items only"
 MONOTONE_SCALE: Final = "scale for monotone counts"
 
 _FEWER: Final = 10
-"""What the paper did not run is run so many times less often."""
+"""Variants that the paper does not have run this many times less often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One algorithm at one setting, `iterations` times, from a seed of its own."""
+    """One algorithm at one setting, `iterations` times, with its own seed."""
 
     setting: Setting
     paper_dataset: str
@@ -53,40 +53,38 @@ class Job:
 
     @property
     def weight(self) -> float:
-        """About how long it takes: long ones first keep all processors busy to the end."""
+        """A measure of the running time. Long jobs start first, which keeps all processors busy to the end."""
         return self.iterations * self.algorithm.counts.size * self.algorithm.k / (self.setting.epsilon or 1)
 
     def run(self) -> tuple[Point, Point]:
-        """Accuracy and mean squared error. Raises as the algorithm."""
-        scores = scores_of(self.algorithm, self.iterations, np.random.default_rng(self.seed))
+        """Return accuracy and mean squared error. Raises the algorithm's errors."""
+        scores = run_and_score(self.algorithm, self.iterations, np.random.default_rng(self.seed))
         return self._point(ACCURACY, scores.accuracy), self._point(SQUARED_ERROR, scores.squared_error)
 
     def _point(self, measure: str, values: NDArray[np.float64]) -> Point:
         setting = replace(self.setting, measure=measure)
-        # What the paper did not run has nothing to stand beside.
         paper = None if self.variant == MONOTONE_SCALE else paper_value(setting, self.paper_dataset)
         return Point(setting, self.variant, paper, *mean_and_error(values))
 
 
-def jobs(figure: Figure, catalogue: Catalogue, items: Items, iterations: int, seed: int) -> list[Job]:
-    """Everything that a figure shows of one dataset."""
+def make_jobs(figure: Figure, catalogue: Catalogue, items: Items, iterations: int, seed: int) -> list[Job]:
+    """Return the jobs of a figure for one dataset."""
     ks = NOISY_MAX_KS if figure == "figure2" else SPARSE_VECTOR_KS
     settings = [("epsilon", epsilon, TOP_K) for epsilon in TOP_K_EPSILONS] + [("k", TOP_K_EPSILON, k) for k in ks]
     found: list[Job] = []
     for panel, epsilon, k in settings:
-        make = _noisy_max if figure == "figure2" else _sparse_vector
+        make = _noisy_max_jobs if figure == "figure2" else _sparse_vector_jobs
         for name, variant, algorithm in make(items, epsilon, k):
             if variant == SEEN and panel != "epsilon":
                 continue
             setting = Setting(figure, catalogue.title, "", name, epsilon, k, panel=panel)
             own = (seed, int(figure[-1]), round(1000 * epsilon), k, *(name + variant + catalogue.title).encode())
-            # The paper has the others, and runs them 10,000 times.
             times = max(1, iterations // _FEWER) if variant in {SEEN, MONOTONE_SCALE} else iterations
             found.append(Job(setting, catalogue.paper_dataset, variant, algorithm, times, own))
     return found
 
 
-def _noisy_max(items: Items, epsilon: float, k: int) -> Iterator[tuple[str, str, TopKAlgorithm]]:
+def _noisy_max_jobs(items: Items, epsilon: float, k: int) -> Iterator[tuple[str, str, TopKAlgorithm]]:
     counts = items.noisy_max
     yield ASYMMETRIC, AS_PRINTED, NoisyMax(counts, epsilon, k, debiased=False)
     yield ASYMMETRIC, AS_CODED, NoisyMax(counts, epsilon, k, debiased=True)
@@ -96,7 +94,7 @@ def _noisy_max(items: Items, epsilon: float, k: int) -> Iterator[tuple[str, str,
     yield FREE_GAP, MONOTONE_SCALE, FreeGapNoisyMax(counts, epsilon, k, MONOTONE)
 
 
-def _sparse_vector(items: Items, epsilon: float, k: int) -> Iterator[tuple[str, str, TopKAlgorithm]]:
+def _sparse_vector_jobs(items: Items, epsilon: float, k: int) -> Iterator[tuple[str, str, TopKAlgorithm]]:
     counts = items.sparse_vector
     yield ASYMMETRIC, AS_PRINTED, SparseVector(counts, epsilon, k, "as printed")
     yield ASYMMETRIC, AS_CODED, SparseVector(counts, epsilon, k, "as coded")
@@ -107,16 +105,16 @@ def _sparse_vector(items: Items, epsilon: float, k: int) -> Iterator[tuple[str, 
 
 
 def run_all(wanted: Sequence[Job], processes: int) -> Iterator[tuple[int, tuple[Point, Point]]]:
-    """Yield each job's place in `wanted` and its points, as they are done. The points don't depend on `processes`.
+    """Yield the place of each finished job in `wanted`, and its points. The points do not depend on `processes`.
 
-    Raises what the algorithms raise.
+    Raises the errors of the algorithms.
     """
     order = sorted(range(len(wanted)), key=lambda place: -wanted[place].weight)
     if processes == 1:
         for place in order:
             yield place, wanted[place].run()
         return
-    # Not by fork: the progress bar has a thread.
+    # The progress bar has a thread, so processes must not fork.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=_end_with_parent) as pool:
         running = {pool.submit(wanted[place].run): place for place in order}
@@ -128,7 +126,7 @@ def run_all(wanted: Sequence[Job], processes: int) -> Iterator[tuple[int, tuple[
 
 
 def _end_with_parent() -> None:
-    """A pool's process outlives a parent that was killed: it waits for work that nobody gives."""
+    """End this process with its parent. Otherwise it would wait for work after the parent was killed."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

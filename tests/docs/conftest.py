@@ -50,8 +50,8 @@ class Document:
 
 
 def documents() -> list[Document]:
-    """README, changelog, the page on security, and everything under docs/."""
-    paths = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """Return every page of the root and of docs/."""
+    paths = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     return [Document(path, path.read_text(encoding="utf-8")) for path in paths]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulators.top_k import ranked_thresholds
+from simulators.top_k import draw_thresholds
 
 _TABLES = {"Definitions": ("Definition", 15), "Theorems": ("Theorem", 15), "Algorithms": ("Algorithm", 4)}
 _NAME = re.compile(r"`((?:monitor|simulators)(?:\.\w+)+)`")
@@ -131,7 +131,7 @@ def test_a_threshold_taken_from_the_counts_leaks_without_bound() -> None:
     """
     chances = []
     for counts in ((2.0, 2.0), (2.0, 1.0)):
-        (threshold,) = ranked_thresholds(np.array(counts), 1, 1, np.random.default_rng(1)) + 1
+        (threshold,) = draw_thresholds(np.array(counts), 1, 1, np.random.default_rng(1)) + 1
         chances.append(-math.expm1(-max(threshold - counts[0], 0.0)))
     assert chances == [pytest.approx(1 - 1 / math.e), 0.0]
 

@@ -1,4 +1,4 @@
-"""Made-up data in the shape of the shared one, a little of each file."""
+"""RunInfo-up data in the shape of the shared one, a little of each file."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_all_writes_each_figure_as_csv_and_plot_and_the_tables(experiments: Experiments, tmp_path: Path) -> None:
+def test_all_writes_every_figure(experiments: Experiments, tmp_path: Path) -> None:
+    """`all` writes each figure as CSV and plot, and all tables to the document."""
     document = tmp_path / "docs.md"
     result = experiments("all", "--document", document)
     assert result.exit_code == 0, result.output
@@ -42,8 +43,8 @@ def test_all_writes_each_figure_as_csv_and_plot_and_the_tables(experiments: Expe
 
 
 @pytest.mark.usefixtures("without_plots")
-def test_every_point_of_the_paper_stands_beside_ours(experiments: Experiments, tmp_path: Path) -> None:
-    """Of each of its datasets that is there: 36 points of Figure 2, 40 of Figure 3, 15 of Figure 6, 12 of Figure 7."""
+def test_points_have_paper_values(experiments: Experiments, tmp_path: Path) -> None:
+    """Every point of the paper is compared: 36 of Figure 2, 40 of Figure 3, 15 of Figure 6, 12 of Figure 7."""
     assert experiments("figure2", "figure3", "figure6", "figure7").exit_code == 0
     wanted = {"figure2": 36, "figure3": 40, "figure6": 15, "figure7": 12}
     for figure, number in wanted.items():
@@ -55,7 +56,8 @@ def test_every_point_of_the_paper_stands_beside_ours(experiments: Experiments, t
 
 
 @pytest.mark.usefixtures("without_plots")
-def test_the_same_seed_gives_the_same_bytes_in_one_process_and_in_two(experiments: Experiments, tmp_path: Path) -> None:
+def test_same_seed_gives_same_bytes(experiments: Experiments, tmp_path: Path) -> None:
+    """A seed determines the files, in one process and in two."""
     written = []
     for number in (1, 2):
         assert experiments("figure2", "figure7", "--processes", number).exit_code == 0
@@ -66,7 +68,8 @@ def test_the_same_seed_gives_the_same_bytes_in_one_process_and_in_two(experiment
 
 
 @pytest.mark.usefixtures("without_plots")
-def test_missing_data_is_said_and_left_out(experiments: Experiments, data: Path, tmp_path: Path) -> None:
+def test_missing_data_is_reported(experiments: Experiments, data: Path, tmp_path: Path) -> None:
+    """Missing data is reported and left out."""
     (data / PLACES[1].visits).unlink()
     result = experiments("figure6", "figure2")
     assert result.exit_code == 0, result.output
@@ -78,7 +81,8 @@ def test_missing_data_is_said_and_left_out(experiments: Experiments, data: Path,
     }
 
 
-def test_without_any_data_for_what_is_asked_nothing_is_written(experiments: Experiments, tmp_path: Path) -> None:
+def test_no_data_writes_nothing(experiments: Experiments, tmp_path: Path) -> None:
+    """Without data for the selected figure nothing is written."""
     result = experiments("figure2", "--data", tmp_path / "elsewhere")
     assert result.exit_code == EXIT_USAGE
     assert "no data for figure2: --data is" in result.output
@@ -86,14 +90,15 @@ def test_without_any_data_for_what_is_asked_nothing_is_written(experiments: Expe
 
 
 @pytest.mark.usefixtures("without_plots")
-def test_figure_4_and_the_histogram_need_no_data(experiments: Experiments, tmp_path: Path) -> None:
+def test_figures_without_data(experiments: Experiments, tmp_path: Path) -> None:
+    """Figure 4 and the figures from the histogram need no data."""
     result = experiments("all", "--data", tmp_path / "elsewhere")
     assert result.exit_code == 0, result.output
     assert {path.stem for path in (tmp_path / "figures").glob("*.csv")} == {"figure4", "figure6", "figure7"}
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (["item,number", "1,2"], "has no column 'count': expected a header with item,count"),
         (["item,count", "1,-2"], "line 2: count is '-2': expected a whole number, 0 or more"),
@@ -103,18 +108,18 @@ def test_figure_4_and_the_histogram_need_no_data(experiments: Experiments, tmp_p
         (["item,count", "1,2", "2,3"], "has 2 items with a count above 0: expected at least 501, as k goes up to 500"),
     ],
 )
-def test_counts_that_cannot_be_used_are_named_before_anything_runs(
-    experiments: Experiments, data: Path, lines: list[str], said: str
-) -> None:
+def test_invalid_counts_are_reported(experiments: Experiments, data: Path, lines: list[str], message: str) -> None:
+    """Invalid counts are reported with file and line before anything runs."""
     path = data / CATALOGUES[0].file
     path.write_bytes(gzip.compress("\n".join([*lines, ""]).encode()))
     result = experiments("figure2")
     assert result.exit_code == EXIT_USAGE
-    assert said in result.output
+    assert message in result.output
     assert path.name in result.output
 
 
-def test_a_file_that_is_cut_is_named(experiments: Experiments, data: Path) -> None:
+def test_truncated_file_is_reported(experiments: Experiments, data: Path) -> None:
+    """A truncated file is reported."""
     path = data / CATALOGUES[0].file
     path.write_bytes(path.read_bytes()[:-20])
     result = experiments("figure2")
@@ -122,7 +127,8 @@ def test_a_file_that_is_cut_is_named(experiments: Experiments, data: Path) -> No
     assert f"{path.name} cannot be read" in result.output
 
 
-def test_a_visit_at_no_place_of_the_list_is_named(experiments: Experiments, data: Path) -> None:
+def test_unlisted_place_is_reported(experiments: Experiments, data: Path) -> None:
+    """A visit at a place that is not listed is reported with its line."""
     path = data / PLACES[0].visits
     path.write_bytes(gzip.compress(b"person_id,location_id\n1,3\n1,400\n"))
     result = experiments("figure1")
@@ -132,12 +138,14 @@ def test_a_visit_at_no_place_of_the_list_is_named(experiments: Experiments, data
 
 @pytest.mark.parametrize("arguments", [["figure8"], [], ["figure2", "--iterations", "0"], ["figure2", "--service"]])
 def test_wrong_usage_exits_with_2(experiments: Experiments, arguments: list[str]) -> None:
+    """Wrong arguments exit with 2 and a message."""
     result = experiments(*arguments)
     assert result.exit_code == EXIT_USAGE
     assert result.output
 
 
-def test_without_matplotlib_the_extra_is_named(experiments: Experiments, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_matplotlib_is_reported(experiments: Experiments, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without matplotlib the message names the extra to install."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     result = experiments("figure4")
     assert result.exit_code == EXIT_USAGE
@@ -145,8 +153,11 @@ def test_without_matplotlib_the_extra_is_named(experiments: Experiments, monkeyp
 
 
 @pytest.mark.usefixtures("without_plots")
-def test_figure_4_is_the_formula_within_its_error(experiments: Experiments, tmp_path: Path) -> None:
-    """e^(-ε(T - f)) for both noises; each of 90 points off by 5 standard errors with a chance below 10^-5 (seeded)."""
+def test_figure_4_matches_formula(experiments: Experiments, tmp_path: Path) -> None:
+    """Figure 4 is e^(-ε(T - f)) for both noises.
+
+    Each of 90 points is off by 5 standard errors with a chance below 10^-5 (seeded).
+    """
     assert experiments("figure4", "--iterations", 20_000).exit_code == 0
     found = rows(tmp_path / "figures/figure4.csv")
     assert len(found) == 2 * 3 * (5 + 10)

@@ -7,17 +7,17 @@ import pytest
 
 from monitor.errors import EpsilonError, UsageError
 from simulators.experiments.data import Items, Movements
-from simulators.experiments.location_figures import EXPECTED, figures_6_and_7, from_histogram
+from simulators.experiments.location_figures import EXPECTED, histogram_populations, ratio_points
 from simulators.experiments.monitoring import (
-    Asked,
     AsRead,
     DrawnByWeight,
     OnePlaceEach,
-    bars_of,
+    RatioQuery,
+    add_unread_places,
+    draw_bars,
+    draw_ratios,
     expected_ratio,
     histogram_counts,
-    ratios,
-    with_unread,
 )
 from simulators.experiments.paper import LOCATIONS
 
@@ -30,10 +30,11 @@ def movements() -> Movements:
     return Movements(starts, places, 4, ("a", "b", "c", "d"), np.zeros((4, 2)))
 
 
-def test_each_person_is_counted_once_and_at_a_place_visited(movements: Movements) -> None:
+def test_people_are_counted_once(movements: Movements) -> None:
+    """Each person is counted once, at a place that they visited."""
     rng = np.random.default_rng(1)
     for _ in range(20):
-        counts = OnePlaceEach(movements).counts(rng)
+        counts = OnePlaceEach(movements).draw_counts(rng)
         assert counts.shape == (5, 4)
         assert counts.sum(axis=1).tolist() == [2, 4, 6, 8, 10]
         assert (np.diff(counts, axis=0) >= 0).all()
@@ -41,12 +42,14 @@ def test_each_person_is_counted_once_and_at_a_place_visited(movements: Movements
         assert counts[-1, 2:].tolist() == [5, 0]
 
 
-def test_fewer_people_than_updates_are_refused(movements: Movements) -> None:
+def test_too_few_people_are_refused(movements: Movements) -> None:
+    """Fewer people than updates are refused."""
     with pytest.raises(UsageError, match="10 people: expected at least 11"):
         OnePlaceEach(movements, updates=11)
 
 
-def test_the_expected_ratio_is_a_mean_over_counts_below_the_threshold() -> None:
+def test_expected_ratio() -> None:
+    """The expected ratio is the mean over the counts below the threshold."""
     # count:     0  0  2  3  5        T = 3: of 0, 0 and 2
     counts = np.array([0, 0, 2, 3, 5])
     assert expected_ratio(counts, 0.5, 3) == pytest.approx((2 * math.exp(-1.5) + math.exp(-0.5)) / 3)
@@ -54,23 +57,28 @@ def test_the_expected_ratio_is_a_mean_over_counts_below_the_threshold() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan])
-def test_an_epsilon_that_is_none_is_refused(epsilon: float) -> None:
+def test_invalid_epsilon_is_refused(epsilon: float) -> None:
+    """An ε that is not a finite number above 0 is refused."""
     with pytest.raises(EpsilonError, match="expected a finite number above 0"):
         expected_ratio(np.array([0]), epsilon, 3)
     with pytest.raises(EpsilonError):
-        ratios(AsRead(np.array([0])), [Asked(epsilon, 3, 1)], 1, np.random.default_rng(1))
+        draw_ratios(AsRead(np.array([0])), [RatioQuery(epsilon, 3, 1)], 1, np.random.default_rng(1))
 
 
-def test_a_threshold_of_nobody_is_refused() -> None:
+def test_threshold_zero_is_refused() -> None:
+    """A threshold of 0 people is refused."""
     with pytest.raises(UsageError, match="the threshold is 0 people"):
         expected_ratio(np.array([0]), 1.0, 0)
 
 
-def test_drawn_ratios_are_the_analytic_mean() -> None:
-    """Figure 1 as read, ε and T of Figure 7: a mean is off by 5 errors with a chance below 10^-5 (seeded)."""
+def test_drawn_ratios_match_formula() -> None:
+    """The mean of drawn ratios is that of the formula.
+
+    For Figure 1 as read, with ε and T of Figure 7. A mean is off by 5 errors with a chance below 10^-5 (seeded).
+    """
     counts = histogram_counts([4465, 837, 211, 81, 38, 38, 16, 16, 16, 16, 16])
-    asked = [Asked(epsilon, threshold, 1) for epsilon in (0.5, 1.0, 2.0) for threshold in (2, 5, 10, 20)]
-    found = ratios(AsRead(counts), asked, 400, np.random.default_rng(3))
+    asked = [RatioQuery(epsilon, threshold, 1) for epsilon in (0.5, 1.0, 2.0) for threshold in (2, 5, 10, 20)]
+    found = draw_ratios(AsRead(counts), asked, 400, np.random.default_rng(3))
     for one, drawn, expected in zip(asked, found.drawn, found.expected, strict=True):
         mean = expected_ratio(counts, one.epsilon, one.threshold)
         assert expected == pytest.approx(mean)
@@ -78,10 +86,10 @@ def test_drawn_ratios_are_the_analytic_mean() -> None:
         assert abs(drawn.mean() - mean) < 5 * error + 1e-6
 
 
-def test_figure_7_from_the_histogram_agrees_with_the_cross_check_of_the_paper() -> None:
-    """0.406, 0.172, 0.037 at T = 2, 0.103, 0.014, 0.0014 at T = 5 for ε = 0.5, 1, 2: the design's own arithmetic."""
-    as_read = from_histogram()[0]
-    points = [point for point in figures_6_and_7("figure7", as_read, 2, 1) if point.variant.endswith(EXPECTED)]
+def test_figure_7_cross_check() -> None:
+    """Figure 7 from the histogram has the values computed by hand from the paper's Figure 1."""
+    as_read = histogram_populations()[0]
+    points = [point for point in ratio_points("figure7", as_read, 2, 1) if point.variant.endswith(EXPECTED)]
     found = {(point.setting.epsilon, point.setting.threshold): point.ours for point in points}
     known = {(0.5, 2): 0.406, (1.0, 2): 0.172, (2.0, 2): 0.037, (0.5, 5): 0.103, (1.0, 5): 0.014, (2.0, 5): 0.0014}
     for setting, value in known.items():
@@ -89,33 +97,42 @@ def test_figure_7_from_the_histogram_agrees_with_the_cross_check_of_the_paper() 
 
 
 @pytest.mark.parametrize("long_tail", [False, True])
-def test_the_unread_places_of_figure_1_are_busier_than_the_busiest_that_is_read(*, long_tail: bool) -> None:
+def test_unread_places_are_busier(*, long_tail: bool) -> None:
+    """The places that Figure 1 does not show are busier than the busiest one that it shows."""
     counts = histogram_counts([10, 5, 1])
-    full = with_unread(counts, long_tail=long_tail, most=500)
+    full = add_unread_places(counts, long_tail=long_tail, most=500)
     assert full.size == LOCATIONS
     assert full[: counts.size].tolist() == counts.tolist()
     assert full[counts.size :].min() >= 3
     assert full.max() <= 500
 
 
-def test_a_model_puts_as_many_people_as_the_batches_hold() -> None:
-    counts = DrawnByWeight(np.array([1, 0, 3]), 50).counts(np.random.default_rng(1))
+def test_model_places_whole_batches() -> None:
+    """A model places all people of each batch, and none at a place of weight 0."""
+    counts = DrawnByWeight(np.array([1, 0, 3]), 50).draw_counts(np.random.default_rng(1))
     assert counts.sum(axis=1).tolist() == [50, 100, 150, 200, 250]
     assert counts[:, 1].tolist() == [0] * 5
 
 
-def test_bars_count_all_places_of_a_batch(movements: Movements) -> None:
-    """All ten people: places 0, 1 and 2 have five visitors each, place 3 none."""
-    bars = bars_of(movements, 10, 2, np.random.default_rng(1))
+def test_bars_count_all_places(movements: Movements) -> None:
+    """The bars count all places of the people of a batch.
+
+    All ten people: places 0, 1 and 2 have five visitors each, place 3 none.
+    """
+    bars = draw_bars(movements, 10, 2, np.random.default_rng(1))
     assert bars.tolist() == [[1, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0]] * 2
 
 
-def test_the_last_items_are_estimated_as_if_items_were_independent() -> None:
-    """Two items in half of 100 records each: 50 end in the higher one, 25 in the lower; 25 are empty."""
+def test_last_items_are_estimated() -> None:
+    """Last items are estimated as if items were independent.
+
+    Two items in half of 100 records each: 50 end in the higher one, 25 in the lower, and 25 are empty.
+    """
     assert Items(np.array([0, 50, 50])).last_twice(100).counts.tolist() == [0, 75, 100]
 
 
-def test_the_programs_leave_out_one_end_of_the_ids() -> None:
+def test_programs_leave_out_an_id() -> None:
+    """Noisy max leaves out the largest id, sparse vector id 0."""
     # ids        0  1  2  3
     items = Items(np.array([7, 5, 0, 9]))
     assert items.noisy_max.tolist() == [7, 5, 0]

@@ -23,8 +23,11 @@ def movements() -> Movements:
 
 
 @pytest.mark.servers
-def test_the_service_gives_false_alarms_as_often_as_the_formula_says(movements: Movements) -> None:
-    """Real Kafka and Valkey; a share is off by 6 errors and two alarms with a chance below 10^-5."""
+def test_service_matches_formula(movements: Movements) -> None:
+    """The service gives false alarms as often as the formula says.
+
+    A share is off by 6 errors and two alarms with a chance below 10^-5.
+    """
     points = list(service_points(PLACE, movements, 2, 3, Console(file=io.StringIO())))
     shares = {point.setting: point for point in points if point.variant == BY_SERVICE}
     expected = {point.setting: point.ours for point in points if point.variant == BY_SERVICE + EXPECTED}
@@ -36,7 +39,8 @@ def test_the_service_gives_false_alarms_as_often_as_the_formula_says(movements: 
     assert (often.setting.epsilon, often.setting.threshold) == (0.5, 2)
 
 
-def test_a_tally_adds_chances_and_variances() -> None:
+def test_tally_adds_variances() -> None:
+    """A tally adds chances and variances."""
     tally = Tally()
     tally.add(np.array([0.5, 0.25]), 1)
     tally.add(np.array([0.5]), 0)

@@ -41,7 +41,7 @@ use_git_change_detection = false
 [tool.pytest.ini_options]
 addopts = "-m 'not soak' --import-mode=importlib"
 pythonpath = ["."]
-markers = ["soak: takes long"]
+markers = ["servers", "long", "soak", "promise"]
 """
 
 
@@ -78,7 +78,7 @@ def mutmut(*arguments: str) -> int:
 
 
 def main() -> int:
-    """Mutate, test, and list what survived."""
+    """Mutate, test, and list the survivors."""
     prepare(sys.argv[1:])
     code = mutmut("run")
     mutmut("results")

@@ -1,11 +1,11 @@
-"""Known ways to break the promise, each a small patch, and the test that catches each.
+"""Known ways to break a promise, each a small patch, and the tests that must catch it.
 
 A patch is applied to a copy of the package and the tests. The tests that its header names run in that copy, and each
 of them must fail. Without a patch all of them pass, so it is the patch that they catch.
 
-    Breaks: what the patch breaks, and which rule of the privacy model it is
+    Breaks: what the patch breaks, and the rule of docs/rules.md
     Caught by: tests/….py::test_…
-    --- a/monitor/….py              a unified diff; its line numbers are not looked at
+    --- a/monitor/….py              a unified diff; a hunk applies where its old lines occur, exactly once
 """
 
 from __future__ import annotations
@@ -28,52 +28,69 @@ PLUGIN = "only_the_copy"
 
 @dataclass(frozen=True)
 class Hunk:
-    """Lines of one file as they are, and as the mutant has them."""
+    """Lines of one file as they are, and as the mutant has them. `name` and `line` say where it is from."""
 
     path: str
     before: str
     after: str
+    name: str
+    line: int
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One patch, read."""
+    """One parsed patch."""
 
     breaks: str
     tests: tuple[str, ...]
     hunks: tuple[Hunk, ...]
 
 
-def read_hunks(diff: str) -> Iterator[Hunk]:
+def read_hunks(diff: str, patch: str) -> Iterator[Hunk]:
+    """Yield the hunks of a diff; `patch` is the file name that errors report."""
+    number = 0
     for part in re.split(r"^(?=--- a/)", diff, flags=re.MULTILINE)[1:]:
-        head, *hunks = re.split(r"^@@.*@@.*\n", part, flags=re.MULTILINE)
+        head, *hunks = re.split(r"^@@ -(\d+).*@@.*\n", part, flags=re.MULTILINE)
         path = head.splitlines()[0].removeprefix("--- a/")
-        for hunk in hunks:
+        for line, hunk in zip(hunks[::2], hunks[1::2], strict=True):
+            number += 1
             lines = hunk.splitlines(keepends=True)
             before = "".join(line[1:] for line in lines if line[0] in " -")
-            yield Hunk(path, before, "".join(line[1:] for line in lines if line[0] in " +"))
+            after = "".join(line[1:] for line in lines if line[0] in " +")
+            yield Hunk(path, before, after, f"{patch}, hunk {number}", int(line))
 
 
 def read_mutant(patch: Path) -> Mutant:
     head, _, _ = (text := patch.read_text(encoding="utf-8")).partition("\n\n")
-    told = [line.partition(": ") for line in head.splitlines()]
-    breaks = [value for key, _, value in told if key == "Breaks"]
-    tests = tuple(value for key, _, value in told if key == "Caught by")
-    hunks = tuple(read_hunks(text))
+    fields = [line.partition(": ") for line in head.splitlines()]
+    breaks = [value for key, _, value in fields if key == "Breaks"]
+    tests = tuple(value for key, _, value in fields if key == "Caught by")
+    hunks = tuple(read_hunks(text, patch.name))
     assert len(breaks) == 1, f"{patch.name}: expected one line `Breaks: …`"
     assert tests, f"{patch.name}: expected a line `Caught by: …`"
     assert hunks, f"{patch.name}: expected a unified diff with paths a/… and b/…"
     return Mutant(breaks[0], tests, hunks)
 
 
+def most_similar_line(text: str, before: str) -> int:
+    """Return the number of the line where the most lines of `before` occur in order."""
+    lines, wanted = text.splitlines(), before.splitlines()
+
+    def count_equal(start: int) -> int:
+        return sum(old == new for old, new in zip(wanted, lines[start:], strict=False))
+
+    return max(range(len(lines)), key=count_equal) + 1
+
+
 def apply(hunks: Sequence[Hunk], root: Path) -> None:
     for hunk in hunks:
         path = root / hunk.path
         text = path.read_text(encoding="utf-8")
-        found = text.count(hunk.before)
-        assert found == 1, (
-            f"the patch no longer applies: {hunk.path} holds these lines {found} times, not once; make it anew for the "
-            f"code as it is now:\n{hunk.before}"
+        count = text.count(hunk.before)
+        assert count == 1, (
+            f"{hunk.name} no longer applies: {hunk.path} contains its old lines {count} times, expected once. "
+            f"They were at line {hunk.line} when the patch was written; the most similar lines are now at line "
+            f"{most_similar_line(text, hunk.before)}. Change the patch to match the code. Its old lines:\n{hunk.before}"
         )
         path.write_text(text.replace(hunk.before, hunk.after), encoding="utf-8")
 
@@ -100,7 +117,7 @@ Run = Callable[[Sequence[str]], tuple[int, str]]
 
 @pytest.fixture
 def run(copy: Path) -> Run:
-    """Runs tests of this repository against the copy: pytest's exit code and what it said."""
+    """Runs tests of this repository against the copy: pytest's exit code and output."""
 
     def run_tests(tests: Sequence[str]) -> tuple[int, str]:
         environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -119,23 +136,31 @@ def run(copy: Path) -> Run:
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
-def test_the_mutant_is_caught_by_every_test_that_its_patch_names(patch: Path, copy: Path, run: Run) -> None:
+def test_mutant_is_caught(patch: Path, copy: Path, run: Run) -> None:
+    """Every test that a patch names fails on the code with the patch."""
     mutant = read_mutant(patch)
     apply(mutant.hunks, copy)
-    code, said = run(mutant.tests)
-    last = said.strip().splitlines()[-1]
-    assert code == pytest.ExitCode.TESTS_FAILED, f"nothing catches the mutant that breaks {mutant.breaks}\n{said}"
-    assert re.match(r"\d+ failed in ", last), f"not all of its tests catch it, or not as tests\n{said}"
+    code, output = run(mutant.tests)
+    last = output.strip().splitlines()[-1]
+    assert code == pytest.ExitCode.TESTS_FAILED, f"no test catches the mutant that breaks {mutant.breaks}\n{output}"
+    assert re.match(r"\d+ failed in ", last), f"a test of the patch passes, or has an error instead\n{output}"
 
 
-def test_without_a_mutant_all_of_these_tests_pass(run: Run) -> None:
+def test_tests_pass_without_mutant(run: Run) -> None:
+    """Every test that a patch names passes on the code without a patch."""
     tests = sorted({test for patch in PATCHES for test in read_mutant(patch).tests})
-    code, said = run(tests)
-    assert code == pytest.ExitCode.OK, said
-    assert re.match(r"\d+ passed in ", said.strip().splitlines()[-1]), said
+    code, output = run(tests)
+    assert code == pytest.ExitCode.OK, output
+    assert re.match(r"\d+ passed in ", output.strip().splitlines()[-1]), output
 
 
-def test_a_patch_that_no_longer_applies_is_told(copy: Path) -> None:
-    """Never passed over: a mutant that isn't there is a test that catches nothing."""
-    with pytest.raises(AssertionError, match="no longer applies"):
-        apply([Hunk("monitor/public/slot_grid.py", "what was there before\n", "")], copy)
+def test_stale_patch_is_reported(tmp_path: Path) -> None:
+    """A patch whose old lines are gone fails, and the message has the patch, the hunk, and where the lines were."""
+    (tmp_path / "module.py").write_text("one\ntwo\nthree\nfour\n", encoding="utf-8")
+    diff = "--- a/module.py\n+++ b/module.py\n@@ -7,1 +7,1 @@\n-one\n+1\n@@ -9,2 +9,2 @@\n three\n-Four\n+4\n"
+    with pytest.raises(AssertionError) as caught:
+        apply(list(read_hunks(diff, "some.patch")), tmp_path)
+    message = str(caught.value)
+    assert message.startswith("some.patch, hunk 2 no longer applies: module.py contains its old lines 0 times")
+    assert "at line 9 when" in message
+    assert "are now at line 3." in message

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from monitor.public.instants import parse_instant
 from monitor.tools.town import Place, Town, kind_of, places
-from simulators.city import Lines, default_places, write_city
+from simulators.city import LineFormatter, default_place_count, write_city
 from simulators.cli import cli
 
 ROOT = Path(__file__).parents[2]
@@ -35,18 +35,20 @@ def simulate(folder: Path, name: str, *more: str) -> bytes:
     return out.read_bytes()
 
 
-def test_the_same_arguments_give_the_same_bytes(tmp_path: Path) -> None:
-    """In another file, at another time: a gzip header would hold both."""
+def test_same_seed_gives_same_bytes(tmp_path: Path) -> None:
+    """The same arguments give the same bytes, in a file of another name and at another time too."""
     first = simulate(tmp_path, "a.csv.gz", "--seed", "3")
     assert simulate(tmp_path, "b.csv.gz", "--seed", "3") == first
     assert simulate(tmp_path, "c.csv.gz", "--seed", "4") != first
 
 
-def test_gzip_is_chosen_by_the_name(tmp_path: Path) -> None:
+def test_gz_name_selects_gzip(tmp_path: Path) -> None:
+    """A file whose name ends in .gz is gzipped."""
     assert gzip.decompress(simulate(tmp_path, "a.csv.gz")) == simulate(tmp_path, "a.csv")
 
 
-def test_lines_say_what_the_town_says(town: Town, tmp_path: Path) -> None:
+def test_lines_equal_reports(town: Town, tmp_path: Path) -> None:
+    """The lines of the file are the reports of the town."""
     out = tmp_path / "visits.csv"
     written = write_city(out, town, all_visits=False, on_day=ignore)
     with out.open(encoding="utf-8", newline="") as text:
@@ -59,7 +61,8 @@ def test_lines_say_what_the_town_says(town: Town, tmp_path: Path) -> None:
     assert written.reports == len({visit[0] for visit in expected})
 
 
-def test_homes_are_never_written_and_every_place_is_registered(tmp_path: Path) -> None:
+def test_places_are_registered(tmp_path: Path) -> None:
+    """Every place of the file is in the registry, and homes are in neither."""
     visits = simulate(tmp_path, "a.csv", "--all-visits").decode()
     with (tmp_path / "places.csv").open(encoding="utf-8", newline="") as text:
         registry = list(csv.DictReader(text))
@@ -67,23 +70,25 @@ def test_homes_are_never_written_and_every_place_is_registered(tmp_path: Path) -
     assert {row["location_id"] for row in csv.DictReader(visits.splitlines())} <= {
         row["location_id"] for row in registry
     }
-    assert len(registry) == default_places(1500) == 60
+    assert len(registry) == default_place_count(1500) == 60
     assert all(-90 <= float(row["latitude"]) <= 90 and -180 <= float(row["longitude"]) <= 180 for row in registry)
 
 
-def test_ids_are_quoted_where_csv_needs_it(start: int) -> None:
-    """Also ids of other lengths and scripts, side by side."""
+def test_ids_are_quoted(start: int) -> None:
+    """Ids with quotes or commas, and ids of any length and script, are read back unchanged."""
     ids = ['station "east", gate 1', "駅前", "x"]
     town = Town(1, 200, [Place(name, name, kind_of(name)) for name in ids], start, 3)
-    lines = Lines(town)
+    lines = LineFormatter(town)
     batches = list(town.daily_batches())
-    rows = list(csv.reader(b"".join(lines.of(batch) for batch in batches).decode().splitlines()))
+    rows = list(csv.reader(b"".join(lines.format(batch) for batch in batches).decode().splitlines()))
     assert {row[1] for row in rows} == set(ids)
     assert all(len(row) == 5 for row in rows)
     assert len(rows) == sum(len(batch) for batch in batches)
 
 
-def test_a_failed_run_leaves_no_file(town: Town, tmp_path: Path) -> None:
+def test_failed_run_leaves_no_file(town: Town, tmp_path: Path) -> None:
+    """A run that fails leaves no file."""
+
     def fail(day: int, visits: int) -> None:
         if day == 3:
             raise RuntimeError("stopped")
@@ -93,8 +98,11 @@ def test_a_failed_run_leaves_no_file(town: Town, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ten_times_the_visits_take_the_same_memory(tmp_path: Path) -> None:
-    """The peak of a whole process, at 10 and 100 days of a load: 450,000 visits more would be 18 MB as arrays alone."""
+def test_memory_is_constant(tmp_path: Path) -> None:
+    """Ten times the days need the same peak memory.
+
+    The difference is 450,000 visits, which would be 18 MB as arrays.
+    """
     code = "import resource, sys; from simulators.cli import cli; cli(sys.argv[1:], standalone_mode=False);"
     code += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     peaks = []
@@ -112,8 +120,8 @@ def test_ten_times_the_visits_take_the_same_memory(tmp_path: Path) -> None:
     assert peaks[1] - peaks[0] < 10
 
 
-def test_progress_goes_to_standard_error(tmp_path: Path) -> None:
-    """As a user runs it."""
+def test_progress_goes_to_stderr(tmp_path: Path) -> None:
+    """The command writes its progress to standard error and nothing to standard output."""
     command = [sys.executable, "-m", "simulators", "city", "--people", "100", "--days", "2"]
     ran = subprocess.run(
         [*command, "--out", str(tmp_path / "v.csv"), "--registry", str(tmp_path / "r.csv")],
@@ -127,7 +135,7 @@ def test_progress_goes_to_standard_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--start", "2026-01-05"), "RFC 3339"),
         (("--start", "2026-01-05T00:00:00"), "offset"),
@@ -135,20 +143,23 @@ def test_progress_goes_to_standard_error(tmp_path: Path) -> None:
         (("--people", "0"), "people"),
     ],
 )
-def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    """A wrong option exits with 2, is named, and leaves no file."""
     result = run("city", "--out", str(tmp_path / "v"), "--registry", str(tmp_path / "r"), *arguments)
     assert result.exit_code == 2
-    assert told in result.output
+    assert message in result.output
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_not_there_exits_with_1(tmp_path: Path) -> None:
+def test_missing_folder_exits_with_1(tmp_path: Path) -> None:
+    """An output file in a missing folder exits with 1."""
     result = run("city", "--people", "10", "--out", str(tmp_path / "no" / "v"), "--registry", str(tmp_path / "r"))
     assert result.exit_code == 1
     assert "No such file" in result.output
 
 
-def test_places_follow_the_number_asked_for(tmp_path: Path) -> None:
+def test_locations_option_sets_places(tmp_path: Path) -> None:
+    """--locations sets the number of places."""
     simulate(tmp_path, "a.csv", "--locations", "33")
     assert len((tmp_path / "places.csv").read_text(encoding="utf-8").splitlines()) == 34
     assert len(places(33, 7)) == 33

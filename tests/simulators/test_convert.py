@@ -47,25 +47,28 @@ def ignore(read: int, written: int) -> None:
     """Show no progress."""
 
 
-def test_a_check_in_is_a_visit_with_an_open_end(tmp_path: Path) -> None:
+def test_check_in_has_open_end(tmp_path: Path) -> None:
+    """A point becomes a visit with an open end."""
     assert converted(tmp_path, ["ann,cafe,2026-01-05T09:00:00+09:00"]) == [
         ["ann", "cafe", "2026-01-05T00:00:00Z", "", ""]
     ]
 
 
-def test_a_stay_and_a_delay_end_and_report_it(tmp_path: Path) -> None:
+def test_stay_and_report_delay(tmp_path: Path) -> None:
+    """--stay sets the end of a visit, and --report-delay the time of its report after that."""
     rows = converted(tmp_path, ["ann,cafe,2026-01-05T09:00:00Z"], "--stay", "15m", "--report-delay", "2d")
     assert rows == [["ann", "cafe", "2026-01-05T09:00:00Z", "2026-01-05T09:15:00Z", "2026-01-07T09:15:00Z"]]
 
 
-def test_an_open_visit_is_reported_after_its_beginning(tmp_path: Path) -> None:
+def test_open_visit_is_reported(tmp_path: Path) -> None:
+    """The report delay of a visit with an open end counts from its beginning."""
     rows = converted(tmp_path, ["ann,cafe,2026-01-05T09:00:00Z"], "--report-delay", "1h")
     assert rows == [["ann", "cafe", "2026-01-05T09:00:00Z", "", "2026-01-05T10:00:00Z"]]
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_points_become_stays(tmp_path: Path, grouped: bool) -> None:
-    """Sorted by time, or by person and time.
+def test_points_are_merged(tmp_path: Path, grouped: bool) -> None:
+    """Points at one place within the gap become one visit, in a file sorted by time or by person and time.
 
             9:00  9:20  9:40  10:00 10:20 10:40
     ann      A     A     B      B           B      gap 20 minutes
@@ -87,14 +90,15 @@ def test_points_become_stays(tmp_path: Path, grouped: bool) -> None:
     ]
 
 
-def test_a_stay_ends_when_the_person_is_seen_elsewhere(tmp_path: Path) -> None:
-    """A 9:00, B 9:05: nobody is at two places at one time."""
+def test_stay_ends_at_next_place(tmp_path: Path) -> None:
+    """A merged visit ends when the person is seen elsewhere: nobody is at two places at one time."""
     points = ["ann,A,2026-01-05T09:00:00Z", "ann,B,2026-01-05T09:05:00Z"]
     rows = converted(tmp_path, points, "--merge", "--gap", "20m")
     assert [row[3] for row in rows] == ["2026-01-05T09:05:00Z", "2026-01-05T09:25:00Z"]
 
 
-def test_points_out_of_order_cannot_be_merged(tmp_path: Path) -> None:
+def test_unsorted_points_are_refused(tmp_path: Path) -> None:
+    """Points of one person that are not in order of time cannot be merged."""
     source = write(tmp_path / "p.csv", HEADER, "ann,A,2026-01-05T09:00:00Z", "ann,A,2026-01-05T08:00:00Z")
     result = run("--visits", source, "--out", tmp_path / "v.csv", "--merge")
     assert result.exit_code == 2
@@ -103,7 +107,8 @@ def test_points_out_of_order_cannot_be_merged(tmp_path: Path) -> None:
     assert not (tmp_path / "v.csv").exists()
 
 
-def test_a_person_of_another_day_may_be_another_person(tmp_path: Path) -> None:
+def test_person_per_day(tmp_path: Path) -> None:
+    """With --person-per-day an id on another UTC day is another person."""
     points = ["7,A,2026-01-05T23:50:00Z", "7,A,2026-01-06T00:00:00Z"]
     rows = converted(tmp_path, points, "--merge", "--person-per-day")
     assert [row[0] for row in rows] == ["7@2026-01-05", "7@2026-01-06"]
@@ -120,8 +125,8 @@ BAD = {
 }
 
 
-def test_bad_rows_are_told_and_left_out(tmp_path: Path) -> None:
-    """By line and reason, without anything of the row's own."""
+def test_bad_rows_are_reported(tmp_path: Path) -> None:
+    """Invalid rows are left out and reported by line and reason, without their contents."""
     source = write(tmp_path / "p.csv", HEADER, *BAD, "zoe,A,2026-01-05T09:00:00Z")
     source.write_bytes(source.read_bytes() + b"\xff,A,2026-01-05T09:00:00Z\n")
     result = run("--visits", source, "--out", tmp_path / "v.csv")
@@ -135,13 +140,15 @@ def test_bad_rows_are_told_and_left_out(tmp_path: Path) -> None:
 
 
 def test_twenty_bad_rows_are_shown(tmp_path: Path) -> None:
+    """At most twenty invalid rows are listed, and the number of the others."""
     source = write(tmp_path / "p.csv", HEADER, *["x"] * 50)
     result = run("--visits", source, "--out", tmp_path / "v.csv")
     assert result.output.count("line ") == 20
     assert "30 more" in result.output
 
 
-def test_strict_stops_at_the_first_bad_row_and_writes_nothing(tmp_path: Path) -> None:
+def test_strict_writes_nothing(tmp_path: Path) -> None:
+    """With --strict the first invalid row exits with 1, and no file is written."""
     source = write(tmp_path / "p.csv", HEADER, "ann,A,2026-01-05T09:00:00Z", "olga,A")
     result = run("--visits", source, "--out", tmp_path / "v.csv", "--registry", tmp_path / "r.csv", "--strict")
     assert result.exit_code == 1
@@ -149,14 +156,16 @@ def test_strict_stops_at_the_first_bad_row_and_writes_nothing(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
 
 
-def test_columns_separator_and_times_may_be_others(tmp_path: Path) -> None:
+def test_columns_separator_and_epoch(tmp_path: Path) -> None:
+    """Columns, separator and epoch times are read as the options say."""
     source = write(tmp_path / "p.tsv", "when\tvenue\tuser", "1767603600.5\tA\tann")
     columns = ("--person-column", "user", "--location-column", "venue", "--time-column", "when", "--delimiter", r"\t")
     assert run("--visits", source, "--out", tmp_path / "v.csv", *columns, "--time-format", "epoch").exit_code == 0
     assert read(tmp_path / "v.csv")[1] == ["ann", "A", "2026-01-05T09:00:00.500000Z", "", ""]
 
 
-def test_times_may_follow_a_pattern_with_an_offset(tmp_path: Path) -> None:
+def test_time_pattern_needs_offset(tmp_path: Path) -> None:
+    """Times follow a strptime pattern, which needs an offset."""
     points = ["ann,A,05/01/2026 18:00 +0900"]
     assert converted(tmp_path, points, "--time-format", "%d/%m/%Y %H:%M %z")[0][2] == "2026-01-05T09:00:00Z"
     source = write(tmp_path / "p.csv", HEADER, "ann,A,05/01/2026")
@@ -164,7 +173,8 @@ def test_times_may_follow_a_pattern_with_an_offset(tmp_path: Path) -> None:
     assert "no offset" in naive.output
 
 
-def test_the_registry_is_the_file_of_locations_in_its_order(tmp_path: Path) -> None:
+def test_registry_equals_locations(tmp_path: Path) -> None:
+    """The registry is the file of locations in its order, and visits elsewhere are left out."""
     places = write(tmp_path / "l.csv", "location_id,lat,lon,row", "B,35.5,139.25,0", "A,,,1")
     options = ("--locations", places, "--registry", tmp_path / "r.csv")
     rows = converted(tmp_path, ["ann,A,2026-01-05T09:00:00Z", "ann,C,2026-01-05T09:00:00Z"], *options)
@@ -176,34 +186,38 @@ def test_the_registry_is_the_file_of_locations_in_its_order(tmp_path: Path) -> N
     ]
 
 
-def test_without_one_the_registry_is_the_ids_seen_in_order_of_id(tmp_path: Path) -> None:
+def test_registry_of_seen_ids(tmp_path: Path) -> None:
+    """Without --locations the registry has the ids found, sorted."""
     points = [f"ann,{place},2026-01-05T09:00:00Z" for place in "CAB"]
     converted(tmp_path, points, "--registry", tmp_path / "r.csv")
     assert [row[0] for row in read(tmp_path / "r.csv")[1:]] == ["A", "B", "C"]
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         (["id,lat", "A,1"], "no column location_id"),
         (["location_id", "A", "A"], "line 3: the location is listed twice"),
         (["location_id,lat,lon", "A,north,1"], "line 2: latitude or longitude is not a number"),
     ],
 )
-def test_a_wrong_file_of_locations_exits_with_2(tmp_path: Path, lines: list[str], told: str) -> None:
+def test_bad_locations_exit_with_2(tmp_path: Path, lines: list[str], message: str) -> None:
+    """An invalid file of locations exits with 2 and names the line."""
     source = write(tmp_path / "p.csv", HEADER)
     result = run("--visits", source, "--out", tmp_path / "v.csv", "--locations", write(tmp_path / "l.csv", *lines))
     assert result.exit_code == 2
-    assert told in result.output
+    assert message in result.output
 
 
-def test_a_missing_column_exits_with_2(tmp_path: Path) -> None:
+def test_missing_column_exits_with_2(tmp_path: Path) -> None:
+    """A file without a required column exits with 2 and lists the columns found."""
     result = run("--visits", write(tmp_path / "p.csv", "user,place,time"), "--out", tmp_path / "v.csv")
     assert result.exit_code == 2
     assert "no column person_id: found user, place, time" in result.output
 
 
-def test_a_broken_gzip_file_exits_with_1(tmp_path: Path) -> None:
+def test_broken_gzip_exits_with_1(tmp_path: Path) -> None:
+    """A truncated gzip file exits with 1 and leaves no file."""
     broken = tmp_path / "p.csv.gz"
     broken.write_bytes(gzip.compress(b"person_id,location_id,time_utc\n" * 100)[:-12])
     result = run("--visits", broken, "--out", tmp_path / "v.csv")
@@ -211,8 +225,11 @@ def test_a_broken_gzip_file_exits_with_1(tmp_path: Path) -> None:
     assert not (tmp_path / "v.csv").exists()
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    """Check-ins, and stays of the same people: 18,000 rows more would be a megabyte and more."""
+def test_memory_is_constant(tmp_path: Path) -> None:
+    """Ten times the rows need the same memory, with and without merging.
+
+    The difference is 18,000 rows, which would be more than a megabyte.
+    """
     for shape in (Shape(), Shape(merge_gap=20 * MINUTE)):
         peaks = []
         for rows in (2_000, 20_000):
@@ -225,22 +242,25 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         assert peaks[1] < peaks[0] + 100_000
 
 
-def test_progress_is_told_in_bytes_read(tmp_path: Path) -> None:
+def test_progress_is_in_bytes(tmp_path: Path) -> None:
+    """Progress is reported as bytes read and visits written."""
     source = write(tmp_path / "p.csv", HEADER, *["ann,A,2026-01-05T09:00:00Z"] * 25_000)
-    told: list[tuple[int, int]] = []
+    calls: list[tuple[int, int]] = []
     conversion = Conversion(Columns(), Shape())
-    conversion.run(source, tmp_path / "v.csv", strict=True, on_rows=lambda read, written: told.append((read, written)))
-    assert [written for _, written in told] == [10_000, 20_000, 25_000]
-    assert 0 < told[0][0] < told[-1][0] == source.stat().st_size
+    conversion.run(source, tmp_path / "v.csv", strict=True, on_rows=lambda read, written: calls.append((read, written)))
+    assert [written for _, written in calls] == [10_000, 20_000, 25_000]
+    assert 0 < calls[0][0] < calls[-1][0] == source.stat().st_size
 
 
 def test_stay_and_merge_exclude_each_other(tmp_path: Path) -> None:
+    """--stay together with --merge exits with 2."""
     result = run("--visits", write(tmp_path / "p.csv", HEADER), "--out", tmp_path / "v", "--merge", "--stay", "1h")
     assert result.exit_code == 2
     assert "--stay" in result.output
 
 
-def test_a_missing_column_of_the_library_is_a_usage_error(tmp_path: Path) -> None:
+def test_missing_column_raises(tmp_path: Path) -> None:
+    """Conversion raises UsageError for a missing column."""
     with pytest.raises(UsageError, match="time"):
         Conversion(Columns(time="time"), Shape()).run(
             write(tmp_path / "p.csv", HEADER), tmp_path / "v.csv", strict=False, on_rows=ignore
@@ -262,7 +282,7 @@ def test_a_missing_column_of_the_library_is_a_usage_error(tmp_path: Path) -> Non
 def test_published_traces_are_converted(
     tmp_path: Path, name: str, places: str, options: tuple[str, ...], visits: int | None
 ) -> None:
-    """Every row is good; where points are merged nobody is at two places at one time."""
+    """Every row of the published data is valid, and merged visits of a person do not overlap."""
     if not (SHARED / f"{name}.csv.gz").exists():
         pytest.skip("the data to measure with is not there")
     files = ("--visits", SHARED / f"{name}.csv.gz", "--locations", SHARED / f"{places}.csv.gz")

@@ -10,10 +10,19 @@ from numpy.typing import NDArray
 
 from monitor.errors import CountsError, EpsilonError, SelectionError
 from simulators.adaptive import CHEAP, FULL, threshold_share
-from simulators.baselines import GENERAL, MONOTONE, FreeGapNoisyMax, FreeGapSparseVector, Scale, combined
-from simulators.continuous_noise import Exponential, Laplace, Law, Risen
+from simulators.baselines import GENERAL, MONOTONE, FreeGapNoisyMax, FreeGapSparseVector, Scale, combine_estimates
+from simulators.continuous_noise import Exceedances, Exponential, Laplace, Law
 from simulators.paper_algorithms import NoisyMax, SparseVector
-from simulators.top_k import NOTHING, TopK, TopKAlgorithm, highest, in_random_order, ranked_thresholds, score, scores_of
+from simulators.top_k import (
+    NOTHING,
+    TopK,
+    TopKAlgorithm,
+    choose_within_budget,
+    draw_highest,
+    draw_thresholds,
+    run_and_score,
+    score,
+)
 
 K, EPSILON = 5, 1.0
 APART = np.concatenate([np.arange(40, 0, -1) * 10_000, np.zeros(100, dtype=np.int64)])
@@ -29,7 +38,7 @@ def rng(seed: int) -> np.random.Generator:
 
 def mean_error(algorithm: TopKAlgorithm, seed: int) -> tuple[float, float]:
     """The mean squared error over many iterations, and its standard error."""
-    errors = scores_of(algorithm, RUNS, rng(seed)).squared_error
+    errors = run_and_score(algorithm, RUNS, rng(seed)).squared_error
     return float(errors.mean()), float(errors.std() / math.sqrt(RUNS))
 
 
@@ -45,15 +54,21 @@ def mean_error(algorithm: TopKAlgorithm, seed: int) -> tuple[float, float]:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_errors_are_those_of_the_noise_where_the_order_is_certain(algorithm: TopKAlgorithm, expected: float) -> None:
-    """In units of (k/ε)²: the noise's variance, twice that with its mean left in; 6.5 standard errors; seeded."""
+def test_error_equals_noise_variance(algorithm: TopKAlgorithm, expected: float) -> None:
+    """Where the order is certain, the error is the variance of the noise, or twice that with its mean.
+
+    In units of (k/ε)², within 6.5 standard errors, seeded.
+    """
     observed, standard_error = mean_error(algorithm, 11)
     assert abs(observed - expected * (K / EPSILON) ** 2) < 6.5 * standard_error
 
 
 @pytest.mark.parametrize("scale", [GENERAL, MONOTONE])
-def test_the_sparse_baselines_error_is_that_of_its_two_estimates(scale: Scale) -> None:
-    """Far answers: the gap varies by query and threshold noise; it is weighted by what the program takes that for."""
+def test_sparse_baseline_error(scale: Scale) -> None:
+    """The error of the sparse baseline is that of gap and measurement, weighted as the program does.
+
+    All answers are far. The gap has the noise of query and threshold.
+    """
     share = threshold_share(K)
     query_epsilon = EPSILON / 2 * (1 - share)
     gap = 2 * ((2 * scale * K / query_epsilon) ** 2 + (scale / (EPSILON / 2 * share)) ** 2)
@@ -64,9 +79,9 @@ def test_the_sparse_baselines_error_is_that_of_its_two_estimates(scale: Scale) -
 
 
 @pytest.mark.parametrize("law", [Exponential(4.0), Laplace(4.0)], ids=repr)
-def test_the_highest_are_those_of_drawing_every_item(law: Law) -> None:
-    """Means of the 1st, 4th and 9th highest of 228 noisy counts, beside those of full draws; 6.5 standard errors."""
-    _, values = highest(CLOSE.astype(np.float64), law, 9, RUNS, rng(13))
+def test_highest_equal_full_draws(law: Law) -> None:
+    """The 1st, 4th and 9th highest of 228 noisy counts have the means of full draws, within 6.5 standard errors."""
+    _, values = draw_highest(CLOSE.astype(np.float64), law, 9, RUNS, rng(13))
     full = -np.sort(-(CLOSE + law.sample(rng(14), (RUNS, CLOSE.size))), axis=1)[:, :9]
     assert (np.diff(values, axis=1) <= 0).all()
     for place in (0, 3, 8):
@@ -74,9 +89,9 @@ def test_the_highest_are_those_of_drawing_every_item(law: Law) -> None:
         assert abs(values[:, place].mean() - full[:, place].mean()) < 6.5 * error
 
 
-def test_how_often_an_item_is_selected_is_as_in_full_draws() -> None:
-    """Also of items that nobody has; each share within 6.5 standard errors of full draws, seeded."""
-    items, _ = highest(CLOSE.astype(np.float64), Exponential(5.0), 4, RUNS, rng(15))
+def test_selection_equals_full_draws() -> None:
+    """Each item, with count 0 too, is selected as often as in full draws (6.5 standard errors, seeded)."""
+    items, _ = draw_highest(CLOSE.astype(np.float64), Exponential(5.0), 4, RUNS, rng(15))
     noisy = CLOSE + Exponential(5.0).sample(rng(16), (RUNS, CLOSE.size))
     full = np.argpartition(-noisy, 4, axis=1)[:, :4]
     shares, expected = (np.bincount(taken.ravel(), minlength=CLOSE.size) / RUNS for taken in (items, full))
@@ -85,39 +100,46 @@ def test_how_often_an_item_is_selected_is_as_in_full_draws() -> None:
     assert shares[28:].sum() > 0
 
 
-def test_exact_gaps_and_measurements_give_exact_estimates() -> None:
-    """And each estimate is half its own measurement, half what all say of it."""
+def test_estimates_combine_measurements() -> None:
+    """Exact gaps and measurements give exact estimates; an error counts half, plus its share of the mean."""
     true = np.array([[90.0, 60.0, 30.0]])
     gaps = np.array([[30.0, 30.0, 7.0]])
-    np.testing.assert_allclose(combined(true, gaps), true)
-    np.testing.assert_allclose(combined(true + np.array([[6.0, 0.0, 0.0]]), gaps) - true, [[4.0, 1.0, 1.0]])
+    np.testing.assert_allclose(combine_estimates(true, gaps), true)
+    np.testing.assert_allclose(combine_estimates(true + np.array([[6.0, 0.0, 0.0]]), gaps) - true, [[4.0, 1.0, 1.0]])
 
 
-def risen_of(iterations: NDArray[np.int64]) -> Risen:
-    return Risen(iterations, np.arange(iterations.size), np.ones(iterations.size))
+def exceedances_of(iterations: NDArray[np.int64]) -> Exceedances:
+    return Exceedances(iterations, np.arange(iterations.size), np.ones(iterations.size))
 
 
-def test_the_budget_ends_before_the_answer_that_would_exceed_it() -> None:
-    """Budget 4 in each of two iterations: two full ones, four cheap ones, or a mix; each order equally likely."""
+def test_budget_is_never_exceeded() -> None:
+    """Answers end before the one that would exceed the budget of 4 per iteration, in orders that are equally likely."""
     iterations = np.repeat([0, 1], 6)
     costs = np.array([FULL] * 6 + [CHEAP] * 6)
-    taken = in_random_order(risen_of(iterations), costs, 4, rng(17))
+    taken = choose_within_budget(exceedances_of(iterations), costs, 4, rng(17))
     assert iterations[taken].tolist() == [0] * 2 + [1] * 4
     firsts = [
-        int(in_random_order(risen_of(np.zeros(3, np.int64)), np.ones(3, np.int64), 1, rng(s))[0]) for s in range(900)
+        int(choose_within_budget(exceedances_of(np.zeros(3, np.int64)), np.ones(3, np.int64), 1, rng(s))[0])
+        for s in range(900)
     ]
     assert np.bincount(firsts, minlength=3).min() > 200  # each has 300 ± 14; fails with chance 10^-11
 
 
-def test_a_full_answer_that_does_not_fit_ends_the_answers_though_a_cheap_one_would() -> None:
-    """Costs 1, 2, 1 with budget 2: two answers only where both cheap ones come first."""
+def test_unaffordable_answer_ends_answers() -> None:
+    """A full answer beyond the budget ends the answers, even if a cheap one would fit.
+
+    Costs 1, 2, 1 with budget 2: two answers only if both cheap ones come first.
+    """
     costs = np.array([CHEAP, FULL, CHEAP])
-    sizes = {len(in_random_order(risen_of(np.zeros(3, np.int64)), costs, 2, rng(seed))): seed for seed in range(50)}
+    sizes = {
+        len(choose_within_budget(exceedances_of(np.zeros(3, np.int64)), costs, 2, rng(seed))): seed
+        for seed in range(50)
+    }
     assert set(sizes) == {1, 2}
 
 
-def test_far_answers_cost_half_so_there_are_up_to_twice_as_many() -> None:
-    """All counts above the threshold are far above it: as coded k to 2k of them are answered, as printed k."""
+def test_far_answers_cost_half() -> None:
+    """Far answers cost half: as coded k to 2k of them are answered, as printed k."""
     coded = SparseVector(APART, EPSILON, K, "as coded")(500, rng(18))
     printed = SparseVector(APART, EPSILON, K, "as printed")(500, rng(18))
     answers = (coded.items != NOTHING).sum(axis=1)
@@ -127,15 +149,18 @@ def test_far_answers_cost_half_so_there_are_up_to_twice_as_many() -> None:
     assert (printed.items != NOTHING).all()
 
 
-def test_thresholds_are_counts_at_ranks_from_k_to_2k() -> None:
-    """Ranks from 0, all of them, and the last item where there are fewer."""
-    drawn = ranked_thresholds(APART.astype(np.float64), K, 2000, rng(20))
+def test_thresholds_are_ranked_counts() -> None:
+    """Thresholds are the counts at all ranks from k to 2k, from 0, or the last count if there are fewer."""
+    drawn = draw_thresholds(APART.astype(np.float64), K, 2000, rng(20))
     assert set(drawn.tolist()) == {float(APART[rank]) for rank in range(K, 2 * K + 1)}
-    assert set(ranked_thresholds(np.array([3.0, 2.0]), 2, 10, rng(21)).tolist()) == {2.0}
+    assert set(draw_thresholds(np.array([3.0, 2.0]), 2, 10, rng(21)).tolist()) == {2.0}
 
 
-def test_an_iteration_without_answers_has_no_accuracy_and_no_error() -> None:
-    """Three counts of 5, a threshold of 5 + k/ε = 6: with chance (1 - 1/e)³ none is above it."""
+def test_no_answers_no_error() -> None:
+    """An iteration without answers has accuracy 0 and error NaN.
+
+    Three counts of 5, a threshold of 5 + k/ε = 6: with chance (1 - 1/e)³ none is above it.
+    """
     nothing = SparseVector(np.array([5, 5, 5]), 2.0, 2, "as printed")(200, rng(23))
     empty = (nothing.items == NOTHING).all(axis=1)
     scores = score(nothing, np.full(3, 5.0), 2)
@@ -144,24 +169,24 @@ def test_an_iteration_without_answers_has_no_accuracy_and_no_error() -> None:
     assert (np.isnan(scores.squared_error) == empty).all()
 
 
-def test_accuracy_is_that_of_the_k_highest_values() -> None:
-    """Three answers, of which the two highest count: one of them is right."""
+def test_accuracy_counts_k_highest() -> None:
+    """Accuracy counts only the k answers with the highest values: of these two, one is right."""
     answered = TopK(np.array([[0, 2, 1]]), np.array([[9.0, 8.0, 7.0]]))
     scores = score(answered, np.array([9.0, 6.0, 5.0]), 2)
     assert scores.accuracy.tolist() == [0.5]
     assert scores.squared_error.tolist() == [(0 + 9 + 1) / 3]
 
 
-def test_iterations_in_parts_are_as_many_as_asked_for() -> None:
-    """More than fit at a time."""
-    scores = scores_of(NoisyMax(APART, EPSILON, K, debiased=True), 9001, rng(24))
+def test_iterations_run_in_parts() -> None:
+    """More iterations than fit into memory at a time are all run."""
+    scores = run_and_score(NoisyMax(APART, EPSILON, K, debiased=True), 9001, rng(24))
     assert scores.accuracy.shape == scores.squared_error.shape == (9001,)
     assert (scores.accuracy == 1).all()
 
 
 @pytest.mark.parametrize("kind", [NoisyMax, SparseVector, FreeGapNoisyMax, FreeGapSparseVector])
-def test_bad_input_is_refused_by_name(kind: type) -> None:
-    """ε that is none, k beyond the items, counts that are none."""
+def test_bad_input_is_refused(kind: type) -> None:
+    """Invalid ε, k or counts raise their own errors."""
 
     def run(counts: list[int], epsilon: float, k: int) -> None:
         extra = {"debiased": True} if kind is NoisyMax else {}

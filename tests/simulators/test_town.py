@@ -21,8 +21,8 @@ def columns(batches: list[VisitBatch]) -> tuple[np.ndarray, ...]:
     return tuple(np.concatenate([getattr(batch, name) for batch in batches]) for name in names)
 
 
-def test_nobody_is_at_two_places_at_one_time(everyone: list[VisitBatch]) -> None:
-    """The product assumes it (docs/rules.md, section 1).
+def test_visits_do_not_overlap(everyone: list[VisitBatch]) -> None:
+    """Nobody is at two places at one time, which the service assumes (docs/rules.md, section 1).
 
     arrived ├──────┤ left
                      arrived ├───┤      never before the last one left
@@ -34,9 +34,8 @@ def test_nobody_is_at_two_places_at_one_time(everyone: list[VisitBatch]) -> None
     assert np.all(arrived[order][1:][same] >= left[order][:-1][same])
 
 
-def test_visits_lie_within_the_opening_hours_of_their_weekday(
-    town: Town, everyone: list[VisitBatch], start: int
-) -> None:
+def test_visits_are_in_opening_hours(town: Town, everyone: list[VisitBatch], start: int) -> None:
+    """Visits are within the opening hours of their weekday."""
     _, place, arrived, left, _ = columns(everyone)
     day = (arrived - start) // DAY
     hours = np.array([[TRAITS[kind].hours[which] for kind in Kind] for which in WEEK]) * HOUR
@@ -48,15 +47,16 @@ def test_visits_lie_within_the_opening_hours_of_their_weekday(
     assert day.max() == town.days - 1
 
 
-def test_a_load_is_reported_in_order_in_the_night_after(everyone: list[VisitBatch], start: int) -> None:
+def test_load_is_reported_at_night(everyone: list[VisitBatch], start: int) -> None:
+    """The visits of a load are reported in order, in the night after the day."""
     _, _, arrived, _, reported = columns(everyone)
     midnight = start + ((arrived - start) // DAY + 1) * DAY
     assert np.all(np.diff(reported) >= 0)
     assert np.all((reported >= midnight) & (reported < midnight + 4 * HOUR))
 
 
-def test_weekends_differ_from_weekdays(town: Town, everyone: list[VisitBatch]) -> None:
-    """Schools and offices are empty, stations quieter, markets busier."""
+def test_weekends_differ(town: Town, everyone: list[VisitBatch]) -> None:
+    """On weekends schools and offices are empty, stations quieter and markets busier."""
     kinds = np.array([each.kind for each in town.places])
     weekday, weekend = (
         Counter(kinds[np.concatenate([batch.place for batch in everyone if batch.day in days])].tolist())
@@ -67,9 +67,8 @@ def test_weekends_differ_from_weekdays(town: Town, everyone: list[VisitBatch]) -
     assert weekend[Kind.MARKET] > weekday[Kind.MARKET]
 
 
-def test_commuters_pass_a_station_in_the_morning_and_in_the_evening(
-    town: Town, everyone: list[VisitBatch], start: int
-) -> None:
+def test_commuters_pass_stations(town: Town, everyone: list[VisitBatch], start: int) -> None:
+    """Commuters pass a station in the morning and in the evening."""
     tuesday = [batch for batch in everyone if batch.day == 1]
     person, place, arrived, _, _ = columns(tuesday)
     kinds = np.array([each.kind for each in town.places])
@@ -81,8 +80,8 @@ def test_commuters_pass_a_station_in_the_morning_and_in_the_evening(
     assert len(passed & set(person[at_station][evening].tolist())) > 0.9 * len(passed) > 0.1 * town.people
 
 
-def test_a_day_of_some_is_what_it_is_among_all(town: Town) -> None:
-    """A report two weeks later draws the day again, for the reported person alone."""
+def test_routine_of_some_people(town: Town) -> None:
+    """The day of a few people, drawn again for a report, is their day among all people."""
     routine = town._routine
     some = np.array([2_017, 5, 1_400])
     alone, among_all = routine.day(some, 5), routine.day(np.arange(town.people), 5)
@@ -93,8 +92,11 @@ def test_a_day_of_some_is_what_it_is_among_all(town: Town) -> None:
         assert np.array_equal(mine.end, theirs.end)
 
 
-def test_a_report_brings_the_fourteen_days_before_it(reported: list[VisitBatch]) -> None:
-    """├──────────── 14 days ────────────┤ report: whole visits, none that is still to end."""
+def test_report_covers_fourteen_days(reported: list[VisitBatch]) -> None:
+    """A report has visits of the 14 days before it, and only visits that have ended.
+
+    ├──────────── 14 days ────────────┤ report
+    """
     _, _, arrived, left, known = columns(reported)
     assert np.all(arrived >= known - 14 * DAY)
     assert np.all(left <= known)
@@ -102,20 +104,22 @@ def test_a_report_brings_the_fourteen_days_before_it(reported: list[VisitBatch])
     assert np.all(np.diff(known) >= 0)
 
 
-def test_a_report_holds_every_visit_of_those_days(reported: list[VisitBatch], everyone: list[VisitBatch]) -> None:
+def test_report_is_complete(reported: list[VisitBatch], everyone: list[VisitBatch]) -> None:
+    """A report has every visit of its 14 days, and each person is reported once."""
     visits: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
     for person, place, arrived, left, _ in zip(*(c.tolist() for c in columns(everyone)), strict=True):
         visits[person].add((place, arrived, left))
-    told: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
+    listed: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
     when: dict[int, int] = {}
     for person, place, arrived, left, known in zip(*(c.tolist() for c in columns(reported)), strict=True):
-        told[person].add((place, arrived, left))
+        listed[person].add((place, arrived, left))
         assert when.setdefault(person, known) == known, "reported once"
     for person, known in when.items():
-        assert told[person] == {v for v in visits[person] if v[1] >= known - 14 * DAY and v[2] <= known}
+        assert listed[person] == {v for v in visits[person] if v[1] >= known - 14 * DAY and v[2] <= known}
 
 
-def test_people_are_reported_after_their_infection_and_stay_at_home_then(town: Town) -> None:
+def test_reported_people_stay_home(town: Town) -> None:
+    """People are reported after their infection, and stay at home from the onset until they recover."""
     outbreak = Outbreak(town._routine, EpidemicParameters())
     for day in range(town.days):
         outbreak.spread(day)
@@ -131,8 +135,8 @@ def test_people_are_reported_after_their_infection_and_stay_at_home_then(town: T
         assert np.all(before | recovered)
 
 
-def test_an_epidemic_grows_where_people_meet_and_dies_out_where_they_do_not(start: int) -> None:
-    """Two to three new cases a case: seeded, so no failure probability."""
+def test_epidemic_needs_contacts(start: int) -> None:
+    """An epidemic grows where people meet and dies out without contacts (seeded)."""
     found = places(120, 3)
     met, apart = (
         Outbreak(Town(3, 3_000, found, start, 28)._routine, parameters)
@@ -145,15 +149,16 @@ def test_an_epidemic_grows_where_people_meet_and_dies_out_where_they_do_not(star
     assert sum(apart.spread(day) for day in range(28)) == 0
 
 
-def test_the_same_town_says_the_same_twice(town: Town, start: int) -> None:
-    """Also asked again; another seed says something else."""
+def test_same_seed_gives_same_town(town: Town, start: int) -> None:
+    """A seed determines the reports, however often they are read; another seed gives others."""
     visits = list(Town(11, 3_000, places(120, 11), start, 28).reports())
     assert list(town.reports()) == visits
     assert list(town.reports()) == visits
     assert list(Town(12, 3_000, places(120, 11), start, 28).reports()) != visits
 
 
-def test_visits_name_people_and_places(start: int) -> None:
+def test_visits_have_readable_ids(start: int) -> None:
+    """Visits have the ids of the given places and of numbered people."""
     town = Town(5, 800, places_of(DEMO_IDS), start, 21)
     visits = list(town.reports())
     assert {visit.location_id for visit in visits} <= set(DEMO_IDS)
@@ -174,12 +179,14 @@ def test_visits_name_people_and_places(start: int) -> None:
         ("駅", Kind.SHOP),
     ],
 )
-def test_an_id_names_its_kind(location_id: str, kind: Kind) -> None:
+def test_id_determines_kind(location_id: str, kind: Kind) -> None:
+    """The first known word of a location id determines its kind; others are shops."""
     assert kind_of(location_id) is kind
 
 
 @pytest.mark.parametrize("count", [1, 5, 11, 12, 400, 10_007])
-def test_a_town_has_as_many_places_as_asked_for(count: int) -> None:
+def test_number_of_places(count: int) -> None:
+    """A town has the requested number of places, of all kinds if there are enough."""
     found = places(count, 1)
     assert len({place.location_id for place in found}) == len(found) == count
     assert all(kind_of(place.location_id) is place.kind for place in found)
@@ -187,18 +194,23 @@ def test_a_town_has_as_many_places_as_asked_for(count: int) -> None:
 
 
 @pytest.mark.parametrize("ids", [["market"], ["station-1"], ["somewhere"], ["school-1", "station-1", "station-2"]])
-def test_any_set_of_places_makes_a_town(ids: list[str], start: int) -> None:
+def test_any_places_make_a_town(ids: list[str], start: int) -> None:
+    """People visit places in any town, even with a single place."""
     batches = Town(1, 50, places_of(ids), start, 8).daily_batches()
     assert sum(len(batch) for batch in batches) > 0
 
 
-def test_one_person_is_a_town(start: int) -> None:
+def test_town_of_one_person(start: int) -> None:
+    """A town may have a single person."""
     town = Town(1, 1, places(12, 1), start, 21)
     assert all(visit.person_id == "p-000000" for visit in town.reports())
 
 
-def test_a_midnight_elsewhere_is_the_same_weekday(start: int) -> None:
-    """Monday in Tokyo begins at 15:00Z on Sunday, in Honolulu at 10:00Z on Monday."""
+def test_midnight_of_other_zones(start: int) -> None:
+    """A midnight of another time zone begins the same weekday.
+
+    Monday in Tokyo begins at 15:00Z on Sunday, in Honolulu at 10:00Z on Monday.
+    """
     found = places(30, 1)
     assert [Town(1, 10, found, start + offset, 1)._routine.weekday(0) for offset in (-9 * HOUR, 0, 10 * HOUR)] == [
         0
@@ -206,7 +218,8 @@ def test_a_midnight_elsewhere_is_the_same_weekday(start: int) -> None:
 
 
 @pytest.mark.parametrize(("people", "days", "count", "late"), [(0, 1, 1, 0), (1, 0, 1, 0), (1, 1, 0, 0), (1, 1, 1, 1)])
-def test_an_impossible_town_is_refused(people: int, days: int, count: int, late: int, start: int) -> None:
+def test_impossible_town_is_refused(people: int, days: int, count: int, late: int, start: int) -> None:
+    """A town without people, days or places, or with a start that is not a whole second, is refused."""
     with pytest.raises(UsageError, match="expected"):
         Town(1, people, places(1, 1)[:count], start + late, days)
 
@@ -223,20 +236,20 @@ for days in (10, 40):
 """
 
 
-def test_memory_does_not_grow_with_the_number_of_days(start: int) -> None:
-    """A quarter more is within what allocation differs by; the visits alone grow fourfold.
+def test_memory_is_constant(start: int) -> None:
+    """Four times the days need at most a quarter more memory.
 
-    In a process of its own: other tests' threads allocate as well.
+    It is measured in a separate process, because threads of other tests allocate too.
     """
     code = PEAKS.replace("START", str(start))
-    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    (few, least), (many, most) = (map(int, line.split()) for line in told.splitlines())
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    (few, least), (many, most) = (map(int, line.split()) for line in output.splitlines())
     assert many > 3 * few
     assert most < 1.25 * least
 
 
-def test_stations_are_busy_and_shops_are_not(town: Town, reported: list[VisitBatch], start: int) -> None:
-    """Distinct people over the last 14 days: what thresholds are chosen by."""
+def test_stations_are_busy(town: Town, reported: list[VisitBatch], start: int) -> None:
+    """Of the distinct people over 14 days, by which thresholds are chosen, stations have many and shops few."""
     person, place, _, left, _ = columns(reported)
     recent = left >= start + 14 * DAY
     pairs = np.unique(np.stack([place[recent], person[recent]]), axis=1)
@@ -246,7 +259,8 @@ def test_stations_are_busy_and_shops_are_not(town: Town, reported: list[VisitBat
     assert np.median(counts[kinds == Kind.SHOP]) <= 5
 
 
-def test_stays_are_as_long_as_their_kind(town: Town, everyone: list[VisitBatch]) -> None:
+def test_stays_depend_on_kind(town: Town, everyone: list[VisitBatch]) -> None:
+    """A median stay is minutes at a station and hours at a school."""
     _, place, arrived, left, _ = columns(everyone)
     kinds = np.array([each.kind for each in town.places])[place]
     minutes = {kind: np.median((left - arrived)[kinds == kind]) / MINUTE for kind in (Kind.STATION, Kind.SCHOOL)}

@@ -1,0 +1,181 @@
+"""Imports inside `monitor`: a folder imports only folders below it, and the service imports no tool.
+
+LAYERS is the order. A module that breaks it usually belongs in another folder: CONTRIBUTING.md has the map.
+"""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2] / "monitor"
+
+LAYERS: Final = (
+    "__init__",
+    "errors",
+    "failpoints",
+    "signals",
+    "privacy",
+    "public",
+    "contracts",
+    "config",
+    "brokers",
+    "windows",
+    "ingest",
+    "release",
+    "operate",
+    "service",
+    "run",
+    "onesided",
+    "client",
+    "tools",
+    "cli",
+)
+"""The folders and modules of `monitor`, lowest first."""
+
+EXCEPTIONS: Final[dict[tuple[str, str], str]] = {}
+"""Imports that go up, as (importing module, imported layer), each with its reason. There are none today."""
+
+SERVICE: Final = ("monitor.service", "monitor.run")
+NOT_IN_THE_SERVICE: Final = ("tools", "onesided", "client")
+
+
+def layer(module: str) -> str:
+    """Return the folder or top-level module that a module belongs to: "windows" for monitor.windows.keys."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def module_files(root: Path) -> dict[str, Path]:
+    """Return every module below `root` by its dotted name."""
+    found = {}
+    for path in root.rglob("*.py"):
+        parts = path.relative_to(root.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported_names(path: Path) -> Iterator[str]:
+    """Yield every dotted name that a file imports, inside functions and TYPE_CHECKING blocks too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}, line {node.lineno}: write the import absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def read_graph(root: Path) -> dict[str, set[str]]:
+    """Return the modules of `monitor` that each of its modules imports, with the packages they are in."""
+    files = module_files(root)
+    graph: dict[str, set[str]] = {}
+    for module, path in files.items():
+        prefixes = (
+            ".".join(name.split(".")[:length])
+            for name in imported_names(path)
+            for length in range(2, name.count(".") + 2)
+        )
+        graph[module] = {prefix for prefix in prefixes if prefix in files} - {module}
+    return graph
+
+
+def upward_imports(graph: dict[str, set[str]]) -> list[str]:
+    """Return each import of a layer above, as "importing module -> imported module"."""
+    height = {name: position for position, name in enumerate(LAYERS)}
+    return [
+        f"{module} -> {imported}"
+        for module in sorted(graph)
+        for imported in sorted(graph[module])
+        if height[layer(imported)] > height[layer(module)] and (module, layer(imported)) not in EXCEPTIONS
+    ]
+
+
+def reachable(graph: dict[str, set[str]], modules: Iterable[str]) -> set[str]:
+    """Return the modules, and every module that they import directly or through others."""
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        if (module := waiting.pop()) not in found:
+            found.add(module)
+            waiting.extend(graph[module])
+    return found
+
+
+def outsiders(graph: dict[str, set[str]]) -> list[str]:
+    """Return the modules that the service must not import, and does."""
+    return sorted(module for module in reachable(graph, SERVICE) if layer(module) in NOT_IN_THE_SERVICE)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the sources of `monitor`, to plant imports in."""
+    shutil.copytree(ROOT, tmp_path / "monitor", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "monitor"
+
+
+def plant(package: Path, file: str, line: str) -> None:
+    path = package / file
+    path.write_text(f"{path.read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
+
+
+def test_each_folder_is_a_layer() -> None:
+    """Every folder and module of `monitor` is in LAYERS, and nothing else is."""
+    assert {layer(module) for module in read_graph(ROOT)} == set(LAYERS)
+
+
+def test_imports_go_down() -> None:
+    """No module imports a layer above its own."""
+    assert upward_imports(read_graph(ROOT)) == []
+
+
+def test_service_imports_no_tool() -> None:
+    """The service and everything that it imports do without the tools, the library and the client."""
+    graph = read_graph(ROOT)
+    assert set(SERVICE) <= set(graph)
+    assert outsiders(graph) == []
+
+
+def test_running_service_loads_no_tool() -> None:
+    """An interpreter that has imported the service has loaded none of them, however they could be imported."""
+    code = f"import sys, {', '.join(SERVICE)}; print(*(name for name in sys.modules if name.startswith('monitor.')))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert set(SERVICE) <= set(loaded)
+    assert [module for module in loaded if layer(module) in NOT_IN_THE_SERVICE] == []
+
+
+def test_exceptions_are_used() -> None:
+    """Each exception has a reason, and an import that needs it."""
+    graph = read_graph(ROOT)
+    used = {(module, layer(imported)) for module, names in graph.items() for imported in names}
+    assert all(EXCEPTIONS.values())
+    assert set(EXCEPTIONS) <= used
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "expected"),
+    [
+        ("brokers/topics.py", "from monitor.tools.demo import command", "monitor.tools.demo.command"),
+        ("windows/keys.py", "import monitor.release.loop", "monitor.release.loop"),
+        ("privacy/noise.py", "def late():\n    from monitor import public", "monitor.public"),
+        ("errors.py", "if TYPE_CHECKING:\n    from monitor.config import Config", "monitor.config"),
+    ],
+    ids=["tool", "neighbour", "function", "type checking"],
+)
+def test_planted_import_is_found(package: Path, file: str, line: str, expected: str) -> None:
+    """An import that goes up is found wherever in a file it is."""
+    plant(package, file, line)
+    importing = f"monitor.{file.removesuffix('.py').replace('/', '.')}"
+    assert f"{importing} -> {expected}" in upward_imports(read_graph(package))
+
+
+@pytest.mark.parametrize("folder", NOT_IN_THE_SERVICE)
+def test_planted_tool_is_found(package: Path, folder: str) -> None:
+    """A tool that the service imports through another module is found."""
+    plant(package, "public/clock.py", f"import monitor.{folder}")
+    assert f"monitor.{folder}" in outsiders(read_graph(package))
