@@ -24,7 +24,7 @@ pytestmark = pytest.mark.soak
 def redis_7(redis_server: EmbeddedValkey) -> Iterator[None]:
     """Who starts a store without saying which gets Debian's; where there is none, these tests are skipped loudly."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(valkey, "_wheel_binary", lambda: Path(str(shutil.which("redis-server"))))
+        patched.setattr(valkey, "_find_wheel_binary", lambda: Path(str(shutil.which("redis-server"))))
         yield
 
 
