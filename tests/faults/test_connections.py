@@ -132,7 +132,7 @@ def scene(
 class ProxiedKafka(EmbeddedKafka):
     """A broker that names the proxy's address as its own, so that it is up once it describes its cluster at all."""
 
-    def _is_in_its_cluster(self) -> bool:
+    def _is_in_cluster(self) -> bool:
         import monitor.tools.embedded.kafka as module  # noqa: PLC0415  # for what it does with addresses
 
         def own(broker: Mapping[str, object]) -> str:
@@ -141,7 +141,7 @@ class ProxiedKafka(EmbeddedKafka):
         before = module._address
         module._address = own
         try:
-            return super()._is_in_its_cluster()
+            return super()._is_in_cluster()
         finally:
             module._address = before
 
