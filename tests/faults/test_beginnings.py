@@ -86,7 +86,7 @@ def test_topics_create_completes_after_kills(town: Town) -> None:
 
 
 def test_ledger_is_lost_in_all_partitions(town: Town) -> None:
-    """A ledger declared lost is lost in all partitions, although `topics --create` is killed and run again without it."""
+    """A ledger declared lost is lost in all partitions, even if a later run has no such option."""
     kill_setup_at(town, "setup.begun", "--ledger-lost")
     kill_setup_at(town, "setup.begun")
     made = town.create()

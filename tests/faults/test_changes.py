@@ -36,7 +36,7 @@ def monitor(tree: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def watching_more(scene: Scene) -> Version:
-    """Return a version that also watches the yards, with other W and k. ε per place stays 40 (edges) and 1 (murmurs)."""
+    """Return a version that also watches the yards, with other W and k. ε per place does not change."""
     tree = copy.deepcopy(scene.town.tree)
     edges, murmur = monitor(tree, "edges"), monitor(tree, "murmur")
     edges["locations"] += ["yard-0", "yard-1"]

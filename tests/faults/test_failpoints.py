@@ -21,12 +21,12 @@ ROOT = Path(monitor.__file__).parent
 
 
 def called_places() -> list[str]:
-    """Return the argument of every call of `passing` in the product; an argument that is no literal, as code."""
+    """Return the argument of every call of `failpoint` in the product; an argument that is no literal, as code."""
     calls = (
         node.args[0]
         for path in ROOT.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "passing"
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "failpoint"
     )
     return [ast.literal_eval(place) if isinstance(place, ast.Constant) else ast.unparse(place) for place in calls]
 
@@ -37,7 +37,7 @@ def test_failpoint_list_matches_the_calls() -> None:
 
 
 def find_armings(source: str) -> list[str]:
-    """Return every use of `arm`, and every access to the module of failpoints but `from … import passing`."""
+    """Return every use of `arm`, and every access to the module of failpoints but `from … import failpoint`."""
     uses = []
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -55,11 +55,11 @@ def find_armings(source: str) -> list[str]:
 
 
 def _plain(alias: ast.alias) -> bool:
-    return alias.name == "passing" and alias.asname is None
+    return alias.name == "failpoint" and alias.asname is None
 
 
 def test_product_never_arms_a_failpoint() -> None:
-    """Only one module names `arm`, and the others only use `from monitor.failpoints import passing`."""
+    """Only one module names `arm`, and the others only use `from monitor.failpoints import failpoint`."""
     modules = [path for path in ROOT.rglob("*.py") if path != ROOT / "failpoints.py"]
     by_module = {path.name: uses for path in modules if (uses := find_armings(path.read_text(encoding="utf-8")))}
     assert modules
@@ -70,8 +70,8 @@ def test_product_never_arms_a_failpoint() -> None:
     "source",
     [
         "from monitor.failpoints import arm",
-        "from monitor.failpoints import passing, arm",
-        "from monitor.failpoints import passing as harmless",
+        "from monitor.failpoints import failpoint, arm",
+        "from monitor.failpoints import failpoint as harmless",
         "from monitor.failpoints import *",
         "from monitor import failpoints",
         "from monitor import failpoints as f; f.x",
@@ -79,7 +79,7 @@ def test_product_never_arms_a_failpoint() -> None:
         "from .failpoints import arm",
         "import monitor.failpoints",
         "import monitor.failpoints as f",
-        "import monitor; monitor.failpoints.passing('x')",
+        "import monitor; monitor.failpoints.failpoint('x')",
         "import importlib; importlib.import_module('monitor.failpoints')",
         "import sys; sys.modules['monitor.failpoints']",
         "getattr(something, 'arm')",
@@ -91,7 +91,7 @@ def test_product_never_arms_a_failpoint() -> None:
 def test_every_way_to_arm_is_found(source: str) -> None:
     """The check finds every way to arm a failpoint, and accepts the allowed import."""
     assert find_armings(source)
-    assert find_armings("from monitor.failpoints import passing\n\npassing('reader.polled')") == []
+    assert find_armings("from monitor.failpoints import failpoint\n\npassing('reader.polled')") == []
 
 
 # The passing to be killed at, so that an instance has answered a tick or two; 1 for all other places. With two ledger
