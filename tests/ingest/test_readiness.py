@@ -13,7 +13,7 @@ from monitor.ingest.readiness import Readiness
 from monitor.public.clock import SystemClock
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedKafka
-from monitor.windows.memory import MemoryWindows
+from tests.windows.memory import MemoryWindows
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Known ways to break the promise, each a small patch, and the test that catches each.
 
-A patch is applied to a copy of the package, and the tests that its header names are run against that copy: each of
-them must fail. On the copy without a patch all of them pass, so it is the patch that they catch.
+A patch is applied to a copy of the package and the tests. The tests that its header names run in that copy, and each
+of them must fail. Without a patch all of them pass, so it is the patch that they catch.
 
     Breaks: what the patch breaks, and which rule of the privacy model it is
     Caught by: tests/….py::test_…
@@ -80,8 +80,12 @@ def apply(hunks: Sequence[Hunk], root: Path) -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A folder with a copy of the package, compiled files and all, and a plugin that refuses any other copy."""
-    shutil.copytree(REPOSITORY / "monitor", tmp_path / "monitor")
+    """A folder like this repository, with copies of the package and the tests, and a plugin that refuses others."""
+    for path in REPOSITORY.iterdir():
+        if path.name in {"monitor", "tests"}:
+            shutil.copytree(path, tmp_path / path.name)
+        elif not path.name.startswith("."):
+            (tmp_path / path.name).symlink_to(path)
     (tmp_path / f"{PLUGIN}.py").write_text(
         "import pathlib\nimport monitor\n\n\n"
         "def pytest_sessionstart(session):\n"
@@ -103,7 +107,7 @@ def run(copy: Path) -> Run:
         options = ["-p", PLUGIN, "-p", "no:cacheprovider", "-q", "--no-header", "--tb=line", "-m", ""]
         done = subprocess.run(
             [sys.executable, "-P", "-m", "pytest", *options, *tests],
-            cwd=REPOSITORY,
+            cwd=copy,
             env=environment,
             capture_output=True,
             text=True,

@@ -11,7 +11,7 @@ from monitor.public.clock import SteppedClock
 from monitor.public.instants import MILLISECOND, SECOND, parse_instant
 from monitor.public.parameters import Parameters
 from monitor.run import check_clock
-from monitor.windows.memory import MemoryWindows
+from tests.windows.memory import MemoryWindows
 
 NOW = parse_instant("2026-11-20T12:00:00Z")
 TOLERANCE = 100 * MILLISECOND

@@ -38,7 +38,7 @@ from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
-from monitor.windows.memory import MemoryWindows
+from tests.windows.memory import MemoryWindows
 
 Q: Final = Fraction(1, 2)
 PEOPLE: Final = 2

@@ -31,7 +31,6 @@ from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.windows.facts import Question, Reading, Span, Windows
 from monitor.windows.hashing import PersonHasher
-from monitor.windows.memory import MemoryWindows, _Shard
 from tests.privacy_service.plans import ORIGIN, PLACES, Plan
 from tests.privacy_service.states import (
     OwnerState,
@@ -43,6 +42,7 @@ from tests.privacy_service.states import (
     shard_state,
 )
 from tests.privacy_service.stepped import HandClock, HandLog, HandTopic, Held, Silent, Write
+from tests.windows.memory import MemoryWindows, _Shard
 
 HASHER: Final = PersonHasher(b"0123456789abcdef")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from monitor.windows.facts import Span
-from monitor.windows.memory import _Shard
+from tests.windows.memory import _Shard
 
 Spans = tuple[Span, ...]
 

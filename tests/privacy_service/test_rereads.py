@@ -19,7 +19,7 @@ from monitor.release.parts import Parts
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.windows.facts import COMPLETE_FROM_START, Question
-from monitor.windows.memory import MemoryWindows
+from tests.windows.memory import MemoryWindows
 
 
 class PublicClock(SteppedClock):

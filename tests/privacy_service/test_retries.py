@@ -23,7 +23,7 @@ from monitor.release.state import LedgerState
 from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.windows.facts import COMPLETE_FROM_START
-from monitor.windows.memory import MemoryWindows
+from tests.windows.memory import MemoryWindows
 
 
 @dataclass

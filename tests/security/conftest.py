@@ -339,8 +339,25 @@ def village(
     grant(server, "city", KAFKA_RIGHTS, "village", make_topics(server, tmp_path_factory.mktemp("village"), "village"))
 
     def redis_user(*rules: str) -> None:
-        with closing(redis.Redis.from_url(guarded_redis.operator)) as operator:
-            operator.execute_command("ACL", "SETUSER", "village", *rules)  # type: ignore[no-untyped-call]  # redis-py gives it no types
+        _set_redis_user(guarded_redis, "village", *rules)
 
     redis_user(*(rule.replace("city", "village") for rule in redis_rules()))
     return server, redis_user
+
+
+@pytest.fixture(scope="session")
+def hamlet(
+    guarded_city: GuardedCity, guarded_redis: GuardedRedis, tmp_path_factory: pytest.TempPathFactory
+) -> EmbeddedKafka:
+    """A broker with a service `hamlet`, whose partitions only users without a right to transactional ids take over."""
+    server = guarded_city.kafka
+    ledger_id = make_topics(server, tmp_path_factory.mktemp("hamlet"), "hamlet")
+    for lacking in (right for right in KAFKA_RIGHTS if right.kind == "transactional id"):
+        grant(server, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "hamlet", ledger_id)
+    _set_redis_user(guarded_redis, "hamlet", *(rule.replace("city", "hamlet") for rule in redis_rules()))
+    return server
+
+
+def _set_redis_user(server: GuardedRedis, name: str, *rules: str) -> None:
+    with closing(redis.Redis.from_url(server.operator)) as operator:
+        operator.execute_command("ACL", "SETUSER", name, *rules)  # type: ignore[no-untyped-call]  # redis-py gives it no types

@@ -151,7 +151,7 @@ def taken_away(
 @pytest.fixture(scope="module")
 def refused(
     taken_away: Any,
-    guarded_city: Any,
+    hamlet: EmbeddedKafka,
     mutual_kafka: EmbeddedKafka,
     guarded_redis: Any,
     papers: Any,
@@ -162,7 +162,7 @@ def refused(
     """One service per fault, all started at once, because they mostly wait to try again."""
     folder = tmp_path_factory.mktemp("refused")
     (folder / "wrong").write_text("planted-and-wrong", encoding="utf-8")
-    server = guarded_city.kafka
+    server = hamlet
     port = server.secure_bootstrap_servers.rpartition(":")[2]
 
     def kafka(**changes: Any) -> dict[str, Any]:
@@ -190,7 +190,10 @@ def refused(
         "redis: nobody there": (kafka(), stored(url="rediss://127.0.0.1:9/0")),
         "redis: command not granted": (kafka(), stored(username="without-zadd")),
         **{
-            f"kafka: {right} not granted": (kafka(username=right.lacked_by, sasl_mechanism="PLAIN"), stored())
+            f"kafka: {right} not granted": (
+                kafka(username=right.lacked_by, sasl_mechanism="PLAIN"),
+                stored(username="hamlet") if right.kind == "transactional id" else stored(),
+            )
             for right in KAFKA_RIGHTS
         },
     }
@@ -198,7 +201,8 @@ def refused(
     assert {*faults, *runs} == set(_MESSAGES)
     for number, (fault, (kafka_settings, redis_settings)) in enumerate(faults.items()):
         own_folder = folder / str(number)
-        config = configure(own_folder, kafka_settings, redis_settings)
+        service = "hamlet" if "transactional id" in fault else "city"
+        config = configure(own_folder, kafka_settings, redis_settings, service)
         for name in ("kafka.password", "redis.password"):
             (folder / name).write_bytes((own_folder / name).read_bytes())
         runs[fault] = started("run", "--config", str(config), "--verbose")

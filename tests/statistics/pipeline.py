@@ -31,7 +31,7 @@ from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, Span
 from monitor.windows.hashing import PersonHasher
-from monitor.windows.memory import MemoryWindows
+from tests.windows.memory import MemoryWindows
 
 ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 VISITS_PER_RECORD: Final = 400

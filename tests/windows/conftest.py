@@ -17,9 +17,9 @@ from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Windows
-from monitor.windows.memory import MemoryWindows
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
+from tests.windows.memory import MemoryWindows
 
 SERVERS = {"valkey": "valkey", "redis": "redis_server", "cluster": "valkey_cluster"}
 FINGERPRINT = "0123456789abcdef"

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, ShardFacts, Span
-from monitor.windows.memory import _Shard
 from monitor.windows.packing import shard_facts
+from tests.windows.memory import _Shard
 
 WINDOW = 2
 ANN, BOB, EVE = b"a" * 16, b"b" * 16, b"e" * 16

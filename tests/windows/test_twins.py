@@ -13,9 +13,9 @@ from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Question, Reading, ShardFacts, Span, Windows
-from monitor.windows.memory import MemoryWindows
 from monitor.windows.packing import shard_facts
 from monitor.windows.redis_store import RedisWindows
+from tests.windows.memory import MemoryWindows
 
 TIMES = (1_767_258_000_000_000, 1_767_344_400_000_000)
 offsets, grid, partitions = st.integers(0, 8), st.integers(-3, 8), st.integers(0, 1)
