@@ -135,6 +135,6 @@ def module_scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_module_scene:
     """One town for the whole module, on servers that no test breaks. It has answered, and no instance runs."""
     scene = make_module_scene(kafka.bootstrap_servers, store.url)
     first = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     first.kill()
     return scene

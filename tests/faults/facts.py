@@ -21,7 +21,7 @@ import redis
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.windows.fingerprint import fingerprint as stored_under
 from tests.faults.reading import header, read_topic
-from tests.faults.recount import Fates, LastSeen, Letter, Present, Recount
+from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
 from tests.faults.town import KEY, Town
 from tests.faults.traffic import fingerprint
 
@@ -189,7 +189,7 @@ def check_windows(
     """Compare each person's last slot per watched location, from the slot on from which the facts are complete."""
     reported, due = bounds
     for fact in shard.seen - reported.seen:
-        yield f"{terms.locations[fact.row]}: a fact has someone there in slot {fact.slot}, and no visit tells"
+        yield f"{terms.locations[fact.row]}: a fact has someone there in slot {fact.slot}, but no visit reports it"
     held: dict[tuple[int, bytes], int] = defaultdict(lambda: NEVER)
     for fact in shard.seen:
         held[fact.row, fact.person] = max(held[fact.row, fact.person], fact.slot)
@@ -210,7 +210,7 @@ def check_moments(
     """Compare the people present at the designated times that were not evicted."""
     reported, due = bounds
     for fact in shard.present - reported.present:
-        yield f"{terms.locations[fact.row]}: a fact has someone there at {fact.time}, and no visit tells"
+        yield f"{terms.locations[fact.row]}: a fact has someone there at {fact.time}, but no visit reports it"
     evicted = shard.meta.get("dropped", NEVER)
     wanted = {
         fact
@@ -230,7 +230,7 @@ def check_dead_letters(
     seen = set()
     for record in written:
         partition, offset = int(header(record, "partition")), int(header(record, "offset"))
-        letter = Letter(partition, offset, header(record, "index"), header(record, "reason"))
+        letter = DeadLetter(partition, offset, header(record, "index"), header(record, "reason"))
         if letter in wanted and _is_payload(record, wanted[letter]):
             seen.add(letter)
         elif record.timestamp * 1_000 > town.traffic.renewed:

@@ -52,8 +52,8 @@ def settle(town: Town, subscriber: Subscriber, instance: Instance) -> Verdict:
 
     The facts are compared while the service runs. Then it must stop with exit code 0.
     """
-    if not subscriber.is_whole():
-        subscriber.wait_whole(SETTLE_SECONDS)
+    if not subscriber.is_complete():
+        subscriber.wait_complete(SETTLE_SECONDS)
     town.traffic.stop()
     broken = check_fates(town)
     subscriber.wait_tick(subscriber.wait_new(), SETTLE_SECONDS)

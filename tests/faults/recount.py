@@ -20,7 +20,7 @@ WHOLE: Final = "-"
 HASH_BYTES: Final = 16
 
 
-class Letter(NamedTuple):
+class DeadLetter(NamedTuple):
     """An expected dead letter: partition and offset of the record, the visit's index in it, and the reason."""
 
     partition: int
@@ -64,7 +64,7 @@ class RefusedError(Exception):
 class Fates:
     """The expected fate of a record: dead letters with payloads, facts, and the number of visits without a fact."""
 
-    letters: dict[Letter, Any] = field(default_factory=dict)
+    letters: dict[DeadLetter, Any] = field(default_factory=dict)
     seen: set[LastSeen] = field(default_factory=set)
     present: set[Present] = field(default_factory=set)
     unasked: int = 0
@@ -91,14 +91,14 @@ class Recount:
         try:
             visits = parse_visits(record.value)
         except RefusedError as refused:
-            letter = Letter(record.partition, record.offset, WHOLE, str(refused))
+            letter = DeadLetter(record.partition, record.offset, WHOLE, str(refused))
             fates.letters[letter] = record.value or b""
             return fates
         for index, visit in enumerate(visits):
             try:
                 self._add_facts(visit, current, fates)
             except RefusedError as refused:
-                fates.letters[Letter(record.partition, record.offset, str(index), str(refused))] = visit
+                fates.letters[DeadLetter(record.partition, record.offset, str(index), str(refused))] = visit
         return fates
 
     def accepted(self, record: Any) -> Iterator[Accepted]:

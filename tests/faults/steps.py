@@ -116,7 +116,7 @@ class Walk:
 
     def rest(self) -> None:
         """Wait until no answer is unknown, and check everything so far."""
-        self.scene.subscriber.wait_whole(90)
+        self.scene.subscriber.wait_complete(90)
         broken = judge(self.scene.town).broken
         assert not broken, "\n".join(broken)  # pytest shows compared values only for assertions in test modules
 

@@ -77,7 +77,7 @@ def test_topics_create_completes_after_kills(town: Town) -> None:
     scene = Scene(town)
     try:
         instance = scene.start()
-        scene.subscriber.wait_whole(60)
+        scene.subscriber.wait_complete(60)
         verdict = scene.settle(instance)
     finally:
         scene.end()
@@ -115,7 +115,7 @@ def scene(kafka: EmbeddedKafka, fragile_store: EmbeddedValkey, make_scene: MakeS
     """A service that has answered and then stopped in order."""
     scene: Scene = make_scene(kafka.bootstrap_servers, fragile_store.url)
     first = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     assert first.terminate() == 0
     return scene
 
@@ -183,7 +183,7 @@ def first_needed(scene: Scene) -> dict[int, int]:
 
 # Findings that the recount cannot avoid after records were deleted.
 UNKNOWN_TO_RECOUNT: Final = (
-    "and no visit tells",
+    "but no visit reports it",
     "a record that was acknowledged is not in the input topic",
     "is an unexpected dead letter, or has another payload",
     "counts somebody who was not reported before as_of",
@@ -192,7 +192,7 @@ UNKNOWN_TO_RECOUNT: Final = (
 
 def is_unread(text: str, bounds: dict[int, int]) -> bool:
     """Return whether a finding is about a dead letter of a record below these offsets, which is not read any more."""
-    letter = re.match(r"Letter\(partition=(\d+), offset=(\d+),.* is missing among the dead letters", text)
+    letter = re.match(r"DeadLetter\(partition=(\d+), offset=(\d+),.* is missing among the dead letters", text)
     return letter is not None and int(letter[2]) < bounds.get(int(letter[1]), 0)
 
 
@@ -211,7 +211,7 @@ def test_reader_is_killed_before_first_read(before: Callable[[Scene], None], sce
     assert len(changed) == 1
     assert ("gone unread" in victim.text) == (before is lost)
     other = scene.start()
-    scene.subscriber.wait_whole(90)
+    scene.subscriber.wait_complete(90)
     skipped = first_needed(scene) if before is expired else {}
     verdict = scene.settle(other)
     broken = [text for text in verdict.broken if not is_unread(text, skipped)]

@@ -63,7 +63,7 @@ def brokers(kafka: EmbeddedKafka) -> Iterator[list[EmbeddedKafka]]:
         yield servers
 
 
-WHOLE_SECONDS: Final = 120  # the broker's session, an election, and the takeover after open transactions are aborted
+COMPLETE_SECONDS: Final = 120  # the broker's session, an election, and the takeover after open transactions are aborted
 SOAK = pytest.mark.soak
 
 
@@ -82,15 +82,15 @@ def test_service_survives_loss_of_a_broker(
     servers = ",".join(broker.bootstrap_servers for broker in brokers)
     scene = make_scene(servers, store.url, Shape(inputs=6, ledger_partitions=3, shards=6, replication=3))
     instance = scene.start()
-    scene.subscriber.wait_whole(60)
+    scene.subscriber.wait_complete(60)
     for node in taken:
         until(partial(leads, scene.town, node), 60, f"broker {node} leads some partition")
         brokers[node - 1].kill()
         until(partial(is_led_by_others, scene.town, node), 60, "others lead")
-        scene.subscriber.wait_whole(WHOLE_SECONDS)
+        scene.subscriber.wait_complete(COMPLETE_SECONDS)
         instance.kill()
         instance = scene.start()
-        scene.subscriber.wait_whole(WHOLE_SECONDS)
+        scene.subscriber.wait_complete(COMPLETE_SECONDS)
         brokers[node - 1].restart()
         until(lambda: count_in_sync(scene.town) == len(NODES), 90, "all replicas are in sync again")
     verdict = scene.settle(instance)

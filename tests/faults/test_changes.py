@@ -158,7 +158,7 @@ def test_changes_that_break_accounting_are_refused(
     places = zip(before.locations, before.shard, after.shard, strict=True)
     moved = {location for location, shard, other in places if shard % 2 != other % 2}
     running = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     until(lambda: moved & {location for location, _ in noisy_answers(scene)}, 40, "a place that would move has spent")
     for version, _ in changes.values():
         version.start()
@@ -178,7 +178,7 @@ def test_refused_change_is_accepted_at_named_time(scene: Scene) -> None:
     """
     first, (fewer, expected) = Version(scene.town), refused_versions(scene)["fewer"]
     running = first.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     until(
         lambda: max((tick for _, tick in noisy_answers(scene)), default=0) >= scene.town.now() - 2,
         40,
@@ -191,7 +191,7 @@ def test_refused_change_is_accepted_at_named_time(scene: Scene) -> None:
     assert fits <= time.time_ns() // 1_000 + first.terms.period + pause
     until(lambda: time.time_ns() // 1_000 > fits, (first.terms.period + pause) / SECOND + 5, "it fits")
     fewer.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     ledger, broken = settle(scene, [first, fewer])
     assert broken == []
     assert ledger.ticks(1)

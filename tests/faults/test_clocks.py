@@ -77,7 +77,7 @@ def test_zombie_wakes_after_takeover(place: str, scene: Scene) -> None:
     scene.subscriber.wait_new()
     scene.subscriber.wait_new()
     zombie.resume()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     assert judge(scene.town).broken == []
     assert zombie.terminate() == 0
     assert settle_findings(scene, other) == []
@@ -113,7 +113,7 @@ def test_wrong_clock_at_start(offset: int, scene: Scene) -> None:
     match = wait_logged(wrong, REFUSED)
     error = parse_instant(match["mine"]) - parse_instant(match["redis"])
     assert abs(error - offset) < 2 * SECOND
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     until(lambda: len(REFUSED.findall(wrong.text)) > 1, 40, "refused again")
     assert status(wrong, "/healthz") == HTTPStatus.OK
     assert status(wrong, "/readyz") == HTTPStatus.SERVICE_UNAVAILABLE
@@ -135,11 +135,11 @@ def test_clock_steps_back_and_ahead(scene: Scene) -> None:
     path = clock(scene, "clock", 0)
     instance = scene.start("--clock", str(path))
     for step in (-HOUR, HOUR):
-        scene.subscriber.wait_whole()
+        scene.subscriber.wait_complete()
         path.write_text(str(step))
         until(lambda: scene.town.now() > scene.subscriber.last_tick + 4, 30, "ticks pass by")
         path.write_text("0")
         assert max(value["tick"] for value in scene.subscriber.values) <= scene.town.now()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     assert max(value["tick"] for value in scene.subscriber.values) <= scene.town.now()
     assert settle_findings(scene, instance) == []

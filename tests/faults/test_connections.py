@@ -124,7 +124,7 @@ def scene(
         toxiproxy.proxy("redis", store_port, address_of(store.url))
         scene = make_module_scene(f"127.0.0.1:{proxy_port}", f"redis://127.0.0.1:{store_port}/0")
         scene.start()
-        scene.subscriber.wait_whole()
+        scene.subscriber.wait_complete()
         yield scene
         scene.end()
 
@@ -186,7 +186,7 @@ def test_connections_are(server: str, kind: str, scene: Scene, toxiproxy: Toxipr
         time.sleep(4)  # the duration is part of the fault, so there is no condition to wait for
     if toxic == "timeout":
         toxiproxy.cut(server)  # toxiproxy keeps connections half-open after the toxic is removed
-    scene.subscriber.wait_whole(120)
+    scene.subscriber.wait_complete(120)
     assert judge(scene.town).broken == []
 
 

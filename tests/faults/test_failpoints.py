@@ -134,7 +134,7 @@ def test_stopped_at(place: str, module_scene: Scene) -> None:
         gate.touch()
         assert ended.result() == 0, first.text[-2_000:]
     other = module_scene.start()
-    module_scene.subscriber.wait_whole(60)
+    module_scene.subscriber.wait_complete(60)
     assert judge(module_scene.town).broken == []
     other.kill()
 
@@ -142,7 +142,7 @@ def test_stopped_at(place: str, module_scene: Scene) -> None:
 def test_promises_after_all_kills(module_scene: Scene) -> None:
     """After kills at all places, every answer seen is committed, every visit has its fate, and no planted id leaks."""
     instance = module_scene.start()
-    module_scene.subscriber.wait_whole()
+    module_scene.subscriber.wait_complete()
     verdict = module_scene.settle(instance)
     assert verdict.broken == []
     assert verdict.count("safe") > 0

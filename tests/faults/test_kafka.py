@@ -50,10 +50,10 @@ def output_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
         admin.create_partitions({scene.town.topics.alerts: 4})
     running(scene).kill()
     second = scene.start()
-    scene.subscriber.wait_whole(60)
+    scene.subscriber.wait_complete(60)
     third = scene.start()
     until(lambda: '"ok": true' in third.page("/readyz"), 40, "it has joined")
-    scene.subscriber.wait_whole(60)
+    scene.subscriber.wait_complete(60)
     second.kill()
 
 
@@ -139,7 +139,7 @@ def scene(broker: EmbeddedKafka, store: EmbeddedValkey, make_module_scene: MakeS
     """A service that runs through all faults without a restart."""
     scene = make_module_scene(broker.bootstrap_servers, store.url)
     scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     return scene
 
 
@@ -147,7 +147,7 @@ def scene(broker: EmbeddedKafka, store: EmbeddedValkey, make_module_scene: MakeS
 def test_kafka(fault: str, scene: Scene, broker: EmbeddedKafka) -> None:
     """After the fault, the service recovers without a restart, and no answer is false."""
     FAULTS[fault](broker, scene)
-    scene.subscriber.wait_whole(90)
+    scene.subscriber.wait_complete(90)
     assert judge(scene.town).broken == []
 
 

@@ -47,7 +47,7 @@ def test_late_report_counts_at_next_tick(kafka: EmbeddedKafka, store: EmbeddedVa
     """
     scene = make_scene(kafka.bootstrap_servers, store.url)
     instance = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
 
     def are_counted() -> bool:
         statuses = scene.subscriber.statuses("late").values()

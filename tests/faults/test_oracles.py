@@ -23,7 +23,7 @@ from tests.faults.facts import (
     unpack,
 )
 from tests.faults.oracles import find_misplaced, write_alerts
-from tests.faults.recount import Fates, LastSeen, Letter, Present, Recount
+from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
 from tests.faults.town import KEY, Shape, Town
 
 NOW = 1_800_000_000_000  # a broker's timestamp, in milliseconds; a slot of two seconds begins then
@@ -144,7 +144,7 @@ def letter(place: int, reason: str, value: bytes, key: bytes | None = None, topi
 
 def test_dead_letter_comparison(town: Town) -> None:
     """Dead letters are compared by position, reason, payload, key and topic."""
-    fates = Fates(letters={Letter(0, 5, "1", "bad_id"): {"person_id": 7}})
+    fates = Fates(letters={DeadLetter(0, 5, "1", "bad_id"): {"person_id": 7}})
     judged = [(record(b"", 5), fates)]
 
     def count_findings(*written: Any, reached: int = 6) -> int:

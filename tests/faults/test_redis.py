@@ -136,7 +136,7 @@ def scene(kafka: EmbeddedKafka, broken_store: EmbeddedValkey, make_module_scene:
     """A service that runs through all faults without a restart."""
     scene = make_module_scene(kafka.bootstrap_servers, broken_store.url)
     scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     return scene
 
 
@@ -148,7 +148,7 @@ def running(scene: Scene) -> Instance:
 def test_redis_is(fault: str, scene: Scene, broken_store: EmbeddedValkey) -> None:
     """After the fault, the service recovers without a restart, and no answer is false."""
     FAULTS[fault](broken_store, scene)
-    scene.subscriber.wait_whole(60)
+    scene.subscriber.wait_complete(60)
     assert judge(scene.town).broken == []
 
 
@@ -166,10 +166,10 @@ def test_persisted_facts_are_not_read_again(
     """With an append-only file that is written at once, facts survive a kill and are not read again."""
     scene = make_scene(kafka.bootstrap_servers, lasting_store.url, Shape(inputs=1, ledger_partitions=1))
     instance = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     lasting_store.kill()
     lasting_store.restart()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     assert 'recoveries_total{cause="no_progress"} 1.0' in instance.page()
     verdict = scene.settle(instance)
     assert verdict.broken == []
@@ -191,14 +191,14 @@ def test_lagging_replica_is_promoted(
         instance = scene.start()
         with connected(replica.url) as client:
             until(lambda: client.info("replication")["master_link_status"] == "up", 20, "the replica follows")
-            scene.subscriber.wait_whole()
+            scene.subscriber.wait_complete()
             link.turn(NOWHERE)
             scene.subscriber.wait_new()
             scene.subscriber.wait_new()
             fragile_store.kill()
             client.replicaof("NO", "ONE")
         forwarder.turn(address_of(replica.url))
-        scene.subscriber.wait_whole(60)
+        scene.subscriber.wait_complete(60)
         assert 'recoveries_total{cause="windows_behind"}' in instance.page()
         verdict = scene.settle(instance)
         forwarder.close()

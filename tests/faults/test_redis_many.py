@@ -79,7 +79,7 @@ def test_cluster_loses_and_regains_node(
     """
     scene = make_scene(kafka.bootstrap_servers, cluster[0].url, Shape(inputs=1, ledger_partitions=1, cluster=True))
     instance = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     *others, lost = sorted(cluster, key=count_shards)
     assert count_shards(lost) > 0
     lost.kill()
@@ -91,7 +91,7 @@ def test_cluster_loses_and_regains_node(
     assert "unknown" in statuses
     assert statuses <= {"unknown", "paused"}
     lost.restart()
-    scene.subscriber.wait_whole(60)
+    scene.subscriber.wait_complete(60)
     assert 'recoveries_total{cause="no_progress"} 1.0' in instance.page()
     verdict = scene.settle(instance)
     assert verdict.broken == []
@@ -173,7 +173,7 @@ def test_sentinel_promotes_lagging_replica(
             kafka.bootstrap_servers, f"redis://127.0.0.1:{proxy.port}/0", Shape(inputs=1, ledger_partitions=1)
         )
         instance = scene.start()
-        scene.subscriber.wait_whole()
+        scene.subscriber.wait_complete()
         replica.pause()
         until(lambda: primary.info("replication")["connected_slaves"] == 0, 20, "the primary has disconnected it")
         scene.subscriber.wait_new()
@@ -184,7 +184,7 @@ def test_sentinel_promotes_lagging_replica(
         until(lambda: sentinel.primary == address_of(replica.url), 30, "Sentinel has promoted the replica")
         assert progress(promoted) < reached
         proxy.turn(sentinel.primary)
-        scene.subscriber.wait_whole(60)
+        scene.subscriber.wait_complete(60)
         assert progress(promoted) >= reached
         # The input has one partition, read from offset 0 on. Records beyond its offsets were read again.
         until(lambda: records_read(instance) > progress(promoted), 20, "records are read again")

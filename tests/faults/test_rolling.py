@@ -62,7 +62,7 @@ def start_all(scene: Scene, version: Version, replicas: int = REPLICAS) -> int:
     """Start instances, wait for a tick without "unknown", and return this tick."""
     for _ in range(replicas):
         version.start()
-    return scene.subscriber.wait_whole(90)
+    return scene.subscriber.wait_complete(90)
 
 
 def is_ready(instance: Instance) -> bool:

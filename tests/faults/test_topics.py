@@ -23,7 +23,7 @@ from tests.faults.facts import Shard, read_fingerprint, read_shards
 from tests.faults.oracles import write_alerts, write_visits
 from tests.faults.processes import Instance, until
 from tests.faults.reading import header, read_topic
-from tests.faults.recount import Letter, Recount
+from tests.faults.recount import DeadLetter, Recount
 from tests.faults.town import KEY, TIMES_EVERY, Shape, Town, monitors
 
 F: Final = 1
@@ -61,11 +61,11 @@ def test_recreated_input_topic_makes_answers_unknown(scene: Scene) -> None:
     """
     town = scene.town
     instance = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     delete(scene, town.topics.visits)
     town.create()
     town.traffic.renew()
-    scene.subscriber.wait_whole(90)
+    scene.subscriber.wait_complete(90)
     taken = town.settings.parameters.grid.slot_of(last_check_at(instance))
     edges = next(monitor for monitor in town.settings.parameters.over_time if monitor.name == "edges")
     statuses = scene.subscriber.statuses("edges", taken)
@@ -106,7 +106,7 @@ def test_lost_ledger_pauses_over_restarts(
     scene = make_scene(kafka.bootstrap_servers, store.url, long_horizons())
     town = scene.town
     first = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     until(lambda: "paused" in scene.subscriber.statuses("edges").values(), 40, "a mark runs")
     first.kill()
     before = read_topic(town.servers, town.topics.alerts, "read_uncommitted")
@@ -195,7 +195,7 @@ def test_second_service_on_ledger_is_refused(scene: Scene) -> None:
     """A second service on one ledger is refused with exit code 3, and the first one continues."""
     town = scene.town
     instance = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     other: dict[str, Any] = copy.deepcopy(town.tree)
     other["service"]["name"] = "intruder"
     config = town.folder / "intruder.yaml"
@@ -203,7 +203,7 @@ def test_second_service_on_ledger_is_refused(scene: Scene) -> None:
     intruder = town.start(config=config)
     assert intruder.wait(40) == EXIT_REFUSED
     assert "give each service its own kafka.topics.alerts" in intruder.text
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     assert scene.settle(instance).broken == []
 
 
@@ -220,7 +220,7 @@ def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None
     """
     town = scene.town
     instance = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     instance.pause()
     saved = read_topic(town.servers, town.topics.dead_letters, "read_uncommitted")
     delete(scene, town.topics.dead_letters)
@@ -237,20 +237,20 @@ def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None
         assert all(shard.progress(letter.partition) <= letter.offset for letter in find_unwritten(town, saved))
     assert instance.code is None
     town.create()
-    scene.subscriber.wait_whole(90)
+    scene.subscriber.wait_complete(90)
     verdict = scene.settle(instance)
     deleted = {f"{letter_of(record)} is missing among the dead letters" for record in saved}
     assert [text for text in verdict.broken if text not in deleted] == []
     assert set(verdict.broken) == deleted
 
 
-def letter_of(record: Any) -> Letter:
+def letter_of(record: Any) -> DeadLetter:
     """Return the dead letter that a record contains."""
     position = int(header(record, "partition")), int(header(record, "offset"))
-    return Letter(*position, header(record, "index"), header(record, "reason"))
+    return DeadLetter(*position, header(record, "index"), header(record, "reason"))
 
 
-def find_unwritten(town: Town, saved: list[Any]) -> set[Letter]:
+def find_unwritten(town: Town, saved: list[Any]) -> set[DeadLetter]:
     """Return the expected dead letters that were not written before the topic was deleted."""
     recount = Recount(read_terms(town.config), KEY.encode())
     records = read_topic(town.servers, town.topics.visits, "read_committed")

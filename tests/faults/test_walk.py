@@ -37,7 +37,7 @@ def start(kafka: EmbeddedKafka, valkey: EmbeddedValkey, make_scene: MakeScene) -
         def start_walk(seed: int) -> Walk:
             walk = Walk(make_scene(broker.bootstrap_servers, store.url, seed=seed), broker, store)
             walk.start()
-            walk.scene.subscriber.wait_whole(60)
+            walk.scene.subscriber.wait_complete(60)
             return walk
 
         yield start_walk
@@ -52,7 +52,7 @@ def finish(walk: Walk) -> None:
     for instance in walk.running:
         instance.kill()
     last = walk.start()
-    walk.scene.subscriber.wait_whole(90)
+    walk.scene.subscriber.wait_complete(90)
     verdict = walk.scene.settle(last)
     print(f"{walk.done.total()} faults: {dict(walk.done)}; answers: {verdict.report.answers}", flush=True)
     assert verdict.broken == []
@@ -120,7 +120,7 @@ def test_instances_join_and_leave_continuously(
     seed = choose_seed()
     walk = Walk(make_scene(kafka.bootstrap_servers, store.url, seed=seed), kafka, store)
     walk.start()
-    walk.scene.subscriber.wait_whole()
+    walk.scene.subscriber.wait_complete()
     before = len(walk.scene.subscriber.values)
     chance = random.Random(seed)
     leaving: list[Future[None]] = []

@@ -256,7 +256,7 @@ class Subscriber:
         """Wait for an answer about a tick that closes from now on, and return the latest tick."""
         return self.wait_tick(self._town.now(), seconds)
 
-    def wait_whole(self, seconds: float = 40.0) -> int:
+    def wait_complete(self, seconds: float = 40.0) -> int:
         """Wait until a tick that closes from now on has no "unknown", and return this tick."""
         since = self._town.now()
 
@@ -269,7 +269,7 @@ class Subscriber:
 
         return until(find_complete_tick, seconds, f"answers above tick {since} without any unknown")
 
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether the ticks of the last two slots have answers and no "unknown"."""
         recent = [value for value in list(self.values) if value["tick"] >= self._town.now() - 2]
         return bool(recent) and all(value["status"] != "unknown" for value in recent)

@@ -91,7 +91,7 @@ def settle(scene: Scene, versions: Sequence[Version]) -> tuple[Ledger, list[str]
     Only the last instance of the last version may still run.
     """
     town, instance = versions[-1].town, versions[-1].instances[-1]
-    scene.subscriber.wait_whole(SETTLE_SECONDS)
+    scene.subscriber.wait_complete(SETTLE_SECONDS)
     town.traffic.stop()
     broken = [text for text in check_fates(town) if text not in expected_letter_findings(versions)]
     scene.subscriber.wait_tick(scene.subscriber.wait_new(), SETTLE_SECONDS)

@@ -127,25 +127,25 @@ class _Trips:
 class _DayPlan:
     """The plan of one day, filled stage by stage. `_free` is the second of the day from which a person is free."""
 
-    def __init__(self, who: People, atlas: Atlas, day: int, weekday: int) -> None:
-        self._who = who
+    def __init__(self, people: People, atlas: Atlas, day: int, weekday: int) -> None:
+        self._people = people
         self._atlas = atlas
         self._day = day
         self._weekday = weekday
         self._weekend = weekday >= _SATURDAY
-        shape = (len(who.keys), len(_Stage))
+        shape = (len(people.keys), len(_Stage))
         self._place = np.full(shape, -1, np.int32)
         self._start = np.zeros(shape, np.int32)
         self._end = np.zeros(shape, np.int32)
         self._free = np.zeros(shape[0], np.int64)
         self._situation = self._situations()
-        joins = self._weekend & (uniform(who.keys, day, _Stream.JOINS) < _JOINS_FAMILY)
-        self._joint_keys = np.where(joins, who.family_keys, who.keys)
+        joins = self._weekend & (uniform(people.keys, day, _Stream.JOINS) < _JOINS_FAMILY)
+        self._joint_keys = np.where(joins, people.family_keys, people.keys)
 
     def run(self) -> None:
         """Run all stages of the day."""
         begin, leave = self._working_hours()
-        riders = np.flatnonzero((self._situation == Situation.AT_WORK) & (self._who.station >= 0))
+        riders = np.flatnonzero((self._situation == Situation.AT_WORK) & (self._people.station >= 0))
         lunch = self._decide(_Stage.LUNCH, LUNCH)
         self._go(_Stage.EARLY, self._decide(_Stage.EARLY, EARLY))
         self._ride_in(riders, begin, leave)
@@ -166,7 +166,7 @@ class _DayPlan:
         return Stays(np.nonzero(stayed)[0], self._place[stayed], start, end)
 
     def _situations(self) -> Ints:
-        role, off = self._who.role, (self._who.off >> self._weekday) & 1
+        role, off = self._people.role, (self._people.off >> self._weekday) & 1
         worker = np.where(off == 1, Situation.FREE, Situation.AT_WORK)
         school_day = not self._weekend
         pupil = Situation.AT_SCHOOL if school_day else Situation.FREE
@@ -178,7 +178,7 @@ class _DayPlan:
 
     def _decide(self, stage: _Stage, outing: Outing) -> _Trips:
         """Decide who goes out in this stage, where and when. A family that goes together makes one decision."""
-        everyone = self._joint_keys if outing.family else self._who.keys
+        everyone = self._joint_keys if outing.family else self._people.keys
         ladder = outing.ladder * (outing.festive if self._weekday in _FESTIVE else 1.0)
         draw = uniform(everyone, self._day, stage.stream(_Use.WHETHER))
         rows = np.flatnonzero(draw < ladder[self._situation, -1])
@@ -198,20 +198,22 @@ class _DayPlan:
         for drawn in map(Kind, np.unique(kind).tolist()):
             chosen = np.flatnonzero(kind == drawn)
             away = (near[chosen] >= _NEAR_HOME).astype(np.float64)
-            place[chosen] = self._atlas.choose(drawn, self._who.district[rows[chosen]], which[chosen], away)
-        for usual_kind, favourite in ((Kind.SHOP, self._who.shop), (Kind.MARKET, self._who.market)):
+            place[chosen] = self._atlas.choose(drawn, self._people.district[rows[chosen]], which[chosen], away)
+        for usual_kind, favourite in ((Kind.SHOP, self._people.shop), (Kind.MARKET, self._people.market)):
             chosen = np.flatnonzero((kind == usual_kind) & (usual < _USUAL_PLACE))
             place[chosen] = favourite[rows[chosen]]
         return place
 
     def _working_hours(self) -> tuple[Ints, Ints]:
         """Return the planned begin and end of work or school, in seconds of the day; undefined for all others."""
-        who, day = self._who, self._day
-        early = normal(who.keys, day, _Stage.WORK.stream(_Use.WHEN))
-        long = normal(who.keys, day, _Stage.WORK.stream(_Use.HOW_LONG))
-        shift = uniform(who.keys, LIFE, _Stream.SHIFT) * (_SHIFT_HOUR[1] - _SHIFT_HOUR[0]) + _SHIFT_HOUR[0] + early / 10
-        kind = np.where(who.work >= 0, self._atlas.kinds[who.work], Kind.OFFICE)
-        at_school, in_office = who.role == Role.PUPIL, kind == Kind.OFFICE
+        people, day = self._people, self._day
+        early = normal(people.keys, day, _Stage.WORK.stream(_Use.WHEN))
+        long = normal(people.keys, day, _Stage.WORK.stream(_Use.HOW_LONG))
+        shift = (
+            uniform(people.keys, LIFE, _Stream.SHIFT) * (_SHIFT_HOUR[1] - _SHIFT_HOUR[0]) + _SHIFT_HOUR[0] + early / 10
+        )
+        kind = np.where(people.work >= 0, self._atlas.kinds[people.work], Kind.OFFICE)
+        at_school, in_office = people.role == Role.PUPIL, kind == Kind.OFFICE
         office = _OFFICE_HOUR[0] + _OFFICE_HOUR[1] * early
         begin = np.select([at_school, in_office], [_SCHOOL_HOUR[0] + _SCHOOL_HOUR[1] * early, office], shift)
         hours = np.where(
@@ -221,14 +223,14 @@ class _DayPlan:
 
     def _ride_in(self, riders: Ints, begin: Ints, leave: Ints) -> None:
         """Go to work by train: from a station of the home district to one near work, or out of town until evening."""
-        who = self._who
+        people = self._people
         ride = self._between(riders, _Stage.ALIGHT, _RIDE)
         aboard = begin[riders] - ride - _STATION_TO_WORK
-        self._go(_Stage.BOARD, _Trips(riders, who.station[riders], aboard, self._pause(riders, _Stage.BOARD)))
+        self._go(_Stage.BOARD, _Trips(riders, people.station[riders], aboard, self._pause(riders, _Stage.BOARD)))
         self._free[riders] = np.maximum(self._free[riders], aboard) + ride
         there = self._free[riders]
-        self._go(_Stage.ALIGHT, _Trips(riders, who.work_station[riders], there, self._pause(riders, _Stage.ALIGHT)))
-        away = riders[who.work[riders] < 0]
+        self._go(_Stage.ALIGHT, _Trips(riders, people.work_station[riders], there, self._pause(riders, _Stage.ALIGHT)))
+        away = riders[people.work[riders] < 0]
         self._free[away] = leave[away]
 
     def _work(self, begin: Ints, leave: Ints, lunch: _Trips) -> None:
@@ -238,24 +240,26 @@ class _DayPlan:
         until = leave.copy()
         until[lunch.rows] = np.minimum(until[lunch.rows], lunch.planned)
         start = np.maximum(begin[busy], self._free[busy])
-        self._go(_Stage.WORK, _Trips(busy, self._who.work[busy], start, until[busy] - start))
+        self._go(_Stage.WORK, _Trips(busy, self._people.work[busy], start, until[busy] - start))
 
     def _work_on(self, leave: Ints, lunch: _Trips) -> None:
         """Return to work after lunch."""
         rows = lunch.rows[self._situation[lunch.rows] == Situation.AT_WORK]
         start = self._free[rows]
-        self._go(_Stage.WORK_AGAIN, _Trips(rows, self._who.work[rows], start, leave[rows] - start))
+        self._go(_Stage.WORK_AGAIN, _Trips(rows, self._people.work[rows], start, leave[rows] - start))
 
     def _ride_home(self, riders: Ints) -> None:
         """Return by train: the stations of the morning in reverse order."""
-        who = self._who
+        people = self._people
         now = self._free[riders]
         self._go(
-            _Stage.BOARD_BACK, _Trips(riders, who.work_station[riders], now, self._pause(riders, _Stage.BOARD_BACK))
+            _Stage.BOARD_BACK, _Trips(riders, people.work_station[riders], now, self._pause(riders, _Stage.BOARD_BACK))
         )
         self._free[riders] += self._between(riders, _Stage.ALIGHT_BACK, _RIDE)
         now = self._free[riders]
-        self._go(_Stage.ALIGHT_BACK, _Trips(riders, who.station[riders], now, self._pause(riders, _Stage.ALIGHT_BACK)))
+        self._go(
+            _Stage.ALIGHT_BACK, _Trips(riders, people.station[riders], now, self._pause(riders, _Stage.ALIGHT_BACK))
+        )
 
     def _go(self, stage: _Stage, trips: _Trips) -> None:
         """Make the trips that are possible: the place exists and is open, and the trip is not delayed too much."""
@@ -271,11 +275,11 @@ class _DayPlan:
 
     def _between(self, rows: Ints, stage: _Stage, bounds: tuple[int, int]) -> Ints:
         """Return the seconds on the way after a stage."""
-        draw: Floats = uniform(self._who.keys[rows], self._day, stage.stream(_Use.WALK))
+        draw: Floats = uniform(self._people.keys[rows], self._day, stage.stream(_Use.WALK))
         return (bounds[0] + draw * (bounds[1] - bounds[0])).astype(np.int64)
 
     def _pause(self, rows: Ints, stage: _Stage) -> Ints:
         """Return the seconds spent in a station."""
         traits = TRAITS[Kind.STATION]
-        z = normal(self._who.keys[rows], self._day, stage.stream(_Use.HOW_LONG))
+        z = normal(self._people.keys[rows], self._day, stage.stream(_Use.HOW_LONG))
         return (60 * traits.stay_minutes * np.exp(traits.stay_spread * z)).astype(np.int64)
