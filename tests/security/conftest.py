@@ -70,7 +70,7 @@ CITY: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Papers:
+class Certificates:
     """Certificates and keys as files. The stranger's are from an authority that nobody trusts."""
 
     folder: Path
@@ -93,8 +93,8 @@ class Papers:
 
 
 @pytest.fixture(scope="session")
-def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
-    folder = tmp_path_factory.mktemp("papers")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    folder = tmp_path_factory.mktemp("certificates")
     authority, stranger = trustme.CA(), trustme.CA()
     authority.cert_pem.write_to_path(folder / "authority.pem")
     stranger.cert_pem.write_to_path(folder / "stranger.pem")
@@ -109,20 +109,20 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
         chain = b"".join(blob.bytes() for blob in leaf.cert_chain_pems)
         for suffix, content in (("key", key), ("crt", chain), ("pem", key + chain)):
             (folder / f"{name}.{suffix}").write_bytes(content)
-    return Papers(folder)
+    return Certificates(folder)
 
 
-def _tls(papers: Papers) -> dict[str, str]:
+def _tls(certificates: Certificates) -> dict[str, str]:
     return {
         "listener.name.secure.ssl.keystore.type": "PEM",
-        "listener.name.secure.ssl.keystore.location": papers.store("server"),
+        "listener.name.secure.ssl.keystore.location": certificates.store("server"),
         "listener.name.secure.ssl.truststore.type": "PEM",
-        "listener.name.secure.ssl.truststore.location": papers.authority,
+        "listener.name.secure.ssl.truststore.location": certificates.authority,
     }
 
 
 @pytest.fixture(scope="session")
-def guarded_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafka]:
+def guarded_kafka(kafka: EmbeddedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
     """A Kafka with SASL over TLS and an authorizer, which denies by default. The plain listener is for the operator."""
     users = " ".join(
         f'user_{name}="{KAFKA_SECRET}"' for name in ("city", MAKER, *(right.lacked_by for right in ALL_KAFKA_RIGHTS))
@@ -134,7 +134,7 @@ def guarded_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafk
         "listener.name.secure.plain.sasl.jaas.config": _JAAS.format("plain", "Plain", users),
         "listener.name.secure.scram-sha-512.sasl.jaas.config": _JAAS.format("scram", "Scram", ""),
     }
-    with EmbeddedKafka(NodeSettings(properties=properties | _tls(papers), secure_protocol="SASL_SSL")) as server:
+    with EmbeddedKafka(NodeSettings(properties=properties | _tls(certificates), secure_protocol="SASL_SSL")) as server:
         with closing(KafkaConnections((server.bootstrap_servers,)).admin()) as admin:
             admin.alter_user_scram_credentials(
                 [UserScramCredentialUpsertion("city", ScramMechanism.SCRAM_SHA_512, KAFKA_SECRET)]
@@ -143,9 +143,9 @@ def guarded_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafk
 
 
 @pytest.fixture(scope="session")
-def mutual_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafka]:
+def mutual_kafka(kafka: EmbeddedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
     """A Kafka with mutual TLS, which refuses clients without a certificate of the authority."""
-    properties = _tls(papers) | {"listener.name.secure.ssl.client.auth": "required"}
+    properties = _tls(certificates) | {"listener.name.secure.ssl.client.auth": "required"}
     with EmbeddedKafka(NodeSettings(properties=properties, secure_protocol="SSL")) as server:
         yield server
 
@@ -167,11 +167,11 @@ class GuardedRedis:
 
 
 @pytest.fixture(scope="session")
-def guarded_redis(redis_server: EmbeddedValkey, papers: Papers) -> Iterator[GuardedRedis]:
+def guarded_redis(redis_server: EmbeddedValkey, certificates: Certificates) -> Iterator[GuardedRedis]:
     """Debian's Redis with TLS; the Valkey of the wheel is built without TLS."""
-    certificate, key = papers.of("server")
+    certificate, key = certificates.of("server")
     port = ReservedPort()
-    tls = ("--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", papers.authority)
+    tls = ("--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificates.authority)
     access = ("--tls-auth-clients", "no", "--requirepass", OPERATOR_SECRET)
     binary = shutil.which("redis-server")
     settings = ValkeySettings(binary=Path(str(binary)), arguments=("--tls-port", str(port.number), *tls, *access))
@@ -269,7 +269,7 @@ class Run:
 
 
 @pytest.fixture(scope="session")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Run]]:
+def start_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Run]]:
     runs: list[Run] = []
 
     def start(*words: str, environ: Mapping[str, str] | None = None) -> Run:

@@ -10,7 +10,7 @@ from monitor.release.ledger import read_partition
 from monitor.tools.embedded import EmbeddedKafka
 
 
-def by_password(papers: Any, folder: Path, server: EmbeddedKafka, **changes: Any) -> dict[str, Any]:
+def by_password(certificates: Any, folder: Path, server: EmbeddedKafka, **changes: Any) -> dict[str, Any]:
     """Return Kafka's settings for a user with a password, over TLS."""
     return {
         "bootstrap_servers": [server.secure_bootstrap_servers],
@@ -18,27 +18,27 @@ def by_password(papers: Any, folder: Path, server: EmbeddedKafka, **changes: Any
         "sasl_mechanism": "SCRAM-SHA-512",
         "username": "city",
         "password_file": str(folder / "kafka.password"),
-        "ca_file": papers.authority,
+        "ca_file": certificates.authority,
         **changes,
     }
 
 
-def by_certificate(papers: Any, server: EmbeddedKafka, user: str | None) -> dict[str, Any]:
+def by_certificate(certificates: Any, server: EmbeddedKafka, user: str | None) -> dict[str, Any]:
     """Return Kafka's settings for a user with a certificate, or with none."""
-    certificate, key = (None, None) if user is None else papers.of(user)
+    certificate, key = (None, None) if user is None else certificates.of(user)
     return {
         "bootstrap_servers": [server.secure_bootstrap_servers],
         "security_protocol": "SSL",
-        "ca_file": papers.authority,
+        "ca_file": certificates.authority,
         "certificate_file": certificate,
         "key_file": key,
     }
 
 
-def redis_by_password(papers: Any, folder: Path, server: Any, **changes: Any) -> dict[str, Any]:
+def redis_by_password(certificates: Any, folder: Path, server: Any, **changes: Any) -> dict[str, Any]:
     """Return Redis's settings for a user with a password, over TLS."""
     settings = {"url": server.url, "username": "city", "password_file": str(folder / "redis.password")}
-    return settings | {"ca_file": papers.authority} | changes
+    return settings | {"ca_file": certificates.authority} | changes
 
 
 def read_safe_answers(server: EmbeddedKafka, topic: str = "safety-alerts") -> list[bytes]:

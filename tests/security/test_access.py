@@ -37,20 +37,20 @@ _SECONDS_PER_LINE = 5.0
 def published(
     guarded_city: Any,
     guarded_redis: Any,
-    papers: Any,
+    certificates: Any,
     configure: Callable[..., Path],
-    started: Callable[..., Any],
+    start_command: Callable[..., Any],
     secrets: tuple[str, ...],
     eventually: Callable[..., Any],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Any:
     """The service with only the documented rights, until it has published. It ends before others join its groups."""
     folder, server = tmp_path_factory.mktemp("published"), guarded_city.kafka
-    kafka = by_password(papers, folder, server, password_file=None)
-    config = configure(folder, kafka, redis_by_password(papers, folder, guarded_redis))
+    kafka = by_password(certificates, folder, server, password_file=None)
+    config = configure(folder, kafka, redis_by_password(certificates, folder, guarded_redis))
     with closing(KafkaConnections((server.bootstrap_servers,)).producer()) as producer:
         producer.send("visits", value=b"no visit").get(timeout=10)
-    run = started(
+    run = start_command(
         "run", "--config", str(config), "--verbose", environ={"LOCATION_MONITOR__KAFKA__PASSWORD": secrets[0]}
     )
     eventually(lambda: read_safe_answers(server) and read_dead_letters(server), deadline_seconds=120)
@@ -74,12 +74,15 @@ def test_publishes_with_documented_rights(published: Any, guarded_city: Any, sec
 def test_client_certificate_is_accepted(
     mutual_kafka: EmbeddedKafka,
     guarded_redis: Any,
-    papers: Any,
+    certificates: Any,
     configure: Callable[..., Path],
     tmp_path: Path,
 ) -> None:
     """With a client certificate, a topic can be created, written and read with the service's own settings."""
-    kafka, stored = by_certificate(papers, mutual_kafka, "client"), redis_by_password(papers, tmp_path, guarded_redis)
+    kafka, stored = (
+        by_certificate(certificates, mutual_kafka, "client"),
+        redis_by_password(certificates, tmp_path, guarded_redis),
+    )
     config = load_config(configure(tmp_path, kafka, stored), {})
     connections = kafka_connections(config)
     with closing(connections.admin()) as admin:
@@ -130,16 +133,18 @@ def taken_away(
     published: Any,
     village: tuple[EmbeddedKafka, Callable[..., None]],
     guarded_redis: Any,
-    papers: Any,
+    certificates: Any,
     configure: Callable[..., Path],
-    started: Callable[..., Any],
+    start_command: Callable[..., Any],
     eventually: Callable[..., Any],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Any:
     """A service like the city, whose user in Redis lost a right while it ran. Then a visit arrived."""
     folder, (server, redis_user) = tmp_path_factory.mktemp("taken-away"), village
-    stored = redis_by_password(papers, folder, guarded_redis, username="village")
-    run = started("run", "--config", str(configure(folder, by_password(papers, folder, server), stored, "village")))
+    stored = redis_by_password(certificates, folder, guarded_redis, username="village")
+    run = start_command(
+        "run", "--config", str(configure(folder, by_password(certificates, folder, server), stored, "village"))
+    )
     eventually(lambda: read_safe_answers(server, "village.safety-alerts"), deadline_seconds=120)
     redis_user("-zadd")
     visit = {"person_id": "p-1", "location_id": "inn", "arrived_at": datetime.now(UTC).isoformat()}
@@ -154,9 +159,9 @@ def refused(
     hamlet: EmbeddedKafka,
     mutual_kafka: EmbeddedKafka,
     guarded_redis: Any,
-    papers: Any,
+    certificates: Any,
     configure: Callable[..., Path],
-    started: Callable[..., Any],
+    start_command: Callable[..., Any],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Mapping[str, Any]]:
     """One service per fault, all started at once, because they mostly wait to try again."""
@@ -166,23 +171,23 @@ def refused(
     port = server.secure_bootstrap_servers.rpartition(":")[2]
 
     def kafka(**changes: Any) -> dict[str, Any]:
-        return by_password(papers, folder, server, **changes)
+        return by_password(certificates, folder, server, **changes)
 
     def stored(**changes: Any) -> dict[str, Any]:
-        return redis_by_password(papers, folder, guarded_redis, **changes)
+        return redis_by_password(certificates, folder, guarded_redis, **changes)
 
     plain = {"bootstrap_servers": [server.secure_bootstrap_servers]}
     faults: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
-        "kafka: authority of others": (kafka(ca_file=papers.stranger), stored()),
+        "kafka: authority of others": (kafka(ca_file=certificates.stranger), stored()),
         "kafka: another name": (kafka(bootstrap_servers=[f"localhost:{port}"]), stored()),
         "kafka: wrong password": (kafka(password_file=str(folder / "wrong")), stored()),
         "kafka: wrong mechanism": (kafka(sasl_mechanism="SCRAM-SHA-256"), stored()),
         "kafka: no TLS": (plain, stored()),
         "kafka: TLS where there is none": (kafka(bootstrap_servers=[server.bootstrap_servers]), stored()),
-        "kafka: no certificate": (by_certificate(papers, mutual_kafka, None), stored()),
-        "kafka: certificate of others": (by_certificate(papers, mutual_kafka, "impostor"), stored()),
+        "kafka: no certificate": (by_certificate(certificates, mutual_kafka, None), stored()),
+        "kafka: certificate of others": (by_certificate(certificates, mutual_kafka, "impostor"), stored()),
         "kafka: nobody there": (kafka(bootstrap_servers=["127.0.0.1:9"]), stored()),
-        "redis: authority of others": (kafka(), stored(ca_file=papers.stranger)),
+        "redis: authority of others": (kafka(), stored(ca_file=certificates.stranger)),
         "redis: another name": (kafka(), stored(url=f"rediss://localhost:{guarded_redis.port}/0")),
         "redis: wrong password": (kafka(), stored(password_file=str(folder / "wrong"))),
         "redis: TLS where there is none": (kafka(), stored(url=f"rediss://127.0.0.1:{guarded_redis.plain_port}/0")),
@@ -205,7 +210,7 @@ def refused(
         config = configure(own_folder, kafka_settings, redis_settings, service)
         for name in ("kafka.password", "redis.password"):
             (folder / name).write_bytes((own_folder / name).read_bytes())
-        runs[fault] = started("run", "--config", str(config), "--verbose")
+        runs[fault] = start_command("run", "--config", str(config), "--verbose")
     yield runs
     for run in runs.values():
         run.process.terminate()
@@ -243,16 +248,16 @@ def test_fault_is_logged_less_and_less_often(refused: Mapping[str, Any], eventua
 def test_other_commands_fail_with_one_line(
     guarded_city: Any,
     guarded_redis: Any,
-    papers: Any,
+    certificates: Any,
     configure: Callable[..., Path],
-    started: Callable[..., Any],
+    start_command: Callable[..., Any],
     secrets: tuple[str, ...],
     tmp_path: Path,
 ) -> None:
     """`topics` ends with exit code 1 and one line that names the fault."""
-    kafka = by_password(papers, tmp_path, guarded_city.kafka, ca_file=papers.stranger)
-    config = configure(tmp_path, kafka, redis_by_password(papers, tmp_path, guarded_redis))
-    run = started("topics", "--config", str(config))
+    kafka = by_password(certificates, tmp_path, guarded_city.kafka, ca_file=certificates.stranger)
+    config = configure(tmp_path, kafka, redis_by_password(certificates, tmp_path, guarded_redis))
+    run = start_command("topics", "--config", str(config))
     assert run.process.wait(60) == 1
     assert re.fullmatch(r"location-monitor: Kafka at \S+ cannot be used: its certificate is not trusted.*\n", run.text)
     assert not any(secret in run.text for secret in secrets)
@@ -261,9 +266,9 @@ def test_other_commands_fail_with_one_line(
 def test_topics_create_needs_each_documented_right(
     guarded_city: Any,
     guarded_redis: Any,
-    papers: Any,
+    certificates: Any,
     configure: Callable[..., Path],
-    started: Callable[..., Any],
+    start_command: Callable[..., Any],
     tmp_path: Path,
 ) -> None:
     """
@@ -273,9 +278,11 @@ def test_topics_create_needs_each_documented_right(
     """
 
     def create(user: str) -> Any:
-        kafka = by_password(papers, tmp_path / user, guarded_city.kafka, username=user, sasl_mechanism="PLAIN")
-        config = configure(tmp_path / user, kafka, redis_by_password(papers, tmp_path / user, guarded_redis), user)
-        return started("topics", "--config", str(config), "--create")
+        kafka = by_password(certificates, tmp_path / user, guarded_city.kafka, username=user, sasl_mechanism="PLAIN")
+        config = configure(
+            tmp_path / user, kafka, redis_by_password(certificates, tmp_path / user, guarded_redis), user
+        )
+        return start_command("topics", "--config", str(config), "--create")
 
     created = create("maker")
     refused = {right: create(right.lacked_by) for right in ALL_KAFKA_RIGHTS if right.create}

@@ -11,9 +11,9 @@ from monitor.service import redis_address, settings_of
 
 
 def test_no_output_shows_a_secret(
-    papers: Any,
+    certificates: Any,
     configure: Callable[..., Path],
-    started: Callable[..., Any],
+    start_command: Callable[..., Any],
     secrets: tuple[str, ...],
     tmp_path: Path,
 ) -> None:
@@ -34,14 +34,14 @@ def test_no_output_shows_a_secret(
     settings = settings_of(loaded, load_registry(loaded.locations.file), key.encode())
     shown = [f"{value!r} {value}" for value in (loaded, settings, settings.kafka, redis_address(loaded))]
     for command in (("check",), ("check", "--json"), ("topics",)):
-        run = started(*command, "--config", str(config), environ=environ)
+        run = start_command(*command, "--config", str(config), environ=environ)
         run.process.wait(60)
         shown.append(run.text)
     assert not [text for text in shown for secret in secrets if secret in text]
 
 
 def test_missing_person_key_is_refused(
-    configure: Callable[..., Path], started: Callable[..., Any], tmp_path: Path
+    configure: Callable[..., Path], start_command: Callable[..., Any], tmp_path: Path
 ) -> None:
     """
     Without the key of person ids, `run` exits with 2 and says how to create one.
@@ -50,7 +50,7 @@ def test_missing_person_key_is_refused(
     """
     config = configure(tmp_path, {"bootstrap_servers": ["localhost:9"]}, {"url": "redis://localhost:9/0"})
     (tmp_path / "person.key").unlink()
-    run = started("run", "--config", str(config))
+    run = start_command("run", "--config", str(config))
     assert run.process.wait(60) == 2
     assert "visits.person_key_file" in run.text
     assert "Make one:" in run.text

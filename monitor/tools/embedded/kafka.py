@@ -171,7 +171,7 @@ class EmbeddedKafka(EmbeddedServer):
         log4j = f"-Dlog4j2.configurationFile={self.folder / _LOG4J}"
         return [java, *_JVM, log4j, *class_path, main_class, *arguments]
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         # A socket connects first, because the client logs a warning per refused connection.
         return self._ports["client"].accepts() and self._is_in_cluster()
 

@@ -183,7 +183,7 @@ class EmbeddedServer(ABC):
         """Return the server's program and arguments."""
 
     @abstractmethod
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         """Return whether the server answers a real request."""
 
     def _start_somewhere(self) -> None:
@@ -212,7 +212,7 @@ class EmbeddedServer(ABC):
     def _launch(self) -> None:
         self._spawn(self._command())
         deadline = time.monotonic() + self._start_seconds
-        while not self._answers():
+        while not self._is_ready():
             code = self._require_guard().ask(do="poll")["exit"]
             if code is not None:
                 raise self._failure(f"ended with exit code {code} before it answered")

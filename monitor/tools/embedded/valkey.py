@@ -89,7 +89,7 @@ class EmbeddedValkey(EmbeddedServer):
         words = [word for key, value in options.items() for word in (f"--{key}", value)]
         return [str(self._binary), *words, *settings.arguments]
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         if not self._ports["client"].accepts():
             return False
         client = redis.Redis(
