@@ -153,21 +153,13 @@ def taken_away(
     return run
 
 
-@pytest.fixture(scope="module")
-def refused(
-    taken_away: Any,
-    hamlet: EmbeddedKafka,
-    mutual_kafka: EmbeddedKafka,
-    guarded_redis: Any,
-    certificates: Any,
-    configure: Callable[..., Path],
-    start_command: Callable[..., Any],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Mapping[str, Any]]:
-    """One service per fault, all started at once, because they mostly wait to try again."""
-    folder = tmp_path_factory.mktemp("refused")
-    (folder / "wrong").write_text("planted-and-wrong", encoding="utf-8")
-    server = hamlet
+_Faults = Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
+
+
+def _settings_by_fault(
+    folder: Path, server: EmbeddedKafka, mutual_kafka: EmbeddedKafka, guarded_redis: Any, certificates: Any
+) -> _Faults:
+    """Return the settings of Kafka and of Redis for each fault. The passwords are read from files in `folder`."""
     port = server.secure_bootstrap_servers.rpartition(":")[2]
 
     def kafka(**changes: Any) -> dict[str, Any]:
@@ -177,7 +169,7 @@ def refused(
         return redis_by_password(certificates, folder, guarded_redis, **changes)
 
     plain = {"bootstrap_servers": [server.secure_bootstrap_servers]}
-    faults: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+    return {
         "kafka: authority of others": (kafka(ca_file=certificates.stranger), stored()),
         "kafka: another name": (kafka(bootstrap_servers=[f"localhost:{port}"]), stored()),
         "kafka: wrong password": (kafka(password_file=str(folder / "wrong")), stored()),
@@ -202,6 +194,23 @@ def refused(
             for right in KAFKA_RIGHTS
         },
     }
+
+
+@pytest.fixture(scope="module")
+def faulty_runs(
+    taken_away: Any,
+    hamlet: EmbeddedKafka,
+    mutual_kafka: EmbeddedKafka,
+    guarded_redis: Any,
+    certificates: Any,
+    configure: Callable[..., Path],
+    start_command: Callable[..., Any],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Mapping[str, Any]]:
+    """One service per fault, all started at once, because they mostly wait to try again."""
+    folder = tmp_path_factory.mktemp("faulty")
+    (folder / "wrong").write_text("planted-and-wrong", encoding="utf-8")
+    faults = _settings_by_fault(folder, hamlet, mutual_kafka, guarded_redis, certificates)
     runs: dict[str, Any] = {"redis: command taken away": taken_away}
     assert {*faults, *runs} == set(_MESSAGES)
     for number, (fault, (kafka_settings, redis_settings)) in enumerate(faults.items()):
@@ -219,12 +228,12 @@ def refused(
 @pytest.mark.parametrize("fault", _MESSAGES)
 def test_fault_is_logged_in_one_line(
     fault: str,
-    refused: Mapping[str, Any],
+    faulty_runs: Mapping[str, Any],
     secrets: tuple[str, ...],
     eventually: Callable[..., Any],
 ) -> None:
     """Each fault is logged in one line with server and reason, without secrets, and the service keeps trying."""
-    run, message = refused[fault], re.compile(_MESSAGES[fault])
+    run, message = faulty_runs[fault], re.compile(_MESSAGES[fault])
     eventually(lambda: len(message.findall(run.text)) >= 3, deadline_seconds=180)
     assert run.process.poll() is None
     assert "Traceback" not in run.text
@@ -232,17 +241,17 @@ def test_fault_is_logged_in_one_line(
 
 
 @pytest.mark.timeout(400)
-def test_fault_is_logged_less_and_less_often(refused: Mapping[str, Any], eventually: Callable[..., Any]) -> None:
+def test_fault_is_logged_less_and_less_often(faulty_runs: Mapping[str, Any], eventually: Callable[..., Any]) -> None:
     """From 20 s after the first message on, all parts of the service together log at most one line per five seconds."""
-    eventually(lambda: all(re.search(_MESSAGES[fault], run.text) for fault, run in refused.items()), 180)
-    settled = {fault: run.logged_at(_MESSAGES[fault]) + _SETTLED_SECONDS for fault, run in refused.items()}
+    eventually(lambda: all(re.search(_MESSAGES[fault], run.text) for fault, run in faulty_runs.items()), 180)
+    settled = {fault: run.logged_at(_MESSAGES[fault]) + _SETTLED_SECONDS for fault, run in faulty_runs.items()}
     ends = {fault: at + _OBSERVED_SECONDS for fault, at in settled.items()}
-    eventually(lambda: all(run.seconds > ends[fault] for fault, run in refused.items()), deadline_seconds=200)
-    counts = {fault: run.lines_between(settled[fault], ends[fault]) for fault, run in refused.items()}
+    eventually(lambda: all(run.seconds > ends[fault] for fault, run in faulty_runs.items()), deadline_seconds=200)
+    counts = {fault: run.lines_between(settled[fault], ends[fault]) for fault, run in faulty_runs.items()}
     print(counts)
     noisy = [fault for fault, lines in counts.items() if lines > 1 + _OBSERVED_SECONDS / _SECONDS_PER_LINE]
-    assert not noisy, "\n".join(f"{fault}: {counts[fault]} lines\n{refused[fault].text}" for fault in noisy)
-    assert all(run.process.poll() is None for run in refused.values())
+    assert not noisy, "\n".join(f"{fault}: {counts[fault]} lines\n{faulty_runs[fault].text}" for fault in noisy)
+    assert all(run.process.poll() is None for run in faulty_runs.values())
 
 
 def test_other_commands_fail_with_one_line(

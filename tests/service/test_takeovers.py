@@ -65,6 +65,7 @@ def test_takeover_checks_earlier_answers(make_town: Callable[..., Any], make_set
 
 
 def test_recreated_ledger_pauses_everything(make_town: Callable[..., Any], eventually: Eventually) -> None:
+    """A recreated ledger ends a running service. The next one pauses everything until tick 2 + W + F."""
     #   tick   0 1 | 2 3 4 5 6 7       recreated in slot 2: the new ledger pauses all until tick 2 + W + F = 6
     #   inn    s s | p p p p s s
     town = make_town()
