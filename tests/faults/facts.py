@@ -76,19 +76,19 @@ def compare(town: Town) -> Comparison:
     written = read_topic(town.servers, town.topics.dead_letters, "read_committed")
     sent = town.traffic.sent
     records = read_topic(town.servers, town.topics.visits, "read_committed")
-    fated = [(record, recount.fates(record)) for record in records]
+    record_fates = [(record, recount.fates(record)) for record in records]
     comparison = Comparison([f"{key} is in Redis, but nothing is watched there" for key in strays])
     ends = town.ends(town.topics.visits)
-    reported = _merge(fated, ends)
+    reported = _merge(record_fates, ends)
     for number, shard in enumerate(shards):
         comparison.unread += sum(max(0, end - shard.progress(partition)) for partition, end in ends.items())
-        due = _merge(fated, shard.reached)
+        due = _merge(record_fates, shard.reached)
         comparison.broken += check_windows(number, shard, (reported, due), terms, comparison)
         comparison.broken += check_moments(number, shard, (reported, due), terms, comparison)
-        comparison.broken += find_shown_early(shard, _first_stamps(fated, terms), terms)
+        comparison.broken += find_shown_early(shard, _first_stamps(record_fates, terms), terms)
     reached = {partition: min(shard.progress(partition) for shard in shards) for partition in ends}
-    comparison.broken += list(check_dead_letters(town, written, fated, reached))
-    comparison.broken += list(_check_sent(sent, fated))
+    comparison.broken += list(check_dead_letters(town, written, record_fates, reached))
+    comparison.broken += list(_check_sent(sent, record_fates))
     return comparison
 
 
@@ -151,10 +151,10 @@ def unpack(waiting: list[bytes], shard: Shard) -> None:
             shard.present |= {Present(time, row, person) for time, row, person in facts}
 
 
-def _first_stamps(fated: list[tuple[Any, Fates]], terms: AuditTerms) -> dict[LastSeen | Present, int]:
+def _first_stamps(record_fates: list[tuple[Any, Fates]], terms: AuditTerms) -> dict[LastSeen | Present, int]:
     """Return, for each fact, the first slot in which a record with it was stamped."""
     first: dict[LastSeen | Present, int] = {}
-    for record, fates in fated:
+    for record, fates in record_fates:
         stamp = terms.grid.slot_of(record.timestamp * 1_000)
         for fact in chain[LastSeen | Present](fates.seen, fates.present):
             first[fact] = min(first.get(fact, stamp), stamp)
@@ -174,10 +174,10 @@ def connect_redis(town: Town) -> Any:
     return client_class.from_url(town.settings.config.redis.url.get_secret_value())
 
 
-def _merge(fated: list[tuple[Any, Fates]], ends: Mapping[int, int]) -> Fates:
+def _merge(record_fates: list[tuple[Any, Fates]], ends: Mapping[int, int]) -> Fates:
     """Merge the fates of all records below these offsets."""
     together = Fates()
-    for record, fates in fated:
+    for record, fates in record_fates:
         if record.offset < ends.get(record.partition, 0):
             together.add(fates)
     return together
@@ -223,10 +223,10 @@ def check_moments(
 
 
 def check_dead_letters(
-    town: Town, written: list[Any], fated: list[tuple[Any, Fates]], reached: dict[int, int]
+    town: Town, written: list[Any], record_fates: list[tuple[Any, Fates]], reached: dict[int, int]
 ) -> Iterator[str]:
     """Compare the dead letters and their payloads. A visit that is read again may have several."""
-    wanted = {letter: payload for _, fates in fated for letter, payload in fates.letters.items()}
+    wanted = {letter: payload for _, fates in record_fates for letter, payload in fates.letters.items()}
     seen = set()
     for record in written:
         partition, offset = int(header(record, "partition")), int(header(record, "offset"))
@@ -251,9 +251,11 @@ def _is_payload(record: Any, wanted: Any) -> bool:
     return bool(json.loads(record.value) == wanted)
 
 
-def _check_sent(sent: Mapping[bytes, frozenset[tuple[str, str]]], fated: list[tuple[Any, Fates]]) -> Iterator[str]:
+def _check_sent(
+    sent: Mapping[bytes, frozenset[tuple[str, str]]], record_fates: list[tuple[Any, Fates]]
+) -> Iterator[str]:
     """Check that the topic contains all acknowledged records, and that the recount refuses what the traffic expects."""
-    in_topic = {fingerprint(record.key, record.value): fates for record, fates in fated}
+    in_topic = {fingerprint(record.key, record.value): fates for record, fates in record_fates}
     for print_, letters in sent.items():
         if print_ not in in_topic:
             yield "a record that was acknowledged is not in the input topic"

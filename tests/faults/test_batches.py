@@ -87,47 +87,55 @@ class Sender:
         crafted.produce(settings.kafka, settings.config.kafka.topics.visits, crafted.batch(body, count, codec))
 
 
-def zipped(sender: Sender) -> None:
+def send_trailing_bytes(sender: Sender) -> None:
     """Send bytes after gzip's stream, which Java ignores."""
     sender.send([sender.good()], GZIP, lambda data: gzip.compress(data) + b"garbage")
 
 
-def framed(sender: Sender) -> None:
+def send_wrong_checksum(sender: Sender) -> None:
     """Send a wrong content checksum of lz4, which Java does not check."""
     packed = lz4.frame.compress(crafted.records([sender.good()]), content_checksum=True, block_linked=False)
     sender.send_body(packed[:-4] + b"sum!", 1, LZ4)
 
 
-def broken(sender: Sender) -> None:
+def send_wrong_length(sender: Sender) -> None:
     """Send a record with a wrong length, which nobody can read."""
     sender.send_body(zstandard.compress(crafted.record(b"{}", off=1)), 1, ZSTD)
 
 
-def junk(sender: Sender) -> None:
+def send_junk(sender: Sender) -> None:
     """Send two million invalid visits in half a kilobyte, and similar batches."""
     for item in (b"{}", b"1", b'{"person_id":1,"location_id":1,"arrived_at":1}', sender.visit(location_id="nowhere")):
         sender.send([sender.junk(sender.good(), item, 6_000_000)], ZSTD, zstandard.compress)
 
 
-def bomb(sender: Sender) -> None:
+def send_bomb(sender: Sender) -> None:
     """Send hundreds of megabytes of invalid visits, with valid ones among them that may or may not be read."""
     values = [sender.junk(sender.visit(), b"{}", 8_000_000) for _ in range(45)]
     sender.send([sender.good(), *values], ZSTD, zstandard.compress)
 
 
-def tails(sender: Sender) -> None:
+def send_long_times(sender: Sender) -> None:
     """Send four hundred different times with fractions of 96 kB each."""
     for first in range(0, 400, 8):
         texts = [f"2026-01-01T00:00:00.{number:096000d}Z" for number in range(first, first + 8)]
         sender.send([sender.visit(left_at=text) for text in texts], NONE, bytes)
 
 
-def tiny(sender: Sender) -> None:
+def send_tiny_records(sender: Sender) -> None:
     """Send fifty thousand records of one byte in a batch of a few hundred bytes."""
     sender.send([b"1"] * 50_000, ZSTD, zstandard.compress)
 
 
-BATCHES: Final = [zipped, framed, broken, junk, tails, tiny, bomb]
+BATCHES: Final = [
+    send_trailing_bytes,
+    send_wrong_checksum,
+    send_wrong_length,
+    send_junk,
+    send_long_times,
+    send_tiny_records,
+    send_bomb,
+]
 
 
 def metric(instance: Instance, name: str) -> float:

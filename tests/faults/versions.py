@@ -112,7 +112,7 @@ def expected_letter_findings(versions: Sequence[Version]) -> set[str]:
     town = versions[-1].town
     records = read_topic(town.servers, town.topics.visits, "read_committed")
     recounts = [Recount(version.terms, KEY.encode()) for version in versions]
-    wanted = [{letter for record in records for letter in one.fates(record).letters} for one in recounts]
+    wanted = [{letter for record in records for letter in recount.fates(record).letters} for recount in recounts]
     more = {
         f"{letter} is an unexpected dead letter, or has another payload" for letter in set().union(*wanted) - wanted[-1]
     }
