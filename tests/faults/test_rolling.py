@@ -130,14 +130,14 @@ def test_rolling_update_misses_no_tick(scene: Scene) -> None:
     new                          ├ ready ├──────
     """
     old, new = Version(scene.town), with_annex(scene)
-    whole = start_all(scene, old)
+    first_tick = start_all(scene, old)
     coming = roll(old.instances, new)
     until(lambda: annex_ticks(scene), 30, "the new configuration answers")
     scene.subscriber.wait_new()
     stop_others(new, coming[-1])
     ledger, broken = settle(scene, [old, new])
     assert broken == []
-    assert list(find_missed(scene, whole)) == []
+    assert list(find_missed(scene, first_tick)) == []
     assert max(ledger.ticks(0)) <= min(ledger.ticks(1))
     assert not any("are lost" in instance.text for instance in (*old.instances, *new.instances))
     assert any("instances with another configuration answer" in instance.text for instance in new.instances)
@@ -155,7 +155,7 @@ def test_rollback_during_update_misses_no_tick(scene: Scene) -> None:
     old                         ├ ready ├────
     """
     old, new = Version(scene.town), with_annex(scene)
-    whole = start_all(scene, old, 2)
+    first_tick = start_all(scene, old, 2)
     (coming,) = roll(old.instances[:1], new)
     coming.kill()
     back = old.start()
@@ -164,7 +164,7 @@ def test_rollback_during_update_misses_no_tick(scene: Scene) -> None:
     stop_others(old, back)
     _ledger, broken = settle(scene, [new, old])
     assert broken == []
-    assert list(find_missed(scene, whole)) == []
+    assert list(find_missed(scene, first_tick)) == []
     assert not annex_ticks(scene)
 
 
@@ -176,7 +176,7 @@ def test_rollback_after_update_misses_no_tick(scene: Scene) -> None:
     new      ├ ready ├─────────────────────────┤
     """
     old, new = Version(scene.town), with_annex(scene)
-    whole = start_all(scene, old, 1)
+    first_tick = start_all(scene, old, 1)
     (coming,) = roll(old.instances[:1], new)
     until(lambda: annex_ticks(scene), 30, "the new configuration answers")
     (back,) = roll([coming], old)
@@ -184,7 +184,7 @@ def test_rollback_after_update_misses_no_tick(scene: Scene) -> None:
     scene.subscriber.wait_tick(last + 1)
     ledger, broken = settle(scene, [new, old])
     assert broken == []
-    assert list(find_missed(scene, whole)) == []
+    assert list(find_missed(scene, first_tick)) == []
     assert ledger.ticks(0)
     assert back.code == 0
 

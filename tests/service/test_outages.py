@@ -47,7 +47,7 @@ class Broker:
         """Cut all connections and refuse new ones."""
         self._forwarder.close()
 
-    def mend(self) -> None:
+    def reconnect(self) -> None:
         """Accept connections again."""
         self._forwarder = Forwarder(("127.0.0.1", self._port), self._forwarder.port)
 
@@ -75,8 +75,8 @@ def kafka() -> Iterator[Broker]:
 @pytest.mark.parametrize(
     ("place", "leave", "come_back"),
     [
-        pytest.param("tick.released", Broker.cut, Broker.mend, id="cut before answers are sent"),
-        pytest.param("ledger.sent", Broker.cut, Broker.mend, id="cut before answers are committed"),
+        pytest.param("tick.released", Broker.cut, Broker.reconnect, id="cut before answers are sent"),
+        pytest.param("ledger.sent", Broker.cut, Broker.reconnect, id="cut before answers are committed"),
         pytest.param("ledger.sent", Broker.hang, Broker.resume, id="hanging before answers are committed"),
     ],
 )
