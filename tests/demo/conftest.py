@@ -1,4 +1,4 @@
-"""A demo's story without servers: what is published is made by hand."""
+"""A demo's story without servers: the published records are built by the fixtures."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from monitor.operate.metrics import Metrics
 from monitor.privacy.over_time import Mark, step
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord
-from monitor.tools.demo.examples import copied_to
+from monitor.tools.demo.examples import copy_examples
 from monitor.tools.demo.story import Story
 
 
 @pytest.fixture
 def story(tmp_path: Path) -> Story:
     """Two days of the demo's own configuration."""
-    config = load_config(copied_to(tmp_path), {})
+    config = load_config(copy_examples(tmp_path), {})
     return Story(derive_parameters(config, load_registry(config.locations.file)), 0, 47)
 
 
@@ -31,22 +31,26 @@ Published = Callable[..., list[LedgerRecord]]
 
 @pytest.fixture
 def published(story: Story) -> Published:
-    """All records of a tick: `published(13, 2)`: at tick 13 the first two watched places and three others are noisy."""
+    """A function that builds all records of a tick.
 
-    def made(tick: int, noisy: int = 0) -> list[LedgerRecord]:
+    `published(13, 2)`: at tick 13 the first two places of the monitor over time, and four places of the monitor at
+    designated times (one per shard), have noisy counts.
+    """
+
+    def build(tick: int, noisy: int = 0) -> list[LedgerRecord]:
         records = [*_over_time(story.parameters, tick, noisy), *_at_times(story.parameters, tick, noisy)]
         at = story.parameters.grid.as_of(tick) // 1_000
         return [LedgerRecord(record.key, record.value, tuple(record.headers), at) for record in records]
 
-    return made
+    return build
 
 
 @pytest.fixture
 def metrics() -> Metrics:
-    """Of a service that has read a hundred visits, two of them bad."""
-    made = Metrics()
-    made.batch(3, {"applied": 98, "dead_letter": 2}, {}, 0.1)
-    return made
+    """The metrics of a service that has read a hundred visits, two of them invalid."""
+    metrics = Metrics()
+    metrics.batch(3, {"applied": 98, "dead_letter": 2}, {}, 0.1)
+    return metrics
 
 
 def _over_time(parameters: Parameters, tick: int, noisy: int) -> Iterator[OutputRecord]:

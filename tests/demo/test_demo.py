@@ -1,4 +1,4 @@
-"""A short demo on real servers, as lines; and that nothing is left of one that is interrupted."""
+"""A short demo on real servers, with output as lines; and an interrupted demo, which leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from monitor.tools.embedded import EmbeddedKafka
 _MAIN = "from monitor.cli import main; main()"
 
 
-@pytest.mark.usefixtures("kafka")  # skips, or fails under CI, where the servers cannot be had
-def test_a_short_demo_ends_with_a_true_summary() -> None:
+@pytest.mark.usefixtures("kafka")  # skips, or fails under CI, where the servers are not available
+def test_short_demo_prints_true_summary() -> None:
+    """A demo of three days ends with a correct recount, and its summary is plain text."""
     file = io.StringIO()
     outcome = run_demo(20, Console(file=file, width=100), Length(days=3, seconds=3.0))
     text = file.getvalue()
@@ -41,9 +42,8 @@ def test_a_short_demo_ends_with_a_true_summary() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_demo_leaves_nothing_behind(
-    kafka: EmbeddedKafka, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_interrupted_demo_leaves_nothing_behind(kafka: EmbeddedKafka, tmp_path: Path, number: signal.Signals) -> None:
+    """After SIGINT or SIGTERM the demo exits with one line, its servers have ended and its files are removed."""
     command = [sys.executable, "-W", "ignore", "-u", "-c", _MAIN, "demo"]
     environ = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ) as process:
@@ -62,18 +62,19 @@ def test_an_interrupted_demo_leaves_nothing_behind(
 
 
 def _port_of_kafka(process: subprocess.Popen[bytes]) -> int:
-    """The port that the demo says its Kafka runs at."""
+    """Wait until the demo prints the port of its Kafka, and return it."""
     output = process.stdout
     assert output is not None
-    deadline, said = time.monotonic() + 60, b""
-    while (found := re.search(rb"Kafka runs at 127\.0\.0\.1:(\d+), ", said)) is None:
+    deadline, text = time.monotonic() + 60, b""
+    while (match := re.search(rb"Kafka runs at 127\.0\.0\.1:(\d+), ", text)) is None:
         ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
-        assert ready, f"no word of Kafka within 60 s: {said!r}"
-        said += output.read1() or pytest.fail(f"the demo ended by itself: {said!r}")  # type: ignore[attr-defined]  # a pipe is a BufferedReader
-    return int(found[1])
+        assert ready, f"Kafka was not ready within 60 s: {text!r}"
+        text += output.read1() or pytest.fail(f"the demo ended early: {text!r}")  # type: ignore[attr-defined]  # a pipe is a BufferedReader
+    return int(match[1])
 
 
-def test_a_turn_that_took_long_shortens_the_next_ones() -> None:
+def test_long_turn_shortens_next_turns() -> None:
+    """After a turn of two lengths, the next turns are shorter until the pace is caught up."""
     #     due   0    1    2    3    4
     #     turn       |========|==|  |
     clock, slept = [0.0], list[float]()

@@ -9,17 +9,19 @@ from pathlib import Path
 
 import monitor
 from monitor.config import load_config, load_registry
-from monitor.tools.demo.examples import copied_to
+from monitor.tools.demo.examples import copy_examples
 
 ROOT = Path(monitor.__file__).parents[1]
 
 
-def test_a_checkout_has_the_configuration_and_its_registry(tmp_path: Path) -> None:
-    config = load_config(copied_to(tmp_path), {})
+def test_checkout_has_demo_files(tmp_path: Path) -> None:
+    """In a checkout, the configuration and its registry are found."""
+    config = load_config(copy_examples(tmp_path), {})
     assert len(load_registry(config.locations.file)) == 40
 
 
-def test_an_installed_wheel_has_them_too(tmp_path: Path) -> None:
+def test_installed_wheel_has_demo_files(tmp_path: Path) -> None:
+    """The wheel contains the same configuration and registry."""
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
@@ -27,10 +29,10 @@ def test_an_installed_wheel_has_them_too(tmp_path: Path) -> None:
     folder.mkdir()
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from monitor.tools.demo.examples import copied_to, Path"
-    code += "; import monitor; print(monitor.__file__); copied_to(Path(sys.argv[2]))"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from monitor.tools.demo.examples import copy_examples, Path"
+    code += "; import monitor; print(monitor.__file__); copy_examples(Path(sys.argv[2]))"
     run = [sys.executable, "-W", "ignore", "-c", code, str(installed), str(folder)]
-    told = subprocess.run(run, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
-    assert told.startswith(str(installed))
+    output = subprocess.run(run, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+    assert output.startswith(str(installed))
     for name in ("demo.yaml", "demo-locations.csv"):
         assert (folder / name).read_bytes() == (ROOT / "config" / name).read_bytes()

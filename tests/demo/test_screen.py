@@ -1,4 +1,4 @@
-"""What the demo shows, frame by frame: it fits the terminal, and news are news."""
+"""The demo's screen: a frame fits the terminal, and shows the news."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ def frame(story: Story, width: int, height: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30), (160, 50)])
-def test_a_frame_fits_the_terminal(
-    story: Story, published: Published, metrics: Metrics, width: int, height: int
-) -> None:
+def test_frame_fits_terminal(story: Story, published: Published, metrics: Metrics, width: int, height: int) -> None:
+    """A frame is at most as wide and as high as the terminal, and shows the status of each place."""
     assert len(frame(story, width, height)) <= height
     for tick in range(11, 30):
-        story.take(tick, published(tick, 2 if tick > 20 else 0), metrics.registry)
+        story.add_tick(tick, published(tick, 2 if tick > 20 else 0), metrics.registry)
     shown = frame(story, width, height)
     assert len(shown) <= height
     assert all(len(line) <= width for line in shown)
@@ -40,9 +39,10 @@ def test_a_frame_fits_the_terminal(
     assert text.count("▲") > 2
 
 
-def test_that_places_begin_as_safe_is_no_news(story: Story, published: Published, metrics: Metrics) -> None:
-    assert story.take(11, published(11), metrics.registry) == []
-    (item,) = story.take(12, published(12), metrics.registry)
+def test_first_safe_answers_are_no_news(story: Story, published: Published, metrics: Metrics) -> None:
+    """The first "safe" of a location is no news; the first answer for a designated time is."""
+    assert story.add_tick(11, published(11), metrics.registry) == []
+    (item,) = story.add_tick(12, published(12), metrics.registry)
     assert (item.at, item.text, item.status) == (
         "Mon 5 Jan 13:00",
         "Mon 5 Jan 12:30 midday: 40 of 40 locations safe",
@@ -51,16 +51,18 @@ def test_that_places_begin_as_safe_is_no_news(story: Story, published: Published
 
 
 def test_noisy_counts_are_news(story: Story, published: Published, metrics: Metrics) -> None:
-    story.take(12, published(12), metrics.registry)
-    news = story.take(13, published(13, 2), metrics.registry)
+    """Each new noisy count is an item of news."""
+    story.add_tick(12, published(12), metrics.registry)
+    news = story.add_tick(13, published(13, 2), metrics.registry)
     assert [item.status for item in news] == ["paused", "noisy_count", "noisy_count"]
     assert news[1].text == "market: at most 20 infected people in the last 7 days (noisy)"
     assert news[2].text.startswith("Mon 5 Jan 12:30 midday: 36 of 40 locations safe, ")
 
 
-def test_the_story_knows_how_far_it_is(story: Story, published: Published, metrics: Metrics) -> None:
+def test_story_progress(story: Story, published: Published, metrics: Metrics) -> None:
+    """The story counts ticks and days."""
     assert (story.done, story.ticks, story.day, story.days) == (0, 48, 1, 2)
-    story.take(23, published(23), metrics.registry)
+    story.add_tick(23, published(23), metrics.registry)
     assert (story.done, story.day, story.intake) == (24, 1, Intake(100, 2))
-    story.take(24, published(24), metrics.registry)
+    story.add_tick(24, published(24), metrics.registry)
     assert story.day == 2

@@ -1,4 +1,4 @@
-"""The demo's visits: an outbreak for every seed, and a few visits that are none."""
+"""The demo's visits: an outbreak for every seed, and a few invalid visits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import pytest
 from monitor.config import load_config, load_registry
 from monitor.config.derive_parameters import derive_parameters
 from monitor.public.instants import DAY
-from monitor.tools.demo.examples import copied_to
+from monitor.tools.demo.examples import copy_examples
 from monitor.tools.demo.visits import write_visits
 from monitor.tools.replay.lines import Extent, read_lines
 
 
 @pytest.mark.parametrize("seed", range(20, 26))
-def test_no_seed_lets_the_outbreak_die_out(tmp_path: Path, seed: int) -> None:
-    config = load_config(copied_to(tmp_path), {})
+def test_outbreak_lasts_for_every_seed(tmp_path: Path, seed: int) -> None:
+    """For each of six seeds, people still report visits in the last days of the demo."""
+    config = load_config(copy_examples(tmp_path), {})
     locations = load_registry(config.locations.file)
     path, start = tmp_path / "visits.csv", config.clock.origin
     written = write_visits(path, seed, [location.id for location in locations], start, 14)
@@ -26,8 +27,9 @@ def test_no_seed_lets_the_outbreak_die_out(tmp_path: Path, seed: int) -> None:
     assert sum(at > start + 10 * DAY for at in reported) > 200
 
 
-def test_same_seed_same_visits(tmp_path: Path) -> None:
-    config = load_config(copied_to(tmp_path), {})
+def test_same_seed_gives_same_visits(tmp_path: Path) -> None:
+    """The same seed gives the same file, byte for byte."""
+    config = load_config(copy_examples(tmp_path), {})
     ids = [location.id for location in load_registry(config.locations.file)]
     first, again = tmp_path / "first.csv", tmp_path / "again.csv"
     for path in (first, again):
@@ -36,13 +38,14 @@ def test_same_seed_same_visits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("days", [1, 8, 14])
-def test_five_bad_visits_are_among_them_but_no_more_than_there_are_good_ones(tmp_path: Path, days: int) -> None:
-    config = load_config(copied_to(tmp_path), {})
+def test_number_of_invalid_visits(tmp_path: Path, days: int) -> None:
+    """The file contains five invalid visits, but no more than valid ones."""
+    config = load_config(copy_examples(tmp_path), {})
     locations = load_registry(config.locations.file)
     path = tmp_path / "visits.csv"
     written = write_visits(path, 20, [location.id for location in locations], config.clock.origin, days)
     lines = path.read_text(encoding="utf-8").splitlines()[1:]
     faults = ("lighthouse", "yesterday, around noon", "2199-01-01", "2026-01-04T00:00:00Z")
-    bad = [line for line in lines if line.startswith(",") or any(fault in line for fault in faults)]
+    invalid = [line for line in lines if line.startswith(",") or any(fault in line for fault in faults)]
     assert len(lines) == written
-    assert len(bad) == min(5, written // 2)
+    assert len(invalid) == min(5, written // 2)

@@ -1,4 +1,4 @@
-"""What the deployment's tests share: where the project's root is, and the container file read as instructions."""
+"""Fixtures of the deployment tests: the project's root, and the instructions of the container file."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ ROOT = Path(__file__).parents[2]
 
 
 class Instruction(NamedTuple):
-    """One instruction of a container file: its stage (from 0), its word, and the rest of it on one line."""
+    """One instruction of a container file: its stage (from 0), its keyword, and its arguments on one line."""
 
     stage: int
     word: str
     rest: str
 
 
-def _instructions(text: str) -> list[Instruction]:
+def _parse(text: str) -> list[Instruction]:
     lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     joined = re.sub(r"\\\n\s*", " ", lines)
-    found, stage = [], -1
+    instructions, stage = [], -1
     for line in filter(None, (line.strip() for line in joined.splitlines())):
         word, _, rest = line.partition(" ")
         stage += word == "FROM"
-        found.append(Instruction(stage, word, rest.strip()))
-    return found
+        instructions.append(Instruction(stage, word, rest.strip()))
+    return instructions
 
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The project's root: what the container is built from."""
+    """The project's root, from which the container is built."""
     return ROOT
 
 
 @pytest.fixture(scope="session")
 def containerfile() -> list[Instruction]:
     """The instructions of deploy/Containerfile."""
-    return _instructions((ROOT / "deploy/Containerfile").read_text(encoding="utf-8"))
+    return _parse((ROOT / "deploy/Containerfile").read_text(encoding="utf-8"))
 
 
-def missing(what: str, remedy: str) -> NoReturn:
-    """Skip loudly (the last lines of the run say so), or fail under CI."""
-    message = f"server missing: {what}. To run these tests: {remedy}"
+def skip(missing: str, remedy: str) -> NoReturn:
+    """Skip with a message, which the end of the run shows, or fail under CI."""
+    message = f"server missing: {missing}. To run these tests: {remedy}"
     if os.environ.get("CI"):
         pytest.fail(message, pytrace=False)
     pytest.skip(message)
@@ -53,5 +53,5 @@ def missing(what: str, remedy: str) -> NoReturn:
 
 @pytest.fixture
 def skip_without() -> object:
-    """`skip_without(what, remedy)`: a missing server or tool skips loudly, and fails under CI."""
-    return missing
+    """A function that skips a test for a missing server, or fails it under CI: `skip_without(what, remedy)`."""
+    return skip

@@ -1,4 +1,4 @@
-"""The compose file: what it mounts is there, its parts find each other, and real servers take its settings."""
+"""The compose file: mounted files exist, its services find each other, and real servers accept its settings."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Skip = Callable[[str, str], NoReturn]
 
 @pytest.fixture(scope="module")
 def compose(root: Path) -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load((root / "deploy/compose.yaml").read_text(encoding="utf-8"))
-    return read
+    tree: dict[str, Any] = yaml.safe_load((root / "deploy/compose.yaml").read_text(encoding="utf-8"))
+    return tree
 
 
 def _services(compose: dict[str, Any]) -> dict[str, Any]:
@@ -35,23 +35,26 @@ def _services(compose: dict[str, Any]) -> dict[str, Any]:
     return services
 
 
-def test_check_accepts_the_configuration_of_the_compose_file(root: Path) -> None:
+def test_check_accepts_compose_configuration(root: Path) -> None:
+    """`check` accepts the compose file's configuration without warnings."""
     result = CliRunner().invoke(main, ["check", "--config", str(root / "deploy/config.yaml")])
     assert result.exit_code == 0, result.output
     assert "Warnings" not in result.output
 
 
-def test_every_file_that_is_mounted_is_there_but_the_secret(root: Path, compose: dict[str, Any]) -> None:
+def test_mounted_files_exist_except_the_secret(root: Path, compose: dict[str, Any]) -> None:
+    """Every mounted file exists, except the secret, which git ignores."""
     mounts = [mount for service in _services(compose).values() for mount in service.get("volumes", ())]
     files = {mount.split(":")[0] for mount in mounts if mount.startswith(".")}
     assert files
     assert all((root / "deploy" / file).is_file() for file in files)
     assert compose["secrets"]["person_key"]["file"] == "./person.key"
     ignored = (root / ".gitignore").read_text(encoding="utf-8").splitlines()
-    assert any(fnmatch.fnmatch("person.key", rule) for rule in ignored), "the secret must not get into a commit"
+    assert any(fnmatch.fnmatch("person.key", rule) for rule in ignored), "the secret must not be committed"
 
 
-def test_every_volume_and_secret_and_dependency_is_defined(compose: dict[str, Any]) -> None:
+def test_volumes_secrets_and_dependencies_are_defined(compose: dict[str, Any]) -> None:
+    """The volumes, secrets and dependencies of each service are defined."""
     services = _services(compose)
     for service in services.values():
         named = {mount.split(":")[0] for mount in service.get("volumes", ()) if not mount.startswith(".")}
@@ -60,7 +63,8 @@ def test_every_volume_and_secret_and_dependency_is_defined(compose: dict[str, An
         assert service.get("depends_on", {}).keys() <= services.keys()
 
 
-def test_the_configuration_names_the_services_of_the_compose_file(root: Path, compose: dict[str, Any]) -> None:
+def test_configuration_names_compose_services(root: Path, compose: dict[str, Any]) -> None:
+    """The configuration uses the compose file's hosts, secret and ports."""
     config = load_config(root / "deploy/config.yaml", {})
     services = _services(compose)
     kafka = services["kafka"]["environment"]
@@ -70,13 +74,15 @@ def test_the_configuration_names_the_services_of_the_compose_file(root: Path, co
     assert f"127.0.0.1:{config.metrics.port}:{config.metrics.port}" in services["monitor"]["ports"]
 
 
-def test_ports_are_published_on_the_loopback_alone(compose: dict[str, Any]) -> None:
+def test_ports_are_published_only_on_loopback(compose: dict[str, Any]) -> None:
+    """All ports are published only on 127.0.0.1."""
     ports = [port for service in _services(compose).values() for port in service.get("ports", ())]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
-def test_commands_of_the_compose_file_are_commands_of_the_program(compose: dict[str, Any]) -> None:
+def test_compose_commands_exist(compose: dict[str, Any]) -> None:
+    """The commands and options of the compose file exist in the program."""
     for service in _services(compose).values():
         if service["image"].startswith("location-monitor"):
             name, *options = service.get("command", ["run", "--config", "…"])
@@ -84,16 +90,17 @@ def test_commands_of_the_compose_file_are_commands_of_the_program(compose: dict[
             assert {option for option in options if option.startswith("--")} <= known
 
 
-def test_the_broker_knows_every_setting(compose: dict[str, Any], kafka: EmbeddedKafka) -> None:
-    """A misspelt property would be passed over by the broker in silence."""
+def test_broker_knows_every_setting(compose: dict[str, Any], kafka: EmbeddedKafka) -> None:
+    """The broker knows every property of the compose file; it would ignore a misspelt one silently."""
     environment = _services(compose)["kafka"]["environment"]
     properties = {name.removeprefix("KAFKA_").lower().replace("_", ".") for name in environment}
     with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:
-        found = admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, "1")], config_filter="all")
-    assert properties <= found["broker"]["1"].keys()
+        known = admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, "1")], config_filter="all")
+    assert properties <= known["broker"]["1"].keys()
 
 
-def test_the_store_starts_with_its_settings_and_evicts_nothing(compose: dict[str, Any], valkey: EmbeddedValkey) -> None:
+def test_store_accepts_its_settings(compose: dict[str, Any], valkey: EmbeddedValkey) -> None:
+    """A real Valkey accepts every setting of the store."""
     command = _services(compose)["valkey"]["command"]
     settings = dict(zip((name.removeprefix("--") for name in command[1::2]), command[2::2], strict=True))
     with closing(redis.Redis.from_url(valkey.url, decode_responses=True)) as client:
@@ -108,9 +115,8 @@ def test_the_store_starts_with_its_settings_and_evicts_nothing(compose: dict[str
                 client.config_set(str(name), str(value))
 
 
-def test_prometheus_accepts_its_configuration_and_scrapes_the_service(
-    root: Path, compose: dict[str, Any], skip_without: Skip
-) -> None:
+def test_prometheus_scrapes_the_service(root: Path, compose: dict[str, Any], skip_without: Skip) -> None:
+    """Prometheus accepts its configuration, which scrapes the service's metrics port."""
     file = root / "deploy/prometheus.yml"
     port = load_config(root / "deploy/config.yaml", {}).metrics.port
     targets = yaml.safe_load(file.read_text(encoding="utf-8"))["scrape_configs"][0]["static_configs"][0]["targets"]
@@ -119,5 +125,5 @@ def test_prometheus_accepts_its_configuration_and_scrapes_the_service(
     promtool = shutil.which("promtool")
     if promtool is None:
         skip_without("Prometheus (no promtool on the PATH)", "make test-tools")
-    done = subprocess.run([promtool, "check", "config", file], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ended = subprocess.run([promtool, "check", "config", file], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -1,4 +1,4 @@
-"""The container file, without an engine: what it copies is there, and its build's own commands run."""
+"""The container file, without a container engine: the files that it copies exist, and its build commands run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HOME = "/opt/location-monitor"
 
 
 def _pins(path: Path) -> dict[str, set[str]]:
-    """By pinned requirement (`name==version`, with its marker), its hashes."""
+    """Return the hashes of each pinned requirement (`name==version`, with its marker)."""
     pins: dict[str, set[str]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         if match := re.match(r"([a-z0-9.-]+==[^\\]+?)\s*\\?$", line):
@@ -39,17 +39,19 @@ def _names(path: Path) -> set[str]:
 
 def _copied(containerfile: list[Any]) -> list[str]:
     sources = [instruction.rest.split()[:-1] for instruction in containerfile if instruction.word == "COPY"]
-    return [source for each in sources if not each[0].startswith("--from") for source in each]
+    return [source for files in sources if not files[0].startswith("--from") for source in files]
 
 
 @pytest.mark.parametrize("lock", ["requirements-run.lock", "requirements-build.lock"])
-def test_a_lock_of_the_container_pins_what_the_tests_ran_with(root: Path, lock: str) -> None:
+def test_container_locks_match_tested_versions(root: Path, lock: str) -> None:
+    """The container's lock files pin versions and hashes of the lock file that the tests use."""
     all_pins, pins = _pins(root / "requirements.lock"), _pins(root / lock)
     assert pins
     assert all(hashes and hashes <= all_pins[pin] for pin, hashes in pins.items())
 
 
-def test_the_container_has_every_dependency_and_nothing_for_development(root: Path) -> None:
+def test_container_has_only_runtime_dependencies(root: Path) -> None:
+    """The container has every runtime dependency and none of the extras."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = {re.split(r"[\[<>=!~ ]", dependency)[0].lower() for dependency in project["dependencies"]}
     unwanted = {
@@ -62,68 +64,72 @@ def test_the_container_has_every_dependency_and_nothing_for_development(root: Pa
     assert not unwanted & names
 
 
-def test_all_that_is_copied_is_there_and_not_kept_from_the_build(root: Path, containerfile: list[Any]) -> None:
+def test_copied_files_exist_and_are_not_ignored(root: Path, containerfile: list[Any]) -> None:
+    """Every copied file exists, and the ignore file includes exactly these and no key."""
     ignore = (root / "deploy/Containerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     rules = [rule for rule in ignore if rule and not rule.startswith("#")]
-    assert rules[0] == "*", "everything is kept out but what is named"
-    let_in = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
+    assert rules[0] == "*", "the first rule must exclude everything"
+    included = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
     copied = _copied(containerfile)
-    assert set(copied) == set(let_in)
+    assert set(copied) == set(included)
     assert all((root / source).exists() for source in copied)
-    assert not [name for name in let_in if fnmatch.fnmatch(name, "*key*")]
+    assert not [name for name in included if fnmatch.fnmatch(name, "*key*")]
 
 
-def test_the_service_runs_as_a_numbered_user_that_is_not_root(containerfile: list[Any]) -> None:
+def test_service_runs_as_numeric_non_root_user(containerfile: list[Any]) -> None:
+    """The final stage runs as a numeric user other than root."""
     last = max(instruction.stage for instruction in containerfile)
-    users = [each.rest for each in containerfile if each.word == "USER" and each.stage == last]
+    users = [line.rest for line in containerfile if line.word == "USER" and line.stage == last]
     assert users
     assert all(re.fullmatch(r"[1-9][0-9]*:[1-9][0-9]*", user) for user in users)
 
 
-def test_nothing_is_run_or_installed_in_the_final_stage(containerfile: list[Any]) -> None:
+def test_final_stage_runs_no_commands(containerfile: list[Any]) -> None:
+    """The final stage contains no RUN and no ADD."""
     last = max(instruction.stage for instruction in containerfile)
-    assert not [each for each in containerfile if each.stage == last and each.word in {"RUN", "ADD"}]
+    assert not [line for line in containerfile if line.stage == last and line.word in {"RUN", "ADD"}]
 
 
-def test_the_probe_asks_where_the_service_answers_by_default(containerfile: list[Any]) -> None:
+def test_health_probe_uses_default_port(containerfile: list[Any]) -> None:
+    """The health probe and the exposed port are the default metrics port."""
     port = MetricsSettings().port
-    assert [each.rest for each in containerfile if each.word == "EXPOSE"] == [str(port)]
-    assert f"http://127.0.0.1:{port}/healthz" in next(each.rest for each in containerfile if each.word == "HEALTHCHECK")
+    assert [line.rest for line in containerfile if line.word == "EXPOSE"] == [str(port)]
+    assert f"http://127.0.0.1:{port}/healthz" in next(line.rest for line in containerfile if line.word == "HEALTHCHECK")
 
 
 @pytest.mark.timeout(600)
-def test_the_commands_of_the_build_make_a_service_that_starts(
+def test_build_commands_install_working_service(
     root: Path, containerfile: list[Any], tmp_path: Path, skip_without: Skip
 ) -> None:
-    """Stage 0 of the container file, run as it stands but for its folders: it ends with the installed command."""
+    """The commands of stage 0, run unchanged in other folders, install a command that starts."""
     build, home, base = tmp_path / "build", tmp_path / "home", tmp_path / "base"
     subprocess.run([sys.executable, "-m", "venv", str(base)], check=True)
     environment = os.environ | {"PATH": f"{base / 'bin'}{os.pathsep}{os.environ['PATH']}", "PIP_NO_INPUT": "1"}
     environment.pop("PYTHONPATH", None)
     build.mkdir()
-    for instruction in (each for each in containerfile if each.stage == 0):
+    for instruction in (line for line in containerfile if line.stage == 0):
         if instruction.word == "COPY":
             *sources, target = instruction.rest.split()
             for source in sources:
                 _copy(root / source, build / target, into=len(sources) > 1 or target.endswith("/"))
         if instruction.word == "RUN":
             command = instruction.rest.replace(_HOME, str(home))
-            done = subprocess.run(
+            ended = subprocess.run(
                 ["/bin/sh", "-ec", command], cwd=build, env=environment, capture_output=True, text=True, check=False
             )
-            if "NewConnectionError" in done.stderr or "NameResolutionError" in done.stderr:
+            if "NewConnectionError" in ended.stderr or "NameResolutionError" in ended.stderr:
                 skip_without("a package index", "let pip reach one")
-            assert done.returncode == 0, done.stderr
+            assert ended.returncode == 0, ended.stderr
     _assert_it_starts(home, root)
 
 
 def _copy(source: Path, target: Path, *, into: bool) -> None:
-    place = target / source.name if into else target
-    place.parent.mkdir(parents=True, exist_ok=True)
+    path = target / source.name if into else target
+    path.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
-        shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(source, path, ignore=shutil.ignore_patterns("__pycache__"))
     else:
-        shutil.copy(source, place)
+        shutil.copy(source, path)
 
 
 def _assert_it_starts(home: Path, root: Path) -> None:

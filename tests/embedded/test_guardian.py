@@ -1,4 +1,4 @@
-"""However the program ends, its servers and their folders end with it."""
+"""When the program ends in any way, its servers end and their folders are removed."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from monitor.errors import EmbeddedError
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.tools.embedded.ports import ReservedPort
 
-_TELL = """
-def tell(*servers):
+_REPORT = """
+def report(*servers):
     guards = [server._guard._guardian.pid for server in servers]
     processes = guards + [server.pid for server in servers]
     print(json.dumps({"processes": processes, "folders": [str(server.folder) for server in servers]}), flush=True)
 """
-_IMPORTS = "import json, os, signal, sys\nfrom monitor.tools.embedded import *\n" + _TELL
-_BOTH = _IMPORTS + "with start_servers(lambda line: None) as both: tell(both.kafka, both.valkey); input()"
-_VALKEY = _IMPORTS + "with EmbeddedValkey() as server:\n    tell(server)\n    "
+_IMPORTS = "import json, os, signal, sys\nfrom monitor.tools.embedded import *\n" + _REPORT
+_BOTH = _IMPORTS + "with start_servers(lambda line: None) as both: report(both.kafka, both.valkey); input()"
+_VALKEY = _IMPORTS + "with EmbeddedValkey() as server:\n    report(server)\n    "
 
 
 @contextmanager
 def _program(code: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
-    """A program that starts servers and tells their process ids and folders."""
+    """Run a program that starts servers and prints their process ids and folders."""
     with subprocess.Popen(
         [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
@@ -49,24 +49,24 @@ def _program(code: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]
 
 
 def _alive(process: int) -> bool:
-    """Whether a process runs; a zombie, whose parent merely has not looked yet, does not."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False)  # noqa: S607 - of the search path
+    """Return whether a process runs. A zombie does not."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False)  # noqa: S607 - from the search path
     return not state.stdout.strip().startswith(("Z", "X")) and state.stdout.strip() != ""
 
 
-def _nothing_left(told: dict[str, Any]) -> bool:
-    return not any(map(_alive, told["processes"])) and not any(Path(folder).exists() for folder in told["folders"])
+def _nothing_left(started: dict[str, Any]) -> bool:
+    folders = [Path(folder) for folder in started["folders"]]
+    return not any(map(_alive, started["processes"])) and not any(folder.exists() for folder in folders)
 
 
-def test_kill_9_of_the_program_leaves_no_server_and_no_folder(
-    kafka: EmbeddedKafka, eventually: Callable[..., Any]
-) -> None:
-    with _program(_BOTH) as (program, told):
-        assert all(map(_alive, told["processes"]))
-        assert all(Path(folder).is_dir() for folder in told["folders"])
+def test_sigkill_of_program_leaves_nothing(kafka: EmbeddedKafka, eventually: Callable[..., Any]) -> None:
+    """After SIGKILL of the program, no server, guardian or folder is left."""
+    with _program(_BOTH) as (program, started):
+        assert all(map(_alive, started["processes"]))
+        assert all(Path(folder).is_dir() for folder in started["folders"])
         program.kill()
         program.wait()
-        eventually(lambda: _nothing_left(told), deadline_seconds=15)
+        eventually(lambda: _nothing_left(started), deadline_seconds=15)
 
 
 @pytest.mark.parametrize(
@@ -81,59 +81,68 @@ def test_kill_9_of_the_program_leaves_no_server_and_no_folder(
         ("os.kill(server._guard._guardian.pid, signal.SIGTERM)", 0),
     ],
 )
-def test_every_end_of_the_program_stops_the_server(ending: str, code: int, eventually: Callable[..., Any]) -> None:
-    with _program(_VALKEY + ending) as (program, told):
+def test_every_program_end_stops_server(ending: str, code: int, eventually: Callable[..., Any]) -> None:
+    """The server stops and its folder is removed, however the program ends."""
+    with _program(_VALKEY + ending) as (program, started):
         assert program.wait(20) == code
-        eventually(lambda: _nothing_left(told))
+        eventually(lambda: _nothing_left(started))
 
 
-def test_a_server_that_was_never_stopped_ends_with_the_interpreter(eventually: Callable[..., Any]) -> None:
-    with _program(_IMPORTS + "server = EmbeddedValkey(); server.start(); tell(server)") as (program, told):
+def test_server_ends_with_interpreter(eventually: Callable[..., Any]) -> None:
+    """A server that is never stopped ends with the interpreter."""
+    with _program(_IMPORTS + "server = EmbeddedValkey(); server.start(); report(server)") as (program, started):
         assert program.wait(20) == 0
-        eventually(lambda: _nothing_left(told))
+        eventually(lambda: _nothing_left(started))
 
 
-def test_ctrl_c_reaches_the_program_and_not_its_servers(eventually: Callable[..., Any]) -> None:
-    """A terminal signals the whole process group: the server must live on while the program ends in order."""
+def test_ctrl_c_does_not_reach_servers(eventually: Callable[..., Any]) -> None:
+    """
+    Ctrl-C does not end the servers.
+
+    A terminal signals the whole process group, and the server must still run while the program ends in order.
+    """
     ending = "try: signal.pause()\n    except KeyboardInterrupt: sys.exit(0 if server.is_running() else 9)"
-    with _program(_VALKEY + ending) as (program, told):
+    with _program(_VALKEY + ending) as (program, started):
         os.killpg(program.pid, signal.SIGINT)
         assert program.wait(20) == 0
-        eventually(lambda: _nothing_left(told))
+        eventually(lambda: _nothing_left(started))
 
 
-def test_a_forked_child_that_holds_the_pipe_does_not_keep_the_server(eventually: Callable[..., Any]) -> None:
+def test_forked_child_does_not_keep_server(eventually: Callable[..., Any]) -> None:
+    """A forked child with a copy of the pipe does not keep the server running."""
     ending = "child = os.fork()\n    if child == 0: signal.pause()\n    print(child, flush=True); signal.pause()"
-    with _program(_VALKEY + ending) as (program, told):
+    with _program(_VALKEY + ending) as (program, started):
         assert program.stdout is not None
         child = int(program.stdout.readline())
         program.kill()
         program.wait()
         try:
-            eventually(lambda: _nothing_left(told))
+            eventually(lambda: _nothing_left(started))
             assert _alive(child)
         finally:
             os.kill(child, signal.SIGKILL)
 
 
-def test_the_thread_that_starts_a_server_may_end(eventually: Callable[..., Any]) -> None:
+def test_starting_thread_may_end(eventually: Callable[..., Any]) -> None:
+    """The server keeps running when the thread that started it ends."""
     code = (
         "import threading\nserver = EmbeddedValkey()\nt = threading.Thread(target=server.start); t.start(); t.join()\n"
     )
-    with _program(_IMPORTS + code + "tell(server); input(); server.restart(); tell(server); input()") as (
+    with _program(_IMPORTS + code + "report(server); input(); server.restart(); report(server); input()") as (
         program,
-        told,
+        started,
     ):
         assert program.stdin is not None
         assert program.stdout is not None
         program.stdin.write("\n")
         program.stdin.flush()
-        assert json.loads(program.stdout.readline())["folders"] == told["folders"]
+        assert json.loads(program.stdout.readline())["folders"] == started["folders"]
 
 
-def test_a_killed_guardian_is_reported(eventually: Callable[..., Any]) -> None:
+def test_killed_guardian_is_reported(eventually: Callable[..., Any]) -> None:
+    """A call after the guardian was killed raises EmbeddedError."""
     with EmbeddedValkey() as server:
-        guard = server._guarded()
+        guard = server._require_guard()
         os.kill(guard._guardian.pid, signal.SIGKILL)
         folder = server.folder
         with pytest.raises(EmbeddedError, match="guardian process of an embedded server has ended"):
@@ -144,18 +153,22 @@ def test_a_killed_guardian_is_reported(eventually: Callable[..., Any]) -> None:
     folder.rmdir()
 
 
-def test_a_port_that_somebody_was_faster_to_take_is_replaced() -> None:
-    """The other socket is bound without SO_REUSEADDR, as one that took the port between its release and the start."""
+def test_taken_port_is_replaced() -> None:
+    """
+    A server whose port is taken between the reservation and its start gets another port.
+
+    The rival's socket is bound without SO_REUSEADDR.
+    """
     attempts: list[int] = []
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
+    with socket.socket() as rival:
+        rival.bind(("127.0.0.1", 0))
 
         class Unlucky(EmbeddedValkey):
             def _reserve(self) -> dict[str, ReservedPort]:
                 port = ReservedPort()
                 if not attempts:
                     port.release()
-                    port.number = other.getsockname()[1]
+                    port.number = rival.getsockname()[1]
                 attempts.append(port.number)
                 return {"client": port}
 

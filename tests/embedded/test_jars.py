@@ -1,4 +1,4 @@
-"""Kafka's jars are fetched once, whole or not at all, and the user is told."""
+"""Kafka's jars are fetched once and completely, with progress messages and clear errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of a Maven repository on loopback, which takes Maven Central's place and holds two small jars."""
+    """The folder of a Maven repository on loopback, used instead of Maven Central. It contains two small jars."""
     folder = tmp_path / "central"
     pinned = (_publish(folder, "first", b"one" * 1000), _publish(folder, "second", b"two" * 2000))
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
@@ -40,7 +40,7 @@ def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     server.server_close()
     thread.join()
     with warnings.catch_warnings():
-        # On a failure jgo leaves the answer that it was reading to the garbage collector.
+        # After a failure jgo does not close the response that it was reading.
         warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
         gc.collect()
 
@@ -52,37 +52,39 @@ def _publish(folder: Path, name: str, content: bytes) -> jars.Jar:
     return jar
 
 
-def test_the_first_fetch_is_announced_with_its_size_and_the_next_start_is_silent(central: Path, tmp_path: Path) -> None:
-    told: list[str] = []
-    paths = jars.kafka_class_path(told.append, tmp_path / "m2")
+def test_only_first_fetch_is_reported(central: Path, tmp_path: Path) -> None:
+    """The first fetch reports its size, and the next start reports nothing."""
+    messages: list[str] = []
+    paths = jars.kafka_class_path(messages.append, tmp_path / "m2")
     assert [path.read_bytes() for path in paths] == [b"one" * 1000, b"two" * 2000]
-    assert "Fetching Apache Kafka 4.3.0 from Maven Central, once: 2 jars" in told[0]
-    assert "Fetched" in told[-1]
-    told.clear()
-    assert jars.kafka_class_path(told.append, tmp_path / "m2") == paths
-    assert told == []
+    assert "Fetching Apache Kafka 4.3.0 from Maven Central, once: 2 jars" in messages[0]
+    assert "Fetched" in messages[-1]
+    messages.clear()
+    assert jars.kafka_class_path(messages.append, tmp_path / "m2") == paths
+    assert messages == []
 
 
-def test_progress_tells_how_much_of_the_total_is_there(
-    central: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_shows_bytes_of_total(central: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The progress message shows the megabytes fetched and the total."""
     monkeypatch.setattr(jars, "_REPORT_EVERY_SECONDS", 0.0)
     monkeypatch.setattr(jars, "_MEGABYTE", 1000)
-    told: list[str] = []
-    jars.kafka_class_path(told.append, tmp_path / "m2")
-    assert told[-2] == "  9.0 of 9.0 MB"
+    messages: list[str] = []
+    jars.kafka_class_path(messages.append, tmp_path / "m2")
+    assert messages[-2] == "  9.0 of 9.0 MB"
 
 
-def test_a_jar_that_was_cut_off_is_fetched_again(central: Path, tmp_path: Path) -> None:
+def test_truncated_jar_is_fetched_again(central: Path, tmp_path: Path) -> None:
+    """A jar of the wrong size is fetched again; the other jar is kept."""
     first, _ = jars.kafka_class_path(lambda _: None, tmp_path / "m2")
     first.write_bytes(b"on")
-    told: list[str] = []
-    jars.kafka_class_path(told.append, tmp_path / "m2")
+    messages: list[str] = []
+    jars.kafka_class_path(messages.append, tmp_path / "m2")
     assert first.read_bytes() == b"one" * 1000
-    assert "1 jars" in told[0]
+    assert "1 jars" in messages[0]
 
 
-def test_an_altered_jar_is_refused_and_not_kept(central: Path, tmp_path: Path) -> None:
+def test_altered_jar_is_refused(central: Path, tmp_path: Path) -> None:
+    """A jar with another SHA-256 is refused, and neither it nor the staging folder is kept."""
     first, _ = jars.pinned_jars()
     (central / first.path).write_bytes(b"eno" * 1000)
     with pytest.raises(EmbeddedError, match=r"first-1\.0\.jar has SHA-256 .* expected " + first.sha256):
@@ -91,28 +93,33 @@ def test_an_altered_jar_is_refused_and_not_kept(central: Path, tmp_path: Path) -
     assert list((tmp_path / "m2").glob(".location-monitor-*")) == []
 
 
-def test_without_a_network_the_error_says_what_to_do(
-    central: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_network_error_message(central: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a network, the error says what to check."""
     monkeypatch.setattr("jgo.constants.MAVEN_CENTRAL_URL", "http://127.0.0.1:1")
     with pytest.raises(EmbeddedError, match=r"cannot be fetched from Maven Central.*Check the network"):
         jars.kafka_class_path(lambda _: None, tmp_path / "m2")
 
 
-def test_a_jar_that_is_not_there_is_an_error_of_ours(central: Path, tmp_path: Path) -> None:
+def test_missing_jar_raises_embedded_error(central: Path, tmp_path: Path) -> None:
+    """A jar that the repository lacks raises EmbeddedError."""
     (central / jars.pinned_jars()[0].path).unlink()
     with pytest.raises(EmbeddedError, match="cannot be fetched from Maven Central"):
         jars.kafka_class_path(lambda _: None, tmp_path / "m2")
 
 
-def test_without_jgo_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_jgo_error_names_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without jgo, the error names the extra to install."""
     monkeypatch.setitem(sys.modules, "jgo.config", None)
     with pytest.raises(EmbeddedError, match=r"jgo.*pip install 'location-monitor\[embedded\]'"):
         jars.kafka_class_path(lambda _: None)
 
 
-def test_the_pinned_jars_are_of_one_kafka_and_one_log4j() -> None:
-    """Resolved with its logger, Kafka 4.3 got kafka-clients 3.9: such a mixture fails only when it runs."""
+def test_lock_has_one_kafka_and_one_log4j() -> None:
+    """
+    The lock file has one version of Kafka and one of Log4j.
+
+    Resolved with its logger, Kafka 4.3 got kafka-clients 3.9, which fails only when it runs.
+    """
     pinned = jars.pinned_jars()
     assert {jar.version for jar in pinned if jar.group == "org.apache.kafka"} == {jars.KAFKA_VERSION}
     assert len({jar.version for jar in pinned if jar.group == "org.apache.logging.log4j"}) == 1

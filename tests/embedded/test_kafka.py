@@ -1,4 +1,4 @@
-"""The embedded Kafka is a real one: records, restarts, several nodes, secured listeners."""
+"""The embedded Kafka is a real Kafka: records, restarts, several nodes, secured listeners."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitor.tools.embedded import EmbeddedKafka, NodeSettings
 
 @pytest.fixture(scope="module")
 def own_kafka(kafka: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
-    """A broker that tests may harm; asking for the shared one first skips them where Kafka cannot be had."""
+    """A broker that tests may kill. The fixture `kafka` skips them where Kafka is not available."""
     with EmbeddedKafka() as server:
         yield server
 
@@ -36,14 +36,16 @@ def _values(bootstrap_servers: str, topic: str) -> list[bytes]:
         return [record.value for records in consumer.poll(10_000).values() for record in records]
 
 
-def test_a_record_goes_in_and_comes_out(kafka: EmbeddedKafka, topic: Callable[[str], str]) -> None:
+def test_produce_and_consume_record(kafka: EmbeddedKafka, topic: Callable[[str], str]) -> None:
+    """A record can be produced and consumed."""
     name = topic("records")
     _create(kafka.bootstrap_servers, name)
     _produce(kafka.bootstrap_servers, name, b"here")
     assert _values(kafka.bootstrap_servers, name) == [b"here"]
 
 
-def test_records_and_port_outlive_a_restart_and_a_kill(own_kafka: EmbeddedKafka, topic: Callable[[str], str]) -> None:
+def test_records_and_port_survive_restart_and_kill(own_kafka: EmbeddedKafka, topic: Callable[[str], str]) -> None:
+    """Records and the port are kept over a restart and a SIGKILL."""
     name, address = topic("kept"), own_kafka.bootstrap_servers
     _create(address, name)
     _produce(address, name, b"before")
@@ -55,9 +57,8 @@ def test_records_and_port_outlive_a_restart_and_a_kill(own_kafka: EmbeddedKafka,
     assert _values(address, name) == [b"before", b"between"]
 
 
-def test_a_second_node_joins_and_takes_over_when_asked_to_replicate(
-    own_kafka: EmbeddedKafka, topic: Callable[[str], str]
-) -> None:
+def test_second_node_joins_and_replicates(own_kafka: EmbeddedKafka, topic: Callable[[str], str]) -> None:
+    """A second node joins the cluster and becomes a replica."""
     name = topic("replicated")
     with EmbeddedKafka(NodeSettings(node_id=2, quorum=own_kafka.quorum)) as second:
         _create(second.bootstrap_servers, name, replicas=2)
@@ -67,7 +68,8 @@ def test_a_second_node_joins_and_takes_over_when_asked_to_replicate(
         assert sorted(partition["replica_nodes"]) == [1, 2]
 
 
-def test_a_secured_listener_lets_in_who_knows_the_password(kafka: EmbeddedKafka) -> None:
+def test_secured_listener_accepts_password(kafka: EmbeddedKafka) -> None:
+    """A client with the right password can use the secured listener."""
     login = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="wonderland";'
     properties = {"sasl.enabled.mechanisms": "PLAIN", "listener.name.secure.plain.sasl.jaas.config": login}
     with EmbeddedKafka(NodeSettings(properties=properties, secure_protocol="SASL_PLAINTEXT")) as server:
@@ -76,17 +78,19 @@ def test_a_secured_listener_lets_in_who_knows_the_password(kafka: EmbeddedKafka)
             security_protocol="SASL_PLAINTEXT",
             sasl_mechanism="PLAIN",
             sasl_plain_username="alice",
-            sasl_plain_password="wonderland",  # noqa: S106 - of a server that lives for this test
+            sasl_plain_password="wonderland",  # noqa: S106 - of this test's server
         )
         with closing(admin):
             assert len(admin.describe_cluster()["brokers"]) == 1
 
 
-def test_a_setting_that_kafka_refuses_is_shown_with_its_reason(kafka: EmbeddedKafka) -> None:
+def test_refused_setting_is_reported(kafka: EmbeddedKafka) -> None:
+    """The error of a setting that Kafka refuses contains the end of its log."""
     with pytest.raises(EmbeddedError, match=r"(?s)Kafka could not be prepared.*last lines.*num\.io\.threads"):
         EmbeddedKafka(NodeSettings(properties={"num.io.threads": "many"})).start()
 
 
-def test_a_broker_that_ends_while_starting_is_shown_with_its_reason(kafka: EmbeddedKafka) -> None:
+def test_failed_start_is_reported(kafka: EmbeddedKafka) -> None:
+    """The error of a broker that ends while it starts contains its exit code and the end of its log."""
     with pytest.raises(EmbeddedError, match=r"(?s)Kafka ended with exit code .*last lines.*KafkaServer"):
         EmbeddedKafka(NodeSettings(secure_protocol="SASL_PLAINTEXT")).start()

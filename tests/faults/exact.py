@@ -1,8 +1,8 @@
-"""The exact counts that every answer must have been drawn from, and what follows from them.
+"""The exact count of every answer, and the check that each answer follows from it.
 
-A count is a function of the log: of the records' own stamps in the input topic, read back. Where an answer's ε is so
-large that a draw above zero has a chance below 10^-12, it tells the count itself: that of the people whose records were
-stamped before as_of, not one fewer and not one more.
+A count is a function of the log: of the stamps of the records in the input topic. If an answer's ε is so large that a
+draw above zero has a probability below 10^-12, a noisy count must equal the exact count: the number of people whose
+records were stamped before as_of.
 """
 
 from __future__ import annotations
@@ -25,60 +25,58 @@ class Counts:
         self.terms = recount.terms
         self._by_row: dict[int, list[Accepted]] = defaultdict(list)
         for record in records:
-            for one in recount.accepted(record):
-                self._by_row[one.row].append(one)
+            for visit in recount.accepted(record):
+                self._by_row[visit.row].append(visit)
 
     def window(self, location: str, tick: int, first_slot: int) -> int:
-        """The distinct people of a window that begins with a slot, at a tick."""
-        told = self._by_row[self.terms.rows[location]]
-        return len({one.person for one in told if one.stamp <= tick and one.last >= first_slot})
+        """Count the people of the window that begins with `first_slot`, at a tick."""
+        visits = self._by_row[self.terms.rows[location]]
+        return len({visit.person for visit in visits if visit.stamp <= tick and visit.last >= first_slot})
 
     def present(self, location: str, tick: int, time: int) -> int:
-        """The distinct people of a designated time, at a tick."""
-        told = self._by_row[self.terms.rows[location]]
-        return len({one.person for one in told if one.stamp <= tick and one.arrived <= time < one.left})
+        """Count the people present at a designated time, at a tick."""
+        visits = self._by_row[self.terms.rows[location]]
+        return len({visit.person for visit in visits if visit.stamp <= tick and visit.arrived <= time < visit.left})
 
 
-def inexact(counts: Counts, answers: Iterable[dict[str, Any]], since: int) -> Iterator[str]:
-    """What was said and does not follow from the counts, of answers that ask about nothing before an instant."""
-    for said in answers:
-        kind = said.get("kind")
-        if kind == "over_time" and parse_instant(said["window_start"]) >= since:
-            yield from _over_time(counts, said)
-        elif kind == "at_times" and parse_instant(said["time"]) >= since:
-            yield from _at_time(counts, said)
+def find_inexact(counts: Counts, answers: Iterable[dict[str, Any]], since: int) -> Iterator[str]:
+    """Yield a finding per answer that does not follow from the counts. Skip answers about times before `since`."""
+    for answer in answers:
+        kind = answer.get("kind")
+        if kind == "over_time" and parse_instant(answer["window_start"]) >= since:
+            yield from _over_time(counts, answer)
+        elif kind == "at_times" and parse_instant(answer["time"]) >= since:
+            yield from _at_time(counts, answer)
 
 
-def _over_time(counts: Counts, said: dict[str, Any]) -> Iterator[str]:
-    location, tick = said["location_id"], said["tick"]
-    if location not in counts.terms.rows or said["status"] not in {"safe", "noisy_count"}:
+def _over_time(counts: Counts, answer: dict[str, Any]) -> Iterator[str]:
+    location, tick = answer["location_id"], answer["tick"]
+    if location not in counts.terms.rows or answer["status"] not in {"safe", "noisy_count"}:
         return
-    count = counts.window(location, tick, counts.terms.grid.slot_of(parse_instant(said["window_start"])))
-    where = f"{said['monitor']}: {location} at tick {tick}"
-    if said["status"] == "safe":
-        if count >= said["threshold"]:
-            yield f'{where} is "safe", and as many people as the threshold were reported before as_of'
+    count = counts.window(location, tick, counts.terms.grid.slot_of(parse_instant(answer["window_start"])))
+    where = f"{answer['monitor']}: {location} at tick {tick}"
+    if answer["status"] == "safe":
+        if count >= answer["threshold"]:
+            yield f'{where} is "safe", but the count of people reported before as_of reaches the threshold'
     else:
-        yield from _noisy(where, said["noisy_count"], count, said)
+        yield from _noisy(where, answer["noisy_count"], count, answer)
 
 
-def _noisy(where: str, noisy_count: int, count: int, said: dict[str, Any]) -> Iterator[str]:
+def _noisy(where: str, noisy_count: int, count: int, answer: dict[str, Any]) -> Iterator[str]:
     if noisy_count < count:
-        yield f"{where} has a noisy count below that of the people who were reported before as_of"
-    if Fraction(said["epsilon"]) >= CERTAIN and noisy_count > count:
+        yield f"{where} has a noisy count below the count of people reported before as_of"
+    if Fraction(answer["epsilon"]) >= CERTAIN and noisy_count > count:
         yield f"{where} counts somebody who was not reported before as_of"
 
 
-def _at_time(counts: Counts, said: dict[str, Any]) -> Iterator[str]:
-    tick, time, terms = said["tick"], parse_instant(said["time"]), counts.terms
+def _at_time(counts: Counts, answer: dict[str, Any]) -> Iterator[str]:
+    tick, time, terms = answer["tick"], parse_instant(answer["time"]), counts.terms
     for location in terms.locations:
-        if terms.shard[terms.rows[location]] != said["shard"]:
+        if terms.shard[terms.rows[location]] != answer["shard"]:
             continue
-        where = f"{said['monitor']}: {location} at {said['time']} by tick {tick}"
-        told = said["noisy_counts"].get(location)
-        if told is not None and told["tick"] == tick:
-            yield from _noisy(where, told["noisy_count"], counts.present(location, tick, time), said)
-        elif (
-            told is None and said["status"] == "complete" and counts.present(location, tick, time) >= said["threshold"]
-        ):
-            yield f'{where} is "safe", and as many people as the threshold were reported before as_of'
+        where = f"{answer['monitor']}: {location} at {answer['time']} by tick {tick}"
+        noisy, count = answer["noisy_counts"].get(location), counts.present(location, tick, time)
+        if noisy is not None and noisy["tick"] == tick:
+            yield from _noisy(where, noisy["noisy_count"], count, answer)
+        elif noisy is None and answer["status"] == "complete" and count >= answer["threshold"]:
+            yield f'{where} is "safe", but the count of people reported before as_of reaches the threshold'

@@ -1,8 +1,8 @@
-"""What Redis holds, read by plain commands, and the dead letters, against the recount of the input topic.
+"""Comparison of the facts in Redis, read by plain commands, and of the dead letters with the recount of the input.
 
-Facts are compared one by one, person by person, not only counted. While visits flow there are two bounds: everything
-below a shard's progress must be there, and nothing may be there that no record tells. Once all is read these are one.
-What waits for its slot is there too; and in the windows nothing is that only a later record than what is shown tells.
+Facts are compared one by one, for each person. While visits flow there are two bounds: a shard must contain all facts
+of records below its progress, and only facts that some record reports. Once all is read, the bounds are equal.
+Facts that wait for their slot are included. The windows must contain no fact that was first reported after `shown`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import redis
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.windows.fingerprint import fingerprint as stored_under
 from tests.faults.reading import header, read_topic
-from tests.faults.recount import Fates, LastSeen, Letter, Present, Recount
+from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
 from tests.faults.town import KEY, Town
 from tests.faults.traffic import fingerprint
 
@@ -33,8 +33,8 @@ PACKED: Final = {b"s": struct.Struct(">Ii16s"), b"p": struct.Struct(">qI16s")}
 
 
 @dataclass
-class Compared:
-    """What was found to be `broken`, how many facts had to be there (`people`, `moments`), and what is `unread`."""
+class Comparison:
+    """The findings (`broken`), the number of expected facts (`people`, `moments`), and of `unread` records."""
 
     broken: list[str] = field(default_factory=list)
     people: int = 0
@@ -44,7 +44,7 @@ class Compared:
 
 @dataclass
 class Shard:
-    """What one shard holds: its hash of numbers, its facts with those that wait, and those of the windows alone."""
+    """The content of one shard: its meta hash, all facts including waiting ones, and the facts in the windows."""
 
     meta: dict[str, int]
     seen: set[LastSeen] = field(default_factory=set)
@@ -53,65 +53,65 @@ class Shard:
 
     @property
     def since(self) -> int:
-        """The slot from which visits are whole."""
+        """The slot from which facts are complete."""
         return self.meta.get("since", NEVER)
 
     def progress(self, partition: int) -> int:
-        """The next offset of an input partition; 0 before it was begun."""
+        """Return the next offset of an input partition; 0 if reading has not begun."""
         return self.reached.get(partition, 0)
 
     @property
     def reached(self) -> dict[int, int]:
-        """The next offset of each input partition that was begun."""
+        """The next offset of each input partition whose reading has begun."""
         begun = ((name.removeprefix(PROGRESS), offset) for name, offset in self.meta.items())
         return {int(partition): offset for partition, offset in begun if partition.isdigit()}
 
 
-def compare(town: Town) -> Compared:
-    """Every visit of the input topic has exactly one fate: a dead letter, its facts, or none where nobody asks."""
+def compare(town: Town) -> Comparison:
+    """Compare the facts and dead letters with those that the recount of the input topic expects."""
     terms = read_terms(town.config)
     recount = Recount(terms, KEY.encode())
-    name = f"{town.name}:{owners_fingerprint(town)}"
-    shards, strays = stored(town, name, recount)
+    name = f"{town.name}:{read_fingerprint(town)}"
+    shards, strays = read_shards(town, name, recount)
     written = read_topic(town.servers, town.topics.dead_letters, "read_committed")
     sent = town.traffic.sent
     records = read_topic(town.servers, town.topics.visits, "read_committed")
-    judged = [(record, recount.fates(record)) for record in records]
-    found = Compared([f"{key} is in Redis, and nothing is watched there" for key in strays])
+    record_fates = [(record, recount.fates(record)) for record in records]
+    comparison = Comparison([f"{key} is in Redis, but nothing is watched there" for key in strays])
     ends = town.ends(town.topics.visits)
-    told = _together(judged, ends)
+    reported = _merge(record_fates, ends)
     for number, shard in enumerate(shards):
-        found.unread += sum(max(0, end - shard.progress(partition)) for partition, end in ends.items())
-        due = _together(judged, shard.reached)
-        found.broken += wrong_windows(number, shard, (told, due), terms, found)
-        found.broken += wrong_moments(number, shard, (told, due), terms, found)
-        found.broken += shown_early(shard, _first_told(judged, terms), terms)
+        comparison.unread += sum(max(0, end - shard.progress(partition)) for partition, end in ends.items())
+        due = _merge(record_fates, shard.reached)
+        comparison.broken += check_windows(number, shard, (reported, due), terms, comparison)
+        comparison.broken += check_moments(number, shard, (reported, due), terms, comparison)
+        comparison.broken += find_shown_early(shard, _first_stamps(record_fates, terms), terms)
     reached = {partition: min(shard.progress(partition) for shard in shards) for partition in ends}
-    found.broken += list(wrong_letters(town, written, judged, reached))
-    found.broken += list(_sent(sent, judged))
-    return found
+    comparison.broken += list(check_dead_letters(town, written, record_fates, reached))
+    comparison.broken += list(_check_sent(sent, record_fates))
+    return comparison
 
 
-def owners_fingerprint(town: Town) -> str:
-    """What the facts lie under of the input that the latest owner tells; empty if there was none yet.
+def read_fingerprint(town: Town) -> str:
+    """Return the fingerprint of the facts, for the input topic of the latest owner; empty if there is no owner yet.
 
-    What is published leaves the key of person ids out.
+    The published fingerprint cannot be used, because it leaves out the key of person ids.
     """
-    said = [
+    owners = [
         (record.timestamp, record.partition, record.offset, json.loads(record.value)["input_topic_id"])
         for record in read_topic(town.servers, town.topics.alerts, "read_uncommitted")
         if header(record, "ce_type").endswith(".owner") and header(record, "ce_source") == town.name
     ]
-    if not said:
+    if not owners:
         return ""
-    return stored_under(town.settings.parameters, town.settings.hasher.key_digest, max(said)[3])
+    return stored_under(town.settings.parameters, town.settings.hasher.key_digest, max(owners)[3])
 
 
-def stored(town: Town, name: str, recount: Recount) -> tuple[list[Shard], list[str]]:
-    """Each shard as it is at one moment, in one transaction; and keys that nothing should be under."""
+def read_shards(town: Town, name: str, recount: Recount) -> tuple[list[Shard], list[str]]:
+    """Read each shard in one transaction. Return the shards and all unexpected keys."""
     times = sorted({time for instants, _ in recount.times for time in instants})
     rows = sorted(recount.window)
-    with closing(client_of(town)) as client:
+    with closing(connect_redis(town)) as client:
         known = set()
         shards = []
         for number in range(recount.terms.shards):
@@ -136,12 +136,12 @@ def stored(town: Town, name: str, recount: Recount) -> tuple[list[Shard], list[s
             shard.shown = {*shard.seen, *shard.present}
             unpack(waiting, shard)
             shards.append(shard)
-        found = {key.decode() for key in client.scan_iter(match=f"{{{name}:*", count=1_000)}
-    return shards, sorted(found - known)
+        keys = {key.decode() for key in client.scan_iter(match=f"{{{name}:*", count=1_000)}
+    return shards, sorted(keys - known)
 
 
 def unpack(waiting: list[bytes], shard: Shard) -> None:
-    """Add the facts that wait for their slot (monitor/windows/packing.py says what the bytes are)."""
+    """Add the facts that wait for their slot (monitor/windows/packing.py defines the bytes)."""
     for blob in waiting:
         stamp, kind = WAITING.unpack_from(blob)
         facts = PACKED[kind].iter_unpack(blob[WAITING.size :])
@@ -151,95 +151,95 @@ def unpack(waiting: list[bytes], shard: Shard) -> None:
             shard.present |= {Present(time, row, person) for time, row, person in facts}
 
 
-def _first_told(judged: list[tuple[Any, Fates]], terms: AuditTerms) -> dict[LastSeen | Present, int]:
-    """The slot of the first stamp of a record that tells a fact."""
+def _first_stamps(record_fates: list[tuple[Any, Fates]], terms: AuditTerms) -> dict[LastSeen | Present, int]:
+    """Return, for each fact, the first slot in which a record with it was stamped."""
     first: dict[LastSeen | Present, int] = {}
-    for record, fates in judged:
+    for record, fates in record_fates:
         stamp = terms.grid.slot_of(record.timestamp * 1_000)
         for fact in chain[LastSeen | Present](fates.seen, fates.present):
             first[fact] = min(first.get(fact, stamp), stamp)
     return first
 
 
-def shown_early(shard: Shard, first: Mapping[LastSeen | Present, int], terms: AuditTerms) -> Iterator[str]:
-    """What is in the windows, although it was told only in a later slot than the latest that is said to be shown."""
+def find_shown_early(shard: Shard, first: Mapping[LastSeen | Present, int], terms: AuditTerms) -> Iterator[str]:
+    """Yield a finding per fact in the windows that was first reported in a slot after `shown`."""
     for fact in shard.shown:
         if first.get(fact, NEVER) > shard.meta.get("shown", NEVER):
-            yield f"{terms.locations[fact.row]}: a fact of slot {first[fact]} is in the windows, and is not said to be"
+            yield f"{terms.locations[fact.row]}: a fact of slot {first[fact]} is in the windows, after `shown`"
 
 
-def client_of(town: Town) -> Any:
-    """A client for the town's Redis."""
-    made: Any = redis.RedisCluster if town.shape.cluster else redis.Redis
-    return made.from_url(town.settings.config.redis.url.get_secret_value())
+def connect_redis(town: Town) -> Any:
+    """Return a client for the town's Redis."""
+    client_class: Any = redis.RedisCluster if town.shape.cluster else redis.Redis
+    return client_class.from_url(town.settings.config.redis.url.get_secret_value())
 
 
-def _together(judged: list[tuple[Any, Fates]], ends: Mapping[int, int]) -> Fates:
-    """What all records below these offsets amount to."""
+def _merge(record_fates: list[tuple[Any, Fates]], ends: Mapping[int, int]) -> Fates:
+    """Merge the fates of all records below these offsets."""
     together = Fates()
-    for record, fates in judged:
+    for record, fates in record_fates:
         if record.offset < ends.get(record.partition, 0):
             together.add(fates)
     return together
 
 
-def wrong_windows(
-    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: AuditTerms, found: Compared
+def check_windows(
+    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: AuditTerms, comparison: Comparison
 ) -> Iterator[str]:
-    """The last slot of everyone in every watched location, from where the facts are said to be whole."""
-    told, due = bounds
-    for fact in shard.seen - told.seen:
-        yield f"{terms.locations[fact.row]}: someone is said to have been there in slot {fact.slot}, and no visit tells"
+    """Compare each person's last slot per watched location, from the slot on from which the facts are complete."""
+    reported, due = bounds
+    for fact in shard.seen - reported.seen:
+        yield f"{terms.locations[fact.row]}: a fact has someone there in slot {fact.slot}, but no visit reports it"
     held: dict[tuple[int, bytes], int] = defaultdict(lambda: NEVER)
     for fact in shard.seen:
         held[fact.row, fact.person] = max(held[fact.row, fact.person], fact.slot)
-    whole_from = max(shard.since, shard.meta.get("trimmed", NEVER))
+    complete_from = max(shard.since, shard.meta.get("trimmed", NEVER))
     last: dict[tuple[int, bytes], int] = defaultdict(lambda: NEVER)
     for fact in due.seen:
-        if terms.shard[fact.row] == number and fact.slot >= whole_from:
+        if terms.shard[fact.row] == number and fact.slot >= complete_from:
             last[fact.row, fact.person] = max(last[fact.row, fact.person], fact.slot)
-    found.people += len(last)
+    comparison.people += len(last)
     for (row, person), slot in last.items():
         if held[row, person] < slot:
-            yield f"{terms.locations[row]}: someone was there in slot {slot}, and the facts do not say so"
+            yield f"{terms.locations[row]}: someone was there in slot {slot}, but there is no fact"
 
 
-def wrong_moments(
-    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: AuditTerms, found: Compared
+def check_moments(
+    number: int, shard: Shard, bounds: tuple[Fates, Fates], terms: AuditTerms, comparison: Comparison
 ) -> Iterator[str]:
-    """Everyone at every location at the designated times that were not dropped."""
-    told, due = bounds
-    for fact in shard.present - told.present:
-        yield f"{terms.locations[fact.row]}: someone is said to have been there at {fact.time}, and no visit tells"
-    dropped = shard.meta.get("dropped", NEVER)
+    """Compare the people present at the designated times that were not evicted."""
+    reported, due = bounds
+    for fact in shard.present - reported.present:
+        yield f"{terms.locations[fact.row]}: a fact has someone there at {fact.time}, but no visit reports it"
+    evicted = shard.meta.get("dropped", NEVER)
     wanted = {
         fact
         for fact in due.present
-        if terms.shard[fact.row] == number and fact.time > dropped and terms.grid.slot_of(fact.time) >= shard.since
+        if terms.shard[fact.row] == number and fact.time > evicted and terms.grid.slot_of(fact.time) >= shard.since
     }
-    found.moments += len(wanted)
+    comparison.moments += len(wanted)
     for fact in wanted - shard.present:
-        yield f"{terms.locations[fact.row]}: someone was there at {fact.time}, and the facts do not say so"
+        yield f"{terms.locations[fact.row]}: someone was there at {fact.time}, but there is no fact"
 
 
-def wrong_letters(
-    town: Town, written: list[Any], judged: list[tuple[Any, Fates]], reached: dict[int, int]
+def check_dead_letters(
+    town: Town, written: list[Any], record_fates: list[tuple[Any, Fates]], reached: dict[int, int]
 ) -> Iterator[str]:
-    """Dead letters are those that must be, with their payloads; several may tell of one visit, as it is read again."""
-    wanted = {letter: payload for _, fates in judged for letter, payload in fates.letters.items()}
+    """Compare the dead letters and their payloads. A visit that is read again may have several."""
+    wanted = {letter: payload for _, fates in record_fates for letter, payload in fates.letters.items()}
     seen = set()
     for record in written:
         partition, offset = int(header(record, "partition")), int(header(record, "offset"))
-        letter = Letter(partition, offset, header(record, "index"), header(record, "reason"))
+        letter = DeadLetter(partition, offset, header(record, "index"), header(record, "reason"))
         if letter in wanted and _is_payload(record, wanted[letter]):
             seen.add(letter)
         elif record.timestamp * 1_000 > town.traffic.renewed:
-            yield f"{letter} is a dead letter, and should be none, or holds something else"
+            yield f"{letter} is an unexpected dead letter, or has another payload"
         if record.key is not None or header(record, "topic") != town.topics.visits:
             yield f"{letter} has a key, or names another topic"
     for letter in wanted.keys() - seen:
         if letter.offset < reached.get(letter.partition, 0):
-            yield f"{letter} should be a dead letter, and is none"
+            yield f"{letter} is missing among the dead letters"
 
 
 def _is_payload(record: Any, wanted: Any) -> bool:
@@ -251,13 +251,15 @@ def _is_payload(record: Any, wanted: Any) -> bool:
     return bool(json.loads(record.value) == wanted)
 
 
-def _sent(sent: Mapping[bytes, frozenset[tuple[str, str]]], judged: list[tuple[Any, Fates]]) -> Iterator[str]:
-    """What Kafka acknowledged is in the topic, and the recount agrees with the traffic on what must be refused."""
-    lying = {fingerprint(record.key, record.value): fates for record, fates in judged}
+def _check_sent(
+    sent: Mapping[bytes, frozenset[tuple[str, str]]], record_fates: list[tuple[Any, Fates]]
+) -> Iterator[str]:
+    """Check that the topic contains all acknowledged records, and that the recount refuses what the traffic expects."""
+    in_topic = {fingerprint(record.key, record.value): fates for record, fates in record_fates}
     for print_, letters in sent.items():
-        if print_ not in lying:
+        if print_ not in in_topic:
             yield "a record that was acknowledged is not in the input topic"
             continue
-        refused = {(letter.place, letter.reason) for letter in lying[print_].letters}
+        refused = {(letter.place, letter.reason) for letter in in_topic[print_].letters}
         if not letters <= refused or any(reason != "too_far_ahead" for _, reason in refused - letters):
-            yield f"the recount refuses {sorted(refused)}, and the traffic meant {sorted(letters)}"
+            yield f"the recount refuses {sorted(refused)}, but the traffic expects {sorted(letters)}"

@@ -1,4 +1,4 @@
-"""A tiny TCP forwarder: what a service address or a virtual IP is to clients, turned to another server by the test."""
+"""A small TCP forwarder, which a test can point to another server, like a service address or a virtual IP."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ BLOCK: Final = 65_536
 
 
 def address_of(url: str) -> tuple[str, int]:
-    """Host and port of a URL."""
+    """Return host and port of a URL."""
     parts = urlsplit(url)
     return parts.hostname or "127.0.0.1", parts.port or 6379
 
 
 class Forwarder:
-    """Listens on a free loopback port, or on a given one, and forwards each connection to where it is turned then."""
+    """A forwarder that listens on a free loopback port, or on a given one, and connects clients to its target."""
 
     def __init__(self, target: tuple[str, int], port: int = 0) -> None:
         self._target = target
@@ -29,7 +29,7 @@ class Forwarder:
         threading.Thread(target=self._accept, name="forwarder", daemon=True).start()
 
     def turn(self, target: tuple[str, int]) -> None:
-        """Lead elsewhere from now on, and cut what is open."""
+        """Forward new connections to another target, and cut the open ones."""
         self._target = target
         self.cut()
 
@@ -37,13 +37,13 @@ class Forwarder:
         """Cut every open connection."""
         with self._lock:
             cut, self._open = self._open, set()
-        for one in cut:
+        for connection in cut:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening and cut every open connection."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -70,9 +70,9 @@ class Forwarder:
         with suppress(OSError):
             while data := source.recv(BLOCK):
                 sink.sendall(data)
-        for one in (source, sink):
+        for connection in (source, sink):
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
         with self._lock:
             self._open -= {source, sink}

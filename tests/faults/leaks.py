@@ -1,4 +1,7 @@
-"""Where planted person ids must not be: anywhere but in the input and in the values of dead letters (docs/rules.md, rule 10)."""
+"""The search for planted person ids, which only the input and the values of dead letters may contain.
+
+See docs/rules.md, rule 10.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +11,38 @@ from pathlib import Path
 from typing import Any
 
 from monitor.tools.audit import find_planted
-from tests.faults.facts import client_of
+from tests.faults.facts import connect_redis
 from tests.faults.reading import read_topic
 from tests.faults.town import Town
 
 READERS = {b"hash": "hgetall", b"set": "smembers", b"string": "get"}
 
 
-def leaks(town: Town) -> list[str]:
-    """Planted ids in what was logged, measured, told of health, published or kept in Redis."""
+def find_leaks(town: Town) -> list[str]:
+    """Return the places with a planted id among logs, metrics, health pages, published records and keys of Redis."""
     published = read_topic(town.servers, town.topics.alerts, "read_uncommitted")
     letters = read_topic(town.servers, town.topics.dead_letters, "read_uncommitted")
-    kept = [
-        _kept(town, "redis.txt", dumped(town)),
-        _kept(town, "published.txt", (repr((record.key, record.headers, record.value)) for record in published)),
-        _kept(town, "letters.txt", (repr((record.key, record.headers)) for record in letters)),
+    dumps = [
+        _write(town, "redis.txt", dump_redis(town)),
+        _write(town, "published.txt", (repr((record.key, record.headers, record.value)) for record in published)),
+        _write(town, "letters.txt", (repr((record.key, record.headers)) for record in letters)),
     ]
-    told = [path for instance in town.instances for path in (instance.log, instance.pages) if path.exists()]
-    return find_planted([*kept, *told], [town.traffic.planted])
+    outputs = [path for instance in town.instances for path in (instance.log, instance.pages) if path.exists()]
+    return find_planted([*dumps, *outputs], [town.traffic.planted])
 
 
-def _kept(town: Town, name: str, lines: Iterable[str]) -> Path:
+def _write(town: Town, name: str, lines: Iterable[str]) -> Path:
     path = town.folder / name
     path.write_text("\n".join(lines))
     return path
 
 
-def dumped(town: Town) -> list[str]:
-    """Every key of Redis with what it holds."""
-    with closing(client_of(town)) as client:
-        return [repr((key, _held(client, key))) for key in client.scan_iter(count=1_000)]
+def dump_redis(town: Town) -> list[str]:
+    """Return every key of Redis with its value."""
+    with closing(connect_redis(town)) as client:
+        return [repr((key, _read_value(client, key))) for key in client.scan_iter(count=1_000)]
 
 
-def _held(client: Any, key: bytes) -> Any:
+def _read_value(client: Any, key: bytes) -> Any:
     kind = client.type(key)
     return client.zrange(key, 0, -1, withscores=True) if kind == b"zset" else getattr(client, READERS[kind])(key)

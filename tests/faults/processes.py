@@ -1,4 +1,4 @@
-"""Instances of the service as processes of their own, to be killed, stopped and continued."""
+"""Instances of the service as separate processes, to be killed, stopped and continued."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _T = TypeVar("_T")
 
 
 def until(condition: Callable[[], _T], seconds: float, what: str) -> _T:
-    """The condition's first true value.
+    """Wait for the condition's first true value and return it.
 
     Raises:
-        AssertionError: it is not true within the time.
+        AssertionError: the condition is not true within the time.
     """
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -37,9 +37,9 @@ def until(condition: Callable[[], _T], seconds: float, what: str) -> _T:
 
 
 class Instance:
-    """One process that runs the service. `log` is where its output goes.
+    """One process that runs the service. `log` is the file of its output.
 
-    `pages` keeps what its endpoints told each time before it was stopped, killed or told to end.
+    `pages` is a file with the responses of its endpoints before each signal.
     """
 
     def __init__(self, config: Path, log: Path, arguments: tuple[str, ...]) -> None:
@@ -60,11 +60,11 @@ class Instance:
 
     @property
     def text(self) -> str:
-        """What it has said so far."""
+        """The output so far."""
         return self.log.read_text(errors="replace")
 
     def wait(self, seconds: float) -> int:
-        """The exit code, once it has ended.
+        """Wait for the end of the process and return the exit code.
 
         Raises:
             AssertionError: it does not end in time.
@@ -75,40 +75,40 @@ class Instance:
             raise AssertionError(f"the process did not end within {seconds:g} s:\n{self.text[-2_000:]}") from None
 
     def kill(self) -> None:
-        """SIGKILL, whatever state it is in."""
+        """Send SIGKILL."""
         self.keep_pages()
         self._process.kill()
         self._process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP."""
         self.keep_pages()
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
 
     def is_stopped(self) -> bool:
-        """Whether it is stopped, by itself or from outside."""
+        """Return whether the process is stopped."""
         if self._process.poll() is not None:
             return False
         state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
         return state == "T"
 
     def terminate(self, seconds: float = 45.0) -> int:
-        """SIGTERM, and the exit code."""
+        """Send SIGTERM and return the exit code."""
         self.keep_pages()
         self._process.send_signal(signal.SIGTERM)
         return self.wait(seconds)
 
     def keep_pages(self) -> None:
-        """Note what all of its endpoints tell now, while it can tell."""
+        """Append the present responses of all endpoints to `pages`."""
         with self.pages.open("a") as file:
             file.writelines(self.page(path) + "\n" for path in ENDPOINTS)
 
     def page(self, path: str = "/metrics") -> str:
-        """A page of its endpoint, also of a failing probe; empty before it listens, and while it is stopped."""
+        """Return a page of the endpoint, also of a failing probe; empty before it listens and while it is stopped."""
         port = re.search(r"metrics and health on port (\d+)", self.text)
         if port is None or self.code is not None or self.is_stopped():
             return ""
@@ -122,7 +122,7 @@ class Instance:
             return ""
 
     def end(self) -> None:
-        """Leave nothing behind."""
+        """Kill the process if it still exists."""
         if self._process.poll() is None:
             os.kill(self._process.pid, signal.SIGCONT)
             self._process.kill()

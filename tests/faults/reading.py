@@ -1,4 +1,4 @@
-"""Whole topics, read back by a plain consumer of kafka-python: none of the service's reading code is used."""
+"""Reading whole topics with a plain consumer of kafka-python, without the service's code."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 
 
 def read_topic(servers: Sequence[str], topic: str, isolation: Isolation) -> list[Any]:
-    """Every record of all partitions, up to its present end, by partition and offset (kafka-python's records)."""
-    read: list[Any] = []
+    """Return all records up to the present end offsets, by partition and offset, as kafka-python's records."""
+    all_records: list[Any] = []
     with closing(plain_consumer(servers, isolation)) as consumer:
-        places = [TopicPartition(topic, partition) for partition in sorted(consumer.partitions_for_topic(topic) or ())]
-        consumer.assign(places)
-        ends = consumer.end_offsets(places)
-        consumer.seek_to_beginning(*places)
-        while any(consumer.position(place) < end for place, end in ends.items()):
+        partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        consumer.seek_to_beginning(*partitions)
+        while any(consumer.position(partition) < end for partition, end in ends.items()):
             for records in consumer.poll(timeout_ms=POLL_MS).values():
-                read += records
-    return sorted(read, key=lambda record: (record.partition, record.offset))
+                all_records += records
+    return sorted(all_records, key=lambda record: (record.partition, record.offset))
 
 
 def plain_consumer(servers: Sequence[str], isolation: Isolation) -> Any:
-    """A consumer in no group that begins where the log does, and sees new partitions within a second."""
+    """Return a consumer without a group that reads from the beginning and sees new partitions within a second."""
     return KafkaConsumer(
         bootstrap_servers=list(servers),
         isolation_level=isolation,
@@ -41,5 +41,5 @@ def plain_consumer(servers: Sequence[str], isolation: Isolation) -> Any:
 
 
 def header(record: Any, name: str) -> str:
-    """A header's text; empty if it is not there."""
+    """Return a header's text; empty if there is none."""
     return next((value.decode() for key, value in record.headers if key == name), "")

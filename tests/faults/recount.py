@@ -1,6 +1,6 @@
-"""What must become of each visit, worked out anew from the records of the input topic (docs/interface.md, sections 1 and 4).
+"""The expected fate of each visit, computed from the records of the input topic (docs/interface.md, sections 1 and 4).
 
-It shares no code with the service: `monitor.tools.audit` reads the configuration, and the rest is said here once more.
+It shares no code with the service: `monitor.tools.audit` reads the configuration, and the rest is written here again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ WHOLE: Final = "-"
 HASH_BYTES: Final = 16
 
 
-class Letter(NamedTuple):
-    """A dead letter that must be: where the record lies, the visit's place in it, and why."""
+class DeadLetter(NamedTuple):
+    """An expected dead letter: partition and offset of the record, the visit's index in it, and the reason."""
 
     partition: int
     offset: int
@@ -30,7 +30,7 @@ class Letter(NamedTuple):
 
 
 class LastSeen(NamedTuple):
-    """A fact of `over_time`: a person (keyed hash) was last at a row in a slot."""
+    """A fact of `over_time`: a person (keyed hash), a row, and the last slot there."""
 
     row: int
     person: bytes
@@ -38,7 +38,7 @@ class LastSeen(NamedTuple):
 
 
 class Present(NamedTuple):
-    """A fact about a designated time (an instant): a person (keyed hash) was at a row."""
+    """A fact about a designated time (an instant): a person (keyed hash) was present at a row."""
 
     time: int
     row: int
@@ -46,7 +46,7 @@ class Present(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """An accepted visit: times and last slot after the cut, and the slot that its record was stamped in."""
+    """An accepted visit: times and last slot after the cut, and the slot in which its record was stamped."""
 
     row: int
     person: bytes
@@ -62,15 +62,15 @@ class RefusedError(Exception):
 
 @dataclass
 class Fates:
-    """What must become of a record: dead letters with their payloads, facts, and how many visits have no fact."""
+    """The expected fate of a record: dead letters with payloads, facts, and the number of visits without a fact."""
 
-    letters: dict[Letter, Any] = field(default_factory=dict)
+    letters: dict[DeadLetter, Any] = field(default_factory=dict)
     seen: set[LastSeen] = field(default_factory=set)
     present: set[Present] = field(default_factory=set)
     unasked: int = 0
 
     def add(self, other: Fates) -> None:
-        """Add those of another record."""
+        """Add the fates of another record."""
         self.letters |= other.letters
         self.seen |= other.seen
         self.present |= other.present
@@ -79,45 +79,45 @@ class Fates:
 
 @dataclass(frozen=True)
 class Recount:
-    """Judges records by the terms of a configuration; `key` is what person ids are hashed with."""
+    """The recount of records by the terms of a configuration. `key` is the key of person ids."""
 
     terms: AuditTerms
     key: bytes
 
     def fates(self, record: Any) -> Fates:
-        """Each visit of a record is a dead letter, or has facts, or nobody can ask about it."""
-        found = Fates()
+        """Return the expected fates of a record's visits: a dead letter, facts, or neither if no monitor asks."""
+        fates = Fates()
         current = self.terms.grid.slot_of(record.timestamp * 1_000)
         try:
-            visits = opened(record.value)
+            visits = parse_visits(record.value)
         except RefusedError as refused:
-            letter = Letter(record.partition, record.offset, WHOLE, str(refused))
-            found.letters[letter] = record.value or b""
-            return found
+            letter = DeadLetter(record.partition, record.offset, WHOLE, str(refused))
+            fates.letters[letter] = record.value or b""
+            return fates
         for index, visit in enumerate(visits):
             try:
-                self._accepted(visit, current, found)
+                self._add_facts(visit, current, fates)
             except RefusedError as refused:
-                found.letters[Letter(record.partition, record.offset, str(index), str(refused))] = visit
-        return found
+                fates.letters[DeadLetter(record.partition, record.offset, str(index), str(refused))] = visit
+        return fates
 
     def accepted(self, record: Any) -> Iterator[Accepted]:
-        """The accepted visits of a record, whether or not anybody asks about them."""
+        """Yield the accepted visits of a record, whether or not a monitor asks about them."""
         try:
-            visits = opened(record.value)
+            visits = parse_visits(record.value)
         except RefusedError:
             return
         for visit in visits:
             try:
-                yield self._judged(visit, self.terms.grid.slot_of(record.timestamp * 1_000))
+                yield self._judge(visit, self.terms.grid.slot_of(record.timestamp * 1_000))
             except RefusedError:
                 continue
 
-    def _judged(self, visit: Any, current: int) -> Accepted:
-        """One visit of a record that was stamped in slot `current`.
+    def _judge(self, visit: Any, current: int) -> Accepted:
+        """Return the accepted form of a visit whose record was stamped in slot `current`.
 
         Raises:
-            RefusedError: it is a dead letter.
+            RefusedError: the visit is a dead letter.
         """
         grid, end = self.terms.grid, self.terms.grid.start(current + self.terms.max_lead + 1)
         arrived, left = _times(visit, self.terms.default_stay)
@@ -128,28 +128,29 @@ class Recount:
             raise RefusedError("too_far_ahead")
         left = min(left, end)
         last = max(grid.slot_of(arrived), grid.slot_of(left - 1))
-        return Accepted(row, self.hashed(visit["person_id"]), arrived, left, last, current)
+        return Accepted(row, self.hash_person(visit["person_id"]), arrived, left, last, current)
 
-    def _accepted(self, visit: Any, current: int, found: Fates) -> None:
-        """The facts of a visit that tick `current`, the first that counts it, or a later one asks about."""
-        one = self._judged(visit, current)
-        watched = one.last > current - self.window.get(one.row, 0)
-        seen = {LastSeen(one.row, one.person, one.last)} if watched and one.row in self.window else set()
+    def _add_facts(self, visit: Any, current: int, fates: Fates) -> None:
+        """Add the facts of a visit for tick `current`, the first that counts it, and later ticks."""
+        accepted = self._judge(visit, current)
+        row, person = accepted.row, accepted.person
+        is_watched = accepted.last > current - self.window.get(row, 0)
+        seen = {LastSeen(row, person, accepted.last)} if is_watched and row in self.window else set()
         as_of = self.terms.grid.as_of(current)
-        present = {Present(time, one.row, one.person) for time in self._covered(one.arrived, one.left, as_of)}
-        found.seen |= seen
-        found.present |= present
-        found.unasked += not (present or seen)
+        present = {Present(time, row, person) for time in self._covered_times(accepted.arrived, accepted.left, as_of)}
+        fates.seen |= seen
+        fates.present |= present
+        fates.unasked += not (present or seen)
 
-    def _covered(self, arrived: int, left: int, as_of: int) -> Iterator[int]:
-        """The designated times in [arrived, left) that some monitor still asks about at the tick with this as_of."""
+    def _covered_times(self, arrived: int, left: int, as_of: int) -> Iterator[int]:
+        """Yield the designated times in [arrived, left) whose horizon includes the tick with this as_of."""
         for times, horizon in self.times:
             first, end = bisect_left(times, max(arrived, as_of - horizon)), bisect_left(times, left)
             yield from times[first:end]
 
     @cached_property
     def window(self) -> dict[int, int]:
-        """By watched row, the widest window in slots."""
+        """The widest window in slots, by watched row."""
         widest: dict[int, int] = {}
         for monitor in self.terms.over_time:
             for location in monitor.shares:
@@ -159,19 +160,19 @@ class Recount:
 
     @cached_property
     def times(self) -> list[tuple[list[int], int]]:
-        """Of each monitor of designated times its instants, sorted, and its horizon. Towns have no times of day."""
+        """Sorted instants and horizon of each monitor at designated times. Towns have no times of day."""
         return [(sorted(monitor.instants), monitor.horizon) for monitor in self.terms.timed]
 
-    def hashed(self, person: str) -> bytes:
-        """The keyed hash of a person id (docs/runtime.md, section 3)."""
+    def hash_person(self, person: str) -> bytes:
+        """Return the keyed hash of a person id (docs/runtime.md, section 3)."""
         return hashlib.blake2b(person.encode(), key=self.key, person=b"person", digest_size=HASH_BYTES).digest()
 
 
-def opened(value: bytes | None) -> list[Any]:
-    """What should be visits in a record's value.
+def parse_visits(value: bytes | None) -> list[Any]:
+    """Return the visits in a record's value, not yet validated.
 
     Raises:
-        RefusedError: the record is no strict JSON in UTF-8, or no batch and no visit.
+        RefusedError: the value is not strict JSON in UTF-8, or neither a batch nor a visit.
     """
     try:
         record = json.loads((value or b"").decode(), parse_constant=_no_number)
@@ -186,14 +187,14 @@ def opened(value: bytes | None) -> list[Any]:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not valid JSON")
 
 
 def _times(visit: Any, default_stay: int) -> tuple[int, int]:
-    """When it begins and ends.
+    """Return arrival and departure of a visit.
 
     Raises:
-        RefusedError: it is no visit by itself.
+        RefusedError: the visit is invalid.
     """
     if not isinstance(visit, dict) or not {"person_id", "location_id", "arrived_at"} <= visit.keys():
         raise RefusedError("not_a_visit")

@@ -1,4 +1,4 @@
-"""The kinds of faults that the walk deals, each done as it was drawn to whatever runs at that moment."""
+"""The kinds of faults of the random walk. A fault applies to the instances and servers that run at that moment."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ NO_LIMIT: Final = "1048588"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One fault as it was drawn from the seed and its number alone.
+    """One fault, drawn from the seed and its number only.
 
-    `index` picks among whatever is there then (modulo how many), `lasts` (0 to 1) is how long the state lasts between
-    the least and the most of its kind, `rest` are the seconds afterwards, and `place` and `nth` where to die.
+    `index` picks an instance or key (modulo their number). `lasts` (0 to 1) is the duration between the least and the
+    most of its kind. `rest` is the pause afterwards in seconds. `place` and `nth` are the failpoint to be killed at.
     """
 
     number: int
@@ -50,30 +50,30 @@ class Step:
 
 
 def schedule(seed: int) -> Iterator[Step]:
-    """The faults of a seed, without end: each kind is dealt once, in a drawn order, then any is drawn.
+    """Yield the faults of a seed without end: first each kind once, in a random order, then any kind.
 
-    Each has a generator of its own, so that none depends on how much an earlier one drew.
+    Each fault has a separate generator, so that it does not depend on the draws of earlier ones.
     """
-    chance = random.Random(seed)
-    dealt = sorted(FAULTS)
-    chance.shuffle(dealt)
+    kinds = random.Random(seed)
+    first = sorted(FAULTS)
+    kinds.shuffle(first)
     for number in itertools.count(1):
-        kind = dealt[number - 1] if number <= len(dealt) else chance.choice(sorted(FAULTS))
-        own = random.Random(f"{seed}/{number}")
+        kind = first[number - 1] if number <= len(first) else kinds.choice(sorted(FAULTS))
+        draws = random.Random(f"{seed}/{number}")
         yield Step(
             number,
             kind,
-            own.getrandbits(32),
-            own.random(),
-            own.uniform(0.1, 1.5),
-            own.choice(RUN_PLACES),
-            own.randint(1, 9),
+            draws.getrandbits(32),
+            draws.random(),
+            draws.uniform(0.1, 1.5),
+            draws.choice(RUN_PLACES),
+            draws.randint(1, 9),
         )
 
 
 @dataclass
 class Walk:
-    """The servers, the instances, and what was done to them."""
+    """The servers and instances of a walk, and the number of faults of each kind."""
 
     scene: Scene
     kafka: EmbeddedKafka
@@ -85,48 +85,48 @@ class Walk:
         return [instance for instance in self.scene.town.instances if instance.code is None]
 
     def start(self, *arguments: str) -> Instance:
-        """One more instance, with a clock that can be set."""
+        """Start one more instance, with a clock that can be set."""
         clock = self._clock(len(self.scene.town.instances))
         clock.write_text("0")
         return self.scene.start("--clock", str(clock), *arguments)
 
     def clock(self, instance: Instance) -> Path:
-        """The file that its clock is off by."""
+        """Return the file with the error of the instance's clock."""
         return self._clock(self.scene.town.instances.index(instance))
 
     def _clock(self, number: int) -> Path:
         return self.scene.town.folder / f"clock-{number}"
 
-    def picked(self, index: int) -> Instance:
-        """One of those that run now."""
+    def pick(self, index: int) -> Instance:
+        """Return one of the running instances."""
         if not self.running:
             self.start()
         running = self.running
         return running[index % len(running)]
 
     def do(self, step: Step) -> None:
-        """One fault, and a moment that may be too short to recover."""
-        began = time.monotonic()
+        """Apply one fault, then pause. The pause may be too short to recover."""
+        started = time.monotonic()
         FAULTS[step.kind](self, step)
         self.done[step.kind] += 1
         if not self.running:
             self.start()
         time.sleep(step.rest)
-        print(f"{step}: {time.monotonic() - began:.1f} s", flush=True)
+        print(f"{step}: {time.monotonic() - started:.1f} s", flush=True)
 
     def rest(self) -> None:
-        """All is known again, and nothing said so far is false."""
-        self.scene.subscriber.wait_whole(90)
+        """Wait until no answer is unknown, and check everything so far."""
+        self.scene.subscriber.wait_complete(90)
         broken = judge(self.scene.town).broken
-        assert not broken, "\n".join(broken)  # pytest shows what it compared in tests alone
+        assert not broken, "\n".join(broken)  # pytest shows compared values only for assertions in test modules
 
     def redis(self) -> redis.Redis:
         return redis.Redis.from_url(self.store.url)
 
     def administer(self, action: Callable[[Any], object]) -> None:
-        """Have Kafka do something, as soon as it can after what befell it before."""
+        """Do something with an admin client, as soon as Kafka has recovered from earlier faults."""
 
-        def done() -> bool:
+        def succeeds() -> bool:
             try:
                 with self.scene.town.admin() as admin:
                     action(admin)
@@ -134,16 +134,16 @@ class Walk:
                 return False
             return True
 
-        until(done, 60, "Kafka does it")
+        until(succeeds, 60, "Kafka accepts the change")
 
 
 def lasting(step: Step, least: float, most: float) -> None:
-    """How long a state lasts is part of the fault; there is nothing to wait for."""
+    """Sleep. The duration is part of the fault, so there is no condition to wait for."""
     time.sleep(least + step.lasts * (most - least))
 
 
 def kill(walk: Walk, step: Step) -> None:
-    walk.picked(step.index).kill()
+    walk.pick(step.index).kill()
 
 
 def kill_all(walk: Walk, _step: Step) -> None:
@@ -152,13 +152,13 @@ def kill_all(walk: Walk, _step: Step) -> None:
 
 
 def kill_at_a_place(walk: Walk, step: Step) -> None:
-    """Another instance joins, and dies where the seed says."""
+    """Start another instance, to be killed at the step's failpoint."""
     walk.start("--at", f"{step.place}:{step.nth}:kill")
     crowd(walk)
 
 
 def join(walk: Walk, _step: Step) -> None:
-    """One more instance, at most three."""
+    """Start one more instance, up to three."""
     walk.start()
     crowd(walk)
 
@@ -169,18 +169,18 @@ def crowd(walk: Walk) -> None:
 
 
 def leave(walk: Walk, step: Step) -> None:
-    left(walk.picked(step.index))
+    end_in_order(walk.pick(step.index))
 
 
-def left(instance: Instance) -> None:
-    """It ends in order; or as one that can't listen for signals yet, or that just found a topic to be wrong."""
+def end_in_order(instance: Instance) -> None:
+    """Stop an instance by SIGTERM. It may be too early to handle the signal, or refuse a topic's settings."""
     code = instance.terminate()
     refused = code == EXIT_REFUSED and "max.message.bytes" in instance.text
     assert code in {0, -15} or refused, instance.text[-2_000:]
 
 
 def stop_beyond_the_session(walk: Walk, step: Step) -> None:
-    instance = walk.picked(step.index)
+    instance = walk.pick(step.index)
     instance.pause()
     if len(walk.running) == 1:
         walk.start()
@@ -189,8 +189,8 @@ def stop_beyond_the_session(walk: Walk, step: Step) -> None:
 
 
 def step_a_clock(walk: Walk, step: Step) -> None:
-    """An hour ahead or behind, and back."""
-    clock = walk.clock(walk.picked(step.index // 2))
+    """Set a clock an hour ahead or behind, and back."""
+    clock = walk.clock(walk.pick(step.index // 2))
     clock.write_text(str(HOUR if step.index % 2 else -HOUR))
     lasting(step, 0.5, 4.0)
     clock.write_text("0")
@@ -214,7 +214,7 @@ def delete_some_progress(walk: Walk, step: Step) -> None:
 
 
 def spoil_a_key(walk: Walk, step: Step) -> None:
-    """Something else lies where facts belong, until somebody deletes its shard."""
+    """Replace a key of facts by a key of another type, until its shard is deleted."""
     with closing(walk.redis()) as client:
         keys = until(lambda: sorted(client.scan_iter(match="*:w:*", count=1_000)), 60, "there are facts")
         key = keys[step.index % len(keys)]
@@ -279,12 +279,12 @@ def leave_a_transaction_open(walk: Walk, step: Step) -> None:
 
 
 def add_an_input_partition(walk: Walk, _step: Step) -> None:
-    """Visits go to a partition that the readers have not heard of yet."""
+    """Add a partition. Visits go to it before the readers know it."""
     add_partition(walk, walk.scene.town.topics.visits)
 
 
 def add_an_output_partition(walk: Walk, _step: Step) -> None:
-    """Shards stay where they were: Q is pinned by the ledger's first record."""
+    """Add a partition. Shards stay in their partitions, since the ledger's first record fixes Q."""
     add_partition(walk, walk.scene.town.topics.alerts)
 
 
@@ -296,28 +296,28 @@ def add_partition(walk: Walk, topic: str) -> None:
 
 
 def refuse_answers(walk: Walk, step: Step) -> None:
-    """The ledger takes no record for a while, which leaves a producer poisoned."""
+    """Make the ledger refuse records for a while, which leaves a producer in a fatal state."""
     refuse(walk, step, walk.scene.town.topics.alerts)
 
 
 def refuse_dead_letters(walk: Walk, step: Step) -> None:
-    """Progress may not pass a bad visit that is no dead letter yet."""
+    """Make the topic of dead letters refuse records. Progress must not pass an invalid visit without a dead letter."""
     refuse(walk, step, walk.scene.town.topics.dead_letters)
 
 
 def refuse(walk: Walk, step: Step, topic: str) -> None:
-    """A topic takes no record for a while, but room is left for the 78 bytes of a transaction's end.
+    """Make a topic refuse records for a while, except the 78 bytes of a transaction's end.
 
-    Where Kafka can't write that, the transaction neither ends nor can be fenced before the broker starts again.
+    If Kafka could not write these, the transaction could neither end nor be fenced before the broker restarts.
     """
 
-    def resized(most: str) -> Callable[[Any], object]:
+    def limit(most: str) -> Callable[[Any], object]:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, configs={"max.message.bytes": most})
         return lambda admin: admin.alter_configs([resource])
 
-    walk.administer(resized("100"))
+    walk.administer(limit("100"))
     lasting(step, 2.0, 4.0)
-    walk.administer(resized(NO_LIMIT))
+    walk.administer(limit(NO_LIMIT))
 
 
 FAULTS: Final[dict[str, Callable[[Walk, Step], None]]] = {

@@ -1,4 +1,4 @@
-"""Batches that the broker takes and that would stop a reader, as one process that runs the service meets them."""
+"""Batches that the broker accepts and that could stop a reader, sent to one running instance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WITHIN_SECONDS: Final = 60.0
 
 
 def watched(name: str, location: str, window: str) -> dict[str, Any]:
-    """A monitor of one place, with so much ε that no draw is above zero."""
+    """Return a monitor of one place, with ε so large that no draw is above zero."""
     return {
         "name": name,
         "kind": "over_time",
@@ -44,17 +44,17 @@ def watched(name: str, location: str, window: str) -> dict[str, Any]:
 
 @pytest.fixture
 def town(kafka: EmbeddedKafka, store: EmbeddedValkey, topic: Callable[[str], str], tmp_path: Path) -> Iterator[Town]:
-    """A town of one input partition without traffic: everybody is at edge-0, whose window is long, nobody at edge-1."""
+    """A town with one input partition and no traffic. Everybody is at edge-0, with a long window; nobody at edge-1."""
     monitors = [watched("long", "edge-0", "30m"), watched("short", "edge-1", "8s")]
     shape = Shape(inputs=1, ledger_partitions=1, changes={"monitors": monitors})
-    made = Town(tmp_path, topic("batches"), (kafka.bootstrap_servers, store.url), shape, 0)
-    made.create()
-    yield made
-    made.end()
+    town = Town(tmp_path, topic("batches"), (kafka.bootstrap_servers, store.url), shape, 0)
+    town.create()
+    yield town
+    town.end()
 
 
 class Sender:
-    """Sends batches of a town's visits as they are; `people` are those whose visits must count."""
+    """A sender of raw batches to a town's input. `people` is the number of people whose visits must count."""
 
     def __init__(self, town: Town) -> None:
         self._town = town
@@ -62,19 +62,19 @@ class Sender:
         self.people = 0
 
     def visit(self, **changes: str) -> bytes:
-        """A visit of somebody else, now."""
+        """Return a visit of a new person, now."""
         now = time.time_ns() // 1_000
         times = {"arrived_at": format_instant(now - SECOND), "left_at": format_instant(now)}
         visit = {"person_id": f"person-{next(self._ids)}", "location_id": "edge-0", **times, **changes}
         return json.dumps(visit).encode()
 
     def good(self) -> bytes:
-        """A visit that must count."""
+        """Return a visit that must count."""
         self.people += 1
         return self.visit()
 
     def junk(self, visit: bytes, item: bytes, size: int) -> bytes:
-        """A record of so many bytes: a visit, and an item again and again."""
+        """Return a record of about `size` bytes: a visit, and an item many times."""
         return b'{"visits":[' + visit + (b"," + item) * (size // (len(item) + 1)) + b"]}"
 
     def send(self, values: list[bytes], codec: int, compress: Callable[[bytes], bytes]) -> None:
@@ -82,68 +82,76 @@ class Sender:
         self.send_body(compress(crafted.records(values)), len(values), codec)
 
     def send_body(self, body: bytes, count: int, codec: int) -> None:
-        """Send a batch of so many records, compressed already."""
+        """Send a batch of `count` records in a compressed body."""
         settings = self._town.settings
         crafted.produce(settings.kafka, settings.config.kafka.topics.visits, crafted.batch(body, count, codec))
 
 
-def zipped(sender: Sender) -> None:
-    """Bytes behind gzip's stream, which Java ignores."""
+def send_trailing_bytes(sender: Sender) -> None:
+    """Send bytes after gzip's stream, which Java ignores."""
     sender.send([sender.good()], GZIP, lambda data: gzip.compress(data) + b"garbage")
 
 
-def framed(sender: Sender) -> None:
-    """A wrong checksum of lz4's content, at which Java doesn't look."""
+def send_wrong_checksum(sender: Sender) -> None:
+    """Send a wrong content checksum of lz4, which Java does not check."""
     packed = lz4.frame.compress(crafted.records([sender.good()]), content_checksum=True, block_linked=False)
     sender.send_body(packed[:-4] + b"sum!", 1, LZ4)
 
 
-def broken(sender: Sender) -> None:
-    """A record of another length than it says, which nobody can read."""
+def send_wrong_length(sender: Sender) -> None:
+    """Send a record with a wrong length, which nobody can read."""
     sender.send_body(zstandard.compress(crafted.record(b"{}", off=1)), 1, ZSTD)
 
 
-def junk(sender: Sender) -> None:
-    """Half a kilobyte that is two million junk visits, and others of the kind."""
+def send_junk(sender: Sender) -> None:
+    """Send two million invalid visits in half a kilobyte, and similar batches."""
     for item in (b"{}", b"1", b'{"person_id":1,"location_id":1,"arrived_at":1}', sender.visit(location_id="nowhere")):
         sender.send([sender.junk(sender.good(), item, 6_000_000)], ZSTD, zstandard.compress)
 
 
-def bomb(sender: Sender) -> None:
-    """Hundreds of megabytes of junk, with visits among them: which of those are read is not said."""
+def send_bomb(sender: Sender) -> None:
+    """Send hundreds of megabytes of invalid visits, with valid ones among them that may or may not be read."""
     values = [sender.junk(sender.visit(), b"{}", 8_000_000) for _ in range(45)]
     sender.send([sender.good(), *values], ZSTD, zstandard.compress)
 
 
-def tails(sender: Sender) -> None:
-    """Four hundred times with time zones of 96 kB each, a different one each time."""
+def send_long_times(sender: Sender) -> None:
+    """Send four hundred different times with fractions of 96 kB each."""
     for first in range(0, 400, 8):
         texts = [f"2026-01-01T00:00:00.{number:096000d}Z" for number in range(first, first + 8)]
         sender.send([sender.visit(left_at=text) for text in texts], NONE, bytes)
 
 
-def tiny(sender: Sender) -> None:
-    """Fifty thousand records of a byte in a batch of a few hundred."""
+def send_tiny_records(sender: Sender) -> None:
+    """Send fifty thousand records of one byte in a batch of a few hundred bytes."""
     sender.send([b"1"] * 50_000, ZSTD, zstandard.compress)
 
 
-BATCHES: Final = [zipped, framed, broken, junk, tails, tiny, bomb]
+BATCHES: Final = [
+    send_trailing_bytes,
+    send_wrong_checksum,
+    send_wrong_length,
+    send_junk,
+    send_long_times,
+    send_tiny_records,
+    send_bomb,
+]
 
 
 def metric(instance: Instance, name: str) -> float:
-    """The value of a metric; -1 while it has none."""
-    found = re.search(rf"^location_monitor_{re.escape(name)} (.*)$", instance.page(), re.MULTILINE)
-    return float(found[1]) if found else -1.0
+    """Return the value of a metric; -1 if it has none."""
+    match = re.search(rf"^location_monitor_{re.escape(name)} (.*)$", instance.page(), re.MULTILINE)
+    return float(match[1]) if match else -1.0
 
 
 def peak_megabytes(instance: Instance) -> float:
-    """The most memory that the process has had."""
+    """Return the peak memory of the process."""
     status = Path(f"/proc/{instance._process.pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 class Site:
-    """A town with one instance that runs, and its windows as the test reads them."""
+    """A town with one running instance, and a reader of its windows."""
 
     def __init__(self, town: Town) -> None:
         self.town, self.sender = town, Sender(town)
@@ -153,55 +161,55 @@ class Site:
         until(lambda: '"ok": true' in self.instance.page("/readyz"), 60, "ready")
 
     def is_read(self) -> bool:
-        """Whether all shards have passed the end of the input."""
+        """Return whether the progress of all shards has reached the end of the input."""
         end = self.town.ends(self.town.topics.visits)[0]
         return all(shard.get(0, -1) >= end for shard in self.windows.progress())
 
     def people(self) -> int:
-        """How many people the windows hold at the place that all of them visit."""
+        """Return the number of people in the windows at the place that all of them visit."""
         row = self.town.settings.parameters.registry.rows["edge-0"]
         shard = int(self.town.settings.parameters.registry.shard[row])
         return int(self.windows.read({shard: Question(((row, 0),))})[shard].counts[row, 0])
 
     def status(self, tick: int) -> str:
-        """What was said at a tick of the place where nobody is."""
-        told = [value for value in list(self.subscriber.values) if value["location_id"] == "edge-1"]
-        return next((value["status"] for value in told if value["tick"] == tick), "skipped")
+        """Return the status of the empty place at a tick."""
+        answers = [value for value in list(self.subscriber.values) if value["location_id"] == "edge-1"]
+        return next((value["status"] for value in answers if value["tick"] == tick), "skipped")
 
-    def said(self, after: int) -> list[str]:
-        """What was said of it at the ticks after one."""
+    def statuses(self, after: int) -> list[str]:
+        """Return the statuses of the empty place at the ticks after a given one."""
         return [self.status(tick) for tick in range(after + 1, self.subscriber.last_tick + 1)]
 
     def end(self) -> None:
-        """Leave no thread behind."""
+        """End the threads."""
         self.subscriber.stop()
         self.windows.close()
 
 
 @pytest.fixture
 def site(town: Town) -> Iterator[Site]:
-    made = Site(town)
-    yield made
-    made.end()
+    site = Site(town)
+    yield site
+    site.end()
 
 
-def test_no_batch_stops_the_service_and_good_visits_behind_each_count_within_a_minute(site: Site) -> None:
-    """One process meets them all, below 600 MB and without starting again; what is lost makes answers unknown."""
+def test_no_batch_stops_the_service(site: Site) -> None:
+    """One process reads all batches below 600 MB without a restart. Lost visits make answers unknown."""
     seconds = {}
     for send in BATCHES:
         before = site.town.now()
         send(site.sender)
-        after, began = site.town.now(), time.monotonic()
+        after, started = site.town.now(), time.monotonic()
         site.sender.send([site.sender.good()], NONE, bytes)
         until(site.is_read, WITHIN_SECONDS, send.__name__)
-        seconds[send.__name__] = round(time.monotonic() - began, 1)
-    until(lambda: site.said(after)[-1:] == ["safe"], 60, "safe again, once the short window is whole")
-    print(f"seconds: {seconds}; {peak_megabytes(site.instance):.0f} MB; from tick {before} on: {site.said(before - 1)}")
+        seconds[send.__name__] = round(time.monotonic() - started, 1)
+    until(lambda: site.statuses(after)[-1:] == ["safe"], 60, "safe again, once the short window is complete")
+    print(f"seconds: {seconds}; {peak_megabytes(site.instance):.0f} MB")
+    print(f"from tick {before} on: {site.statuses(before - 1)}")
     parameters = site.town.settings.parameters
-    of_the_loss = range(
-        after, before + parameters.max_lead + parameters.row_window[parameters.registry.rows["edge-1"]] + 1
-    )
-    assert {site.status(tick) for tick in of_the_loss} <= {"unknown", "skipped"}
+    window = parameters.row_window[parameters.registry.rows["edge-1"]]
+    lossy_ticks = range(after, before + parameters.max_lead + window + 1)
+    assert {site.status(tick) for tick in lossy_ticks} <= {"unknown", "skipped"}
     assert site.sender.people <= site.people() < site.sender.people + 45
     assert peak_megabytes(site.instance) < MOST_MEGABYTES
     assert metric(site.instance, 'recoveries_total{cause="log_lost_records"}') == 1

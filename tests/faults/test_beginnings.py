@@ -1,4 +1,4 @@
-"""Killed where something begins: `topics --create` at each of its steps, and a reader that has just found its place."""
+"""Kills at a beginning: of `topics --create` at each of its steps, and of a reader that has just found its offset."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from tests.faults.steps import RUN_PLACES
 from tests.faults.town import Shape, Town
 
 ROOT: Final = Path(__file__).parents[2]
-# Those of `topics --create` itself, then those of the ledger that it passes too, each in the partition that is next.
+# The failpoints of `topics --create`, then those of the ledger that it passes too, each in the next partition.
 IN_SETUP: Final = (
     *(place for place in PLACES if place not in RUN_PLACES),
     *(place for place in PLACES if place.startswith("ledger.")),
 )
 
 
-def killed_in_setup(town: Town, place: str, *options: str) -> None:
-    """`topics --create` dies where it passes the place for the first time."""
+def kill_setup_at(town: Town, place: str, *options: str) -> None:
+    """Kill `topics --create` where it passes the place for the first time."""
     command = [sys.executable, "-m", "tests.faults.armed_setup", place, str(town.config), *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr[-2_000:]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr[-2_000:]
 
 
-def begun(town: Town) -> list[int]:
-    """The ledger partitions that have a first record."""
+def find_begun_partitions(town: Town) -> list[int]:
+    """Return the ledger partitions that have a first record."""
     states = [
         read_ledger_state(town.settings.kafka, town.settings.parameters, town.topics.alerts, n)
         for n in range(town.shape.ledger_partitions)
@@ -55,29 +55,29 @@ def begun(town: Town) -> list[int]:
 
 @pytest.fixture
 def town(kafka: EmbeddedKafka, store: EmbeddedValkey, tmp_path: Path) -> Town:
-    """A town without topics yet."""
+    """A town that has no topics yet."""
     return Town(
         tmp_path, f"town-{tmp_path.name}", (kafka.bootstrap_servers, store.url), Shape(inputs=2, ledger_partitions=4), 1
     )
 
 
-def test_topics_create_is_killed_at_each_of_its_steps_and_running_it_again_finishes(town: Town) -> None:
-    """Nothing is taken for lost, nothing has to be explained, and until it is done the service does not start.
+def test_topics_create_completes_after_kills(town: Town) -> None:
+    """After kills at each step, `topics --create` completes without options, and the service refuses to start before.
 
     topics_made  begun  ledger.begun  ledger.sent  ledger.committed   again
     -            0      0             0 1          0 1 2              0 1 2 3
     """
-    found = []
+    states = []
     for place in IN_SETUP:
-        killed_in_setup(town, place)
-        found.append(begun(town))
-    assert found == [[], [0], [0], [0, 1], [0, 1, 2]]
+        kill_setup_at(town, place)
+        states.append(find_begun_partitions(town))
+    assert states == [[], [0], [0], [0, 1], [0, 1, 2]]
     assert town.start().wait(40) == EXIT_REFUSED
     assert town.create() == SetupResult((), (3,), None)
     scene = Scene(town)
     try:
         instance = scene.start()
-        scene.subscriber.wait_whole(60)
+        scene.subscriber.wait_complete(60)
         verdict = scene.settle(instance)
     finally:
         scene.end()
@@ -85,10 +85,10 @@ def test_topics_create_is_killed_at_each_of_its_steps_and_running_it_again_finis
     assert verdict.count("safe") > 0
 
 
-def test_a_ledger_said_to_be_lost_is_lost_as_a_whole_however_often_topics_create_is_killed(town: Town) -> None:
-    """What the first run was told stands in the records that it wrote."""
-    killed_in_setup(town, "setup.begun", "--ledger-lost")
-    killed_in_setup(town, "setup.begun")
+def test_ledger_is_lost_in_all_partitions(town: Town) -> None:
+    """A ledger declared lost is lost in all partitions, even if a later run has no such option."""
+    kill_setup_at(town, "setup.begun", "--ledger-lost")
+    kill_setup_at(town, "setup.begun")
     made = town.create()
     assert made.partitions == (2, 3)
     states = [
@@ -98,9 +98,9 @@ def test_a_ledger_said_to_be_lost_is_lost_as_a_whole_however_often_topics_create
     assert {state.lost_at for state in states} == {made.lost_at} != {None}
 
 
-def test_a_ledger_one_of_whose_partitions_was_used_is_no_interrupted_beginning(town: Town) -> None:
-    """Where more than the first record is in one, another that is empty may have lost what it held."""
-    killed_in_setup(town, "setup.begun")
+def test_partly_used_ledger_is_refused(town: Town) -> None:
+    """If one ledger partition is in use and another is empty, `topics --create` refuses, since records may be lost."""
+    kill_setup_at(town, "setup.begun")
     ledger = town.topics.alerts
     with town.admin() as admin:
         topic_id = str(admin.describe_topics([ledger])[0]["topic_id"])
@@ -113,16 +113,16 @@ def test_a_ledger_one_of_whose_partitions_was_used_is_no_interrupted_beginning(t
 
 @pytest.fixture
 def scene(kafka: EmbeddedKafka, fragile_store: EmbeddedValkey, make_scene: MakeScene) -> Scene:
-    """A service that has answered, and has stopped in order."""
-    made: Scene = make_scene(kafka.bootstrap_servers, fragile_store.url)
-    first = made.start()
-    made.subscriber.wait_whole()
+    """A service that has answered and then stopped in order."""
+    scene: Scene = make_scene(kafka.bootstrap_servers, fragile_store.url)
+    first = scene.start()
+    scene.subscriber.wait_complete()
     assert first.terminate() == 0
-    return made
+    return scene
 
 
-def reached(scene: Scene) -> dict[int, int]:
-    """By input partition, the lowest progress of all shards, where all have some."""
+def lowest_progress(scene: Scene) -> dict[int, int]:
+    """Return the lowest progress of all shards by input partition, for partitions known to all shards."""
     town = scene.town
     wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
     found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
@@ -133,88 +133,88 @@ def reached(scene: Scene) -> dict[int, int]:
 
 
 def delete_records(scene: Scene, before: dict[int, int]) -> None:
-    """Cut the input's log off below these offsets, as age does, or somebody."""
+    """Delete the input's records below these offsets, as retention does."""
     topic = scene.town.topics.visits
     with scene.town.admin() as admin:
         admin.delete_records({TopicPartition(topic, partition): offset for partition, offset in before.items()})
 
 
-def offsets_of(scene: Scene, instant: int) -> dict[int, int]:
-    """By input partition, the first offset stamped at an instant or later."""
+def offsets_at(scene: Scene, instant: int) -> dict[int, int]:
+    """Return the first offset stamped at an instant or later, by input partition."""
     town = scene.town
     with closing(town.settings.kafka.consumer()) as consumer:
-        asked = {TopicPartition(town.topics.visits, partition): instant // 1_000 for partition in range(3)}
-        found = consumer.offsets_for_times(asked)
-    return {place.partition: at.offset for place, at in found.items() if at is not None}
+        times = {TopicPartition(town.topics.visits, partition): instant // 1_000 for partition in range(3)}
+        offsets = consumer.offsets_for_times(times)
+    return {partition.partition: at.offset for partition, at in offsets.items() if at is not None}
 
 
 def flushed(scene: Scene) -> None:
-    """Redis has nothing: the reader begins by the input's timestamps."""
+    """Flush Redis, so that the reader begins by the input's timestamps."""
     with closing(redis.Redis.from_url(scene.town.settings.config.redis.url.get_secret_value())) as client:
         client.flushall()
 
 
 def lost(scene: Scene) -> None:
-    """Visits were deleted before anyone read them: unknown until none of them can be in a window."""
-    known = reached(scene)
-    until(lambda: all(end > known[at] + 5 for at, end in ends(scene).items()), 40, "visits come in")
+    """Delete unread visits: answers are unknown until no window can contain them."""
+    known = lowest_progress(scene)
+    until(lambda: all(end > known[at] + 5 for at, end in ends(scene).items()), 40, "visits arrive")
     delete_records(scene, ends(scene))
 
 
 def expired(scene: Scene) -> None:
-    """What was deleted unread is older than anyone asks about: the rest is read again, and nothing is lost."""
-    known = reached(scene)
+    """Delete unread visits that are older than all windows: the rest is read, and nothing is lost."""
+    known = lowest_progress(scene)
     until(
-        lambda: all(old_enough(scene).get(at, 0) > offset + 3 for at, offset in known.items()), 90, "it is old enough"
+        lambda: all(first_needed(scene).get(at, 0) > offset + 3 for at, offset in known.items()), 90, "it is old enough"
     )
-    delete_records(scene, old_enough(scene))
+    delete_records(scene, first_needed(scene))
 
 
 def ends(scene: Scene) -> dict[int, int]:
     return scene.town.ends(scene.town.topics.visits)
 
 
-def old_enough(scene: Scene) -> dict[int, int]:
-    """By input partition, what lies before the longest window and F slots, and a slot that passes meanwhile."""
+def first_needed(scene: Scene) -> dict[int, int]:
+    """Return the first offset by input partition that may be in the longest window, with F and one more slot."""
     parameters = scene.town.settings.parameters
-    return offsets_of(
+    return offsets_at(
         scene, parameters.grid.start(scene.town.now() - parameters.history_slots - parameters.max_lead - 2)
     )
 
 
-# What the recount can no longer tell of records that were deleted.
-UNTOLD: Final = (
-    "and no visit tells",
+# Findings that the recount cannot avoid after records were deleted.
+UNKNOWN_TO_RECOUNT: Final = (
+    "but no visit reports it",
     "a record that was acknowledged is not in the input topic",
-    "is a dead letter, and should be none, or holds something else",
+    "is an unexpected dead letter, or has another payload",
     "counts somebody who was not reported before as_of",
 )
 
 
-def unasked(text: str, bounds: dict[int, int]) -> bool:
-    """Whether it is about a dead letter of a record that is not read any more: it lies below these offsets."""
-    letter = re.match(r"Letter\(partition=(\d+), offset=(\d+),.* should be a dead letter, and is none", text)
+def is_unread(text: str, bounds: dict[int, int]) -> bool:
+    """Return whether a finding is about a dead letter of a record below these offsets, which is not read any more."""
+    letter = re.match(r"DeadLetter\(partition=(\d+), offset=(\d+),.* is missing among the dead letters", text)
     return letter is not None and int(letter[2]) < bounds.get(int(letter[1]), 0)
 
 
 @pytest.mark.parametrize("before", [flushed, lost, pytest.param(expired, marks=pytest.mark.soak)])
-def test_a_reader_dies_as_soon_as_it_has_noted_where_to_begin(before: Callable[[Scene], None], scene: Scene) -> None:
-    """Nothing was read from there yet, in one partition of three; whoever comes next must not take it for whole.
+def test_reader_is_killed_before_first_read(before: Callable[[Scene], None], scene: Scene) -> None:
+    """After a kill between storing the first offset and reading, the next reader does not take the facts as complete.
 
-    progress  ├── noted in one partition ── SIGKILL
-    other                                     ├── unknown until its facts are whole ──
+    progress  ├── stored in one partition of three ── SIGKILL
+    other                                              ├── unknown until its facts are complete ──
     """
     before(scene)
-    noted = reached(scene)
+    stored = lowest_progress(scene)
     victim = scene.start("--at", "reader.assigned:1:kill")
     assert victim.wait(40) == -signal.SIGKILL, victim.text[-2_000:]
-    changed = {partition for partition, offset in reached(scene).items() if noted.get(partition) != offset}
+    changed = {partition for partition, offset in lowest_progress(scene).items() if stored.get(partition) != offset}
     assert len(changed) == 1
     assert ("lost before they were read" in victim.text) == (before is lost)
     other = scene.start()
-    scene.subscriber.wait_whole(90)
-    skipped = old_enough(scene) if before is expired else {}
+    scene.subscriber.wait_complete(90)
+    skipped = first_needed(scene) if before is expired else {}
     verdict = scene.settle(other)
-    broken = [text for text in verdict.broken if not unasked(text, skipped)]
-    assert [text for text in broken if before is flushed or not text.endswith(UNTOLD)] == []
+    broken = [text for text in verdict.broken if not is_unread(text, skipped)]
+    assert [text for text in broken if before is flushed or not text.endswith(UNKNOWN_TO_RECOUNT)] == []
     assert verdict.count("safe") > 0

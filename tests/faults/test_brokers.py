@@ -1,4 +1,4 @@
-"""Three brokers, of which any one may be missing: replication factor 3, at least two in sync, three controllers."""
+"""Three brokers, any one of which may be down: replication factor 3, at least two in sync, three controllers."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ REPLICATED: Final = {
 }
 
 
-def free_ports(how_many: int) -> list[int]:
-    """Ports that nobody listens on, all different."""
+def free_ports(count: int) -> list[int]:
+    """Return different free ports."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(how_many)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
+        for bound in sockets:
+            bound.bind(("127.0.0.1", 0))
+        return [int(bound.getsockname()[1]) for bound in sockets]
 
 
 def nodes() -> list[NodeSettings]:
-    """Three that are each a broker and a controller: any two of them elect the controller that acts."""
+    """Return three nodes, each a broker and a controller. Any two of them elect the active controller."""
     ports = free_ports(2 * len(NODES))
     clients, controllers = dict(zip(NODES, ports, strict=False)), dict(zip(NODES, ports[len(NODES) :], strict=True))
     quorum = Quorum("c2FmZS10aHJlZS1ub2Rlcw", ",".join(f"{n}@127.0.0.1:{controllers[n]}" for n in NODES))
@@ -54,7 +54,7 @@ def nodes() -> list[NodeSettings]:
 
 @pytest.fixture(scope="module")
 def brokers(kafka: EmbeddedKafka) -> Iterator[list[EmbeddedKafka]]:
-    """Three of this module's own. None is up before two are, so that they start at once."""
+    """Three brokers for this module. They start together, because none is up before two are."""
     servers = [EmbeddedKafka(settings) for settings in nodes()]
     with ExitStack() as stack, ThreadPoolExecutor(len(servers)) as pool:
         for server in servers:
@@ -63,18 +63,18 @@ def brokers(kafka: EmbeddedKafka) -> Iterator[list[EmbeddedKafka]]:
         yield servers
 
 
-WHOLE_SECONDS: Final = 120  # a broker's session, the others' election, and what was open is given up and taken over
+COMPLETE_SECONDS: Final = 120  # the broker's session, an election, and the takeover after open transactions are aborted
 SOAK = pytest.mark.soak
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("taken", [pytest.param(NODES[:1], id="first"), pytest.param(NODES, id="each", marks=SOAK)])
-def test_a_broker_is_taken_away_others_lead_and_it_comes_back(
+def test_service_survives_loss_of_a_broker(
     taken: tuple[int, ...], brokers: list[EmbeddedKafka], store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:
-    """What it led is led by another that has all that was acknowledged: of the input, the ledger, both groups.
+    """After the loss of any broker, others lead its partitions with all acknowledged records, and the service answers.
 
-    An instance that starts meanwhile finds the others, although the first of its bootstrap servers may be the one.
+    An instance that starts meanwhile finds the other brokers, although its first bootstrap server may be down.
 
     broker 1  ├── leads ──┤ killed ............. ├── follows ──┤
     broker 2  ├── follows ── leads ──────────────────────┤ killed ...... ├──
@@ -82,48 +82,48 @@ def test_a_broker_is_taken_away_others_lead_and_it_comes_back(
     servers = ",".join(broker.bootstrap_servers for broker in brokers)
     scene = make_scene(servers, store.url, Shape(inputs=6, ledger_partitions=3, shards=6, replication=3))
     instance = scene.start()
-    scene.subscriber.wait_whole(60)
+    scene.subscriber.wait_complete(60)
     for node in taken:
         until(partial(leads, scene.town, node), 60, f"broker {node} leads some partition")
         brokers[node - 1].kill()
-        until(partial(led_by_others, scene.town, node), 60, "others lead")
-        scene.subscriber.wait_whole(WHOLE_SECONDS)
+        until(partial(is_led_by_others, scene.town, node), 60, "others lead")
+        scene.subscriber.wait_complete(COMPLETE_SECONDS)
         instance.kill()
         instance = scene.start()
-        scene.subscriber.wait_whole(WHOLE_SECONDS)
+        scene.subscriber.wait_complete(COMPLETE_SECONDS)
         brokers[node - 1].restart()
-        until(lambda: in_sync(scene.town) == len(NODES), 90, "all replicas are in sync again")
+        until(lambda: count_in_sync(scene.town) == len(NODES), 90, "all replicas are in sync again")
     verdict = scene.settle(instance)
     assert verdict.broken == []
     assert verdict.count("safe") > 0
 
 
-def described(town: Town) -> list[dict[str, Any]]:
-    """Every partition of the input and of the ledger; nothing while the brokers can't tell."""
+def describe_partitions(town: Town) -> list[dict[str, Any]]:
+    """Return every partition of the input and of the ledger; nothing while the brokers do not answer."""
     try:
         with town.admin() as admin:
-            found = admin.describe_topics([town.topics.visits, town.topics.alerts])
+            topics = admin.describe_topics([town.topics.visits, town.topics.alerts])
     except (KafkaError, UnreachableError):
         return []
-    return [partition for topic in found for partition in topic["partitions"]]
+    return [partition for topic in topics for partition in topic["partitions"]]
 
 
 def leaders(town: Town) -> set[int]:
-    """The nodes that lead some partition."""
-    return {partition["leader_id"] for partition in described(town)}
+    """Return the nodes that lead some partition."""
+    return {partition["leader_id"] for partition in describe_partitions(town)}
 
 
 def leads(town: Town, node: int) -> bool:
-    """Whether this node leads some partition."""
+    """Return whether this node leads some partition."""
     return node in leaders(town)
 
 
-def in_sync(town: Town) -> int:
-    """The fewest replicas in sync that any partition has."""
-    return min((len(partition["isr_nodes"]) for partition in described(town)), default=0)
+def count_in_sync(town: Town) -> int:
+    """Return the lowest number of in-sync replicas of any partition."""
+    return min((len(partition["isr_nodes"]) for partition in describe_partitions(town)), default=0)
 
 
-def led_by_others(town: Town, node: int) -> bool:
-    """Whether every partition has a leader, and none is this node."""
-    found = leaders(town)
-    return bool(found) and not found & {node, -1}
+def is_led_by_others(town: Town, node: int) -> bool:
+    """Return whether every partition has a leader other than this node."""
+    nodes = leaders(town)
+    return bool(nodes) and not nodes & {node, -1}

@@ -1,4 +1,4 @@
-"""Changes of the configuration while visits flow: what is compatible goes on, what would break a promise is refused."""
+"""Configuration changes while visits flow: a compatible one takes over, one that would break a promise is refused."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
 from tests.faults.town import PLACES, Shape
-from tests.faults.versions import Version, changed, settle
+from tests.faults.versions import Version, change_configuration, settle
 
 ANNEX: Final = "annex"
 
-# What an answer about an edge costs tells the version that gave it.
+# The cost of an answer about an edge identifies the version that published it.
 V1, V2, V3, V4 = "40", "20", "30", "15"
 
 
@@ -31,31 +31,31 @@ def scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) ->
 
 
 def monitor(tree: dict[str, Any], name: str) -> dict[str, Any]:
-    """One monitor of a configuration."""
-    return next(found for found in tree["monitors"] if found["name"] == name)
+    """Return one monitor of a configuration."""
+    return next(monitor for monitor in tree["monitors"] if monitor["name"] == name)
 
 
 def watching_more(scene: Scene) -> Version:
-    """The yards are newly watched, W and k are others. ε of a place stays: 40 at the edges, 1 at murmurs."""
+    """Return a version that also watches the yards, with other W and k. ε per place does not change."""
     tree = copy.deepcopy(scene.town.tree)
     edges, murmur = monitor(tree, "edges"), monitor(tree, "murmur")
     edges["locations"] += ["yard-0", "yard-1"]
     edges |= {"epsilon": str(40 * len(edges["locations"])), "window": "14s", "answers_per_window": 2}
     murmur |= {"window": "10s", "answers_per_window": 3}
-    return changed(scene.town, "more", tree)
+    return change_configuration(scene.town, "more", tree)
 
 
 def asking_otherwise(scene: Scene, before: Version) -> Version:
-    """Another T, ε and k over the same facts."""
+    """Return a version with other T, ε and k and the same facts."""
     tree = copy.deepcopy(before.town.tree)
     edges = monitor(tree, "edges")
     edges |= {"epsilon": str(60 * len(edges["locations"])), "threshold": 5}
     monitor(tree, "murmur")["answers_per_window"] = 1
-    return changed(scene.town, "otherwise", tree)
+    return change_configuration(scene.town, "otherwise", tree)
 
 
 def further_ahead(scene: Scene, before: Version) -> Version:
-    """Another F and another registry, whose rows are others, and another k."""
+    """Return a version with another F, another k, and another registry with other row numbers."""
     tree = copy.deepcopy(before.town.tree)
     registry = scene.town.folder / "annexed.csv"
     registry.write_text("location_id\n" + "\n".join((ANNEX, *PLACES)) + "\n")
@@ -64,30 +64,32 @@ def further_ahead(scene: Scene, before: Version) -> Version:
     edges = monitor(tree, "edges")
     edges["locations"].append(ANNEX)
     edges |= {"epsilon": str(60 * len(edges["locations"])), "answers_per_window": 4}
-    return changed(scene.town, "ahead", tree)
+    return change_configuration(scene.town, "ahead", tree)
 
 
-def edges_said(scene: Scene, cost: str) -> dict[int, set[str]]:
-    """By tick the statuses of the edges where an answer costs so much, which tells the version that answered."""
-    said: dict[int, set[str]] = defaultdict(set)
+def edge_statuses(scene: Scene, cost: str) -> dict[int, set[str]]:
+    """Return the statuses of the edges by tick, from the version whose answers have this cost."""
+    statuses: dict[int, set[str]] = defaultdict(set)
     for value in list(scene.subscriber.values):
         if value["monitor"] == "edges" and value["epsilon"] == cost:
-            said[value["tick"]].add(value["status"])
-    return said
+            statuses[value["tick"]].add(value["status"])
+    return statuses
 
 
 def wait_spent(scene: Scene, cost: str) -> None:
-    """Wait until something was safe, and something spent, where an answer costs so much."""
-    until(lambda: {"safe", "noisy_count"} <= set().union(*edges_said(scene, cost).values()), 60, f"answers at ε {cost}")
+    """Wait for a "safe" and a noisy count of the version whose answers have this cost."""
+    until(
+        lambda: {"safe", "noisy_count"} <= set().union(*edge_statuses(scene, cost).values()), 60, f"answers at ε {cost}"
+    )
 
 
-def test_a_rolling_change_of_the_configuration_says_nothing_false_and_spends_nothing_twice(scene: Scene) -> None:
-    """Each version waits until the one before it has left. v3 asks otherwise about the facts of v2.
+def test_rolling_change_of_configuration(scene: Scene) -> None:
+    """In a rolling change, no answer is false, no ε is spent twice, and each version waits until the last has left.
 
-    v1  ├──────── whole ─┤
-    v2         ├ reads ──├──────── whole ─┤
-    v3                            ├ reads ├──────── whole ─┤
-    v4                                              ├ reads├──────── whole
+    v1  ├──────── complete ─┤
+    v2         ├ reads ─────├──────── complete ─┤
+    v3                            ├ reads ──────├──────── complete ─┤      (with the facts of v2)
+    v4                                                  ├ reads ────├──────── complete
     """
     first, second = Version(scene.town), watching_more(scene)
     third = asking_otherwise(scene, second)
@@ -98,29 +100,29 @@ def test_a_rolling_change_of_the_configuration_says_nothing_false_and_spends_not
         new = version.start()
         until(lambda new=new: '"ok": true' in new.page("/readyz"), 60, "it is ready")  # type: ignore[misc]
         scene.subscriber.wait_new()
-        assert not edges_said(scene, cost)
+        assert not edge_statuses(scene, cost)
         assert old.terminate() == 0
         wait_spent(scene, cost)
         old = new
     ledger, broken = settle(scene, [first, second, third, fourth])
     assert broken == []
     assert all(max(ledger.ticks(number)) <= min(ledger.ticks(number + 1)) for number in range(3))
-    # What was spent under one configuration ran on under the next.
-    over_time = [(told.version, told.value) for told in ledger.told if told.value["monitor"] == "edges"]
+    # Marks of one configuration still run under the next.
+    over_time = [(answer.version, answer.value) for answer in ledger.answers if answer.value["monitor"] == "edges"]
     carried = {(version, mark["epsilon"]) for version, value in over_time for mark in value["answers"]}
     assert {(0, V1), (1, V1), (1, V2), (2, V2), (2, V3), (3, V3), (3, V4)} <= carried
-    newly = {value["status"] for _, value in over_time if value["location_id"].startswith("yard")}
-    assert newly & {"safe", "noisy_count"}
+    at_yards = {value["status"] for _, value in over_time if value["location_id"].startswith("yard")}
+    assert at_yards & {"safe", "noisy_count"}
 
 
-def refused(scene: Scene) -> dict[str, tuple[Version, str]]:
-    """Configurations that would break the accounting, and what is said of each."""
+def refused_versions(scene: Scene) -> dict[str, tuple[Version, str]]:
+    """Return configurations that would break the accounting, with the expected reason of each refusal."""
     trees = {name: copy.deepcopy(scene.town.tree) for name in ("slot", "origin", "shards", "fewer")}
     trees["slot"]["clock"] |= {"slot": "1s", "release_delay": "500ms"}
     trees["origin"]["clock"]["origin"] = "2026-01-01T00:00:02+00:00"
     trees["shards"]["service"]["shards"] = 3
     trees["shards"]["kafka"]["partitions"]["alerts"] = 3  # the configuration is right; the ledger has two
-    trees["fewer"]["monitors"] = [found for found in trees["fewer"]["monitors"] if found["name"] != "edges"]
+    trees["fewer"]["monitors"] = [other for other in trees["fewer"]["monitors"] if other["name"] != "edges"]
     grid = r"clock\.slot and clock\.origin put tick \d+ at .*they can't change during the life of a ledger"
     reasons = {
         "slot": grid,
@@ -130,34 +132,34 @@ def refused(scene: Scene) -> dict[str, tuple[Version, str]]:
         r"answers that were published under an earlier one: \1 \+ \2 = \S+, which is \2 too much\. Keep the earlier "
         r"configuration, or state more\. It would fit from (\S+) on",
     }
-    return {name: (changed(scene.town, name, tree), reasons[name]) for name, tree in trees.items()}
+    return {name: (change_configuration(scene.town, name, tree), reasons[name]) for name, tree in trees.items()}
 
 
 def reason(version: Version, expected: str) -> re.Match[str]:
-    """Why its latest instance was refused; it must have written nothing."""
+    """Return the reason of the refusal of the latest instance, which must not have written to the ledger."""
     instance = version.instances[-1]
     assert instance.wait(60) == EXIT_REFUSED
     assert "owns ledger partition" not in instance.text
-    found = re.search(expected, instance.text)
-    assert found is not None, instance.text
-    return found
+    match = re.search(expected, instance.text)
+    assert match is not None, instance.text
+    return match
 
 
-def test_changes_that_would_break_the_accounting_are_refused_with_the_reason_and_what_runs_goes_on(
+def test_changes_that_break_accounting_are_refused(
     scene: Scene,
 ) -> None:
-    """What would move ticks or marks, and what may cost a person too much.
+    """Configurations that would move ticks or marks, or cost a person too much, are refused; the running one continues.
 
     running   ├─────── edges … noisy ─────────────────
     refused         ├ slot, origin, shards, fewer
     """
-    first, changes = Version(scene.town), refused(scene)
+    first, changes = Version(scene.town), refused_versions(scene)
     before, after = first.terms, changes["shards"][0].terms
     places = zip(before.locations, before.shard, after.shard, strict=True)
     moved = {location for location, shard, other in places if shard % 2 != other % 2}
     running = scene.start()
-    scene.subscriber.wait_whole()
-    until(lambda: moved & {location for location, _ in noisy(scene)}, 40, "a place that would move has spent")
+    scene.subscriber.wait_complete()
+    until(lambda: moved & {location for location, _ in noisy_answers(scene)}, 40, "a place that would move has spent")
     for version, _ in changes.values():
         version.start()
     sums = {name: reason(version, expected) for name, (version, expected) in changes.items()}
@@ -166,19 +168,21 @@ def test_changes_that_would_break_the_accounting_are_refused_with_the_reason_and
 
 
 @pytest.mark.soak
-def test_what_would_cost_too_much_is_taken_once_the_silences_are_over_as_it_was_told(scene: Scene) -> None:
-    """The edges are not to be watched any more, and what they have spent still counts.
+def test_refused_change_is_accepted_at_named_time(scene: Scene) -> None:
+    """A refused configuration without the edges is accepted at the time that the refusal names.
 
-    all edges   ├──── noisy ─┤ p p p p p p p      while a period holds what they answered and what others may
-    none                       ├ refused    ├ from the time that it named ──
+    Until then, the noisy counts of the edges still count against ε.
+
+    all edges   ├──── noisy ─┤ p p p p p p p      while a period includes their answers and those of the new version
+    none                       ├ refused    ├ accepted from the named time on ──
     """
-    first, (fewer, expected) = Version(scene.town), refused(scene)["fewer"]
+    first, (fewer, expected) = Version(scene.town), refused_versions(scene)["fewer"]
     running = first.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     until(
-        lambda: max((tick for _, tick in noisy(scene)), default=0) >= scene.town.now() - 2,
+        lambda: max((tick for _, tick in noisy_answers(scene)), default=0) >= scene.town.now() - 2,
         40,
-        "something was spent just now",
+        "a recent noisy count",
     )
     assert running.terminate() == 0
     fewer.start()
@@ -187,12 +191,12 @@ def test_what_would_cost_too_much_is_taken_once_the_silences_are_over_as_it_was_
     assert fits <= time.time_ns() // 1_000 + first.terms.period + pause
     until(lambda: time.time_ns() // 1_000 > fits, (first.terms.period + pause) / SECOND + 5, "it fits")
     fewer.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     ledger, broken = settle(scene, [first, fewer])
     assert broken == []
     assert ledger.ticks(1)
 
 
-def noisy(scene: Scene) -> set[tuple[str, int]]:
-    """Where and when the edges answered with a noisy count."""
-    return {place for place, status in scene.subscriber.statuses("edges").items() if status == "noisy_count"}
+def noisy_answers(scene: Scene) -> set[tuple[str, int]]:
+    """Return the locations and ticks at which the edges had a noisy count."""
+    return {key for key, status in scene.subscriber.statuses("edges").items() if status == "noisy_count"}

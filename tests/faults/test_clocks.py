@@ -1,4 +1,4 @@
-"""Zombies, two owners at once, and clocks that are wrong: refused or unknown, never false and never a second draw."""
+"""Zombies, two owners at once, and wrong clocks: no false answer and no second draw."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def scene(kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) ->
 
 
 def clock(scene: Scene, name: str, offset: int) -> Path:
-    """A file that a clock is off by."""
+    """Write and return the file with the error of a clock."""
     path = scene.town.folder / name
     path.write_text(str(offset))
     return path
 
 
-def verdict_of(scene: Scene, instance: Instance) -> list[str]:
+def settle_findings(scene: Scene, instance: Instance) -> list[str]:
     verdict = scene.settle(instance)
     assert verdict.count("safe") > 0
     return verdict.broken
@@ -37,7 +37,7 @@ def verdict_of(scene: Scene, instance: Instance) -> list[str]:
 
 SOAK = pytest.mark.soak
 
-# What an instance says whose clock is wrong (the town's tolerance is 100 ms); the instants are those of both clocks.
+# The message of an instance with a wrong clock (the town's tolerance is 100 ms), with the instants of both clocks.
 REFUSED = re.compile(
     r"this machine's clock shows (?P<mine>\S+Z), Redis's clock shows (?P<redis>\S+Z): expected a difference of at "
     r"most clock\.tolerance \(100ms\)\. Synchronize both clocks \(NTP\)"
@@ -45,15 +45,15 @@ REFUSED = re.compile(
 ENDPOINT = re.compile(r"metrics and health on port (\d+)")
 
 
-def said(instance: Instance, what: re.Pattern[str]) -> re.Match[str]:
-    """Where an instance's log first says something, once it does."""
-    until(lambda: what.search(instance.text), 40, what.pattern)
-    return next(what.finditer(instance.text))
+def wait_logged(instance: Instance, pattern: re.Pattern[str]) -> re.Match[str]:
+    """Wait until an instance has logged a pattern, and return the first match."""
+    until(lambda: pattern.search(instance.text), 40, pattern.pattern)
+    return next(pattern.finditer(instance.text))
 
 
 def status(instance: Instance, path: str) -> int:
-    """What an endpoint of an instance answers with."""
-    port = said(instance, ENDPOINT)[1]
+    """Return the HTTP status of an endpoint of an instance."""
+    port = wait_logged(instance, ENDPOINT)[1]
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
             return int(answer.status)
@@ -65,8 +65,8 @@ def status(instance: Instance, path: str) -> int:
 @pytest.mark.parametrize(
     "place", [pytest.param("tick.released", marks=SOAK), "ledger.sent", pytest.param("reader.accepted", marks=SOAK)]
 )
-def test_an_instance_stops_beyond_its_session_and_wakes_when_another_has_taken_over(place: str, scene: Scene) -> None:
-    """It holds counts, answers or visits of long ago; what it does with them when it wakes is refused, or no harm.
+def test_zombie_wakes_after_takeover(place: str, scene: Scene) -> None:
+    """A zombie that wakes with old counts, answers or visits is fenced, or its writes change nothing.
 
     zombie   ├────┤ SIGSTOP ............ ├─ SIGCONT
     other           ├─ takes over ────────────────────
@@ -77,43 +77,43 @@ def test_an_instance_stops_beyond_its_session_and_wakes_when_another_has_taken_o
     scene.subscriber.wait_new()
     scene.subscriber.wait_new()
     zombie.resume()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     assert judge(scene.town).broken == []
     assert zombie.terminate() == 0
-    assert verdict_of(scene, other) == []
+    assert settle_findings(scene, other) == []
 
 
-def test_two_owners_at_once_hold_answers_to_the_same_tick_and_one_is_fenced(scene: Scene) -> None:
-    """The first has drawn and waits just before its transaction; the second takes the partitions over and draws."""
+def test_one_of_two_owners_is_fenced(scene: Scene) -> None:
+    """If two owners have drawn answers to one tick, the first owner is fenced and its answers are not published."""
     gate = scene.town.folder / "gate"
     first = scene.start("--at", "ledger.begun:6:hold", "--hold", str(gate))
     until(gate.with_name("gate.reached").exists, 40, "answers are drawn")
     first.pause()
     other = scene.start()
-    until(lambda: all(f"owns ledger partition {n}" in other.text for n in (0, 1)), 40, "the other owns both")
+    until(lambda: all(f"owns ledger partition {n}" in other.text for n in (0, 1)), 40, "the second owns both")
     gate.touch()
     first.resume()
     scene.subscriber.wait_new()
     assert first.terminate() == 0
-    assert verdict_of(scene, other) == []
+    assert settle_findings(scene, other) == []
 
 
 @pytest.mark.parametrize(
     "offset",
     [-HOUR, pytest.param(-6 * SECOND, marks=SOAK), 6 * SECOND, pytest.param(HOUR, marks=SOAK)],
 )
-def test_one_instance_has_a_wrong_clock_from_its_start(offset: int, scene: Scene) -> None:
-    """It waits, alive and not ready, and says by how much the clocks differ; one with a right clock carries on.
+def test_wrong_clock_at_start(offset: int, scene: Scene) -> None:
+    """An instance that starts with a wrong clock waits, alive and not ready, and logs both clocks; another one answers.
 
     wrong   ├─ refused, tries again ─ refused ─ … ─┤
     right      ├───────────────────────────────────────
     """
     wrong = scene.start("--clock", str(clock(scene, "clock", offset)))
     right = scene.start()
-    found = said(wrong, REFUSED)
-    off = parse_instant(found["mine"]) - parse_instant(found["redis"])
-    assert abs(off - offset) < 2 * SECOND
-    scene.subscriber.wait_whole()
+    match = wait_logged(wrong, REFUSED)
+    error = parse_instant(match["mine"]) - parse_instant(match["redis"])
+    assert abs(error - offset) < 2 * SECOND
+    scene.subscriber.wait_complete()
     until(lambda: len(REFUSED.findall(wrong.text)) > 1, 40, "refused again")
     assert status(wrong, "/healthz") == HTTPStatus.OK
     assert status(wrong, "/readyz") == HTTPStatus.SERVICE_UNAVAILABLE
@@ -123,11 +123,11 @@ def test_one_instance_has_a_wrong_clock_from_its_start(offset: int, scene: Scene
     assert wrong.terminate() == 0
     scene.subscriber.wait_new()
     assert max(value["tick"] for value in scene.subscriber.values) <= scene.town.now()
-    assert verdict_of(scene, right) == []
+    assert settle_findings(scene, right) == []
 
 
-def test_the_clock_of_a_running_instance_steps_back_then_ahead_and_comes_back_each_time(scene: Scene) -> None:
-    """It says nothing meanwhile, above all nothing about ticks to come, and goes on when its clock is right again.
+def test_clock_steps_back_and_ahead(scene: Scene) -> None:
+    """While its clock is wrong, a running instance publishes nothing, and it continues once the clock is right.
 
     its clock   ├── right ──┼── -1 h ──┼── right ──┼── +1 h ──┼── right ──
     ticks        s n p s s              s s n p p               s n s s s
@@ -135,11 +135,11 @@ def test_the_clock_of_a_running_instance_steps_back_then_ahead_and_comes_back_ea
     path = clock(scene, "clock", 0)
     instance = scene.start("--clock", str(path))
     for step in (-HOUR, HOUR):
-        scene.subscriber.wait_whole()
+        scene.subscriber.wait_complete()
         path.write_text(str(step))
         until(lambda: scene.town.now() > scene.subscriber.last_tick + 4, 30, "ticks pass by")
         path.write_text("0")
         assert max(value["tick"] for value in scene.subscriber.values) <= scene.town.now()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     assert max(value["tick"] for value in scene.subscriber.values) <= scene.town.now()
-    assert verdict_of(scene, instance) == []
+    assert settle_findings(scene, instance) == []

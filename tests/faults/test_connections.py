@@ -1,4 +1,4 @@
-"""Slow, cut and half-open connections, made by toxiproxy between the service and each of its servers."""
+"""Slow, cut and half-open connections between the service and its servers, by toxiproxy."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ TOOLS = Path.home() / ".cache" / "location-monitor-tools"
 
 
 class Toxiproxy:
-    """A running toxiproxy, told by HTTP what to do with connections."""
+    """A client for the HTTP API of a running toxiproxy."""
 
     def __init__(self, port: int) -> None:
         self._api = f"http://127.0.0.1:{port}"
 
     def ask(self, method: str, path: str, **body: Any) -> Any:
         data = json.dumps(body).encode() if body else None
-        request = urllib.request.Request(f"{self._api}{path}", data, method=method)  # noqa: S310  # http alone
-        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310  # http alone
+        request = urllib.request.Request(f"{self._api}{path}", data, method=method)  # noqa: S310  # only http
+        with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310  # only http
             return json.loads(answer.read() or b"null")
 
     def proxy(self, name: str, listen: int, upstream: tuple[str, int]) -> None:
@@ -51,7 +51,7 @@ class Toxiproxy:
 
     @contextmanager
     def toxic(self, proxy: str, kind: str, stream: str = "downstream", **attributes: int) -> Iterator[None]:
-        """Do something to all connections of a proxy, meanwhile."""
+        """Apply a toxic to all connections of a proxy during the context."""
         self.ask(
             "POST", f"/proxies/{proxy}/toxics", name=kind, type=kind, stream=stream, toxicity=1.0, attributes=attributes
         )
@@ -61,19 +61,19 @@ class Toxiproxy:
             self.ask("DELETE", f"/proxies/{proxy}/toxics/{kind}")
 
     def cut(self, proxy: str) -> None:
-        """Cut all connections, and take new ones at once."""
+        """Cut all connections, and accept new ones at once."""
         self.ask("POST", f"/proxies/{proxy}", enabled=False)
         self.ask("POST", f"/proxies/{proxy}", enabled=True)
 
 
 def free_port() -> int:
-    with closing(socket.socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))
+        return int(bound.getsockname()[1])
 
 
-def installed() -> Path:
-    """toxiproxy, built once by Go into a folder of the user's."""
+def install() -> Path:
+    """Return the path of toxiproxy, which Go builds once into the user's cache folder."""
     binary = TOOLS / "server"
     if binary.exists():
         return binary
@@ -81,7 +81,7 @@ def installed() -> Path:
     if go is None:
         pytest.skip("server missing: toxiproxy (no go on the PATH builds it). To run these tests: install Go")
     TOOLS.mkdir(parents=True, exist_ok=True)
-    made = subprocess.run(
+    ended = subprocess.run(
         [go, "install", MODULE],
         env={**os.environ, "GOBIN": str(TOOLS)},
         capture_output=True,
@@ -89,24 +89,24 @@ def installed() -> Path:
         timeout=240,
         check=False,
     )
-    if made.returncode == 0:
+    if ended.returncode == 0:
         return binary
-    told = f"server missing: toxiproxy (go install failed: {made.stderr[-300:]}). To run these tests: mend that"
+    message = f"server missing: toxiproxy (go install failed: {ended.stderr[-300:]}). To run these tests: fix that"
     if os.environ.get("CI"):
-        pytest.fail(told, pytrace=False)
-    pytest.skip(told)
+        pytest.fail(message, pytrace=False)
+    pytest.skip(message)
 
 
 @pytest.fixture(scope="module")
 def toxiproxy() -> Iterator[Toxiproxy]:
-    binary = installed()
+    binary = install()
     port = free_port()
     arguments = [str(binary), "-host", "127.0.0.1", "-port", str(port)]
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    made = Toxiproxy(port)
+    client = Toxiproxy(port)
     try:
-        until(made.is_up, 20, "toxiproxy answers")
-        yield made
+        until(client.is_up, 20, "toxiproxy answers")
+        yield client
     finally:
         process.kill()
         process.wait()
@@ -116,34 +116,34 @@ def toxiproxy() -> Iterator[Toxiproxy]:
 def scene(
     toxiproxy: Toxiproxy, kafka: EmbeddedKafka, valkey: EmbeddedValkey, make_module_scene: MakeScene
 ) -> Iterator[Scene]:
-    """A service that reaches both servers through toxiproxy: the broker advertises the proxy's address."""
-    behind, shown, store_port = free_port(), free_port(), free_port()
-    properties = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{shown}"}
-    toxiproxy.proxy("kafka", shown, ("127.0.0.1", behind))
-    with EmbeddedValkey() as store, ProxiedKafka(NodeSettings(properties=properties, port=behind)):
+    """A service that reaches both servers through toxiproxy. The broker advertises the proxy's address."""
+    broker_port, proxy_port, store_port = free_port(), free_port(), free_port()
+    properties = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy_port}"}
+    toxiproxy.proxy("kafka", proxy_port, ("127.0.0.1", broker_port))
+    with EmbeddedValkey() as store, ProxiedKafka(NodeSettings(properties=properties, port=broker_port)):
         toxiproxy.proxy("redis", store_port, address_of(store.url))
-        made = make_module_scene(f"127.0.0.1:{shown}", f"redis://127.0.0.1:{store_port}/0")
-        made.start()
-        made.subscriber.wait_whole()
-        yield made
-        made.end()
+        scene = make_module_scene(f"127.0.0.1:{proxy_port}", f"redis://127.0.0.1:{store_port}/0")
+        scene.start()
+        scene.subscriber.wait_complete()
+        yield scene
+        scene.end()
 
 
 class ProxiedKafka(EmbeddedKafka):
-    """A broker that names the proxy's address as its own, so that it is up once it describes its cluster at all."""
+    """A broker that advertises the proxy's address, so that any description of its cluster means that it is up."""
 
-    def _is_in_its_cluster(self) -> bool:
-        import monitor.tools.embedded.kafka as module  # noqa: PLC0415  # for what it does with addresses
+    def _is_in_cluster(self) -> bool:
+        import monitor.tools.embedded.kafka as module  # noqa: PLC0415  # to replace a function of it
 
-        def own(broker: Mapping[str, object]) -> str:
+        def own_address(broker: Mapping[str, object]) -> str:
             return self.bootstrap_servers if broker else ""
 
-        before = module._address
-        module._address = own
+        original = module._address
+        module._address = own_address
         try:
-            return super()._is_in_its_cluster()
+            return super()._is_in_cluster()
         finally:
-            module._address = before
+            module._address = original
 
 
 def running(scene: Scene) -> Instance:
@@ -180,17 +180,18 @@ ALWAYS = {
     ],
 )
 def test_connections_are(server: str, kind: str, scene: Scene, toxiproxy: Toxiproxy) -> None:
-    """For two slots, whatever is said is true; then the service goes on by itself."""
+    """During two slots of a fault, no answer is false; then the service recovers without a restart."""
     toxic, stream, attributes = TOXICS[kind]
     with toxiproxy.toxic(server, toxic, stream, **attributes):
-        time.sleep(4)  # how long it lasts is the fault itself; there is nothing to wait for
+        time.sleep(4)  # the duration is part of the fault, so there is no condition to wait for
     if toxic == "timeout":
-        toxiproxy.cut(server)  # half-open ones stay so in toxiproxy also when the toxic is gone
-    scene.subscriber.wait_whole(120)
+        toxiproxy.cut(server)  # toxiproxy keeps connections half-open after the toxic is removed
+    scene.subscriber.wait_complete(120)
     assert judge(scene.town).broken == []
 
 
-def test_after_all_that_befell_connections_every_promise_holds(scene: Scene) -> None:
+def test_promises_after_connection_faults(scene: Scene) -> None:
+    """After all faults of connections, no promise is broken."""
     verdict = scene.settle(running(scene))
     assert verdict.broken == []
     assert verdict.count("safe") > 0

@@ -1,4 +1,4 @@
-"""What befalls Kafka: the ledger is never cut, never answered twice, and no visit that was acknowledged is lost."""
+"""Faults of Kafka: no tick is answered twice, and no acknowledged visit is lost."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ Fault = Callable[[EmbeddedKafka, Scene], None]
 
 
 def restarted(kafka: EmbeddedKafka, _scene: Scene) -> None:
-    """Killed and started again with what it had on its disk."""
+    """Kill the broker and restart it with its data."""
     kafka.kill()
     kafka.restart()
 
 
 def paused(kafka: EmbeddedKafka, _scene: Scene) -> None:
-    """Connections stay open, and nothing is answered for two slots."""
+    """Keep connections open and answer nothing for two slots."""
     kafka.pause()
     try:
-        time.sleep(4)  # how long it hangs is the fault itself; there is nothing to wait for
+        time.sleep(4)  # the duration is part of the fault, so there is no condition to wait for
     finally:
         kafka.resume()
 
 
 def input_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
-    """Visits go to partitions that the readers have not heard of yet."""
+    """Add partitions. Visits go to them before the readers know them."""
     with scene.town.admin() as admin:
         admin.create_partitions({scene.town.topics.visits: 5})
 
 
 def output_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
-    """Shards stay where they were, for whoever takes them over too: Q is pinned by the ledger's first record.
+    """Add partitions. Shards stay in their partitions, also after takeovers: the ledger's first record fixes Q.
 
     partitions  ├── 2 ──┼── 4, of which two have no shard ──────────
     1st         ├───────────┤ killed
@@ -50,18 +50,18 @@ def output_partitions_added(_kafka: EmbeddedKafka, scene: Scene) -> None:
         admin.create_partitions({scene.town.topics.alerts: 4})
     running(scene).kill()
     second = scene.start()
-    scene.subscriber.wait_whole(60)
+    scene.subscriber.wait_complete(60)
     third = scene.start()
     until(lambda: '"ok": true' in third.page("/readyz"), 40, "it has joined")
-    scene.subscriber.wait_whole(60)
+    scene.subscriber.wait_complete(60)
     second.kill()
 
 
 def reading_lags(_kafka: EmbeddedKafka, scene: Scene) -> None:
-    """The only instance is stopped for more than F + 2 slots, and reads then what was stamped long ago.
+    """Stop the only instance for more than F + 2 slots, so that it reads old records later.
 
-    A visit's fate is that of its stamp: who was to arrive more than F slots after it is a dead letter, also if that
-    slot has come by the time of reading, and a departure is cut F slots after it.
+    The stamp decides a visit's fate: an arrival more than F slots after it makes a dead letter, even if that slot has
+    begun at the time of reading, and a departure is cut F slots after it.
     """
     town, instance = scene.town, running(scene)
     instance.pause()
@@ -71,7 +71,7 @@ def reading_lags(_kafka: EmbeddedKafka, scene: Scene) -> None:
 
 
 def open_transaction(_kafka: EmbeddedKafka, scene: Scene) -> None:
-    """Acknowledged visits lie behind an open transaction, where readers can't see them: unknown, until it ends."""
+    """Hide acknowledged visits behind an open transaction: answers are unknown until it ends."""
     town = scene.town
     with closing(town.settings.kafka.producer(transactional_id=f"{town.name}-open")) as producer:
         producer.init_transactions()
@@ -80,13 +80,13 @@ def open_transaction(_kafka: EmbeddedKafka, scene: Scene) -> None:
             producer.send(town.topics.visits, value=b"never committed", partition=partition).get(timeout=10)
         since = town.now() + 1
         scene.subscriber.wait_tick(since + 1)
-        said = {value["status"] for value in list(scene.subscriber.values) if value["tick"] > since}
-        assert said <= {"unknown", "paused"}
+        statuses = {value["status"] for value in list(scene.subscriber.values) if value["tick"] > since}
+        assert statuses <= {"unknown", "paused"}
         producer.abort_transaction()
 
 
 def ledger_refuses(_kafka: EmbeddedKafka, scene: Scene) -> None:
-    """The topic takes no record for a while, which leaves a producer poisoned: each is made anew, then one passes."""
+    """Make the ledger refuse records for a while. Producers in a fatal state are replaced until one succeeds."""
     resize(scene, scene.town.topics.alerts, 100)
     last = scene.subscriber.last_tick
     until(lambda: "taken over again" in running(scene).text.rpartition("runs:")[2], 30, "a tick was refused")
@@ -102,8 +102,8 @@ def dead_letters_are_refused(_kafka: EmbeddedKafka, scene: Scene) -> None:
 
 
 FAULTS: dict[str, Fault] = {
-    made.__name__: made
-    for made in (
+    fault.__name__: fault
+    for fault in (
         restarted,
         paused,
         input_partitions_added,
@@ -117,7 +117,7 @@ FAULTS: dict[str, Fault] = {
 
 
 def resize(scene: Scene, topic: str, max_message_bytes: int) -> None:
-    """Change the size of what a topic takes."""
+    """Change the maximum size of a topic's batches."""
     with scene.town.admin() as admin:
         settings = {"max.message.bytes": str(max_message_bytes)}
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=settings)])
@@ -129,29 +129,30 @@ def running(scene: Scene) -> Instance:
 
 @pytest.fixture(scope="module")
 def broker(kafka: EmbeddedKafka) -> Iterator[EmbeddedKafka]:
-    """A Kafka of this module's own, to be broken."""
+    """A Kafka that the tests of this module may break."""
     with EmbeddedKafka() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def scene(broker: EmbeddedKafka, store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
-    """One service that runs through all of it without being started anew."""
-    made = make_module_scene(broker.bootstrap_servers, store.url)
-    made.start()
-    made.subscriber.wait_whole()
-    return made
+    """A service that runs through all faults without a restart."""
+    scene = make_module_scene(broker.bootstrap_servers, store.url)
+    scene.start()
+    scene.subscriber.wait_complete()
+    return scene
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_kafka(fault: str, scene: Scene, broker: EmbeddedKafka) -> None:
-    """The service goes on by itself, until all is known again; nothing said on the way is false."""
+    """After the fault, the service recovers without a restart, and no answer is false."""
     FAULTS[fault](broker, scene)
-    scene.subscriber.wait_whole(90)
+    scene.subscriber.wait_complete(90)
     assert judge(scene.town).broken == []
 
 
-def test_after_all_that_befell_kafka_every_promise_holds(scene: Scene) -> None:
+def test_promises_after_kafka_faults(scene: Scene) -> None:
+    """After all faults of Kafka, no promise is broken."""
     verdict = scene.settle(running(scene))
     assert verdict.broken == []
     assert verdict.count("safe") > 0

@@ -1,4 +1,4 @@
-"""The oracles of the faults bite: what is amiss is found, of facts, dead letters and places. No servers needed."""
+"""The oracles of the fault tests find wrong facts, dead letters and partitions. These tests need no servers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ import pytest
 
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from tests.faults.bad_records import KINDS, bad_records
-from tests.faults.facts import Compared, Shard, shown_early, unpack, wrong_letters, wrong_moments, wrong_windows
-from tests.faults.oracles import misplaced, write_alerts
-from tests.faults.recount import Fates, LastSeen, Letter, Present, Recount
+from tests.faults.facts import (
+    Comparison,
+    Shard,
+    check_dead_letters,
+    check_moments,
+    check_windows,
+    find_shown_early,
+    unpack,
+)
+from tests.faults.oracles import find_misplaced, write_alerts
+from tests.faults.recount import DeadLetter, Fates, LastSeen, Present, Recount
 from tests.faults.town import KEY, Shape, Town
 
 NOW = 1_800_000_000_000  # a broker's timestamp, in milliseconds; a slot of two seconds begins then
@@ -24,7 +32,7 @@ SECOND = 1_000_000
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Town:
-    """A town that nobody serves."""
+    """A town without servers."""
     return Town(tmp_path_factory.mktemp("town"), "town", ("localhost:1", "redis://localhost:1/0"), Shape(), 1)
 
 
@@ -35,7 +43,7 @@ def terms(town: Town) -> AuditTerms:
 
 @pytest.fixture
 def recount(terms: AuditTerms) -> Recount:
-    """Of a configuration whose only designated time is four seconds ago."""
+    """The recount of a configuration whose only designated time is four seconds ago."""
     timed = replace(terms.at_times[0], instants=(NOW * 1_000 - 4 * SECOND,))
     return Recount(replace(terms, at_times=(timed,), hot_spots=()), KEY.encode())
 
@@ -45,8 +53,8 @@ def record(value: bytes | None, offset: int = 0) -> Any:
 
 
 def visit(arrived: float, left: float, location: str = "edge-0") -> bytes:
-    """A visit, its times in seconds from now."""
-    from monitor.tools.audit.text import format_utc  # noqa: PLC0415  # the audit's way to write times
+    """Return a visit with times in seconds from now."""
+    from monitor.tools.audit.text import format_utc  # noqa: PLC0415  # the audit's format of times
 
     times = {
         "arrived_at": format_utc(NOW * 1_000 + int(arrived * SECOND)),
@@ -55,15 +63,17 @@ def visit(arrived: float, left: float, location: str = "edge-0") -> bytes:
     return json.dumps({"person_id": "p", "location_id": location, **times}).encode()
 
 
-def test_the_recount_refuses_each_kind_of_bad_record_for_its_reason(recount: Recount) -> None:
+def test_recount_refuses_each_bad_record(recount: Recount) -> None:
+    """The recount refuses each kind of invalid record for the expected reason, and has no facts of it."""
     bad = dict(zip(KINDS, bad_records("planted"), strict=False))
-    fates = {kind: recount.fates(record(one.value)) for kind, one in bad.items()}
-    refused = {kind: {(letter.place, letter.reason) for letter in of.letters} for kind, of in fates.items()}
-    assert refused == {kind: one.letters for kind, one in bad.items()}
-    assert not any(of.seen or of.present for of in fates.values())
+    fates = {kind: recount.fates(record(bad_record.value)) for kind, bad_record in bad.items()}
+    refused = {kind: {(letter.place, letter.reason) for letter in fate.letters} for kind, fate in fates.items()}
+    assert refused == {kind: bad_record.letters for kind, bad_record in bad.items()}
+    assert not any(fate.seen or fate.present for fate in fates.values())
 
 
-def test_a_visit_is_refused_cut_or_expired_by_its_stamp(recount: Recount, terms: AuditTerms) -> None:
+def test_stamp_decides_refusal_cut_and_expiry(recount: Recount, terms: AuditTerms) -> None:
+    """The stamp of a record decides whether its visit is refused, cut or expired."""
     #   slots       -5            0 (now)     1 (F)      2
     #   edges, W=6  expired │ ├── applied ────────┤ cut  │ refused
     now = terms.grid.slot_of(NOW * 1_000)
@@ -79,7 +89,8 @@ def test_a_visit_is_refused_cut_or_expired_by_its_stamp(recount: Recount, terms:
     assert recount.fates(record(visit(-40, -39))).unasked == 1
 
 
-def test_a_designated_time_is_asked_about_until_its_horizon_has_gone_by(recount: Recount) -> None:
+def test_designated_time_is_asked_about_until_horizon(recount: Recount) -> None:
+    """A visit has a fact for a designated time only within the horizon of that time."""
     assert [fact.time for fact in recount.fates(record(visit(-4, -3))).present] == [NOW * 1_000 - 4 * SECOND]
     assert not recount.fates(record(visit(-5, -4))).present
     for horizon, asked in ((6 * SECOND, True), (6 * SECOND - 1, False)):  # the slot of the record ends in 2 s
@@ -88,29 +99,30 @@ def test_a_designated_time_is_asked_about_until_its_horizon_has_gone_by(recount:
         assert bool(other.fates(record(visit(-4, -3))).present) is asked
 
 
-def test_a_fact_too_few_and_a_fact_too_many_are_found(terms: AuditTerms) -> None:
+def test_missing_and_extra_facts_are_found(terms: AuditTerms) -> None:
+    """A missing fact and a fact without a visit are each one finding."""
     row = terms.rows["edge-0"]
     number = terms.shard[row]
     here, there = LastSeen(row, b"a", 7), LastSeen(row, b"b", 8)
     at, elsewhere = Present(NOW, row, b"a"), Present(NOW, row, b"b")
-    told = Fates(seen={here, there}, present={at, elsewhere})
+    reported = Fates(seen={here, there}, present={at, elsewhere})
     due = Fates(seen={here}, present={at})
 
-    def found(shard: Shard) -> tuple[int, int]:
-        people = wrong_windows(number, shard, (told, due), terms, Compared())
-        return len(list(people)), len(list(wrong_moments(number, shard, (told, due), terms, Compared())))
+    def count_findings(shard: Shard) -> tuple[int, int]:
+        people = check_windows(number, shard, (reported, due), terms, Comparison())
+        return len(list(people)), len(list(check_moments(number, shard, (reported, due), terms, Comparison())))
 
-    assert found(Shard({}, {here}, {at})) == (0, 0)
-    assert found(Shard({}, {here, there}, {at, elsewhere})) == (0, 0)
-    assert found(Shard({}, set(), set())) == (1, 1)
-    assert found(Shard({"since": 7, "trimmed": 6, "dropped": NOW - 1}, set(), set()))[0] == 1
-    assert found(Shard({"trimmed": 8, "dropped": NOW}, set(), set())) == (0, 0)
-    assert found(Shard({}, {replace_slot(here, 6)}, {at})) == (2, 0)
-    assert found(Shard({}, {here, LastSeen(row, b"c", 7)}, {at, Present(NOW, row, b"c")})) == (1, 1)
+    assert count_findings(Shard({}, {here}, {at})) == (0, 0)
+    assert count_findings(Shard({}, {here, there}, {at, elsewhere})) == (0, 0)
+    assert count_findings(Shard({}, set(), set())) == (1, 1)
+    assert count_findings(Shard({"since": 7, "trimmed": 6, "dropped": NOW - 1}, set(), set()))[0] == 1
+    assert count_findings(Shard({"trimmed": 8, "dropped": NOW}, set(), set())) == (0, 0)
+    assert count_findings(Shard({}, {replace_slot(here, 6)}, {at})) == (2, 0)
+    assert count_findings(Shard({}, {here, LastSeen(row, b"c", 7)}, {at, Present(NOW, row, b"c")})) == (1, 1)
 
 
-def test_what_waits_is_there_and_what_is_shown_early_is_found(terms: AuditTerms) -> None:
-    """A fact of slot 7 waits, and is none of the windows'; one in the windows was told in slot 7, and 6 is shown."""
+def test_waiting_and_early_facts(terms: AuditTerms) -> None:
+    """Waiting facts are included, and a fact in the windows that was first reported after `shown` is found."""
     row = terms.rows["edge-0"]
     seen = struct.pack(">qcIi16s", 7, b"s", row, 1, b"a" * 16)
     present = struct.pack(">qcqI16s", 7, b"p", NOW, row, b"a" * 16)
@@ -118,9 +130,9 @@ def test_what_waits_is_there_and_what_is_shown_early_is_found(terms: AuditTerms)
     unpack([seen, present], shard)
     here, at = LastSeen(row, b"a" * 16, 8), Present(NOW, row, b"a" * 16)
     assert (shard.seen, shard.present) == ({here}, {at})
-    assert list(shown_early(shard, {here: 7, at: 7}, terms)) == []
+    assert list(find_shown_early(shard, {here: 7, at: 7}, terms)) == []
     shard.shown = {here, at}
-    assert len(list(shown_early(shard, {here: 7, at: 6}, terms))) == 1
+    assert len(list(find_shown_early(shard, {here: 7, at: 6}, terms))) == 1
 
 
 def replace_slot(fact: LastSeen, slot: int) -> LastSeen:
@@ -133,22 +145,23 @@ def letter(place: int, reason: str, value: bytes, key: bytes | None = None, topi
     return SimpleNamespace(key=key, value=value, headers=shown, timestamp=NOW)
 
 
-def test_dead_letters_are_compared_by_place_reason_and_payload(town: Town) -> None:
-    fates = Fates(letters={Letter(0, 5, "1", "bad_id"): {"person_id": 7}})
+def test_dead_letter_comparison(town: Town) -> None:
+    """Dead letters are compared by position, reason, payload, key and topic."""
+    fates = Fates(letters={DeadLetter(0, 5, "1", "bad_id"): {"person_id": 7}})
     judged = [(record(b"", 5), fates)]
 
-    def found(*written: Any, reached: int = 6) -> int:
-        return len(list(wrong_letters(town, list(written), judged, {0: reached})))
+    def count_findings(*written: Any, reached: int = 6) -> int:
+        return len(list(check_dead_letters(town, list(written), judged, {0: reached})))
 
     good = letter(1, "bad_id", b'{"person_id":7}')
-    assert found(good) == found(good, good) == 0
-    assert found() == 1
-    assert found(reached=5) == 0
-    assert found(good, letter(0, "bad_id", b'{"person_id":7}')) == 1
-    assert found(letter(1, "bad_time", b'{"person_id":7}')) == 2
-    assert found(letter(1, "bad_id", b'{"person_id":8}')) == 2
-    assert found(letter(1, "bad_id", b'{"person_id":7}', key=b"p")) == 1
-    assert found(letter(1, "bad_id", b'{"person_id":7}', topic="others")) == 1
+    assert count_findings(good) == count_findings(good, good) == 0
+    assert count_findings() == 1
+    assert count_findings(reached=5) == 0
+    assert count_findings(good, letter(0, "bad_id", b'{"person_id":7}')) == 1
+    assert count_findings(letter(1, "bad_time", b'{"person_id":7}')) == 2
+    assert count_findings(letter(1, "bad_id", b'{"person_id":8}')) == 2
+    assert count_findings(letter(1, "bad_id", b'{"person_id":7}', key=b"p")) == 1
+    assert count_findings(letter(1, "bad_id", b'{"person_id":7}', topic="others")) == 1
 
 
 def answer(kind: str, partition: int, **value: Any) -> Any:
@@ -157,18 +170,22 @@ def answer(kind: str, partition: int, **value: Any) -> Any:
     return SimpleNamespace(partition=partition, offset=3, key=b"k", value=shown, headers=headers, timestamp=NOW)
 
 
-def test_an_answer_in_another_partition_than_its_shards_is_found(town: Town) -> None:
+def test_misplaced_answer_is_found(town: Town) -> None:
+    """An answer outside the partition of its shard is a finding."""
     assert town.shape.ledger_partitions == 2
-    assert misplaced(town, [answer("at_times", 1, shard=3), answer("at_times", 0, shard=2), answer("owner", 1)]) == []
-    assert len(misplaced(town, [answer("at_times", 3, shard=3), answer("at_times", 1, shard=2)])) == 2
-    assert len(misplaced(town, [answer("owner", 2)])) == 1
+    assert (
+        find_misplaced(town, [answer("at_times", 1, shard=3), answer("at_times", 0, shard=2), answer("owner", 1)]) == []
+    )
+    assert len(find_misplaced(town, [answer("at_times", 3, shard=3), answer("at_times", 1, shard=2)])) == 2
+    assert len(find_misplaced(town, [answer("owner", 2)])) == 1
     places = [answer("over_time", partition, location_id="edge-0") for partition in (0, 1)]
-    assert len(misplaced(town, places)) == 1
+    assert len(find_misplaced(town, places)) == 1
 
 
-def test_records_are_audited_by_tick_and_those_without_one_with_the_tick_before(tmp_path: Path) -> None:
-    said = [answer("owner", 0), answer("over_time", 0, tick=8), answer("owner", 0), answer("over_time", 1, tick=7)]
-    write_alerts(said, tmp_path / "alerts.jsonl")
+def test_records_are_written_in_order_of_ticks(tmp_path: Path) -> None:
+    """Records are written by tick, and those without a tick with the tick before them."""
+    records = [answer("owner", 0), answer("over_time", 0, tick=8), answer("owner", 0), answer("over_time", 1, tick=7)]
+    write_alerts(records, tmp_path / "alerts.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
     ticks = [cast("dict[str, int]", line["value"]).get("tick") for line in lines]
     assert ticks == [None, 7, 8, None]

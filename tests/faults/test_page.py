@@ -1,4 +1,4 @@
-"""The page on faults names tests that are there, and every file of tests is named."""
+"""The page docs/faults.md names only existing tests, and names every file of fault tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "faults.md"
 
 
-def test_every_test_that_the_page_names_is_there() -> None:
+def test_page_names_existing_tests() -> None:
+    """Every test that the page names exists, and every file of tests is named."""
     named = re.findall(r"`(test_\w+\.py)(?:::(test_\w+))?`", PAGE.read_text(encoding="utf-8"))
     assert named
     missing = [(file, test) for file, test in named if f"def {test}" not in (HERE / file).read_text(encoding="utf-8")]

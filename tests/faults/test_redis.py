@@ -1,4 +1,4 @@
-"""What befalls Redis: facts are read again from the input, answers are unknown meanwhile, and nothing false is said."""
+"""Faults of Redis: facts are read again from the input, answers are unknown meanwhile, and no answer is false."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def connected(url: str) -> Iterator[redis.Redis]:
 
 
 def restarted(store: EmbeddedValkey, _scene: Scene) -> None:
-    """Killed and started empty."""
+    """Kill the store and start it empty."""
     store.kill()
     store.restart()
 
@@ -43,7 +43,7 @@ def flushed(store: EmbeddedValkey, _scene: Scene) -> None:
 
 
 def flushed_twice(store: EmbeddedValkey, scene: Scene) -> None:
-    """Flushed again while what was lost is being read again."""
+    """Flush the store again while the lost facts are being read again."""
     flushed(store, scene)
     scene.subscriber.wait_new()
     flushed(store, scene)
@@ -55,7 +55,7 @@ def scripts_flushed(store: EmbeddedValkey, _scene: Scene) -> None:
 
 
 def out_of_memory(store: EmbeddedValkey, scene: Scene) -> None:
-    """No room for a slot or two, then room again."""
+    """Let the store run out of memory for a slot or two."""
     with connected(store.url) as client:
         client.config_set("maxmemory", "1")
         scene.subscriber.wait_new()
@@ -63,7 +63,7 @@ def out_of_memory(store: EmbeddedValkey, scene: Scene) -> None:
 
 
 def read_only(store: EmbeddedValkey, scene: Scene) -> None:
-    """A replica of a primary that is not there, then a primary again."""
+    """Make the store a replica of an absent primary, then a primary again."""
     with connected(store.url) as client:
         client.config_set("replica-serve-stale-data", "yes")
         client.replicaof("127.0.0.1", "1")
@@ -72,23 +72,23 @@ def read_only(store: EmbeddedValkey, scene: Scene) -> None:
 
 
 def half_deleted(store: EmbeddedValkey, _scene: Scene) -> None:
-    """Every second key is gone, progress of some shards among them: what an operator's slip leaves."""
+    """Delete every second meta key, as an operator may by mistake."""
     with connected(store.url) as client:
         metas = sorted(client.scan_iter(match="*:meta", count=1_000))
         client.delete(*metas[::2])
 
 
 def paused(store: EmbeddedValkey, scene: Scene) -> None:
-    """Connections stay open, and nothing is answered for two slots."""
+    """Keep connections open and answer nothing for two slots."""
     store.pause()
     try:
-        time.sleep(4)  # how long it hangs is the fault itself; there is nothing to wait for
+        time.sleep(4)  # the duration is part of the fault, so there is no condition to wait for
     finally:
         store.resume()
 
 
 def holding_a_key_of_another_type(store: EmbeddedValkey, scene: Scene) -> None:
-    """A data command fails while its transaction goes on: progress may not follow; deleting the keys mends it."""
+    """Make a data command fail within its transaction, until the keys are deleted. Progress must not advance."""
     with connected(store.url) as client:
         key = min(client.scan_iter(match="*:w:*", count=1_000))
         client.delete(key)
@@ -100,17 +100,17 @@ def holding_a_key_of_another_type(store: EmbeddedValkey, scene: Scene) -> None:
 
 
 def trimmed_by_a_fast_clock(_store: EmbeddedValkey, scene: Scene) -> None:
-    """Facts of the present are cut off, by somebody who takes them for old: unknown until a window has passed."""
+    """Evict present facts, as an instance with a fast clock would: answers are unknown until a window has passed."""
     town = scene.town
     wanted = list_topic_needs(town.settings.parameters, town.settings.config.kafka, simulated=False)
-    found = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
-    with closing(redis_windows(town.settings, found, SystemClock())) as windows:
+    preflight = run_preflight(town.settings.kafka, town.settings.parameters, wanted, town.topics.alerts)
+    with closing(redis_windows(town.settings, preflight, SystemClock())) as windows:
         windows.evict(range(4), town.now() + 2, [], [])
 
 
 FAULTS: dict[str, Fault] = {
-    made.__name__: made
-    for made in (
+    fault.__name__: fault
+    for fault in (
         restarted,
         flushed,
         flushed_twice,
@@ -133,11 +133,11 @@ def broken_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 
 @pytest.fixture(scope="module")
 def scene(kafka: EmbeddedKafka, broken_store: EmbeddedValkey, make_module_scene: MakeScene) -> Scene:
-    """One service that runs through all of it without being started anew."""
-    made = make_module_scene(kafka.bootstrap_servers, broken_store.url)
-    made.start()
-    made.subscriber.wait_whole()
-    return made
+    """A service that runs through all faults without a restart."""
+    scene = make_module_scene(kafka.bootstrap_servers, broken_store.url)
+    scene.start()
+    scene.subscriber.wait_complete()
+    return scene
 
 
 def running(scene: Scene) -> Instance:
@@ -146,38 +146,39 @@ def running(scene: Scene) -> Instance:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_redis_is(fault: str, scene: Scene, broken_store: EmbeddedValkey) -> None:
-    """The service goes on by itself, until all is known again; nothing said on the way is false."""
+    """After the fault, the service recovers without a restart, and no answer is false."""
     FAULTS[fault](broken_store, scene)
-    scene.subscriber.wait_whole(60)
+    scene.subscriber.wait_complete(60)
     assert judge(scene.town).broken == []
 
 
-def test_after_all_that_befell_redis_every_promise_holds(scene: Scene) -> None:
+def test_promises_after_redis_faults(scene: Scene) -> None:
+    """After all faults of Redis, no promise is broken."""
     verdict = scene.settle(running(scene))
     assert verdict.broken == []
     assert verdict.count("safe") > 0
     assert verdict.report.noisy > 0
 
 
-def test_facts_that_redis_kept_over_a_kill_are_not_read_again(
+def test_persisted_facts_are_not_read_again(
     kafka: EmbeddedKafka, lasting_store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:
-    """With an append-only file that is written at once, progress and facts are those of before."""
+    """With an append-only file that is written at once, facts survive a kill and are not read again."""
     scene = make_scene(kafka.bootstrap_servers, lasting_store.url, Shape(inputs=1, ledger_partitions=1))
     instance = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     lasting_store.kill()
     lasting_store.restart()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     assert 'recoveries_total{cause="no_progress"} 1.0' in instance.page()
     verdict = scene.settle(instance)
     assert verdict.broken == []
 
 
-def test_a_replica_that_lags_is_promoted(
+def test_lagging_replica_is_promoted(
     kafka: EmbeddedKafka, fragile_store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:
-    """It holds less than was written: progress tells, and the rest is read again before anything is called safe.
+    """After the promotion of a lagging replica, the missing facts are read again before any answer is "safe".
 
     primary  ├── facts ───────┤ killed
     replica  ├── facts ┤ cut off  ├── promoted, some seconds behind
@@ -190,14 +191,14 @@ def test_a_replica_that_lags_is_promoted(
         instance = scene.start()
         with connected(replica.url) as client:
             until(lambda: client.info("replication")["master_link_status"] == "up", 20, "the replica follows")
-            scene.subscriber.wait_whole()
+            scene.subscriber.wait_complete()
             link.turn(NOWHERE)
             scene.subscriber.wait_new()
             scene.subscriber.wait_new()
             fragile_store.kill()
             client.replicaof("NO", "ONE")
         forwarder.turn(address_of(replica.url))
-        scene.subscriber.wait_whole(60)
+        scene.subscriber.wait_complete(60)
         assert 'recoveries_total{cause="windows_behind"}' in instance.page()
         verdict = scene.settle(instance)
         forwarder.close()

@@ -1,4 +1,4 @@
-"""Redis on more than one server: a cluster that lacks a node, and a failover that Sentinel decides."""
+"""Redis on several servers: a cluster that loses a node, and a failover by Sentinel."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PRIMARY: Final = "town"
 
 @contextmanager
 def connected(url: str) -> Iterator[Any]:
-    """A client without types: redis-py's say that any answer may be awaited."""
+    """Open a client without types, because redis-py declares every response as possibly awaitable."""
     with closing(redis.Redis.from_url(url)) as client:
         yield client
 
 
 def join(nodes: list[EmbeddedValkey]) -> None:
-    """Make one cluster of nodes that each own all slots, a share of them for each."""
-    met = address_of(nodes[0].url)
+    """Join single nodes to one cluster, and divide the slots among them."""
+    first_address = address_of(nodes[0].url)
     with ExitStack() as stack:
         clients = [stack.enter_context(connected(node.url)) for node in nodes]
         bus = clients[0].config_get("cluster-port")["cluster-port"]
@@ -43,55 +43,55 @@ def join(nodes: list[EmbeddedValkey]) -> None:
             first, beyond = SLOTS * number // NODES, SLOTS * (number + 1) // NODES
             client.execute_command("CLUSTER ADDSLOTSRANGE", first, beyond - 1)
         for client in clients[1:]:
-            client.execute_command("CLUSTER MEET", *met, bus)
+            client.execute_command("CLUSTER MEET", *first_address, bus)
         until(lambda: all(state(client) == ("ok", str(NODES)) for client in clients), 20, "the nodes are one cluster")
 
 
 def state(client: Any) -> tuple[str, str]:
-    """What a node says of its cluster: whether it takes commands, and how many nodes it knows."""
+    """Return the cluster's state by a node, and the number of nodes that it knows."""
     info = client.cluster("INFO")
     return info["cluster_state"], info["cluster_known_nodes"]
 
 
-def shards_at(node: EmbeddedValkey) -> int:
-    """How many of the service's shards a node holds."""
+def count_shards(node: EmbeddedValkey) -> int:
+    """Return the number of the service's shards on a node."""
     with connected(node.url) as client:
         return sum(1 for _ in client.scan_iter(match="*:meta", count=1_000))
 
 
 @pytest.fixture
 def cluster(valkey: EmbeddedValkey) -> Iterator[list[EmbeddedValkey]]:
-    """A cluster of the test's own that writes each command to its disks, and wants all slots served (the default)."""
+    """A cluster that the test may break. It writes each command to disk and requires all slots (the default)."""
     with ExitStack() as stack:
         nodes = [stack.enter_context(EmbeddedValkey(LASTING_NODE)) for _ in range(NODES)]
         join(nodes)
         yield nodes
 
 
-def test_a_cluster_lacks_a_node_until_it_comes_back(
+def test_cluster_loses_and_regains_node(
     kafka: EmbeddedKafka, cluster: list[EmbeddedValkey], make_scene: MakeScene
 ) -> None:
-    """All is unknown meanwhile; afterwards the node has what it had, and visits are read on from there.
+    """While a node is down, answers are unknown; afterwards, reading continues from the node's stored progress.
 
     nodes 1, 2  ├── facts ───────┤ refuse  ├── facts ──┤
-    node 3      ├── facts ───────┤ killed  ├── goes on from its append-only file
+    node 3      ├── facts ───────┤ killed  ├── continues from its append-only file
     answers     ├── known ───────┤ unknown ├── known ──┤
     """
     scene = make_scene(kafka.bootstrap_servers, cluster[0].url, Shape(inputs=1, ledger_partitions=1, cluster=True))
     instance = scene.start()
-    scene.subscriber.wait_whole()
-    *others, lost = sorted(cluster, key=shards_at)
-    assert shards_at(lost) > 0
+    scene.subscriber.wait_complete()
+    *others, lost = sorted(cluster, key=count_shards)
+    assert count_shards(lost) > 0
     lost.kill()
     with connected(others[0].url) as client:
-        until(lambda: state(client)[0] == "fail", 20, "the others miss it")
+        until(lambda: state(client)[0] == "fail", 20, "the others detect the loss")
     since = scene.town.now() + 1
     last = scene.subscriber.wait_tick(since + 1)
-    said = {status for (_, tick), status in scene.subscriber.statuses("edges", since).items() if tick <= last}
-    assert "unknown" in said
-    assert said <= {"unknown", "paused"}
+    statuses = {status for (_, tick), status in scene.subscriber.statuses("edges", since).items() if tick <= last}
+    assert "unknown" in statuses
+    assert statuses <= {"unknown", "paused"}
     lost.restart()
-    scene.subscriber.wait_whole(60)
+    scene.subscriber.wait_complete(60)
     assert 'recoveries_total{cause="no_progress"} 1.0' in instance.page()
     verdict = scene.settle(instance)
     assert verdict.broken == []
@@ -99,7 +99,7 @@ def test_a_cluster_lacks_a_node_until_it_comes_back(
 
 
 class Sentinel(EmbeddedValkey):
-    """One Sentinel that watches a primary, and decides alone."""
+    """A single Sentinel that monitors a primary."""
 
     name = "Sentinel"
 
@@ -108,20 +108,20 @@ class Sentinel(EmbeddedValkey):
         self._host, self._watched = address_of(primary.url)
 
     @property
-    def named(self) -> tuple[str, int]:
-        """Where it says that the primary is."""
+    def primary(self) -> tuple[str, int]:
+        """The address of the primary, by Sentinel."""
         with connected(self.url) as client:
             host, port = client.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME", PRIMARY)
             return (host.decode() if isinstance(host, bytes) else host), int(port)
 
     @property
     def knows_a_replica(self) -> bool:
-        """Whether it has found a replica of the primary."""
+        """Whether Sentinel has found a replica of the primary."""
         with connected(self.url) as client:
             return bool(client.execute_command("SENTINEL REPLICAS", PRIMARY))
 
     def _prepare(self) -> None:
-        """Write its file: it wants one that it may write to."""
+        """Write the configuration file, which Sentinel needs to be writable."""
         lines = (
             f"sentinel monitor {PRIMARY} {self._host} {self._watched} 1",
             f"sentinel down-after-milliseconds {PRIMARY} 1000",
@@ -135,31 +135,31 @@ class Sentinel(EmbeddedValkey):
 
 
 def progress(client: Any) -> int:
-    """How far the facts of all shards reach in input partition 0."""
+    """Return the lowest progress of all shards in input partition 0."""
     return min(int(client.hget(key, "p0")) for key in client.scan_iter(match="*:meta", count=1_000))
 
 
 def records_read(instance: Instance) -> int:
-    """How many records an instance has read, those that it read twice counted twice."""
-    counted = re.search(r"^location_monitor_records_total (\S+)$", instance.page(), re.MULTILINE)
-    return int(float(counted[1])) if counted else 0
+    """Return the number of records that an instance has read. A record that is read twice counts twice."""
+    match = re.search(r"^location_monitor_records_total (\S+)$", instance.page(), re.MULTILINE)
+    return int(float(match[1])) if match else 0
 
 
 @pytest.fixture
 def impatient_store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
-    """A primary that gives up a replica which has been silent for some seconds, instead of sending on."""
+    """A primary that disconnects a replica after two silent seconds."""
     with EmbeddedValkey(ValkeySettings(arguments=("--repl-timeout", "2", "--repl-ping-replica-period", "1"))) as server:
         yield server
 
 
-def test_sentinel_promotes_a_replica_that_lags(
+def test_sentinel_promotes_lagging_replica(
     kafka: EmbeddedKafka, impatient_store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:
-    """Progress tells what the replica lacks, and that is read again before anything is called safe.
+    """After Sentinel promotes a lagging replica, the missing facts are read again before any answer is "safe".
 
     primary  ├── facts ──────────────────────────┤ killed
-    replica  ├── facts ┤ stopped, and given up     ├── goes on, promoted by Sentinel, some seconds behind
-    proxy    ├── leads to the primary ─────────────────┤ leads where Sentinel says
+    replica  ├── facts ┤ stopped, disconnected     ├── continues, promoted by Sentinel, some seconds behind
+    proxy    ├── forwards to the primary ──────────────┤ forwards to Sentinel's primary
     """
     host, port = address_of(impatient_store.url)
     with ExitStack() as stack:
@@ -168,25 +168,25 @@ def test_sentinel_promotes_a_replica_that_lags(
         until(lambda: primary.info("replication")["connected_slaves"] == 1, 20, "the replica follows")
         sentinel = stack.enter_context(Sentinel(impatient_store))
         until(lambda: sentinel.knows_a_replica, 20, "Sentinel has found the replica")
-        proxy = stack.enter_context(closing(Forwarder(sentinel.named)))
+        proxy = stack.enter_context(closing(Forwarder(sentinel.primary)))
         scene = make_scene(
             kafka.bootstrap_servers, f"redis://127.0.0.1:{proxy.port}/0", Shape(inputs=1, ledger_partitions=1)
         )
         instance = scene.start()
-        scene.subscriber.wait_whole()
+        scene.subscriber.wait_complete()
         replica.pause()
-        until(lambda: primary.info("replication")["connected_slaves"] == 0, 20, "the primary has given it up")
+        until(lambda: primary.info("replication")["connected_slaves"] == 0, 20, "the primary has disconnected it")
         scene.subscriber.wait_new()
         reached = progress(primary)
         impatient_store.kill()
         replica.resume()
         promoted = stack.enter_context(connected(replica.url))
-        until(lambda: sentinel.named == address_of(replica.url), 30, "Sentinel has promoted the replica")
+        until(lambda: sentinel.primary == address_of(replica.url), 30, "Sentinel has promoted the replica")
         assert progress(promoted) < reached
-        proxy.turn(sentinel.named)
-        scene.subscriber.wait_whole(60)
+        proxy.turn(sentinel.primary)
+        scene.subscriber.wait_complete(60)
         assert progress(promoted) >= reached
-        # The input has one partition, read from offset 0 on: more records than its offsets are records read again.
+        # The input has one partition, read from offset 0 on. Records beyond its offsets were read again.
         until(lambda: records_read(instance) > progress(promoted), 20, "records are read again")
         verdict = scene.settle(instance)
     assert verdict.broken == []

@@ -1,7 +1,7 @@
-"""A configuration changes while visits flow, as operators do it: nothing is missed and nothing becomes unknown.
+"""Rolling updates of the configuration while visits flow: no tick is missed and no answer becomes unknown.
 
-A town of three instances in slots of four seconds. The new configuration has a place more in its registry, and watches
-it: other facts, which it reads in a group of its own beside the old ones.
+A town of three instances with slots of four seconds. The new configuration watches one more place of its registry. It
+needs other facts, which it reads in a separate group while the old configuration answers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import Instance, until
 from tests.faults.reading import read_topic
 from tests.faults.town import ORIGIN, PLACES, Shape
-from tests.faults.versions import Version, changed, settle
+from tests.faults.versions import Version, change_configuration, settle
 
 ANNEX: Final = "annex"
 CHANGES: Final = {
@@ -47,44 +47,44 @@ def scene(request: pytest.FixtureRequest, kafka: EmbeddedKafka, store: EmbeddedV
 
 
 def with_annex(scene: Scene) -> Version:
-    """A place more, in front of the registry, so that all rows are others; it is watched with the ε of its like."""
+    """Return a version with one more watched place, first in the registry, so that all row numbers change."""
     tree = copy.deepcopy(scene.town.tree)
     registry = scene.town.folder / "annexed.csv"
     registry.write_text("location_id\n" + "\n".join((ANNEX, *PLACES)) + "\n")
     tree["locations"]["file"] = registry.name
-    edges = next(found for found in tree["monitors"] if found["name"] == "edges")
+    edges = next(monitor for monitor in tree["monitors"] if monitor["name"] == "edges")
     edges["locations"] = [*edges["locations"], ANNEX]
     edges["epsilon"] = str(40 * len(edges["locations"]))
-    return changed(scene.town, "annexed", tree)
+    return change_configuration(scene.town, "annexed", tree)
 
 
-def started(scene: Scene, version: Version, replicas: int = REPLICAS) -> int:
-    """Start so many instances, and wait until all answers are known; the first tick whose answers all are."""
+def start_all(scene: Scene, version: Version, replicas: int = REPLICAS) -> int:
+    """Start instances, wait for a tick without "unknown", and return this tick."""
     for _ in range(replicas):
         version.start()
-    return scene.subscriber.wait_whole(90)
+    return scene.subscriber.wait_complete(90)
 
 
-def ready(instance: Instance) -> bool:
-    """Whether it says so."""
+def is_ready(instance: Instance) -> bool:
+    """Return whether an instance reports that it is ready."""
     assert instance.code is None, instance.text
     page = instance.page("/readyz")
     return bool(page) and bool(json.loads(page)["ok"])
 
 
 def roll(leaving: Sequence[Instance], version: Version) -> list[Instance]:
-    """As Kubernetes does it: a new instance starts, and once it is ready an old one ends. The new ones."""
-    coming = []
+    """Replace instances as Kubernetes does: stop an old one once a new one is ready. Return the new instances."""
+    started = []
     for old in leaving:
         new = version.start()
-        until(lambda new=new: ready(new), 60, "the new instance is ready")  # type: ignore[misc]
+        until(lambda new=new: is_ready(new), 60, "the new instance is ready")  # type: ignore[misc]
         assert old.terminate() == 0
-        coming.append(new)
-    return coming
+        started.append(new)
+    return started
 
 
-def said_of_annex(scene: Scene, above: int = -1) -> list[int]:
-    """The ticks above a given one at which the annex was answered, which only the new configuration does."""
+def annex_ticks(scene: Scene, above: int = -1) -> list[int]:
+    """Return the ticks above a given one with an answer about the annex, which only the new configuration publishes."""
     return [value["tick"] for value in list(scene.subscriber.values) if is_of_annex(value) and value["tick"] > above]
 
 
@@ -92,8 +92,8 @@ def is_of_annex(value: dict[str, Any]) -> bool:
     return bool(value["kind"] == "over_time" and value["location_id"] == ANNEX)
 
 
-def missed(scene: Scene, since: int) -> Iterator[str]:
-    """The ticks that an output partition has no record of, and the answers that are unknown, from a tick on."""
+def find_missed(scene: Scene, since: int) -> Iterator[str]:
+    """Yield a finding per gap between the ticks of a ledger partition and per "unknown", from tick `since` on."""
     town = scene.town
     ticks: dict[int, set[int]] = defaultdict(set)
     for record in read_topic(town.servers, town.topics.alerts, "read_committed"):
@@ -103,24 +103,24 @@ def missed(scene: Scene, since: int) -> Iterator[str]:
             if value.get("status") == "unknown":
                 yield f"tick {value['tick']}, partition {record.partition}: {value['monitor']} is unknown"
     for partition in range(town.shape.ledger_partitions):
-        found = sorted(ticks[partition])
-        if not found or found[0] != since:
-            yield f"partition {partition}: nothing of tick {since}"
-        for before, after in pairwise(found):
+        present = sorted(ticks[partition])
+        if not present or present[0] != since:
+            yield f"partition {partition}: no record of tick {since}"
+        for before, after in pairwise(present):
             if after > before + 1:
-                yield f"partition {partition}: nothing between the ticks {before} and {after}"
+                yield f"partition {partition}: no record between the ticks {before} and {after}"
 
 
-def alone(version: Version, staying: Instance) -> None:
-    """End all other instances of a version."""
+def stop_others(version: Version, staying: Instance) -> None:
+    """Stop all other instances of a version."""
     for instance in version.instances:
         if instance is not staying and instance.code is None:
             assert instance.terminate() == 0
 
 
 @BOTH
-def test_a_rolling_update_misses_no_tick_and_says_no_unknown(scene: Scene) -> None:
-    """The promise itself. The old ones answer until the last of them has left.
+def test_rolling_update_misses_no_tick(scene: Scene) -> None:
+    """A rolling update misses no tick and publishes no "unknown": old instances answer until the last has left.
 
     old   ├──────────────────┤
     old   ├────────────────────────┤
@@ -130,22 +130,24 @@ def test_a_rolling_update_misses_no_tick_and_says_no_unknown(scene: Scene) -> No
     new                          ├ ready ├──────
     """
     old, new = Version(scene.town), with_annex(scene)
-    whole = started(scene, old)
+    first_tick = start_all(scene, old)
     coming = roll(old.instances, new)
-    until(lambda: said_of_annex(scene), 30, "the new configuration answers")
+    until(lambda: annex_ticks(scene), 30, "the new configuration answers")
     scene.subscriber.wait_new()
-    alone(new, coming[-1])
+    stop_others(new, coming[-1])
     ledger, broken = settle(scene, [old, new])
     assert broken == []
-    assert list(missed(scene, whole)) == []
+    assert list(find_missed(scene, first_tick)) == []
     assert max(ledger.ticks(0)) <= min(ledger.ticks(1))
     assert not any("are lost" in instance.text for instance in (*old.instances, *new.instances))
     assert any("instances with another configuration answer" in instance.text for instance in new.instances)
 
 
 @ONE_IN_SOAK
-def test_a_rollback_in_the_middle_of_an_update_misses_no_tick_and_says_no_unknown(scene: Scene) -> None:
-    """The first new instance is killed once it was ready, and old ones come back; nobody has heard of the new one.
+def test_rollback_during_update_misses_no_tick(scene: Scene) -> None:
+    """A rollback in the middle of an update misses no tick and publishes no "unknown".
+
+    The first new instance is killed once it is ready, and has published nothing.
 
     old   ├───────────────┤
     old   ├──────────────────────────────────
@@ -153,69 +155,71 @@ def test_a_rollback_in_the_middle_of_an_update_misses_no_tick_and_says_no_unknow
     old                         ├ ready ├────
     """
     old, new = Version(scene.town), with_annex(scene)
-    whole = started(scene, old, 2)
+    first_tick = start_all(scene, old, 2)
     (coming,) = roll(old.instances[:1], new)
     coming.kill()
     back = old.start()
-    until(lambda: ready(back), 60, "the one that came back is ready")
+    until(lambda: is_ready(back), 60, "the restarted instance is ready")
     scene.subscriber.wait_new()
-    alone(old, back)
+    stop_others(old, back)
     _ledger, broken = settle(scene, [new, old])
     assert broken == []
-    assert list(missed(scene, whole)) == []
-    assert not said_of_annex(scene)
+    assert list(find_missed(scene, first_tick)) == []
+    assert not annex_ticks(scene)
 
 
 @ONE_IN_SOAK
-def test_a_rollback_after_an_update_misses_no_tick_and_says_no_unknown(scene: Scene) -> None:
-    """All have the new configuration, and then the old one again, whose facts are still there.
+def test_rollback_after_update_misses_no_tick(scene: Scene) -> None:
+    """A rollback after an update misses no tick and publishes no "unknown", since the old facts are still there.
 
     old   ├────────┤            ├ ready, waits ├────
     new      ├ ready ├─────────────────────────┤
     """
     old, new = Version(scene.town), with_annex(scene)
-    whole = started(scene, old, 1)
+    first_tick = start_all(scene, old, 1)
     (coming,) = roll(old.instances[:1], new)
-    until(lambda: said_of_annex(scene), 30, "the new configuration answers")
+    until(lambda: annex_ticks(scene), 30, "the new configuration answers")
     (back,) = roll([coming], old)
-    last = max(said_of_annex(scene))
+    last = max(annex_ticks(scene))
     scene.subscriber.wait_tick(last + 1)
     ledger, broken = settle(scene, [new, old])
     assert broken == []
-    assert list(missed(scene, whole)) == []
+    assert list(find_missed(scene, first_tick)) == []
     assert ledger.ticks(0)
     assert back.code == 0
 
 
 @ONE_IN_SOAK
-def test_where_all_stop_before_any_starts_the_new_ones_take_over_as_soon_as_their_facts_are_whole(
+def test_recreate_update_takes_over(
     scene: Scene,
 ) -> None:
-    """What Kubernetes calls Recreate: ticks may be lost meanwhile, and no promise is broken.
+    """If all instances stop before a new one starts, the new one takes over once its facts are complete.
+
+    This is Kubernetes's strategy Recreate. Ticks may be lost meanwhile, but no promise is broken.
 
     old   ├────────┤ SIGTERM
     old   ├────────┤ kill -9: it stays in its groups until its session ends
     new                ├ reads ├────
     """
     old, new = Version(scene.town), with_annex(scene)
-    started(scene, old, 2)
+    start_all(scene, old, 2)
     ended, killed = old.instances
     assert ended.terminate() == 0
     killed.kill()
     new.start()
-    started(scene, new, 1)
-    alone(new, new.instances[-1])
+    start_all(scene, new, 1)
+    stop_others(new, new.instances[-1])
     _ledger, broken = settle(scene, [old, new])
     assert broken == []
-    assert said_of_annex(scene)
+    assert annex_ticks(scene)
     groups = list_groups(scene.town.settings.kafka, scene.town.name)
-    assert len(groups) == 3  # one of each configuration, and the one of both
+    assert len(groups) == 3  # one per configuration, and the release group
     assert f"{scene.town.name}-release" in groups
 
 
 @ONE_IN_SOAK
-def test_killing_all_in_the_middle_of_an_update_breaks_no_promise(scene: Scene) -> None:
-    """Nobody is left but a new instance that comes then: it waits until the killed ones' sessions end.
+def test_kill_all_during_update(scene: Scene) -> None:
+    """If all instances are killed during an update, a new one waits for the end of their sessions and then answers.
 
     old   ├──────────┤ kill -9
     old   ├──────────┤ kill -9
@@ -223,12 +227,12 @@ def test_killing_all_in_the_middle_of_an_update_breaks_no_promise(scene: Scene) 
     new                  ├ ready, waits ├────
     """
     old, new = Version(scene.town), with_annex(scene)
-    started(scene, old, 2)
+    start_all(scene, old, 2)
     coming = new.start()
-    until(lambda: ready(coming), 60, "the new instance is ready")
+    until(lambda: is_ready(coming), 60, "the new instance is ready")
     for instance in (*old.instances, coming):
         instance.kill()
-    started(scene, new, 1)
+    start_all(scene, new, 1)
     _ledger, broken = settle(scene, [old, new])
     assert broken == []
-    assert said_of_annex(scene)
+    assert annex_ticks(scene)

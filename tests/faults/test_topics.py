@@ -1,4 +1,4 @@
-"""Topics that are lost and made anew, and a ledger that two want."""
+"""Topics that are deleted and recreated, and a ledger that two services use."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from monitor.tools.audit import audit
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene, Scene
-from tests.faults.facts import Shard, owners_fingerprint, stored
+from tests.faults.facts import Shard, read_fingerprint, read_shards
 from tests.faults.oracles import write_alerts, write_visits
 from tests.faults.processes import Instance, until
 from tests.faults.reading import header, read_topic
-from tests.faults.recount import Letter, Recount
+from tests.faults.recount import DeadLetter, Recount
 from tests.faults.town import KEY, TIMES_EVERY, Shape, Town, monitors
 
 F: Final = 1
 STARTING: Final = re.compile(r"^(?P<at>\S+Z) WARNING monitor\.run: starting again in (?P<seconds>\d+) s", re.MULTILINE)
 
-# What a recount that knows nothing of a lost ledger finds in the pause: silences without need, by answers unseen.
+# The audit does not know of a lost ledger. These are its findings during the pause after the loss.
 SILENT: Final = (
     "paused, and the next answer is affordable",
     "answers are not the noisy answers that run",
@@ -49,24 +49,24 @@ def delete(scene: Scene, topic: str) -> None:
         until(lambda: admin.describe_topics([topic])[0]["error_code"], 30, f"{topic} is gone")
 
 
-def test_the_input_topic_is_made_anew_and_answers_are_unknown_until_a_window_is_whole(scene: Scene) -> None:
-    """Visits that were acknowledged are gone for good: no "safe" may speak of a window that they belong to.
+def test_recreated_input_topic_makes_answers_unknown(scene: Scene) -> None:
+    """After the input topic is recreated, answers are unknown for every window that may contain lost visits.
 
-    Visits of before may lie up to F slots ahead of the slot in which the new topic is seen to be the input.
+    Lost visits may be up to F slots ahead of the slot in which the service detects the new topic.
 
-    input    ├── visits ──┤ deleted  ├── visits of another topic, its offsets beginning at 0 ──
-    service                             ├ sees it in slot c
+    input    ├── visits ──┤ deleted  ├── visits in the new topic, offsets from 0 ──
+    service                             ├ detects it in slot c
     answers  s s n p s s  .              c u u u u u u s n s
     tick                                               c + F + W
     """
     town = scene.town
     instance = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     delete(scene, town.topics.visits)
     town.create()
     town.traffic.renew()
-    scene.subscriber.wait_whole(90)
-    taken = town.settings.parameters.grid.slot_of(looked_anew(instance))
+    scene.subscriber.wait_complete(90)
+    taken = town.settings.parameters.grid.slot_of(last_check_at(instance))
     edges = next(monitor for monitor in town.settings.parameters.over_time if monitor.name == "edges")
     statuses = scene.subscriber.statuses("edges", taken)
     assert {status for (_, tick), status in statuses.items() if tick < taken + F + edges.window} <= {
@@ -77,35 +77,37 @@ def test_the_input_topic_is_made_anew_and_answers_are_unknown_until_a_window_is_
     assert scene.settle(instance).broken == []
 
 
-def looked_anew(instance: Instance) -> int:
-    """When an instance that started again by itself, and runs since, looked at the servers, or a moment before."""
+def last_check_at(instance: Instance) -> int:
+    """Return when an instance that restarted itself last checked the servers, or a moment earlier."""
     before, _, _ = instance.text.rpartition(" runs: ")
     last = list(STARTING.finditer(before))[-1]
     return parse_instant(last["at"]) + int(last["seconds"]) * SECOND
 
 
-def long_asked() -> Shape:
-    """Designated times are asked about for 14 seconds, so that a loss lies well before the last word on some."""
-    watched = monitors(time.time_ns() // 1_000 // TIMES_EVERY * TIMES_EVERY)
-    longer = [one | ({"reporting_horizon": "14s"} if one["kind"] != "over_time" else {}) for one in watched]
+def long_horizons() -> Shape:
+    """Return a shape with horizons of 14 seconds, so that some designated times end well after a loss."""
+    usual = monitors(time.time_ns() // 1_000 // TIMES_EVERY * TIMES_EVERY)
+    longer = [tree | ({"reporting_horizon": "14s"} if tree["kind"] != "over_time" else {}) for tree in usual]
     return Shape(inputs=2, ledger_partitions=1, changes={"monitors": longer})
 
 
-def test_a_lost_ledger_is_refused_until_someone_says_so_and_pauses_hold_over_two_restarts(
+def test_lost_ledger_pauses_over_restarts(
     kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everything counts as spent: each over_time location is paused until lost_at + W + F, however often it restarts.
+    """A lost ledger is refused until it is confirmed; then all locations are paused until lost_at + W + F.
+
+    The pause continues over two restarts.
 
     ledger     ├── answers ──┤ deleted  ├─ --ledger-lost ─┼─ restarted ─┼─ restarted ──
     edges      s n p s s s   .            p p p p           p p           p p s
-    moments    c c c c c c   .            u u u u   of times before lost_at, for good
+    moments    c c c c c c   .            u u u u   for times before lost_at, until the end of their horizon
     """
-    monkeypatch.setattr("monitor.tools.audit.findings.LISTED", 1_000_000)  # none may hide behind those that are excused
-    scene = make_scene(kafka.bootstrap_servers, store.url, long_asked())
+    monkeypatch.setattr("monitor.tools.audit.findings.LISTED", 1_000_000)  # list all findings, also after excused ones
+    scene = make_scene(kafka.bootstrap_servers, store.url, long_horizons())
     town = scene.town
     first = scene.start()
-    scene.subscriber.wait_whole()
-    until(lambda: "paused" in scene.subscriber.statuses("edges").values(), 40, "something is spent, and runs")
+    scene.subscriber.wait_complete()
+    until(lambda: "paused" in scene.subscriber.statuses("edges").values(), 40, "a mark runs")
     first.kill()
     before = read_topic(town.servers, town.topics.alerts, "read_uncommitted")
     delete(scene, town.topics.alerts)
@@ -120,32 +122,32 @@ def test_a_lost_ledger_is_refused_until_someone_says_so_and_pauses_hold_over_two
         restarted.kill()
     last = scene.start()
     until(lambda: "safe" in set(scene.subscriber.statuses("edges", loss.slot).values()), 60, "answers again")
-    said = scene.subscriber.statuses("edges", loss.slot)
-    assert {status for (_, tick), status in said.items() if tick < loss.answers_at} == {"paused"}
+    statuses = scene.subscriber.statuses("edges", loss.slot)
+    assert {status for (_, tick), status in statuses.items() if tick < loss.answers_at} == {"paused"}
     verdict = scene.settle(last)
     assert loss.unexcused(verdict.broken, {header(record, "ce_id") for record in before}) == []
     after = read_topic(town.servers, town.topics.alerts, "read_uncommitted")
-    assert loss.unexcused(audited_together(town, [*before, *after]), set()) == []
-    assert lost_for_good(loss, after)
+    assert loss.unexcused(audit_both(town, [*before, *after]), set()) == []
+    assert is_lost_for_good(loss, after)
 
 
-def audited_together(town: Town, records: list[Any]) -> list[str]:
-    """What a recount finds that knows both ledgers: above all whether a person paid too much to both together."""
+def audit_both(town: Town, records: list[Any]) -> list[str]:
+    """Audit both ledgers together and return the findings, in particular whether a person paid too much in total."""
     write_alerts(records, town.folder / "both.jsonl")
     write_visits(town, town.traffic.known(), town.folder / "both.csv")
     report = audit(town.folder / "both.csv", town.config, town.folder / "both.jsonl", every_tick=False)
     assert sum(report.totals.values()) == sum(map(len, report.violations.values()))
     assert report.noisy > 0
-    return [text for found in report.violations.values() for text in found]
+    return [text for texts in report.violations.values() for text in texts]
 
 
-def lost_for_good(loss: Loss, after: list[Any]) -> bool:
-    """Whether every answer about a time before the loss is unknown and names nobody's place, the last word included."""
+def is_lost_for_good(loss: Loss, after: list[Any]) -> bool:
+    """Return whether every answer about a time before the loss, up to the final one, is unknown and names no place."""
     values = [json.loads(record.value) for record in after]
     timed = [value for value in values if value.get("kind") in ("at_times", "hot_spots")]
     lost = [value for value in timed if parse_instant(value["time"]) < loss.at]
-    told = [value for value in timed if parse_instant(value["time"]) >= loss.at]
-    assert {value["status"] for value in told} >= {"complete"}
+    later = [value for value in timed if parse_instant(value["time"]) >= loss.at]
+    assert {value["status"] for value in later} >= {"complete"}
     assert {value["kind"] for value in lost if value["final"]} == {"at_times", "hot_spots"}
     assert not any(value.get("noisy_counts") or value.get("hot_spots") for value in lost)
     return {value["status"] for value in lost} == {"unknown"}
@@ -153,7 +155,7 @@ def lost_for_good(loss: Loss, after: list[Any]) -> bool:
 
 @dataclass(frozen=True)
 class Loss:
-    """A ledger that was lost at an instant, and what a recount must find strange that does not know of the loss."""
+    """A ledger lost at an instant, and the findings of an audit that does not know of the loss."""
 
     town: Town
     at: int
@@ -167,99 +169,104 @@ class Loss:
     def answers_at(self) -> int:
         """The first tick that may answer: W + F later."""
         return self.slot + max(
-            rule.mark_lifetime for one in self.town.settings.parameters.over_time for rule in one.rules
+            rule.mark_lifetime for monitor in self.town.settings.parameters.over_time for rule in monitor.rules
         )
 
     def unexcused(self, broken: list[str], ids_of_before: set[str]) -> list[str]:
-        """What is not so by the loss alone."""
-        return [text for text in broken if not self._of_silence(text) and not self._of_before(text, ids_of_before)]
+        """Return the findings that the loss does not explain."""
+        return [text for text in broken if not self._is_pause(text) and not self._is_earlier(text, ids_of_before)]
 
-    def _of_silence(self, text: str) -> bool:
-        """Silences are longer than what runs, in the pause alone; of times before the loss, noisy counts are gone."""
-        found = FOUND.fullmatch(text)
-        if found is None or int(found["tick"]) < self.slot:
+    def _is_pause(self, text: str) -> bool:
+        """Return whether a finding is about the pause after the loss, or a withdrawn noisy count of an earlier time."""
+        match = FOUND.fullmatch(text)
+        if match is None or int(match["tick"]) < self.slot:
             return False
-        if found["finding"].startswith(SILENT):
-            return int(found["tick"]) < self.answers_at
-        gone = re.fullmatch(r"the noisy count of \S+ is gone", found["finding"]) is not None
-        return gone and parse_instant(found["subject"].split("/")[1]) < self.at
+        if match["finding"].startswith(SILENT):
+            return int(match["tick"]) < self.answers_at
+        gone = re.fullmatch(r"the noisy count of \S+ is gone", match["finding"]) is not None
+        return gone and parse_instant(match["subject"].split("/")[1]) < self.at
 
-    def _of_before(self, text: str, ids: set[str]) -> bool:
-        ce_id, _, finding = text.partition(" was seen, and is not ")
+    def _is_earlier(self, text: str, ids: set[str]) -> bool:
+        ce_id, _, finding = text.partition(" was seen, but is not ")
         return finding in ("committed", "audited") and ce_id in ids
 
 
-def test_another_service_on_the_same_ledger_is_refused_and_the_first_goes_on(scene: Scene) -> None:
+def test_second_service_on_ledger_is_refused(scene: Scene) -> None:
+    """A second service on one ledger is refused with exit code 3, and the first one continues."""
     town = scene.town
     instance = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     other: dict[str, Any] = copy.deepcopy(town.tree)
     other["service"]["name"] = "intruder"
     config = town.folder / "intruder.yaml"
-    town.configured(other, config)
+    town.configure(other, config)
     intruder = town.start(config=config)
     assert intruder.wait(40) == EXIT_REFUSED
     assert "give each service its own kafka.topics.alerts" in intruder.text
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     assert scene.settle(instance).broken == []
 
 
 @pytest.mark.parametrize("made", ["after the producer gave up", pytest.param("soon", marks=pytest.mark.soak)])
-def test_the_dead_letters_topic_is_deleted_and_made_again_and_reading_waits_for_it(made: str, scene: Scene) -> None:
-    """No progress passes a bad visit whose letter nobody keeps, so answers are unknown until letters can be written.
+def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None:
+    """Without the topic of dead letters, reading waits at the next invalid visit, and answers are unknown.
 
-    The instance is stopped while the topic goes, so that what it had written is known.
+    The instance is stopped while the topic is deleted, so that the dead letters written before are known.
 
-    letters   ├─ l l l ─┤ deleted        ├─ made again: l l l ──
+    letters   ├─ l l l ─┤ deleted        ├─ recreated: l l l ──
     input     g b g g b g g b g g b g g b g g b
     progress  ──────────────┤ waits at b ├──────────
     answers   s n s s         u u u u u    s s n s
     """
     town = scene.town
     instance = scene.start()
-    scene.subscriber.wait_whole()
+    scene.subscriber.wait_complete()
     instance.pause()
     saved = read_topic(town.servers, town.topics.dead_letters, "read_uncommitted")
     delete(scene, town.topics.dead_letters)
     instance.resume()
     gone = town.now()
-    until(lambda: unwritten(town, saved) and all_unknown(scene, gone), 60, "bad visits, and ticks without any answer")
+    until(
+        lambda: find_unwritten(town, saved) and is_all_unknown(scene, gone),
+        60,
+        "unwritten dead letters, and unknown ticks",
+    )
     if made != "soon":
-        until(lambda: "reading" in json.loads(instance.page("/readyz")), 90, "not ready, for want of reading")
-    for shard in stored_shards(town):
-        assert all(shard.progress(letter.partition) <= letter.offset for letter in unwritten(town, saved))
+        until(lambda: "reading" in json.loads(instance.page("/readyz")), 90, "not ready, since reading waits")
+    for shard in read_town_shards(town):
+        assert all(shard.progress(letter.partition) <= letter.offset for letter in find_unwritten(town, saved))
     assert instance.code is None
     town.create()
-    scene.subscriber.wait_whole(90)
+    scene.subscriber.wait_complete(90)
     verdict = scene.settle(instance)
-    went = {f"{letter_of(record)} should be a dead letter, and is none" for record in saved}
-    assert [text for text in verdict.broken if text not in went] == []
-    assert set(verdict.broken) == went
+    deleted = {f"{letter_of(record)} is missing among the dead letters" for record in saved}
+    assert [text for text in verdict.broken if text not in deleted] == []
+    assert set(verdict.broken) == deleted
 
 
-def letter_of(record: Any) -> Letter:
-    """What a dead letter tells of."""
-    place = int(header(record, "partition")), int(header(record, "offset"))
-    return Letter(*place, header(record, "index"), header(record, "reason"))
+def letter_of(record: Any) -> DeadLetter:
+    """Return the dead letter that a record contains."""
+    position = int(header(record, "partition")), int(header(record, "offset"))
+    return DeadLetter(*position, header(record, "index"), header(record, "reason"))
 
 
-def unwritten(town: Town, saved: list[Any]) -> set[Letter]:
-    """The dead letters that must be, and were not written before the topic went."""
+def find_unwritten(town: Town, saved: list[Any]) -> set[DeadLetter]:
+    """Return the expected dead letters that were not written before the topic was deleted."""
     recount = Recount(read_terms(town.config), KEY.encode())
     records = read_topic(town.servers, town.topics.visits, "read_committed")
     return {letter for record in records for letter in recount.fates(record).letters} - set(map(letter_of, saved))
 
 
-def all_unknown(scene: Scene, since: int) -> bool:
-    """Whether two whole ticks in a row were answered by nothing but unknown and pauses."""
-    said: dict[int, set[str]] = defaultdict(set)
+def is_all_unknown(scene: Scene, since: int) -> bool:
+    """Return whether two consecutive ticks have only "unknown" and "paused"."""
+    by_tick: dict[int, set[str]] = defaultdict(set)
     for (_, tick), status in scene.subscriber.statuses("edges", since).items():
-        said[tick].add(status)
-    silent = {tick for tick, statuses in said.items() if "unknown" in statuses and statuses <= {"unknown", "paused"}}
+        by_tick[tick].add(status)
+    silent = {tick for tick, statuses in by_tick.items() if statuses in ({"unknown"}, {"unknown", "paused"})}
     return any(tick + 1 in silent for tick in silent)
 
 
-def stored_shards(town: Town) -> list[Shard]:
-    """What Redis holds, shard by shard."""
+def read_town_shards(town: Town) -> list[Shard]:
+    """Read the content of all shards."""
     recount = Recount(read_terms(town.config), KEY.encode())
-    return stored(town, f"{town.name}:{owners_fingerprint(town)}", recount)[0]
+    return read_shards(town, f"{town.name}:{read_fingerprint(town)}", recount)[0]

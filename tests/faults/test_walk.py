@@ -1,7 +1,7 @@
-"""A random walk over faults: all are drawn from a seed that is printed, and FAULTS_SEED walks the same way once more.
+"""A random walk over faults. All are drawn from a seed, which is printed; FAULTS_SEED repeats a walk.
 
-Faults follow each other while the service is still recovering from those before. `make soak` walks for hours
-(FAULTS_SOAK_MINUTES, 120 unless told).
+Faults follow each other while the service is still recovering from earlier ones. `make soak` walks for hours
+(FAULTS_SOAK_MINUTES, default 120).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import pytest
 
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from tests.faults.conftest import MakeScene
-from tests.faults.steps import CROWD, FAULTS, Walk, left, schedule
+from tests.faults.steps import CROWD, FAULTS, Walk, end_in_order, schedule
 
 STEPS: Final = 52
-RESTS: Final = 4  # how often, on the way, all is waited for and judged
-SOAK_LEG_MINUTES: Final = 20  # designated times are there for 30
+RESTS: Final = 4  # the number of times that the walk waits for recovery and checks everything
+SOAK_LEG_MINUTES: Final = 20  # a town has designated times for 30 minutes
 CHURN_SECONDS: Final = 30.0
 
 StartWalk = Callable[[int], Walk]
@@ -31,28 +31,28 @@ StartWalk = Callable[[int], Walk]
 
 @pytest.fixture
 def start(kafka: EmbeddedKafka, valkey: EmbeddedValkey, make_scene: MakeScene) -> Iterator[StartWalk]:
-    """Starts walks on servers of the test's own: `start(seed)`."""
+    """A function that starts a walk on separate servers: `start(seed)`."""
     with EmbeddedKafka() as broker, EmbeddedValkey() as store:
 
-        def started(seed: int) -> Walk:
+        def start_walk(seed: int) -> Walk:
             walk = Walk(make_scene(broker.bootstrap_servers, store.url, seed=seed), broker, store)
             walk.start()
-            walk.scene.subscriber.wait_whole(60)
+            walk.scene.subscriber.wait_complete(60)
             return walk
 
-        yield started
+        yield start_walk
 
 
-def seeded() -> int:
+def choose_seed() -> int:
     return int(os.environ.get("FAULTS_SEED") or random.SystemRandom().getrandbits(32))
 
 
 def finish(walk: Walk) -> None:
-    """One instance stays, and everything is judged."""
+    """Replace all instances by one, and check everything."""
     for instance in walk.running:
         instance.kill()
     last = walk.start()
-    walk.scene.subscriber.wait_whole(90)
+    walk.scene.subscriber.wait_complete(90)
     verdict = walk.scene.settle(last)
     print(f"{walk.done.total()} faults: {dict(walk.done)}; answers: {verdict.report.answers}", flush=True)
     assert verdict.broken == []
@@ -60,23 +60,24 @@ def finish(walk: Walk) -> None:
     assert verdict.report.noisy > 0
 
 
-def test_a_seed_alone_says_which_faults_come_in_which_order_and_how_long_each_lasts() -> None:
-    """What runs, and how fast, changes nothing of what comes next: it is drawn before anything is started."""
+def test_seed_decides_all_faults() -> None:
+    """The seed alone decides the faults, their order and their durations."""
     drawn = list(islice(schedule(17), 200))
     assert list(islice(schedule(17), 200)) == drawn
     assert list(islice(schedule(18), 200)) != drawn
 
 
-def test_each_kind_is_dealt_once_before_any_comes_again() -> None:
+def test_each_kind_comes_once_first() -> None:
+    """Each kind of fault comes once before any kind is repeated."""
     for seed in range(50):
-        dealt = [step.kind for step in islice(schedule(seed), len(FAULTS))]
-        assert sorted(dealt) == sorted(FAULTS)
+        kinds = [step.kind for step in islice(schedule(seed), len(FAULTS))]
+        assert sorted(kinds) == sorted(FAULTS)
 
 
 @pytest.mark.timeout(900)
 def test_fifty_faults_one_after_another(start: StartWalk) -> None:
-    """Every kind is among them, and the rest are drawn at random."""
-    seed = seeded()
+    """After fifty faults in a row, of every kind, no promise is broken."""
+    seed = choose_seed()
     walk = start(seed)
     for step in islice(schedule(seed), STEPS):
         walk.do(step)
@@ -90,8 +91,8 @@ def test_fifty_faults_one_after_another(start: StartWalk) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(0)
 def test_faults_for_hours(start: StartWalk) -> None:
-    """Legs of twenty minutes, each in a town of its own, and with a seed of its own: one more than the last one's."""
-    seed = seeded()
+    """After hours of faults, no promise is broken. Each leg of 20 minutes has a new town, and the next seed."""
+    seed = choose_seed()
     end = time.monotonic() + 60 * float(os.environ.get("FAULTS_SOAK_MINUTES", "120"))
     total: Counter[str] = Counter()
     while time.monotonic() < end:
@@ -109,17 +110,17 @@ def test_faults_for_hours(start: StartWalk) -> None:
     print(f"{total.total()} faults by kind: {dict(total)}")
 
 
-def test_instances_join_and_leave_every_two_or_three_seconds(
+def test_instances_join_and_leave_continuously(
     kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:
-    """For half a minute the groups are hardly ever at rest; then all is known again, and nothing said is false.
+    """After half a minute of joining and leaving instances, the service recovers, and no answer is false.
 
     running  1 2 3 2 3 2 1 2 1 2 3 2 …    + starts, - SIGTERM, or SIGKILL
     """
-    seed = seeded()
+    seed = choose_seed()
     walk = Walk(make_scene(kafka.bootstrap_servers, store.url, seed=seed), kafka, store)
     walk.start()
-    walk.scene.subscriber.wait_whole()
+    walk.scene.subscriber.wait_complete()
     before = len(walk.scene.subscriber.values)
     chance = random.Random(seed)
     leaving: list[Future[None]] = []
@@ -134,17 +135,17 @@ def test_instances_join_and_leave_every_two_or_three_seconds(
                 chance.getrandbits(32),
                 chance.random(),
             )
-            what = "start" if len(going) < 2 else "SIGTERM" if drawn == "start" and len(going) > CROWD else drawn
-            if what == "start":
+            action = "start" if len(going) < 2 else "SIGTERM" if drawn == "start" and len(going) > CROWD else drawn
+            if action == "start":
                 going.append(walk.start())
-            elif what == "SIGTERM":
-                leaving.append(pool.submit(left, going.pop(index % len(going))))
+            elif action == "SIGTERM":
+                leaving.append(pool.submit(end_in_order, going.pop(index % len(going))))
             else:
                 going.pop(index % len(going)).kill()
-            done[what] += 1
+            done[action] += 1
             time.sleep(2 + pause)
-    for one in leaving:
-        one.result()
+    for future in leaving:
+        future.result()
     assert set(done) == {"start", "SIGTERM", "SIGKILL"}
     print(f"{dict(done)}; answers meanwhile: {len(walk.scene.subscriber.values) - before}")
     finish(walk)

@@ -1,10 +1,11 @@
-"""A town on real servers and the real clock, in slots of two seconds: its configuration, topics, traffic, instances.
+"""A town on real servers with the real clock and slots of two seconds: configuration, topics, traffic, instances.
 
-`edges` watches six places with an ε at which a draw is above zero with a chance below 10^-17, so that a place is safe
-exactly if fewer than T people were there: a lost visit shows. `murmur` watches two with so little ε that draws vary:
-a second draw shows. `moments` asks about all places each four seconds, and `crowds` which three were the fullest
-then. W = 6, F = 1: a pause lasts 7 ticks. `late` watches four places with T = 1, where one person is reported now and
-then, always just after the slot's end, before the tick is released: that tick is safe, and the next one is not.
+- `edges` watches six places with an ε at which a draw is above zero with a probability below 10^-17. A place is then
+  safe exactly if fewer than T people were there, so that a lost visit is visible. W = 6, F = 1: a pause lasts 7 ticks.
+- `murmur` watches two places with so little ε that draws vary, so that a second draw is visible.
+- `moments` evaluates all places every four seconds, and `crowds` the three fullest places then.
+- `late` watches four places with T = 1. A person is reported there now and then, after the end of the slot and before
+  the release of its tick: that tick is safe, and the next one is not.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,7 +46,7 @@ MINUTES: Final = 30
 
 @dataclass(frozen=True)
 class Shape:
-    """How a town's servers are laid out, and what it changes of the usual configuration."""
+    """The layout of a town's topics and servers, and changes of the usual configuration."""
 
     inputs: int = 3
     ledger_partitions: int = 2
@@ -57,7 +57,7 @@ class Shape:
 
 
 def monitors(now: int) -> list[dict[str, Any]]:
-    """What is watched, designated times from `now` on."""
+    """Return the monitors of a town, with designated times from `now` on."""
     times = [format_instant(at) for at in range(now, now + MINUTES * MINUTE, TIMES_EVERY)]
     return [
         {
@@ -98,7 +98,7 @@ def monitors(now: int) -> list[dict[str, Any]]:
 
 
 def configuration(name: str, kafka: str, redis: str, shape: Shape) -> dict[str, Any]:
-    """The configuration of a town, with designated times from about now on."""
+    """Return the configuration of a town, with designated times from about now on."""
     now = time.time_ns() // 1_000 // (TIMES_EVERY) * TIMES_EVERY
     return {
         "service": {"name": name, "shards": shape.shards},
@@ -120,7 +120,7 @@ def configuration(name: str, kafka: str, redis: str, shape: Shape) -> dict[str, 
 
 
 class Town:
-    """The files of a town, its topics, its traffic, and every instance that was started."""
+    """A town's files, topics, traffic, and every instance started."""
 
     def __init__(self, folder: Path, name: str, servers: tuple[str, str], shape: Shape, seed: int) -> None:
         self.folder, self.name, self.shape, self.seed = folder, name, shape, seed
@@ -129,26 +129,26 @@ class Town:
         (folder / "person.key").write_text(KEY)
         self.tree = configuration(name, *servers, shape)
         self.config = folder / "town.yaml"
-        self.settings = self.configured(self.tree)
+        self.settings = self.configure(self.tree)
         worst = check(self.settings.config, load_registry(self.settings.config.locations.file)).total
-        # Exactly what a person may pay at most, so that the recount of what was paid can bite.
-        self.tree["privacy"]["epsilon"] = _exact(worst)
-        self.settings = self.configured(self.tree)
+        # State exactly the most that a person may pay, so that the audit finds any excess.
+        self.tree["privacy"]["epsilon"] = str(worst)
+        self.settings = self.configure(self.tree)
         self.topics = self.settings.config.kafka.topics
         self.instances: list[Instance] = []
         self.subscriber: Subscriber | None = None
         usual = tuple(place for place in PLACES[:-1] if place not in LATE)
         self.traffic = Traffic(self.settings.kafka, self.topics.visits, usual, seed, LATE, SLOT)
 
-    def configured(self, tree: dict[str, Any], config: Path | None = None) -> Settings:
-        """Write a configuration, the town's own unless told otherwise, and read it."""
+    def configure(self, tree: dict[str, Any], config: Path | None = None) -> Settings:
+        """Write a configuration, by default to the town's file, and return its settings."""
         config = config or self.config
         config.write_text(yaml.safe_dump(tree))
         loaded = load_config(config, {})
         return settings_of(loaded, load_registry(loaded.locations.file), KEY.encode())
 
     def create(self, beginning: Beginning = Beginning.UNSPECIFIED) -> SetupResult:
-        """Do what `topics --create` does."""
+        """Create the topics as `topics --create` does."""
         config, parameters = self.settings.config, self.settings.parameters
         wanted = list_topic_needs(parameters, config.kafka, simulated=False)
         return set_up(
@@ -161,55 +161,51 @@ class Town:
         )
 
     def start(self, *arguments: str, config: Path | None = None) -> Instance:
-        """Start an instance; its arguments are those of armed.py."""
+        """Start an instance with arguments of armed.py."""
         log = self.folder / f"instance-{len(self.instances)}.log"
         self.instances.append(Instance(config or self.config, log, arguments))
         return self.instances[-1]
 
     def now(self) -> int:
-        """The slot of this moment."""
+        """Return the current slot."""
         return self.settings.parameters.grid.slot_of(time.time_ns() // 1_000)
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """The brokers, for clients of the test's own."""
+        """The bootstrap servers, for clients of the tests."""
         return self.settings.kafka.bootstrap_servers
 
     def ends(self, topic: str) -> dict[int, int]:
-        """The next offset of each partition of a topic."""
+        """Return the end offset of each partition of a topic."""
         with closing(plain_consumer(self.servers, "read_uncommitted")) as consumer:
-            places = [TopicPartition(topic, partition) for partition in consumer.partitions_for_topic(topic) or ()]
-            return {place.partition: end for place, end in consumer.end_offsets(places).items()}
+            partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+            return {partition.partition: end for partition, end in consumer.end_offsets(partitions).items()}
 
     @contextmanager
     def admin(self) -> Iterator[Any]:
-        """An admin client."""
+        """Open an admin client."""
         with closing(self.settings.kafka.admin()) as client:
             yield client
 
     def end(self) -> None:
-        """Leave no process and no thread behind."""
+        """End all processes and the traffic."""
         for instance in self.instances:
             instance.end()
         if self.traffic.flows:
             self.traffic.stop()
 
 
-def _exact(total: Fraction) -> str:
-    return str(total)
-
-
 class Subscriber:
-    """An ordinary subscriber that reads uncommitted and remembers everything: what it saw, the public saw.
+    """A subscriber that reads uncommitted records, as the public may, and remembers all.
 
-    It reads all partitions, also such as are added. `said` holds the distinct bytes by ce_id, `values` the answers in
-    the order in which they came.
+    It reads all partitions, including those added later. `said` contains the distinct bytes by ce_id, `values` the
+    answers in the order of arrival.
     """
 
     def __init__(self, town: Town) -> None:
         self._town = town
         self._stop = threading.Event()
-        self.said: dict[str, set[bytes]] = {}
+        self.seen: dict[str, set[bytes]] = {}
         self.values: list[dict[str, Any]] = []
         town.subscriber = self
         self._thread = threading.Thread(target=self._run, name="subscriber", daemon=True)
@@ -223,7 +219,7 @@ class Subscriber:
                 self._stop.wait(0.3)
 
     def _read(self) -> None:
-        # Made where the service makes its own, for there what could not be made leaves no sockets behind.
+        # Use the service's connections, because a consumer that they fail to create leaves no sockets open.
         consumer = self._town.settings.kafka.consumer(
             isolation_level="read_uncommitted", auto_offset_reset="earliest", metadata_max_age_ms=1_000
         )
@@ -240,7 +236,7 @@ class Subscriber:
         headers = dict(record.headers)
         ce_id = headers["ce_id"].decode()
         written = json.dumps([record.key.decode(), record.value.decode(), sorted(map(str, record.headers))]).encode()
-        known = self.said.setdefault(ce_id, set())
+        known = self.seen.setdefault(ce_id, set())
         if written not in known:
             known.add(written)
             value = json.loads(record.value)
@@ -249,37 +245,37 @@ class Subscriber:
 
     @property
     def last_tick(self) -> int:
-        """The latest tick that was answered."""
+        """The latest answered tick."""
         return max((value["tick"] for value in list(self.values)), default=-1)
 
     def wait_tick(self, above: int, seconds: float = 30.0) -> int:
-        """Wait for an answer about a tick above a given one."""
+        """Wait for an answer about a tick above a given one, and return the latest tick."""
         return until(lambda: tick if (tick := self.last_tick) > above else 0, seconds, f"an answer above tick {above}")
 
     def wait_new(self, seconds: float = 30.0) -> int:
-        """Wait for an answer about a tick that closes from now on."""
+        """Wait for an answer about a tick that closes from now on, and return the latest tick."""
         return self.wait_tick(self._town.now(), seconds)
 
-    def wait_whole(self, seconds: float = 40.0) -> int:
-        """Wait until a tick that closes from now on has no answer that is unknown."""
+    def wait_complete(self, seconds: float = 40.0) -> int:
+        """Wait until a tick that closes from now on has no "unknown", and return this tick."""
         since = self._town.now()
 
-        def whole() -> int:
+        def find_complete_tick() -> int:
             ticks: dict[int, set[str]] = {}
             for value in list(self.values):
                 if value["tick"] > since:
                     ticks.setdefault(value["tick"], set()).add(value["status"])
-            return next((tick for tick, said in sorted(ticks.items()) if "unknown" not in said and said), 0)
+            return next((tick for tick, statuses in sorted(ticks.items()) if "unknown" not in statuses), 0)
 
-        return until(whole, seconds, f"answers above tick {since} without any unknown")
+        return until(find_complete_tick, seconds, f"answers above tick {since} without any unknown")
 
-    def is_whole(self) -> bool:
-        """Whether a tick that has closed lately has no answer that is unknown."""
-        lately = [value for value in list(self.values) if value["tick"] >= self._town.now() - 2]
-        return bool(lately) and all(value["status"] != "unknown" for value in lately)
+    def is_complete(self) -> bool:
+        """Return whether the ticks of the last two slots have answers and no "unknown"."""
+        recent = [value for value in list(self.values) if value["tick"] >= self._town.now() - 2]
+        return bool(recent) and all(value["status"] != "unknown" for value in recent)
 
     def statuses(self, monitor: str, since: int = 0) -> dict[tuple[str, int], str]:
-        """By (location, tick) what an over_time monitor said."""
+        """Return the statuses of an over_time monitor by (location, tick), from tick `since` on."""
         return {
             (value["location_id"], value["tick"]): value["status"]
             for value in list(self.values)
@@ -287,6 +283,6 @@ class Subscriber:
         }
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         self._stop.set()
         self._thread.join(20)

@@ -1,9 +1,8 @@
-"""Visits, produced without pause to the real input topic, and remembered with what Kafka acknowledged.
+"""Visits, produced continuously to the real input topic, and remembered with Kafka's acknowledgements.
 
-Each location has phases of a few people, so that windows hold one less, as many as, or one more than the threshold:
-there a single lost visit is a false "safe". Some reports come late, some too late, some people stay on for a while or
-say that they will come, within what may be said ahead and beyond it; some visits come twice. In between come bad
-records of every kind.
+Each location has phases of a few people, so that the counts of windows are near the threshold, where a single lost
+visit makes a false "safe". Some reports are late, some too late. Some visits are ahead of time, within the max lead and
+beyond it. Some are reported twice. Invalid records of every kind come in between.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ TURN_SECONDS: Final = 0.05
 PHASE: Final = 7 * SECOND
 CROWDS: Final = (0, 1, 2, 2, 3)
 
-# Beyond F of a town is what lies two slots of two seconds ahead.
+# A town has F = 1: two slots of two seconds ahead are too far.
 PLANNED: Final = (2 * SECOND, 4 * SECOND, 6 * SECOND, 8 * SECOND)
 LATE: Final = (5 * SECOND, 9 * SECOND, 13 * SECOND, 60 * SECOND)
 
-# After a slot's end, before its tick's answers leave.
+# After the end of a slot, before the release of its tick.
 AFTER: Final = (5 * MILLISECOND, 600 * MILLISECOND)
 
-# Of a town: from the oldest designated time that is asked about until the cut; left W - 1 slots ago, with W = 6 and 4;
-# and expired.
+# The last visits of a town: from the oldest designated time within its horizon until the cut; left W - 1 slots ago,
+# with W = 6 and 4; and expired.
 LAST: Final = (
     (-10 * SECOND + 100 * MILLISECOND, 30 * SECOND),
     (-13 * SECOND, -10 * SECOND),
@@ -48,7 +47,7 @@ LAST: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A visit that is valid by itself; instants in microseconds."""
+    """A valid visit; instants in microseconds."""
 
     person: str
     location: str
@@ -58,11 +57,11 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A visit that Kafka acknowledged: the broker's timestamp, and when the acknowledgement came."""
+    """A visit that Kafka acknowledged: the broker's timestamp, and the time of the acknowledgement."""
 
     visit: Visit
     stamped: int
-    told: int
+    acknowledged: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +73,16 @@ class _Report:
 
 
 def fingerprint(key: bytes | None, value: bytes | None) -> bytes:
-    """What a record is known by."""
+    """Return a hash that identifies a record."""
     return hashlib.sha256(repr((key, hashlib.sha256(value or b"").digest(), value is None)).encode()).digest()
 
 
 class Traffic:
-    """A thread that produces until stopped, and remembers what Kafka acknowledges.
+    """A thread that produces until stopped, and remembers the acknowledged records.
 
-    At `late` places people are reported just after a slot's end (`slot` is its length), and not otherwise. `sent` holds
-    by fingerprint (index, reason) of the dead letters that a record must become; visits that are too far ahead are not
-    among them, for that depends on the broker's timestamp. `renewed` is when another topic came.
+    At the `late` places, people are only reported after the end of a slot (`slot` is its length). `sent` contains, by
+    fingerprint, (index, reason) of the dead letters that a record must cause, without visits too far ahead, which
+    depend on the broker's timestamp. `renewed` is the time at which the topic was recreated.
     """
 
     def __init__(
@@ -114,12 +113,12 @@ class Traffic:
 
     @property
     def planted(self) -> str:
-        """What every person id begins with, and every key."""
+        """The prefix of every person id and every key."""
         return self._prefix
 
     @property
     def flows(self) -> bool:
-        """Whether it has begun, and not ended."""
+        """Whether the traffic has begun and not ended."""
         return self._thread.is_alive()
 
     def start(self) -> None:
@@ -127,20 +126,20 @@ class Traffic:
         self._thread.start()
 
     def stop(self) -> None:
-        """Report one last person everywhere, produce no more, and wait until the outcome of everything is known."""
+        """Report the last visits, stop producing, and wait for all acknowledgements."""
         self._stop.set()
         self._thread.join(90)
         if self._thread.is_alive():
             raise AssertionError("the traffic did not end")
 
     def known(self) -> list[Acknowledged]:
-        """The visits that are acknowledged so far."""
+        """Return the visits acknowledged so far."""
         with self._lock:
             return list(self._acknowledged)
 
     @property
     def sent(self) -> dict[bytes, frozenset[tuple[str, str]]]:
-        """The records that are acknowledged so far, since the topic was last made anew."""
+        """The records acknowledged so far, since the topic was last recreated."""
         with self._lock:
             return dict(self._sent)
 
@@ -158,7 +157,7 @@ class Traffic:
         self._close()
 
     def _end(self) -> None:
-        """When all is looked at, someone is everywhere at the edges of what is asked about, and just beyond them."""
+        """Report people at every location just within and just beyond the windows and horizons."""
         now = time.time_ns() // 1_000
         for location in self._locations:
             for arrived, left in LAST:
@@ -166,14 +165,14 @@ class Traffic:
                 self._send(self._report(Visit(f"{self._prefix}-{self._number}", location, now + arrived, now + left)))
 
     def _plan(self, location: str, now: int, end: int) -> None:
-        """One phase: a few new people, each reported once or twice between now and its end, and a bad record."""
+        """Plan one phase: a few new people, each reported once or twice before its end, and an invalid record."""
         chance = self._random
         for _ in range(chance.choice(CROWDS)):
             self._number += 1
             seen = chance.randint(now, end)
             stay = chance.choice((SECOND, 3 * SECOND, 6 * SECOND))
-            max_lead = chance.choice((0, 0, 0, 3 * SECOND, 30 * SECOND))
-            visit = Visit(f"{self._prefix}-{self._number}", location, seen - stay, seen + max_lead)
+            lead = chance.choice((0, 0, 0, 3 * SECOND, 30 * SECOND))
+            visit = Visit(f"{self._prefix}-{self._number}", location, seen - stay, seen + lead)
             for delay in chance.choice(((0,), (0,), (0,), (chance.choice(LATE),), (0, 2 * SECOND))):
                 self._put(seen + delay, self._report(visit))
         self._number += 1
@@ -185,9 +184,9 @@ class Traffic:
         self._put(chance.randint(now, end), _Report((), bad.letters, bad.key, bad.value))
 
     def _plan_late(self, now: int) -> None:
-        """Once a slot, people who were there before its end are reported just after it, within the release delay.
+        """Plan two visits per slot that are reported after its end, within the release delay.
 
-        At one of the places that have no other visits, in turns; and at one of all the others.
+        One is at a `late` place, in turn; one is at any other place.
         """
         as_of = (now // self._slot + 1) * self._slot
         if as_of == self._planned_to:
@@ -224,7 +223,7 @@ class Traffic:
             self._send(report)
 
     def _send(self, report: _Report) -> None:
-        """Send, and remember once acknowledged; a producer that failed once is made anew."""
+        """Send a record, and remember it once acknowledged. A producer that failed is replaced."""
         try:
             if self._failed.is_set():
                 self._close()
@@ -232,16 +231,16 @@ class Traffic:
             if self._producer is None:
                 self._producer = self._connections.producer(delivery_timeout_ms=20_000, metadata_max_age_ms=1_000)
             future = self._producer.send(self._topic, key=report.key, value=report.value)
-        except Exception:  # noqa: BLE001  # servers are away on purpose: whatever fails here was not acknowledged
+        except Exception:  # noqa: BLE001  # servers are down on purpose; a failed send was not acknowledged
             self._failed.set()
             return
-        future.add_callback(self._told(report, time.time_ns() // 1_000))
-        future.add_errback(self._refused)
+        future.add_callback(self._make_callback(report, time.time_ns() // 1_000))
+        future.add_errback(self._mark_failed)
 
-    def _told(self, report: _Report, sent: int) -> Callable[[Any], None]:
-        """What to do at the acknowledgement: one of a repeated send has no timestamp, which is not before the send."""
+    def _make_callback(self, report: _Report, sent: int) -> Callable[[Any], None]:
+        """Return the callback of the acknowledgement. After a retry it has no timestamp; then the send time is used."""
 
-        def told(metadata: Any) -> None:
+        def acknowledge(metadata: Any) -> None:
             now = time.time_ns() // 1_000
             stamped = metadata.timestamp * MILLISECOND if (metadata.timestamp or -1) > 0 else sent
             with self._lock:
@@ -249,20 +248,20 @@ class Traffic:
                 if sent >= self.renewed:
                     self._sent[fingerprint(report.key, report.value)] = report.letters
 
-        return told
+        return acknowledge
 
-    def _refused(self, _error: BaseException) -> None:
+    def _mark_failed(self, _error: BaseException) -> None:
         self._failed.set()
 
     def renew(self) -> None:
-        """Forget what was known of the topic: another one has its name now."""
+        """Forget the records of the earlier topic, after the topic was recreated."""
         with self._lock:
             self.renewed = time.time_ns() // 1_000
             self._sent = {}
         self._failed.set()
 
     def _close(self) -> None:
-        """Wait for what is under way, and let the producer go, also one of which some is under way for good."""
+        """Flush and close the producer, also if some of its records are never acknowledged."""
         producer, self._producer = self._producer, None
         if producer is not None:
             try:

@@ -1,8 +1,8 @@
-"""`make audit-dependencies`: the pinned dependencies against the published advisories, by pip-audit.
+"""`make audit-dependencies`: compare the pinned dependencies with the published advisories, by pip-audit.
 
-Exit code 1 if one is affected, else 0. Where pip-audit or the advisories can't be had nothing was audited, which is
-said loudly and fails nothing: a machine without the network must still be able to test. pip-audit lives in a virtual
-environment of its own, thrown away afterwards: what it depends on is no dependency of this product.
+The exit code is 1 if a dependency is affected, else 0. If pip-audit or the advisories are not available, the output
+says so and the exit code is 0, so that a machine without a network can run the tests. pip-audit is installed in a
+temporary virtual environment, because its dependencies are not dependencies of this product.
 """
 
 from __future__ import annotations
@@ -25,66 +25,66 @@ SECONDS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was compared with advisories, what could not be, and the advisories that hold, each as a line."""
+    """The dependencies compared with advisories, those skipped, and the advisories that apply, each as a line."""
 
     audited: frozenset[str]
     skipped: frozenset[str]
     affected: tuple[str, ...]
 
 
-def findings(report: str) -> Findings | None:
-    """Read pip-audit's JSON; None if it is none, so nothing was audited."""
-    start = report.find('{"dependencies"')
+def parse_report(text: str) -> Findings | None:
+    """Parse the output of pip-audit; return None if it contains no JSON, so that nothing was audited."""
+    start = text.find('{"dependencies"')
     if start < 0:
         return None
-    found, _end = json.JSONDecoder().raw_decode(report[start:])
-    skipped = frozenset(entry["name"] for entry in found["dependencies"] if "skip_reason" in entry)
-    audited = frozenset(entry["name"] for entry in found["dependencies"]) - skipped
+    report, _end = json.JSONDecoder().raw_decode(text[start:])
+    skipped = frozenset(entry["name"] for entry in report["dependencies"] if "skip_reason" in entry)
+    audited = frozenset(entry["name"] for entry in report["dependencies"]) - skipped
     affected = tuple(
-        f"{entry['name']} {entry['version']}: {known['id']}, mended in {', '.join(known['fix_versions']) or 'none yet'}"
-        for entry in found["dependencies"]
+        f"{entry['name']} {entry['version']}: {known['id']}, fixed in {', '.join(known['fix_versions']) or 'none yet'}"
+        for entry in report["dependencies"]
         for known in entry.get("vulns", ())
     )
     return Findings(audited, skipped, affected)
 
 
-def verdict(found: Findings | None) -> tuple[int, str]:
-    """The exit code, and what to say."""
-    if found is None or not found.audited:
-        return 0, "!!! NOT AUDITED: the advisories could not be had. Run `make audit-dependencies` where they can be"
-    if found.affected:
-        return 1, "\n".join(("dependencies with known vulnerabilities:", *found.affected))
-    left = f"; !!! NOT AUDITED: {', '.join(sorted(found.skipped))}" if found.skipped else ""
-    return 0, f"{len(found.audited)} dependencies have no known vulnerability{left}"
+def judge(findings: Findings | None) -> tuple[int, str]:
+    """Return the exit code and the message."""
+    if findings is None or not findings.audited:
+        return 0, "!!! NOT AUDITED: the advisories are not available. Run `make audit-dependencies` with a network"
+    if findings.affected:
+        return 1, "\n".join(("dependencies with known vulnerabilities:", *findings.affected))
+    skipped = f"; !!! NOT AUDITED: {', '.join(sorted(findings.skipped))}" if findings.skipped else ""
+    return 0, f"{len(findings.audited)} dependencies have no known vulnerability{skipped}"
 
 
 def main() -> int:
-    """Audit, by the first service that knows the dependencies."""
-    found: Findings | None = None
+    """Audit with the first advisory service that knows the dependencies."""
+    findings: Findings | None = None
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = f"{folder}/bin/python"
-        if not _ran([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", TOOL]):
+        if not _succeeds([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", TOOL]):
             print(f"!!! NOT AUDITED: {TOOL} could not be installed", file=sys.stderr)
             return 0
         for service in SERVICES:
             words = ["-r", str(LOCK), "--disable-pip", "--require-hashes", "-f", "json", "-s", service]
-            done = subprocess.run(
+            ended = subprocess.run(
                 [python, "-m", "pip_audit", *words, "--progress-spinner", "off"],
                 capture_output=True,
                 text=True,
                 timeout=SECONDS,
                 check=False,
             )
-            found = findings(done.stdout)
-            if found is not None and found.audited:
+            findings = parse_report(ended.stdout)
+            if findings is not None and findings.audited:
                 break
-    code, said = verdict(found)
-    print(said, file=sys.stderr)
+    code, message = judge(findings)
+    print(message, file=sys.stderr)
     return code
 
 
-def _ran(argv: list[str]) -> bool:
+def _succeeds(argv: list[str]) -> bool:
     return subprocess.run(argv, timeout=SECONDS, check=False).returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""Real servers that let in only who is trusted: certificates made here, passwords that must show up nowhere."""
+"""Real servers with TLS, users and access lists. Certificates are created here; passwords must appear in no output."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 KAFKA_SECRET, OPERATOR_SECRET, PERSON_KEY = "planted-for-kafka", "planted-for-operators", "planted-mK4vX9qW2zL8rT"
 SECRETS = (KAFKA_SECRET, REDIS_SECRET, PERSON_KEY, OPERATOR_SECRET)
 MAKER = "maker"
-"""A user who may make the topics of the service of that name, and nothing that only `run` needs."""
+"""A user who may create the topics of the service of that name, and has no right that only `run` needs."""
 
 _STAMP = re.compile(r"^\S+Z(?= [A-Z]+ (?!monitor\.release\.loop: tick \d))", re.MULTILINE)
 _JAAS = "org.apache.kafka.common.security.{0}.{1}LoginModule required {2};"
@@ -63,15 +63,15 @@ CITY: dict[str, Any] = {
     ],
     "kafka": {
         "topics": {"visits": "visits", "alerts": "safety-alerts", "dead_letters": "dead-letters"},
-        "partitions": {"visits": 1, "alerts": 4},  # so that each of some instances has one to take over
+        "partitions": {"visits": 1, "alerts": 4},  # so that each of several instances has a partition to take over
     },
     "metrics": {"port": 0},
 }
 
 
 @dataclass(frozen=True)
-class Papers:
-    """Certificates and keys as files; those of a stranger are of an authority that nobody trusts."""
+class Certificates:
+    """Certificates and keys as files. The stranger's are from an authority that nobody trusts."""
 
     folder: Path
 
@@ -83,18 +83,18 @@ class Papers:
     def stranger(self) -> str:
         return str(self.folder / "stranger.pem")
 
-    def of(self, who: str) -> tuple[str, str]:
-        """The certificate of `server` (for 127.0.0.1 alone), `client` or `impostor`, and its key."""
-        return str(self.folder / f"{who}.crt"), str(self.folder / f"{who}.key")
+    def of(self, name: str) -> tuple[str, str]:
+        """Return the paths of certificate and key of `server` (for 127.0.0.1 only), `client` or `impostor`."""
+        return str(self.folder / f"{name}.crt"), str(self.folder / f"{name}.key")
 
-    def store(self, who: str) -> str:
-        """Key and certificate in one file, as Kafka wants them."""
-        return str(self.folder / f"{who}.pem")
+    def store(self, name: str) -> str:
+        """Return the path of the file with key and certificate, as Kafka needs it."""
+        return str(self.folder / f"{name}.pem")
 
 
 @pytest.fixture(scope="session")
-def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
-    folder = tmp_path_factory.mktemp("papers")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    folder = tmp_path_factory.mktemp("certificates")
     authority, stranger = trustme.CA(), trustme.CA()
     authority.cert_pem.write_to_path(folder / "authority.pem")
     stranger.cert_pem.write_to_path(folder / "stranger.pem")
@@ -105,25 +105,25 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
     }
     for name, leaf in issued.items():
         secret = load_pem_private_key(leaf.private_key_pem.bytes(), None)
-        key = secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())  # the one form that Kafka reads
+        key = secret.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())  # the format that Kafka reads
         chain = b"".join(blob.bytes() for blob in leaf.cert_chain_pems)
         for suffix, content in (("key", key), ("crt", chain), ("pem", key + chain)):
             (folder / f"{name}.{suffix}").write_bytes(content)
-    return Papers(folder)
+    return Certificates(folder)
 
 
-def _tls(papers: Papers) -> dict[str, str]:
+def _tls(certificates: Certificates) -> dict[str, str]:
     return {
         "listener.name.secure.ssl.keystore.type": "PEM",
-        "listener.name.secure.ssl.keystore.location": papers.store("server"),
+        "listener.name.secure.ssl.keystore.location": certificates.store("server"),
         "listener.name.secure.ssl.truststore.type": "PEM",
-        "listener.name.secure.ssl.truststore.location": papers.authority,
+        "listener.name.secure.ssl.truststore.location": certificates.authority,
     }
 
 
 @pytest.fixture(scope="session")
-def guarded_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafka]:
-    """SASL over TLS, and an authorizer: whoever is not named may do nothing; the plain listener is the operator's."""
+def guarded_kafka(kafka: EmbeddedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
+    """A Kafka with SASL over TLS and an authorizer, which denies by default. The plain listener is for the operator."""
     users = " ".join(
         f'user_{name}="{KAFKA_SECRET}"' for name in ("city", MAKER, *(right.lacked_by for right in ALL_KAFKA_RIGHTS))
     )
@@ -134,7 +134,7 @@ def guarded_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafk
         "listener.name.secure.plain.sasl.jaas.config": _JAAS.format("plain", "Plain", users),
         "listener.name.secure.scram-sha-512.sasl.jaas.config": _JAAS.format("scram", "Scram", ""),
     }
-    with EmbeddedKafka(NodeSettings(properties=properties | _tls(papers), secure_protocol="SASL_SSL")) as server:
+    with EmbeddedKafka(NodeSettings(properties=properties | _tls(certificates), secure_protocol="SASL_SSL")) as server:
         with closing(KafkaConnections((server.bootstrap_servers,)).admin()) as admin:
             admin.alter_user_scram_credentials(
                 [UserScramCredentialUpsertion("city", ScramMechanism.SCRAM_SHA_512, KAFKA_SECRET)]
@@ -143,16 +143,16 @@ def guarded_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafk
 
 
 @pytest.fixture(scope="session")
-def mutual_kafka(kafka: EmbeddedKafka, papers: Papers) -> Iterator[EmbeddedKafka]:
-    """TLS on both sides: whoever shows no certificate of the authority is not let in."""
-    properties = _tls(papers) | {"listener.name.secure.ssl.client.auth": "required"}
+def mutual_kafka(kafka: EmbeddedKafka, certificates: Certificates) -> Iterator[EmbeddedKafka]:
+    """A Kafka with mutual TLS, which refuses clients without a certificate of the authority."""
+    properties = _tls(certificates) | {"listener.name.secure.ssl.client.auth": "required"}
     with EmbeddedKafka(NodeSettings(properties=properties, secure_protocol="SSL")) as server:
         yield server
 
 
 @dataclass(frozen=True)
 class GuardedRedis:
-    """Redis with TLS and an access list, that lets nobody in without a password; `operator` is its plain port's URL."""
+    """A Redis with TLS, an access list and required passwords. `operator` is the URL of its plain port."""
 
     port: int
     plain_port: int
@@ -167,14 +167,14 @@ class GuardedRedis:
 
 
 @pytest.fixture(scope="session")
-def guarded_redis(redis_server: EmbeddedValkey, papers: Papers) -> Iterator[GuardedRedis]:
-    """Debian's Redis: the Valkey of the wheel is built without TLS."""
-    certificate, key = papers.of("server")
+def guarded_redis(redis_server: EmbeddedValkey, certificates: Certificates) -> Iterator[GuardedRedis]:
+    """Debian's Redis with TLS; the Valkey of the wheel is built without TLS."""
+    certificate, key = certificates.of("server")
     port = ReservedPort()
-    shown = ("--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", papers.authority)
-    closed = ("--tls-auth-clients", "no", "--requirepass", OPERATOR_SECRET)
+    tls = ("--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", certificates.authority)
+    access = ("--tls-auth-clients", "no", "--requirepass", OPERATOR_SECRET)
     binary = shutil.which("redis-server")
-    settings = ValkeySettings(binary=Path(str(binary)), arguments=("--tls-port", str(port.number), *shown, *closed))
+    settings = ValkeySettings(binary=Path(str(binary)), arguments=("--tls-port", str(port.number), *tls, *access))
     with EmbeddedValkey(settings) as server:
         guarded = GuardedRedis(port.number, int(server.url.rpartition(":")[2].partition("/")[0]))
         with closing(redis.Redis.from_url(guarded.operator)) as operator:
@@ -184,12 +184,12 @@ def guarded_redis(redis_server: EmbeddedValkey, papers: Papers) -> Iterator[Guar
     port.release()
 
 
-def configured(
+def write_configuration(
     folder: Path, kafka: Mapping[str, Any], redis_settings: Mapping[str, Any], service: str = "city"
 ) -> Path:
-    """A configuration of the city, or of a service like it, in a folder of its own with the files that it names.
+    """Write a configuration of the city, or of a service like it, into a folder with the files that it names.
 
-    None takes a key out.
+    A setting that is None removes the key.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "locations.csv").write_text("location_id\ninn\nmill\n", encoding="utf-8")
@@ -212,7 +212,7 @@ def configured(
 
 @pytest.fixture(scope="session")
 def configure() -> Callable[..., Path]:
-    return configured
+    return write_configuration
 
 
 @pytest.fixture(scope="session")
@@ -221,7 +221,7 @@ def secrets() -> tuple[str, ...]:
 
 
 class Run:
-    """`location-monitor` as a process of its own, whose standard output and error go to a file."""
+    """`location-monitor` as a separate process, with standard output and error in a file."""
 
     def __init__(self, log: Path, *words: str, environ: Mapping[str, str] | None = None) -> None:
         self._log = log
@@ -231,7 +231,7 @@ class Run:
             self.process = subprocess.Popen(
                 self._argv, cwd=ROOT, stdout=output, stderr=output, env={"PATH": "/usr/bin:/bin", **self._environ}
             )
-        self._began, self._began_at = time.monotonic(), time.time()
+        self._started, self._started_at = time.monotonic(), time.time()
 
     @property
     def text(self) -> str:
@@ -239,24 +239,24 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self._began
+        return time.monotonic() - self._started
 
     def _seconds(self, stamp: str) -> float:
-        return datetime.fromisoformat(stamp).timestamp() - self._began_at
+        return datetime.fromisoformat(stamp).timestamp() - self._started_at
 
-    def said_at(self, pattern: str) -> float:
-        """How many seconds after its start it first wrote a line that holds a pattern."""
+    def logged_at(self, pattern: str) -> float:
+        """Return the seconds from the start to the first line with a pattern."""
         line = next((line for line in self.text.splitlines() if re.search(pattern, line)), None)
-        assert line is not None, f"never said: {pattern}; but\n{self.text}"
+        assert line is not None, f"not logged: {pattern}; the log is\n{self.text}"
         return self._seconds(line.partition(" ")[0])
 
     def lines_between(self, first: float, last: float) -> int:
-        """How many lines it wrote from so many seconds after its start to so many; a tick may have one of its own."""
+        """Return the number of lines logged between two times in seconds from the start, without those per tick."""
         return sum(first <= self._seconds(stamp) < last for stamp in _STAMP.findall(self.text))
 
     @property
     def arguments(self) -> str:
-        """As `ps` shows them to everyone on the machine."""
+        """The command line, as `ps` shows it to everyone on the machine."""
         return Path(f"/proc/{self.process.pid}/cmdline").read_bytes().decode()
 
     def stop(self) -> int:
@@ -269,7 +269,7 @@ class Run:
 
 
 @pytest.fixture(scope="session")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Run]]:
+def start_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Run]]:
     runs: list[Run] = []
 
     def start(*words: str, environ: Mapping[str, str] | None = None) -> Run:
@@ -289,9 +289,9 @@ def _admin(server: EmbeddedKafka) -> Iterator[Any]:
 
 
 def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> str:
-    """An operator makes the topics; the output topic's id."""
+    """Create the topics as an operator and return the id of the output topic."""
     plain = {"bootstrap_servers": [server.bootstrap_servers]}
-    config = load_config(configured(folder, plain, {"url": "redis://localhost"}, service), {})
+    config = load_config(write_configuration(folder, plain, {"url": "redis://localhost"}, service), {})
     settings = settings_of(config, load_registry(config.locations.file), PERSON_KEY.encode())
     wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
     set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now(), 1)
@@ -306,9 +306,10 @@ def grant(server: EmbeddedKafka, user: str, rights: Iterable[Right], service: st
 
 @dataclass(frozen=True)
 class GuardedCity:
-    """The guarded broker with the city's topics; for each right that `run` needs, a user who has all others.
+    """The guarded broker with the city's topics, and users who lack one right each.
 
-    And for each that only `topics --create` needs, one who has all others for a service of his own name.
+    For each right that `run` needs, there is a user with all others. For each right that only `topics --create` needs,
+    there is a user with all others for a service of the user's name.
     """
 
     kafka: EmbeddedKafka
@@ -321,7 +322,7 @@ def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPath
     grant(guarded_kafka, "city", KAFKA_RIGHTS, "city", ledger_id)
     for lacking in KAFKA_RIGHTS:
         grant(guarded_kafka, lacking.lacked_by, (r for r in KAFKA_RIGHTS if r != lacking), "city", ledger_id)
-    # The topic's id, which transactional ids begin with, is not known yet.
+    # Transactional ids begin with the topic's id, which is not known before the topic exists.
     before = [right for right in ALL_KAFKA_RIGHTS if right.kind != "transactional id" or right.create]
     grant(guarded_kafka, MAKER, before, MAKER, "")
     for lacking in (right for right in before if right.create):
@@ -333,7 +334,7 @@ def guarded_city(guarded_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPath
 def village(
     guarded_city: GuardedCity, guarded_redis: GuardedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[EmbeddedKafka, Callable[..., None]]:
-    """Where a service of that name may run as the city does, and what changes its user's rights in Redis."""
+    """A broker on which a service `village` may run as the city does, and a function that changes its Redis rights."""
     server = guarded_city.kafka
     grant(server, "city", KAFKA_RIGHTS, "village", make_topics(server, tmp_path_factory.mktemp("village"), "village"))
 
@@ -348,7 +349,7 @@ def village(
 def hamlet(
     guarded_city: GuardedCity, guarded_redis: GuardedRedis, tmp_path_factory: pytest.TempPathFactory
 ) -> EmbeddedKafka:
-    """Where nobody but the user who lacks a right to transactional ids runs: no other instance takes the partitions."""
+    """A broker with a service `hamlet`, whose partitions only users without a right to transactional ids take over."""
     server = guarded_city.kafka
     ledger_id = make_topics(server, tmp_path_factory.mktemp("hamlet"), "hamlet")
     for lacking in (right for right in KAFKA_RIGHTS if right.kind == "transactional id"):

@@ -1,4 +1,4 @@
-"""The rights that the operations page gives to the service's users, read from that page."""
+"""The rights of the service's users, read from docs/operations.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
 
 TOPICS: Final = {"input": "visits", "output": "safety-alerts", "dead letters": "dead-letters"}
-REDIS_SECRET: Final = "planted-for-redis"  # noqa: S105  # it is planted to be looked for
+REDIS_SECRET: Final = "planted-for-redis"  # noqa: S105  # planted, so that tests can search for it
 
 _PAGE: Final = (Path(__file__).parents[2] / "docs/operations.md").read_text(encoding="utf-8")
 _ROW: Final = re.compile(r"^\| (.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
@@ -19,7 +19,7 @@ _ROW: Final = re.compile(r"^\| (.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Right:
-    """One operation on one resource, as a row of the page names it; `create` if it is for `topics --create` alone."""
+    """One operation on one resource, as a row of the page names it. `create`: only `topics --create` needs it."""
 
     kind: str
     name: str
@@ -31,11 +31,11 @@ class Right:
 
     @property
     def lacked_by(self) -> str:
-        """A user who has all others."""
+        """The name of the user who has all other rights."""
         return re.sub(r"\W+", "-", f"without {self.kind} {self.name} {self.operation}")
 
     def resource(self, service: str, ledger_id: str) -> str:
-        """What Kafka calls the resource."""
+        """Return Kafka's name of the resource."""
         if self.kind == "topic":
             return topics_of(service)[self.name]
         if self.kind == "group":
@@ -43,7 +43,7 @@ class Right:
         return "*" if "any" in self.name else ledger_id
 
     def acl(self, user: str, service: str, ledger_id: str) -> ACL:
-        """The entry of Kafka's access list that grants it."""
+        """Return the entry of Kafka's access list that grants the right."""
         word = re.sub(r"(?<!^)(?=[A-Z])", "_", self.operation).upper()
         kind = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP}.get(self.kind, ResourceType.TRANSACTIONAL_ID)
         prefixed = "prefix" in self.name
@@ -53,11 +53,11 @@ class Right:
 
 
 def topics_of(service: str) -> dict[str, str]:
-    """A service's topics: those of the city have plain names."""
-    return {what: name if service == "city" else f"{service}.{name}" for what, name in TOPICS.items()}
+    """Return a service's topics by purpose. The city's topics have no prefix."""
+    return {purpose: name if service == "city" else f"{service}.{name}" for purpose, name in TOPICS.items()}
 
 
-def _kafka_rights() -> tuple[Right, ...]:
+def _read_kafka_rights() -> tuple[Right, ...]:
     section = _PAGE.partition("### Access")[2].partition("\nEveryone else")[0]
     rights = []
     for resource, operations, purpose in _ROW.findall(section):
@@ -70,13 +70,13 @@ def _kafka_rights() -> tuple[Right, ...]:
     return tuple(rights)
 
 
-ALL_KAFKA_RIGHTS: Final = _kafka_rights()
+ALL_KAFKA_RIGHTS: Final = _read_kafka_rights()
 KAFKA_RIGHTS: Final = tuple(right for right in ALL_KAFKA_RIGHTS if not right.create)
-"""What `run` needs, one operation each."""
+"""The rights that `run` needs, one operation each."""
 
 
 def redis_rules() -> list[str]:
-    """The access list of the page, word by word, with a password."""
+    """Return the rules of the page's access list for Redis, with a password."""
     line = re.search(r"^user location-monitor (.+)$", _PAGE, re.MULTILINE)
     assert line is not None
     return [rule.replace("PASSWORD", REDIS_SECRET) for rule in shlex.split(line[1].replace(">", "'>'"))]

@@ -1,4 +1,4 @@
-"""What is made of pip-audit's answers: nothing that was not audited passes for sound."""
+"""The reading of pip-audit's reports: a dependency that was not audited is never reported as sound."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ AFFECTED = {"name": "pyyaml", "version": "1", "vulns": [{"id": "PYSEC-1", "fix_v
 
 
 @pytest.mark.parametrize(
-    ("report", "code", "said"),
+    ("report", "code", "message"),
     [
         (_report(SOUND), 0, "1 dependencies have no known vulnerability"),
         (_report(SOUND, UNKNOWN), 0, "NOT AUDITED: numpy"),
-        (_report(UNKNOWN), 0, "NOT AUDITED: the advisories could not be had"),
-        ("", 0, "NOT AUDITED: the advisories could not be had"),
-        (_report(SOUND, UNKNOWN, AFFECTED), 1, "pyyaml 1: PYSEC-1, mended in 2"),
+        (_report(UNKNOWN), 0, "NOT AUDITED: the advisories are not available"),
+        ("", 0, "NOT AUDITED: the advisories are not available"),
+        (_report(SOUND, UNKNOWN, AFFECTED), 1, "pyyaml 1: PYSEC-1, fixed in 2"),
     ],
 )
-def test_a_finding_fails_and_silence_is_said_loudly(audit: Any, report: str, code: int, said: str) -> None:
-    found, text = audit.verdict(audit.findings(report))
-    assert found == code
-    assert said in text
+def test_audit_verdict(audit: Any, report: str, code: int, message: str) -> None:
+    """A finding fails, and a dependency or run without an audit is reported as not audited."""
+    exit_code, text = audit.judge(audit.parse_report(report))
+    assert exit_code == code
+    assert message in text

@@ -1,8 +1,8 @@
-"""A tiny town on real servers, with so much ε that answers are all but certain, and a recount that shares no code.
+"""A small town on real servers, with ε so large that answers are almost certain, and an independent recount.
 
 Slots of one hour from 2026-11-20T00:00Z, F = 1. `places` watches inn and bath: T = 5, W = 3, so a pause lasts
-W + F = 4 ticks. `noon` asks about all four locations at 12:00, with T = 3, for six hours. ε is 40 everywhere: a
-draw is above zero with a chance of e^-40 < 10^-17.
+W + F = 4 ticks. `noon` evaluates all four locations at 12:00, with T = 3, for six hours. ε is 40 everywhere: a draw is
+above zero with probability e^-40 < 10^-17.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _TOWN: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Produced:
-    """A visit that was produced: who, where, its last slot, and the slot in which it was reported."""
+    """A produced visit: person, location, last slot, and the slot in which it was reported."""
 
     person: str
     location: str
@@ -70,7 +70,7 @@ class Produced:
 
 
 class Town:
-    """A configuration with topics of its own, what was produced to it, and what it has published."""
+    """A configuration with its own topics, the visits produced to it, and the answers that it published."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -81,27 +81,27 @@ class Town:
         self._producer = settings.kafka.producer()
 
     def prepare(self) -> Preflight:
-        """Make the topics, and begin the ledger."""
+        """Create the topics and begin the ledger."""
         return prepare_empty(self.settings, self.clock)
 
-    def fresh_producer(self) -> None:
-        """Forget what was known of the input topic: another one has its name now."""
+    def renew_producer(self) -> None:
+        """Use a new producer, which knows nothing of an earlier topic of this name."""
         self._producer.close()
         self._producer = self.settings.kafka.producer()
 
     def visit(self, persons: list[str], location: str, slot: int, reported: int | None = None, minute: int = 0) -> None:
-        """Produce visits of half an hour in a slot, reported in that slot or in another one."""
-        told = slot if reported is None else reported
+        """Produce visits of half an hour in a slot, reported in the same slot unless `reported` is given."""
+        reported_slot = slot if reported is None else reported
         arrived = ORIGIN + slot * HOUR + minute * MINUTE
         times = {"arrived_at": format_instant(arrived), "left_at": format_instant(arrived + 30 * MINUTE)}
         visits = [{"person_id": person, "location_id": location, **times} for person in persons]
         value = json.dumps({"visits": visits}).encode()
-        stamp = (ORIGIN + told * HOUR) // 1_000
+        stamp = (ORIGIN + reported_slot * HOUR) // 1_000
         self._producer.send(self.topics.visits, value=value, timestamp_ms=stamp).get(timeout=10)
-        self.produced += [Produced(person, location, slot, told) for person in persons]
+        self.produced += [Produced(person, location, slot, reported_slot) for person in persons]
 
     def records(self) -> list[tuple[int, dict[str, str], dict[str, Any]]]:
-        """All records of the output topic: partition, headers and value."""
+        """Return all records of the output topic: partition, headers and value."""
         return [
             (partition, {name: value.decode() for name, value in record.headers}, json.loads(record.value))
             for partition in range(self.settings.config.kafka.partitions.alerts)
@@ -109,24 +109,24 @@ class Town:
         ]
 
     def answers(self) -> dict[str, dict[int, dict[str, Any]]]:
-        """What `places` said, by location and tick."""
-        found: dict[str, dict[int, dict[str, Any]]] = {}
+        """Return the answers of `places` by location and tick."""
+        answers: dict[str, dict[int, dict[str, Any]]] = {}
         for _partition, _headers, value in self.records():
             if value.get("kind") == "over_time":
-                found.setdefault(value["location_id"], {})[value["tick"]] = value
-        return found
+                answers.setdefault(value["location_id"], {})[value["tick"]] = value
+        return answers
 
     def statuses(self, location: str) -> list[str]:
-        """The first letter of each of a location's statuses, tick by tick; a dot where there is none."""
-        said = self.answers().get(location, {})
-        return [said[tick]["status"][0] if tick in said else "." for tick in range(max(said, default=-1) + 1)]
+        """Return the first letter of a location's status per tick, or a dot for a tick without an answer."""
+        answers = self.answers().get(location, {})
+        return [answers[tick]["status"][0] if tick in answers else "." for tick in range(max(answers, default=-1) + 1)]
 
     def snapshots(self) -> list[dict[str, Any]]:
-        """What `noon` said."""
+        """Return the answers of `noon`."""
         return [value for _partition, _headers, value in self.records() if value.get("kind") == "at_times"]
 
     def recount(self, location: str, tick: int) -> int:
-        """Distinct people whose last slot is in the window of a tick or later, among what was reported before as_of."""
+        """Count the people whose last slot is in the window of a tick or later, by the reports before as_of."""
         return len(
             {
                 visit.person
@@ -136,22 +136,22 @@ class Town:
         )
 
     def false_safe(self) -> list[tuple[str, int]]:
-        """Where and when "safe" was said and was not true."""
+        """Return the locations and ticks of false "safe" answers."""
         return [
             (location, tick)
-            for location, said in self.answers().items()
-            for tick, value in said.items()
+            for location, by_tick in self.answers().items()
+            for tick, value in by_tick.items()
             if value["status"] == "safe" and self.recount(location, tick) >= THRESHOLD
         ]
 
-    def said_twice(self) -> tuple[list[str], list[str]]:
-        """The ce_ids that came more than once, and those that came with differing bytes."""
-        said: dict[str, Counter[str]] = {}
+    def repeated(self) -> tuple[list[str], list[str]]:
+        """Return the ce_ids of several records, and those of several records with different bytes."""
+        by_id: dict[str, Counter[str]] = {}
         for _partition, headers, value in self.records():
             if value.get("kind"):
-                said.setdefault(headers["ce_id"], Counter())[json.dumps(value)] += 1
-        twice = [name for name, values in said.items() if values.total() > 1]
-        return twice, [name for name, values in said.items() if len(values) > 1]
+                by_id.setdefault(headers["ce_id"], Counter())[json.dumps(value)] += 1
+        repeated = [name for name, values in by_id.items() if values.total() > 1]
+        return repeated, [name for name, values in by_id.items() if len(values) > 1]
 
     def close(self) -> None:
         self._producer.close()
@@ -159,7 +159,7 @@ class Town:
 
 @pytest.fixture(scope="module")
 def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
-    """A server that tests may flush and kill; asking for the shared one first skips them where there is none."""
+    """A server that tests may flush and kill. The fixture `valkey` skips them where no server is available."""
     with EmbeddedValkey() as server:
         yield server
 
@@ -168,9 +168,9 @@ def store(valkey: EmbeddedValkey) -> Iterator[EmbeddedValkey]:
 def make_settings(
     kafka: EmbeddedKafka, store: EmbeddedValkey, topic: Callable[[str], str], tmp_path: Path
 ) -> Callable[..., Settings]:
-    """Settings of the town under a name and with topics of its own: `make_settings(inputs=4, queues=2)`."""
+    """A function that makes settings of the town with a new name: `make_settings(inputs=4, ledger_partitions=2)`."""
 
-    def made(inputs: int = 1, ledger_partitions: int = 1, **changes: Any) -> Settings:
+    def make(inputs: int = 1, ledger_partitions: int = 1, **changes: Any) -> Settings:
         name = topic("town")
         tree = {
             **_TOWN,
@@ -188,29 +188,29 @@ def make_settings(
         config = load_config(tmp_path / "town.yaml", {})
         return settings_of(config, load_registry(config.locations.file), b"0123456789abcdef0123456789abcdef")
 
-    return made
+    return make
 
 
 @pytest.fixture
 def make_town(make_settings: Callable[..., Settings]) -> Iterator[Callable[..., Town]]:
-    """Towns with topics of their own."""
-    made: list[Town] = []
+    """A function that makes towns with their own topics."""
+    towns: list[Town] = []
 
-    def town(**changes: Any) -> Town:
-        made.append(Town(make_settings(**changes)))
-        return made[-1]
+    def make(**changes: Any) -> Town:
+        towns.append(Town(make_settings(**changes)))
+        return towns[-1]
 
-    yield town
-    for one in made:
-        one.close()
+    yield make
+    for town in towns:
+        town.close()
 
 
 @pytest.fixture
 def flush(store: EmbeddedValkey) -> Callable[[], None]:
-    """Empties the store."""
+    """A function that empties the store."""
 
-    def flushed() -> None:
+    def flush_all() -> None:
         with closing(redis.Redis.from_url(store.url)) as client:
             client.flushall()
 
-    return flushed
+    return flush_all

@@ -1,4 +1,4 @@
-"""Instances of the service in this process by the real clock, and what their ledger holds tick by tick."""
+"""Instances of the service in this process with the real clock, and the ticks in their ledger."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Eventually = Callable[..., Any]
 ANSWER_SECONDS: Final = 60.0
 
 
-def changes(slot: int, release_delay: int) -> dict[str, Any]:
-    """What makes a town one by the real clock: slots and a release delay of so many seconds; W = 3, F = 1."""
+def real_time(slot: int, release_delay: int) -> dict[str, Any]:
+    """Return the changes of the configuration for the real clock: slot and release delay in seconds, W = 3, F = 1."""
     clock = {"slot": f"{slot}s", "origin": "2026-01-01T00:00:00+00:00"}
     places = {"name": "places", "kind": "over_time", "locations": ["inn", "bath"], "epsilon": "80", "threshold": 5}
     return {
@@ -31,78 +31,83 @@ def changes(slot: int, release_delay: int) -> dict[str, Any]:
     }
 
 
-def begin(town: Any) -> None:
-    """Make a town's topics as `topics --create` does."""
+def create_topics(town: Any) -> None:
+    """Create a town's topics as `topics --create` does."""
     settings = town.settings
     wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
     set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now())
 
 
-class Running:
-    """An instance, from when it is made until it is stopped."""
+class RunningInstance:
+    """An instance that runs from its creation until `stop()`."""
 
     def __init__(self, town: Any) -> None:
         self.metrics, clock = Metrics(), SystemClock()
-        found = prepare(town.settings, clock)
-        self.windows = redis_windows(town.settings, found, clock)
-        self.service = Service(town.settings, found, self.windows, clock, secure_noise(), self.metrics, Health())
+        preflight = prepare(town.settings, clock)
+        self.windows = redis_windows(town.settings, preflight, clock)
+        self.service = Service(town.settings, preflight, self.windows, clock, secure_noise(), self.metrics, Health())
         self.service.start()
 
-    def value(self, name: str, partition: int) -> float | None:
-        """A metric of an output partition."""
+    def metric(self, name: str, partition: int) -> float | None:
+        """Return a metric of a ledger partition."""
         return self.metrics.registry.get_sample_value(f"{PREFIX}_{name}", {"partition": str(partition)})
 
-    def lost(self, partition: int) -> float | None:
-        """How many ticks of an output partition nobody decided."""
-        return self.value("lost_ticks_total", partition)
+    def lost_ticks(self, partition: int) -> float | None:
+        """Return the number of lost ticks of a ledger partition."""
+        return self.metric("lost_ticks_total", partition)
 
     def stop(self) -> None:
-        """As SIGTERM does."""
+        """Stop the instance as SIGTERM does."""
         self.service.stop()
         self.windows.close()
 
 
 @contextmanager
-def running(town: Any) -> Iterator[Running]:
-    """An instance that is stopped in the end."""
-    instance = Running(town)
+def run_instance(town: Any) -> Iterator[RunningInstance]:
+    """Run an instance and stop it at the end."""
+    instance = RunningInstance(town)
     try:
         yield instance
     finally:
         instance.stop()
 
 
-def ticks(town: Any) -> dict[str, list[int]]:
-    """By location, the ticks that were answered: inn and bath are in two ledger partitions."""
-    return {location: sorted(said) for location, said in town.answers().items()}
+def answered_ticks(town: Any) -> dict[str, list[int]]:
+    """Return the answered ticks by location. Inn and bath are in two ledger partitions."""
+    return {location: sorted(answers) for location, answers in town.answers().items()}
 
 
-def decided(town: Any, tick: int) -> bool:
-    """Whether both partitions have a tick."""
-    found = ticks(town)
-    return len(found) == 2 and all(tick in said for said in found.values())
+def is_decided(town: Any, tick: int) -> bool:
+    """Return whether both partitions have a tick."""
+    ticks = answered_ticks(town).values()
+    return len(ticks) == 2 and all(tick in partition for partition in ticks)
 
 
-def next_decided(town: Any, eventually: Eventually) -> int:
-    """Wait until both partitions have a tick that was not there yet, and give it."""
-    before = max((tick for said in ticks(town).values() for tick in said), default=-1)
-    eventually(lambda: any(tick > before for said in ticks(town).values() for tick in said), ANSWER_SECONDS)
-    tick = max(tick for said in ticks(town).values() for tick in said)
-    eventually(lambda: decided(town, tick), ANSWER_SECONDS)
+def last_tick(town: Any) -> int:
+    """Return the last tick that a partition has; -1 if there is none."""
+    return max((tick for ticks in answered_ticks(town).values() for tick in ticks), default=-1)
+
+
+def wait_next_tick(town: Any, eventually: Eventually) -> int:
+    """Wait until both partitions have a new tick, and return it."""
+    before = last_tick(town)
+    eventually(lambda: last_tick(town) > before, ANSWER_SECONDS)
+    tick = last_tick(town)
+    eventually(lambda: is_decided(town, tick), ANSWER_SECONDS)
     return tick
 
 
 def wait_until(town: Any, tick: int, after: int, eventually: Eventually) -> None:
-    """Wait until so long after a tick's end."""
+    """Wait until `after` microseconds after the end of a tick."""
     instant = town.parameters.grid.as_of(tick) + after
     eventually(lambda: SystemClock().now() >= instant, ANSWER_SECONDS)
 
 
-def missing(said: list[int]) -> list[int]:
-    """The ticks between the first and the last that are not there."""
-    return sorted(set(range(said[0], said[-1])) - set(said))
+def missing_ticks(ticks: list[int]) -> list[int]:
+    """Return the ticks that are missing between the first and the last."""
+    return sorted(set(range(ticks[0], ticks[-1])) - set(ticks))
 
 
 def statuses(town: Any) -> set[str]:
-    """What was said so far, of whatever tick."""
-    return {value["status"] for said in town.answers().values() for value in said.values()}
+    """Return all statuses published so far."""
+    return {value["status"] for answers in town.answers().values() for value in answers.values()}

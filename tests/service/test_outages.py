@@ -1,4 +1,4 @@
-"""A broker that is away for five seconds costs no tick: all ledger partitions recover side by side, within the slot."""
+"""A broker outage of five seconds loses no tick: all ledger partitions recover in parallel, within the slot."""
 
 from __future__ import annotations
 
@@ -15,16 +15,25 @@ from monitor.public.instants import SECOND
 from monitor.tools.embedded import NodeSettings
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_connections import ProxiedKafka, free_port
-from tests.service.running import begin, changes, decided, missing, next_decided, running, statuses, ticks
+from tests.service.running import (
+    answered_ticks,
+    create_topics,
+    is_decided,
+    missing_ticks,
+    real_time,
+    run_instance,
+    statuses,
+    wait_next_tick,
+)
 
 Eventually = Callable[..., Any]
 
 AWAY_SECONDS: Final = 5
-SLOT_SECONDS: Final = 15  # ten do where nothing else keeps the machine busy
+SLOT_SECONDS: Final = 15  # ten seconds are enough on an idle machine
 
 
 class Broker:
-    """A Kafka that clients reach through a forwarder, so that it can be away and come back by the second."""
+    """A Kafka behind a forwarder, so that it can be cut off and reconnected at any second."""
 
     def __init__(self) -> None:
         self._port = free_port()
@@ -35,43 +44,43 @@ class Broker:
         self._server.start()
 
     def cut(self) -> None:
-        """Connections are cut, and new ones refused."""
+        """Cut all connections and refuse new ones."""
         self._forwarder.close()
 
-    def mend(self) -> None:
-        """It can be reached again."""
+    def reconnect(self) -> None:
+        """Accept connections again."""
         self._forwarder = Forwarder(("127.0.0.1", self._port), self._forwarder.port)
 
     def hang(self) -> None:
-        """Connections stay, and nothing is answered."""
+        """Keep connections and answer nothing."""
         self._server.pause()
 
     def resume(self) -> None:
-        """It answers again."""
+        """Answer again."""
         self._server.resume()
 
     def close(self) -> None:
-        """End it."""
+        """Stop the broker."""
         self._server.stop()
         self._forwarder.close()
 
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[Broker]:
-    """A broker of this module's own."""
-    with closing(Broker()) as made:
-        yield made
+    """A broker for this module alone."""
+    with closing(Broker()) as broker:
+        yield broker
 
 
 @pytest.mark.parametrize(
     ("place", "leave", "come_back"),
     [
-        pytest.param("tick.released", Broker.cut, Broker.mend, id="cut before answers are sent"),
-        pytest.param("ledger.sent", Broker.cut, Broker.mend, id="cut before answers are committed"),
+        pytest.param("tick.released", Broker.cut, Broker.reconnect, id="cut before answers are sent"),
+        pytest.param("ledger.sent", Broker.cut, Broker.reconnect, id="cut before answers are committed"),
         pytest.param("ledger.sent", Broker.hang, Broker.resume, id="hanging before answers are committed"),
     ],
 )
-def test_a_broker_that_is_away_for_five_seconds_costs_no_tick(
+def test_five_second_outage_loses_no_tick(
     place: str,
     leave: Callable[[Broker], None],
     come_back: Callable[[Broker], None],
@@ -81,17 +90,17 @@ def test_a_broker_that_is_away_for_five_seconds_costs_no_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """
-    It goes at the worst moment, when two ledger partitions are about to answer; they waited for each other for 30 s.
+    The outage begins when two ledger partitions are about to publish. They once recovered one after the other, in 30 s.
 
         slot      t          │ t + 1                    │ t + 2
         broker    ───────────┼── away 5 s ── back ────────
         ledger    0, 1          ×            t, t
     """
-    town = make_town(ledger_partitions=2, inputs=2, **changes(slot=SLOT_SECONDS, release_delay=2))
-    begin(town)
+    town = make_town(ledger_partitions=2, inputs=2, **real_time(slot=SLOT_SECONDS, release_delay=2))
+    create_topics(town)
     gone: list[int] = []
 
-    def go() -> None:
+    def go_away() -> None:
         if not gone:
             gone.append(SystemClock().now())
             leave(kafka)
@@ -99,12 +108,12 @@ def test_a_broker_that_is_away_for_five_seconds_costs_no_tick(
             timer.daemon = True
             timer.start()
 
-    with running(town) as instance:
-        tick = next_decided(town, eventually) + 1
-        monkeypatch.setitem(failpoints._armed, place, go)
+    with run_instance(town) as instance:
+        tick = wait_next_tick(town, eventually) + 1
+        monkeypatch.setitem(failpoints._armed, place, go_away)
         eventually(lambda: gone, 2 * SLOT_SECONDS)
         eventually(lambda: SystemClock().now() > gone[0] + AWAY_SECONDS * SECOND, 30)
-        eventually(lambda: decided(town, tick) or SystemClock().now() > town.parameters.grid.as_of(tick + 1), 30)
-        assert [missing([*said, tick + 1]) for said in ticks(town).values()] == [[], []]
-        assert [instance.lost(partition) for partition in (0, 1)] == [0, 0]
+        eventually(lambda: is_decided(town, tick) or SystemClock().now() > town.parameters.grid.as_of(tick + 1), 30)
+        assert [missing_ticks([*ticks, tick + 1]) for ticks in answered_ticks(town).values()] == [[], []]
+        assert [instance.lost_ticks(partition) for partition in (0, 1)] == [0, 0]
     assert statuses(town) == {"safe"}

@@ -1,4 +1,4 @@
-"""`location-monitor run` as a process of its own, on real servers, with the real clock and slots of two seconds."""
+"""`location-monitor run` as a separate process, on real servers, with the real clock and slots of two seconds."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Eventually(Protocol):
     """The type of the fixture `eventually`."""
 
     def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """The condition's first true value."""
+        """Return the condition's first true value."""
 
 
 class Site:
-    """A folder with a configuration, and the commands run in it. ε is 40, so that answers are all but certain."""
+    """A folder with a configuration, and the commands run in it. ε is 40, so that answers are almost certain."""
 
     def __init__(self, folder: Path, name: str, kafka: str, store: str) -> None:
         self.folder, self.name = folder, name
@@ -82,13 +82,13 @@ class Site:
         return path
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """A command run to its end."""
+        """Run a command to its end."""
         argv = [sys.executable, "-m", "monitor.cli", *words, "--config", str(self.config)]
         return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
     @contextmanager
     def running(self) -> Iterator[Process]:
-        """`run`, killed at the end if it still is there."""
+        """Start `run`, and kill it at the end if it is still running."""
         with (self.folder / "stderr").open("wb") as errors:
             argv = [sys.executable, "-m", "monitor.cli", "run", "--config", str(self.config)]
             process = subprocess.Popen(argv, stdout=errors, stderr=errors)
@@ -99,31 +99,31 @@ class Site:
                 process.wait()
 
     def put(self, persons: list[str], location: str) -> None:
-        """Produce a visit of each person, now; and something bad that holds the first one's id."""
+        """Produce a visit per person, now, and an invalid visit that contains the first person's id."""
         now = time.time_ns() // 1_000
         times = {"arrived_at": format_instant(now - SECOND), "left_at": format_instant(now)}
         with closing(self.connections.producer()) as producer:
             for person in persons:
                 visit = {"person_id": person, "location_id": location, **times}
                 producer.send(self.tree["kafka"]["topics"]["visits"], value=json.dumps(visit).encode())
-            bad = {"person_id": persons[0], "location_id": "attic", **times}
-            producer.send(self.tree["kafka"]["topics"]["visits"], value=json.dumps(bad).encode())
+            invalid = {"person_id": persons[0], "location_id": "attic", **times}
+            producer.send(self.tree["kafka"]["topics"]["visits"], value=json.dumps(invalid).encode())
             producer.flush()
 
     def records(self) -> list[Any]:
-        """What is in the output topic."""
-        place = TopicPartition(self.tree["kafka"]["topics"]["alerts"], 0)
+        """Return the records of the output topic."""
+        partition = TopicPartition(self.tree["kafka"]["topics"]["alerts"], 0)
         with closing(self.connections.consumer()) as consumer:
-            consumer.assign([place])
-            consumer.seek(place, 0)
-            end = consumer.end_offsets([place])[place]
-            found: list[Any] = []
-            while consumer.position(place) < end:
-                found += consumer.poll(timeout_ms=200).get(place, [])
-        return found
+            consumer.assign([partition])
+            consumer.seek(partition, 0)
+            end = consumer.end_offsets([partition])[partition]
+            records: list[Any] = []
+            while consumer.position(partition) < end:
+                records += consumer.poll(timeout_ms=200).get(partition, [])
+        return records
 
     def answers(self, location: str) -> list[dict[str, Any]]:
-        """What was said about a location."""
+        """Return the answers about a location."""
         values = [json.loads(record.value) for record in self.records()]
         return [value for value in values if value.get("location_id") == location]
 
@@ -143,7 +143,7 @@ class Process:
         return self._process.poll()
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and body of an answer of the metrics' port; 0 while there is none."""
+        """Return status and body of a response of the metrics port; (0, "") before the port listens."""
         port = re.search(r"metrics and health on port (\d+)", self.log)
         if port is None:
             return 0, ""
@@ -155,27 +155,27 @@ class Process:
                 return error.code, error.read().decode()
 
     def stop(self) -> int:
-        """SIGTERM, and the exit code."""
+        """Send SIGTERM and return the exit code."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(60)
 
 
 @pytest.fixture
 def site(kafka: EmbeddedKafka, store: EmbeddedValkey, tmp_path: Path, topic: Callable[[str], str]) -> Site:
-    """A site whose topics don't exist yet."""
+    """A site whose topics do not exist yet."""
     return Site(tmp_path, topic("run"), kafka.bootstrap_servers, store.url)
 
 
 def stored(url: str) -> bytes:
-    """Every key and value of a store."""
+    """Return every key and value of a store, as dumps and as text."""
     with closing(redis.Redis.from_url(url)) as client:
-        found = [client.dump(key) or b"" for key in client.scan_iter()]
-        values = [repr((key, everything(client, key))).encode() for key in client.scan_iter()]
+        dumps = [client.dump(key) or b"" for key in client.scan_iter()]
+        values = [repr((key, read_value(client, key))).encode() for key in client.scan_iter()]
     assert values
-    return b"\n".join(found + values)
+    return b"\n".join(dumps + values)
 
 
-def everything(client: Any, key: bytes) -> Any:
+def read_value(client: Any, key: bytes) -> Any:
     readers = {
         b"hash": client.hgetall,
         b"zset": lambda name: client.zrange(name, 0, -1, withscores=True),
@@ -185,8 +185,8 @@ def everything(client: Any, key: bytes) -> Any:
     return readers[client.type(key)](key)
 
 
-def members(site: Site) -> dict[str, int]:
-    """How many members each of the service's groups has, by the ending of its name: a fingerprint, or release."""
+def count_members(site: Site) -> dict[str, int]:
+    """Return the number of members of each of the service's groups, by the end of its name."""
     groups = list_groups(site.connections, site.name)
     with closing(site.connections.admin()) as admin:
         described = admin.describe_groups(groups)
@@ -196,64 +196,65 @@ def members(site: Site) -> dict[str, int]:
     }
 
 
-def test_it_answers_on_time_shows_itself_ready_and_stops_in_order(
-    site: Site, store: EmbeddedValkey, eventually: Eventually
-) -> None:
-    made = site.command("topics", "--create")
-    assert (made.returncode, made.stderr) == (0, "")
+def test_run_from_start_to_stop(site: Site, store: EmbeddedValkey, eventually: Eventually) -> None:
+    """`run` becomes ready, answers on time, shows no planted id anywhere, and stops in order."""
+    created = site.command("topics", "--create")
+    assert (created.returncode, created.stderr) == (0, "")
     with site.running() as process:
         eventually(lambda: process.get("/readyz")[0] == 200, 30)
         assert process.get("/healthz")[0] == 200
         eventually(lambda: site.answers("inn"), 10)
-        assert members(site) == {"fingerprint": 1, "release": 1}
+        assert count_members(site) == {"fingerprint": 1, "release": 1}
         site.put([PLANTED, "second", "third"], "inn")
-        noisy = eventually(lambda: [said for said in site.answers("inn") if said["status"] == "noisy_count"], 10)
+        noisy = eventually(lambda: [value for value in site.answers("inn") if value["status"] == "noisy_count"], 10)
         assert noisy[0]["noisy_count"] == 3
-        assert {"safe"} <= {said["status"] for said in site.answers("bath")} <= {"safe", "unknown"}
+        assert {"safe"} <= {value["status"] for value in site.answers("bath")} <= {"safe", "unknown"}
         assert_on_time(site, eventually)
         metrics = process.get("/metrics")[1]
         assert 'location_monitor_visits_total{fate="applied"} 3.0' in metrics
         assert 'location_monitor_visits_total{fate="dead_letter"} 1.0' in metrics
         assert PLANTED.encode() not in stored(store.url)
         assert process.stop() == 0
-        everywhere = [process.log, metrics, *(repr(record) for record in site.records())]
-        assert not [text for text in everywhere if PLANTED in text]
+        texts = [process.log, metrics, *(repr(record) for record in site.records())]
+        assert not [text for text in texts if PLANTED in text]
         assert "SIGTERM: finishing the work in progress" in process.log
-    assert members(site) == {"fingerprint": 0, "release": 0}
+    assert count_members(site) == {"fingerprint": 0, "release": 0}
 
 
 def assert_on_time(site: Site, eventually: Eventually) -> None:
-    """The next two answers come half a second after their tick closed at the earliest, and before the next one does."""
+    """Assert that the next two answers come 0.5 s to 2.5 s after their tick closed, and that no tick comes twice."""
     for _ in range(2):
-        newest = eventually(partial(later, site, len(site.answers("bath"))))[-1]
-        late = time.time_ns() // 1_000 - parse_instant(newest["as_of"])
-        assert SECOND // 2 <= late < 5 * SECOND // 2
-    ticks = [said["tick"] for said in site.answers("bath")]
+        newest = eventually(partial(new_answers, site, len(site.answers("bath"))))[-1]
+        delay = time.time_ns() // 1_000 - parse_instant(newest["as_of"])
+        assert SECOND // 2 <= delay < 5 * SECOND // 2
+    ticks = [value["tick"] for value in site.answers("bath")]
     assert ticks == sorted(set(ticks))
 
 
-def later(site: Site, known: int) -> list[dict[str, Any]]:
+def new_answers(site: Site, known: int) -> list[dict[str, Any]]:
     return site.answers("bath")[known:]
 
 
-def test_started_again_it_goes_on_with_the_pause(site: Site, eventually: Eventually) -> None:
+def test_restarted_run_continues_pause(site: Site, eventually: Eventually) -> None:
+    """After a restart of `run`, the pause continues with the same noisy count."""
     site.command("topics", "--create")
     with site.running() as process:
         eventually(lambda: process.get("/readyz")[0] == 200, 30)
         site.put(["a", "b", "c"], "inn")
-        noisy = eventually(lambda: [said for said in site.answers("inn") if said["status"] == "noisy_count"], 15)[0]
+        noisy = eventually(lambda: [value for value in site.answers("inn") if value["status"] == "noisy_count"], 15)[0]
         assert process.stop() == 0
     before = len(site.answers("inn"))
     with site.running() as process:
-        said = eventually(lambda: site.answers("inn")[before + 1 :], 30)
+        answers = eventually(lambda: site.answers("inn")[before + 1 :], 30)
         assert process.stop() == 0
-    assert said[0]["status"] == "paused"
-    assert said[0]["answers"] == noisy["answers"]
+    assert answers[0]["status"] == "paused"
+    assert answers[0]["answers"] == noisy["answers"]
 
 
-def test_started_while_kafka_is_away_it_says_so_stays_alive_and_goes_on_when_it_comes(
+def test_start_waits_for_kafka(
     store: EmbeddedValkey, kafka: EmbeddedKafka, tmp_path: Path, topic: Callable[[str], str], eventually: Eventually
 ) -> None:
+    """Started without Kafka, `run` says so, stays alive, and answers once Kafka is back."""
     with EmbeddedKafka() as own:
         site = Site(tmp_path, topic("late"), own.bootstrap_servers, store.url)
         assert site.command("topics", "--create").returncode == 0
@@ -270,9 +271,10 @@ def test_started_while_kafka_is_away_it_says_so_stays_alive_and_goes_on_when_it_
             assert process.stop() == 0
 
 
-def test_started_while_redis_is_away_it_says_so_stays_alive_and_goes_on_when_it_comes(
+def test_start_waits_for_redis(
     kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path: Path, eventually: Eventually, topic: Callable[[str], str]
 ) -> None:
+    """Started without Redis, `run` says so, stays alive, and answers once Redis is there."""
     reserved = ReservedPort()
     port = reserved.number
     reserved.release()
@@ -287,7 +289,8 @@ def test_started_while_redis_is_away_it_says_so_stays_alive_and_goes_on_when_it_
             assert process.stop() == 0
 
 
-def test_a_wrong_configuration_ends_with_2_and_every_error(site: Site) -> None:
+def test_wrong_configuration_exits_with_2(site: Site) -> None:
+    """A wrong configuration ends `run` with exit code 2 and a list of all errors."""
     site.tree["monitors"][0]["threshold"] = 0
     site.tree["clock"]["slot"] = "soon"
     site.tree["kafka"]["bootstrap_servers"] = []
@@ -298,14 +301,16 @@ def test_a_wrong_configuration_ends_with_2_and_every_error(site: Site) -> None:
         assert f"- {key}" in ended.stderr
 
 
-def test_missing_topics_end_with_3_and_what_to_do(site: Site) -> None:
+def test_missing_topics_exit_with_3(site: Site) -> None:
+    """Missing topics end `run` with exit code 3 and the command that creates them."""
     ended = site.command("run")
     assert ended.returncode == 3
     assert f"{site.name}.visits" in ended.stderr
     assert "topics --create" in ended.stderr
 
 
-def test_a_store_that_may_evict_ends_with_3_and_what_to_do(site: Site, valkey: EmbeddedValkey) -> None:
+def test_evicting_store_exits_with_3(site: Site, valkey: EmbeddedValkey) -> None:
+    """A store that may evict keys ends `run` with exit code 3."""
     with EmbeddedValkey(ValkeySettings(arguments=("--maxmemory-policy", "allkeys-lru"))) as evicting:
         site.tree["redis"]["url"] = evicting.url
         assert site.command("topics", "--create").returncode == 0
@@ -314,14 +319,15 @@ def test_a_store_that_may_evict_ends_with_3_and_what_to_do(site: Site, valkey: E
     assert "maxmemory-policy is allkeys-lru: expected noeviction" in ended.stderr
 
 
-def test_topics_are_made_once_and_a_lost_ledger_must_be_called_by_its_name(site: Site) -> None:
+def test_lost_ledger_must_be_confirmed(site: Site) -> None:
+    """`topics --create` is idempotent, and replaces a lost ledger only with --ledger-lost."""
     assert "made" in site.command("topics", "--create").stdout
     assert "all topics existed; the ledger was initialised before" in site.command("topics", "--create").stdout
     assert site.command("topics").returncode == 0
     with closing(site.connections.consumer(group_id=site.name)) as consumer:
-        place = TopicPartition(f"{site.name}.visits", 0)
-        consumer.assign([place])
-        consumer.commit({place: OffsetAndMetadata(0, "", -1)})
+        partition = TopicPartition(f"{site.name}.visits", 0)
+        consumer.assign([partition])
+        consumer.commit({partition: OffsetAndMetadata(0, "", -1)})
     with closing(site.connections.admin()) as admin:
         admin.delete_topics([f"{site.name}.alerts"])
     for _ in range(2):
@@ -333,6 +339,7 @@ def test_topics_are_made_once_and_a_lost_ledger_must_be_called_by_its_name(site:
     assert (lost.returncode, "all counts as spent at" in lost.stdout) == (0, True)
 
 
-def test_words_that_do_not_go_together_end_with_2(site: Site) -> None:
+def test_conflicting_options_exit_with_2(site: Site) -> None:
+    """Options that exclude each other end `topics` with exit code 2."""
     assert site.command("topics", "--create", "--first-start", "--ledger-lost").returncode == 2
     assert site.command("topics", "--ledger-lost").returncode == 2

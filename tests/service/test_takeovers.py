@@ -1,4 +1,4 @@
-"""What an instance finds changed when it takes over: the ledger itself, what was published by another configuration."""
+"""Takeovers after a change: of the ledger itself, or of the answers published under another configuration."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ class Eventually(Protocol):
     """The type of the fixture `eventually`."""
 
     def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """The condition's first true value."""
+        """Return the condition's first true value."""
 
 
 def watching(locations: list[str], stated: str = "4000") -> dict[str, Any]:
-    """One monitor with ε = 80, shared by so many locations: W = 3."""
+    """Return the changes for one monitor of these locations with ε = 80 and W = 3."""
     monitor = {"name": "places", "kind": "over_time", "epsilon": "80", "threshold": 5, "window": "3h"}
     return {"monitors": [{**monitor, "locations": locations}], "privacy": {"epsilon": stated, "period": "3h"}}
 
 
-def test_what_an_earlier_configuration_published_after_the_start_is_found_at_the_takeover(
-    make_town: Callable[..., Any], make_settings: Callable[..., Settings]
-) -> None:
+def test_takeover_checks_earlier_answers(make_town: Callable[..., Any], make_settings: Callable[..., Settings]) -> None:
     """
-    A rolling change from two places at ε/2 to three at ε/3: 2 · ε/2 + ε/3 would be 4/3 of what is stated.
+    A takeover is refused if earlier answers and the new configuration together exceed the stated ε.
 
-        new, ε/3    starts, waits: nothing was published      takes over: refused
+    A rolling change from two places at ε/2 to three at ε/3: 2 · ε/2 + ε/3 is 4/3 of the stated ε.
+
+        new, ε/3    starts and waits: nothing was published     takes over: refused
         old, ε/2              inn n   bath n    ends
     """
     stated = str(make_settings(**watching(["inn", "bath"])).worst)
     town = make_town(**watching(["inn", "bath"], stated))
     config = town.settings.config
-    found = town.prepare()
+    preflight = town.prepare()
     kafka = {"bootstrap_servers": list(config.kafka.bootstrap_servers), "topics": town.topics.model_dump()}
     service = {"name": config.service.name, "shards": 4}
     new = make_settings(**watching(["inn", "bath", "mill"], stated), service=service, kafka=kafka)
     started = prepare(new, town.clock)
-    with Replay(town.settings, found, town.clock) as run:
+    with Replay(town.settings, preflight, town.clock) as run:
         for location in ("inn", "bath"):
             town.visit(PERSONS, location, 0)
         run.tick(0)
@@ -64,10 +64,9 @@ def test_what_an_earlier_configuration_published_after_the_start_is_found_at_the
     assert set(town.answers()) == {"inn", "bath"}
 
 
-def test_a_ledger_that_was_made_anew_ends_a_running_service_and_all_is_paused_from_then_on(
-    make_town: Callable[..., Any], eventually: Eventually
-) -> None:
-    #   tick   0 1 | 2 3 4 5 6 7       lost in slot 2: paused until tick 2 + W + F = 6, by the new ledger alone
+def test_recreated_ledger_pauses_everything(make_town: Callable[..., Any], eventually: Eventually) -> None:
+    """A recreated ledger ends a running service. The next one pauses everything until tick 2 + W + F."""
+    #   tick   0 1 | 2 3 4 5 6 7       recreated in slot 2: the new ledger pauses all until tick 2 + W + F = 6
     #   inn    s s | p p p p s s
     town = make_town()
     with Replay(town.settings, town.prepare(), town.clock) as run:
@@ -85,7 +84,7 @@ def test_a_ledger_that_was_made_anew_ends_a_running_service_and_all_is_paused_fr
 
 
 def lose_the_ledger(town: Any, eventually: Eventually) -> None:
-    """Delete it, and begin another one as an operator does, while the service runs."""
+    """Delete the ledger and begin a new one, as an operator does, while the service runs."""
     settings = town.settings
     with closing(settings.kafka.admin()) as admin:
         admin.delete_topics([town.topics.alerts])
@@ -95,28 +94,32 @@ def lose_the_ledger(town: Any, eventually: Eventually) -> None:
 
 
 class SlowClock(SystemClock):
-    """It was set back by an hour after it had been held against the store's."""
+    """A clock that was set back by an hour after the check against the store's clock."""
 
     def now(self) -> int:
         return super().now() - HOUR
 
 
-def test_when_the_input_was_looked_at_is_told_by_the_stores_clock(
+def test_input_check_uses_store_clock(
     make_town: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
-    """By a clock that is behind, facts would be taken for whole from before their input topic was there."""
+    """
+    The instant at which an owner looks at the input topic is taken from the store's clock.
+
+    With a clock that is behind, facts would count as complete from before their input topic existed.
+    """
     places: list[LedgerPlace] = []
 
-    def taken(_connections: Any, place: LedgerPlace, *_: Any) -> None:
+    def record_place(_connections: Any, place: LedgerPlace, *_: Any) -> None:
         places.append(place)
-        raise UnreachableError("it is enough to know the place")
+        raise UnreachableError("this test needs only the place")
 
-    monkeypatch.setattr("monitor.release.owner.Owner", taken)
+    monkeypatch.setattr("monitor.release.owner.Owner", record_place)
     town = make_town()
-    found = town.prepare()
-    with closing(redis_windows(town.settings, found, SlowClock())) as windows:
+    preflight = town.prepare()
+    with closing(redis_windows(town.settings, preflight, SlowClock())) as windows:
         before = SystemClock().now()
-        service = Service(town.settings, found, windows, SlowClock(), secure_noise(), Metrics(), Health())
+        service = Service(town.settings, preflight, windows, SlowClock(), secure_noise(), Metrics(), Health())
         service.start()
         try:
             eventually(lambda: places, 30)

@@ -1,4 +1,4 @@
-"""A topic whose settings change while the service runs: nothing false is said, and it goes on once they are mended."""
+"""Topic settings that change while the service runs: no answer is false, and it resumes once they are corrected."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Eventually(Protocol):
     """The type of the fixture `eventually`."""
 
     def __call__(self, condition: Callable[[], Any], deadline_seconds: float = 10.0) -> Any:
-        """The condition's first true value."""
+        """Return the condition's first true value."""
 
 
-class Running:
-    """`run` on a thread of its own, of a site of two places with T = 3."""
+class RunThread:
+    """`run` on a thread, for a site of two places with T = 3."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -42,19 +42,19 @@ class Running:
         self._thread.start()
 
     def stamp(self, kind: str) -> None:
-        """Turn the input topic to a timestamp type."""
+        """Set the timestamp type of the input topic."""
         name = self.site.tree["kafka"]["topics"]["visits"]
         with closing(self.site.connections.admin()) as admin:
             admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configs={TYPE: kind})])
 
-    def said(self) -> list[tuple[int, str]]:
-        """Ticks and statuses of the inn."""
+    def statuses(self) -> list[tuple[int, str]]:
+        """Return the ticks and statuses of the inn."""
         return [(value["tick"], value["status"]) for value in self.site.answers("inn")]
 
     def safe_after(self, tick: int) -> list[tuple[int, str]]:
-        """What was said after a tick, once that is "safe" again."""
-        said = [one for one in self.said() if one[0] > tick]
-        return said if said and said[-1][1] == "safe" else []
+        """Return the statuses after a tick, once the last one is "safe"; until then an empty list."""
+        later = [status for status in self.statuses() if status[0] > tick]
+        return later if later and later[-1][1] == "safe" else []
 
     def close(self) -> None:
         self._stop.set()
@@ -71,51 +71,55 @@ def running(
     eventually: Eventually,
     caplog: pytest.LogCaptureFixture,
     request: pytest.FixtureRequest,
-) -> Iterator[Running]:
-    """A service that says "safe", and looks at its topics' settings every so many seconds."""
+) -> Iterator[RunThread]:
+    """A service that has published "safe", with the test's interval between checks of the topic settings."""
     monkeypatch.setattr(monitor.run, "TOPICS_SECONDS", request.param)
     caplog.set_level(logging.INFO)
-    with closing(Running(Site(tmp_path, topic("stamped"), kafka.bootstrap_servers, store.url))) as made:
-        eventually(lambda: made.said()[-1:] and made.said()[-1][1] == "safe", 60)
-        yield made
+    with closing(RunThread(Site(tmp_path, topic("stamped"), kafka.bootstrap_servers, store.url))) as thread:
+        eventually(lambda: thread.statuses()[-1:] and thread.statuses()[-1][1] == "safe", 60)
+        yield thread
 
 
-def last_unknown(said: list[tuple[int, str]]) -> int:
-    """For how many ticks it was unknown before the "safe" that was said last."""
-    others = [tick for tick, status in said if status != "safe"]
-    safe = [tick for tick, status in said if status == "safe" and tick < others[-1]]
-    assert {status for tick, status in said if tick > safe[-1] and tick <= others[-1]} == {"unknown"}, said
-    return others[-1] - safe[-1]
+def count_unknown(statuses: list[tuple[int, str]]) -> int:
+    """Return the number of "unknown" ticks between the last two runs of "safe"."""
+    not_safe = [tick for tick, status in statuses if status != "safe"]
+    safe = [tick for tick, status in statuses if status == "safe" and tick < not_safe[-1]]
+    assert {status for tick, status in statuses if safe[-1] < tick <= not_safe[-1]} == {"unknown"}, statuses
+    return not_safe[-1] - safe[-1]
 
 
 @pytest.mark.parametrize("running", [3_600.0], indirect=True)
-def test_visits_that_producers_stamped_are_unknown_for_a_window_at_once(
-    running: Running, eventually: Eventually, caplog: pytest.LogCaptureFixture
+def test_producer_timestamps_mean_unknown(
+    running: RunThread, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Three people at the inn, whose slot nobody can tell; the settings are not looked at meanwhile."""
+    """
+    Visits stamped by their producer make answers unknown for a window.
+
+    Three people are at the inn, in a slot that is not known. The settings are not checked during the test.
+    """
     running.stamp("CreateTime")
     eventually(lambda: _put(running, caplog), 20)
     running.site.put(["a", "b", "c"], "inn")
     running.stamp("LogAppendTime")
-    tick = running.said()[-1][0]
+    tick = running.statuses()[-1][0]
     eventually(lambda: running.safe_after(tick + 1), 60)
-    assert last_unknown(running.said()) >= WINDOW + 1
+    assert count_unknown(running.statuses()) >= WINDOW + 1
 
 
-def _put(running: Running, caplog: pytest.LogCaptureFixture) -> bool:
-    """Produce a visit until one is seen to carry the producer's time: the topic takes a moment to change."""
+def _put(running: RunThread, caplog: pytest.LogCaptureFixture) -> bool:
+    """Produce a visit and return whether the service has seen a producer's time. The change takes a while."""
     running.site.put(["a"], "inn")
     return "have their producers' timestamps" in caplog.text
 
 
 @pytest.mark.parametrize("running", [0.5], indirect=True)
-def test_a_setting_that_would_break_a_promise_stops_all_answering_until_it_is_mended(
-    running: Running, eventually: Eventually, caplog: pytest.LogCaptureFixture
+def test_wrong_topic_setting_stops_answers(
+    running: RunThread, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It waits, alive, says which setting and what mends it, and then goes on."""
+    """With a wrong setting the service logs the setting and the remedy, answers nothing, and resumes once corrected."""
     running.stamp("CreateTime")
     eventually(lambda: f"whose {TYPE} is CreateTime: expected LogAppendTime" in caplog.text, 20)
     eventually(lambda: "starting again in" in caplog.text)
     running.stamp("LogAppendTime")
-    tick = running.said()[-1][0]
+    tick = running.statuses()[-1][0]
     assert eventually(lambda: running.safe_after(tick), 90)

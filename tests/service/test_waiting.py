@@ -1,4 +1,4 @@
-"""While `run` waits for something to come back it is alive: a restart by Kubernetes would end with exit code 3."""
+"""While `run` waits for a deleted topic it is healthy. A restart by Kubernetes would end with exit code 3."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 import monitor.run as running
 from monitor.operate.health import STALL_SECONDS, Health
 from monitor.public.clock import SystemClock
-from tests.service.running import begin, changes
+from tests.service.running import create_topics, real_time
 
 
-def test_it_stays_healthy_while_it_waits_for_a_topic_that_was_deleted(
+def test_waiting_for_deleted_topic_is_healthy(
     make_town: Callable[..., Any], eventually: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    The loops that have ended are not expected to turn, however long it takes; `/readyz` says what is waited for.
+    While the service waits for a topic, loops that have ended do not count as stalled, and `/readyz` names the topic.
 
         input      ├── there ──┤ deleted
         loops      ├───────────┤
@@ -28,8 +28,8 @@ def test_it_stays_healthy_while_it_waits_for_a_topic_that_was_deleted(
     now = [0.0]
     health = Health(lambda: now[0])
     monkeypatch.setattr(running, "Health", lambda: health)
-    town = make_town(metrics={"port": 0}, **changes(slot=2, release_delay=1))
-    begin(town)
+    town = make_town(metrics={"port": 0}, **real_time(slot=2, release_delay=1))
+    create_topics(town)
     stop = threading.Event()
     thread = threading.Thread(target=running.run, args=(town.settings, SystemClock(), stop))
     thread.start()

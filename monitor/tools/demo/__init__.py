@@ -1,4 +1,4 @@
-"""The main job before one's eyes: a simulated town, real servers, the whole service, and a recount at the end."""
+"""The demo: visits of a simulated town go through the whole service on real servers and are recounted at the end."""
 
 from monitor.tools.demo.command import demo_command
 

@@ -1,4 +1,4 @@
-"""The demo's configuration: part of an installed package, and of a checkout's folder config/."""
+"""The demo's configuration files, from the installed package or from the folder config/ of a checkout."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _PACKAGED: Final = "examples"
 _CHECKOUT: Final = Path(__file__).parents[3] / "config"
 
 
-def copied_to(folder: Path) -> Path:
-    """Put the configuration and its registry into a folder; returns the configuration's path there.
+def copy_examples(folder: Path) -> Path:
+    """Copy the configuration and its registry into a folder and return the path of the configuration's copy.
 
     Raises:
-        FailedError: this installation lacks one of the two.
+        FailedError: this installation lacks one of the two files.
     """
     for name in (CONFIG, REGISTRY):
-        (folder / name).write_bytes(_found(name).read_bytes())
+        (folder / name).write_bytes(_find(name).read_bytes())
     return folder / CONFIG
 
 
-def _found(name: str) -> Traversable:
+def _find(name: str) -> Traversable:
     packaged = resources.files("monitor") / _PACKAGED / name
-    for place in (packaged, _CHECKOUT / name):
-        if place.is_file():
-            return place
-    raise FailedError(f"{packaged} is not there: this installation of location-monitor is incomplete; install it anew")
+    for path in (packaged, _CHECKOUT / name):
+        if path.is_file():
+            return path
+    raise FailedError(f"{packaged} is missing: this installation of location-monitor is incomplete; reinstall it")

@@ -1,4 +1,4 @@
-"""The demo on a terminal: the public clock, the places, the latest news, and what was read."""
+"""The demo's screen on a terminal: the public clock, the places, the latest news, and the visits read."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
 from monitor.public.instants import parse_instant, to_datetime
 from monitor.tools.demo.story import Story
 
-_WIDE: Final = 96  # columns from which news stand beside the places
-_TIMES: Final = 3  # designated times that are shown at once
+_WIDE: Final = 96  # columns from which the news is shown next to the places
+_TIMES: Final = 3  # designated times shown at once
 _CELL: Final = 18
 _BAR: Final = 24
 _LEAST_NEWS: Final = 3
 
 
 class Screen:
-    """One frame, as large as the terminal is."""
+    """One frame, of the terminal's size."""
 
     def __init__(self, story: Story) -> None:
         self._story = story
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Wide: places left, news right. Narrow: one below the other."""
+        """Show places left and news right on a wide terminal, news below places on a narrow one."""
         width, height = options.size
         head, foot = self._head(), self._foot()
         room = height - 3
@@ -93,26 +93,25 @@ class Screen:
         return table
 
     def _at_times(self, shown: list[AtTime]) -> RenderableType:
-        """Every place with a symbol for each of the times, the latest last; amber where any is a noisy count."""
-        statuses = [at.statuses for at in shown]
+        """Show every place with a symbol for each of the times, the latest last; amber for a noisy count."""
         return Columns(
-            [_cell(place, [one[place] for one in statuses]) for place in self._story.parameters.registry.ids],
+            [_cell(place, [at.statuses[place] for at in shown]) for place in self._story.parameters.registry.ids],
             width=_CELL,
             padding=(0, 1),
             column_first=True,
         )
 
     def _news(self, width: int, room: int) -> Iterator[RenderableType]:
-        """As many of the latest pieces of news as there is room for, the latest first."""
-        yield _title("what the public is told")
+        """Yield the latest items of news that fit, the latest first."""
+        yield _title("news")
         room -= 1
         for item in reversed(self._story.news):
-            told = Text.assemble((f"{item.at}  ", "bright_black"), (item.text, STYLES[item.status]))
-            lines = told.wrap(Console(width=width), width)
+            text = Text.assemble((f"{item.at}  ", "bright_black"), (item.text, STYLES[item.status]))
+            lines = text.wrap(Console(width=width), width)
             if len(lines) > room:
                 return
             room -= len(lines)
-            yield told
+            yield text
 
 
 def _title(text: str) -> RenderableType:
@@ -126,7 +125,7 @@ def _cell(place: str, statuses: list[AtTimeStatus]) -> Text:
 
 
 def _times(shown: list[AtTime]) -> str:
-    """The times of day and weekdays that are shown: ` 12:30 of Mon, Tue, Wed`."""
+    """Return the times of day and weekdays shown: ` 12:30 of Mon, Tue, Wed`."""
     days = [to_datetime(parse_instant(at.time)) for at in shown]
     hours = ", ".join(dict.fromkeys(f"{day:%H:%M}" for day in days))
     return f" {hours} of {', '.join(dict.fromkeys(f'{day:%a}' for day in days))}" if days else ""
@@ -136,6 +135,6 @@ def _brief(alert: Alert) -> str:
     if isinstance(alert, NoisyCountAlert):
         return f"at most {alert.count_at_most}"
     if isinstance(alert, PausedAlert):
-        said = f" (≤ {alert.answers[-1].noisy_count})" if alert.answers else ""
-        return f"silent until {moment(alert.resumes_at)}{said}"
+        bound = f" (≤ {alert.answers[-1].noisy_count})" if alert.answers else ""
+        return f"silent until {moment(alert.resumes_at)}{bound}"
     return alert.status

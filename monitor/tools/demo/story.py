@@ -1,4 +1,4 @@
-"""What the demo shows at any moment: the public clock, what is known, what is new, what was read. No screen here."""
+"""The state of a demo: the public clock, the latest answers, the news, and the visits read. No screen here."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from monitor.public.instants import DAY, parse_instant
 from monitor.public.parameters import Parameters
 from monitor.release.ledger import LedgerRecord
 
-PEOPLE: Final = "infected people"
+NOUN: Final = "infected people"
 _NEWS_KEPT: Final = 60
 
 
 class Item(NamedTuple):
-    """A piece of news: when by the public clock, what, and the status that it is about."""
+    """A piece of news: the time on the public clock, the text, and the status that it is about."""
 
     at: str
     text: str
@@ -31,7 +31,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What the service has read so far, as its own metrics say."""
+    """The number of visits the service has read so far, from its own metrics."""
 
     visits: int
     dead_letters: int
@@ -39,7 +39,7 @@ class Intake:
 
 @dataclass
 class Story:
-    """Tells what happens, tick by tick, from the first to the last."""
+    """The demo's state, updated tick by tick from the first to the last."""
 
     parameters: Parameters
     first_tick: int
@@ -47,62 +47,62 @@ class Story:
     intake: Intake = Intake(0, 0)
     tick: int | None = None
     news: deque[Item] = field(default_factory=lambda: deque(maxlen=_NEWS_KEPT))
-    began: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        """Nothing is known yet."""
+        """Begin with the view of a subscriber who has read nothing."""
         self.subscriber_view = SubscriberView(self.parameters.registry)
-        self.words = Words(self.parameters.grid, PEOPLE)
+        self.words = Words(self.parameters.grid, NOUN)
         self._news = News(self.words)
 
-    def take(self, tick: int, records: Iterable[LedgerRecord], metrics: CollectorRegistry) -> list[Item]:
-        """A tick was published; returns what is new."""
+    def add_tick(self, tick: int, records: Iterable[LedgerRecord], metrics: CollectorRegistry) -> list[Item]:
+        """Add the records of a published tick and return the news in them."""
         changes = [self.subscriber_view.add(record.headers, record.value) for record in records]
-        surprising = [change for change in changes if change is not None and not self._expected(change)]
-        self.tick, self.intake = tick, intake_of(metrics)
+        surprising = [change for change in changes if change is not None and not self._is_expected(change)]
+        self.tick, self.intake = tick, read_intake(metrics)
         fresh = [Item(moment(self.now), *line) for line in self._news.lines(self.subscriber_view, surprising)]
         self.news.extend(fresh)
         return fresh
 
-    def _expected(self, change: Change) -> bool:
-        """Whether it only says that a location begins as safe, or is about a time before the demo."""
+    def _is_expected(self, change: Change) -> bool:
+        """Return whether a change is a location's first "safe", or is about a time before the demo."""
         if isinstance(change, AlertChange):
             return change.before is None and change.now.status == "safe"
         return parse_instant(change.now.time) < self.parameters.grid.start(self.first_tick)
 
     @property
     def now(self) -> int:
-        """The public clock."""
+        """The public clock's instant."""
         return self.parameters.grid.as_of(self.first_tick - 1 if self.tick is None else self.tick)
 
     @property
     def day(self) -> int:
-        """Which day of the demo it is, from 1."""
+        """The number of the demo's day, from 1."""
         start = self.parameters.grid.start(self.first_tick)
         return max(0, self.now - 1 - (start - start % DAY)) // DAY + 1
 
     @property
     def days(self) -> int:
-        """How many days the demo tells."""
+        """The number of days of the demo."""
         return -(-self.ticks * self.parameters.grid.length // DAY)
 
     @property
     def ticks(self) -> int:
-        """How many ticks there will be."""
+        """The number of ticks of the demo."""
         return self.last_tick - self.first_tick + 1
 
     @property
     def done(self) -> int:
-        """How many ticks there were."""
+        """The number of ticks published so far."""
         return 0 if self.tick is None else self.tick - self.first_tick + 1
 
     @property
     def seconds_left(self) -> float:
-        """How long it will take at the pace so far."""
-        return (time.monotonic() - self.began) / max(1, self.done) * (self.ticks - self.done)
+        """The time that the remaining ticks take at the pace so far."""
+        return (time.monotonic() - self.started) / max(1, self.done) * (self.ticks - self.done)
 
 
-def intake_of(metrics: CollectorRegistry) -> Intake:
-    """What a service has read, by its metrics."""
+def read_intake(metrics: CollectorRegistry) -> Intake:
+    """Return the number of visits a service has read, from its metrics."""
     by_fate = {fate: int(metrics.get_sample_value(f"{PREFIX}_visits_total", {"fate": fate}) or 0) for fate in FATES}
     return Intake(sum(by_fate.values()), by_fate["dead_letter"])

@@ -1,4 +1,4 @@
-"""How the demo ends: visits by fate, answers by status, the recount, what one person paid, where to go next."""
+"""The demo's summary: visits by fate, answers by status, the recount, the ε one person paid, and where to go next."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from monitor.tools.audit.findings import SAFE
 from monitor.tools.replay.driver import Summary
 
 _NEXT: Final = (
-    ("README.md", "how it works, and what it promises"),
-    ("location-monitor check --config FILE", "what a configuration costs one person, and how often it alarms falsely"),
-    ("location-monitor replay VISITS --config FILE --alerts OUT --embedded", "visits of your own, in the same way"),
+    ("README.md", "how the service works, and its guarantees"),
+    ("location-monitor check --config FILE", "the ε that a configuration costs one person, and its false alarm rate"),
+    ("location-monitor replay VISITS --config FILE --alerts OUT --embedded", "the same for your own visits"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """What a demo ends with; `period` in microseconds, `seconds` since the servers were up."""
+    """The outcome of a demo; `period` in microseconds, `seconds` since the servers were up."""
 
     summary: Summary
     report: AuditReport
@@ -33,19 +33,19 @@ class DemoOutcome:
 
 
 def show(outcome: DemoOutcome, console: Console) -> None:
-    """Print it; what the recount found wrong as well."""
+    """Print the summary, and the recount's findings if there are any."""
     summary, report = outcome.summary, outcome.report
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    table.add_row("Visits by fate", _listed(summary.visits))
-    table.add_row("", "the dead letters are bad visits, sent on purpose")
+    table.add_row("Visits by fate", _format_counts(summary.visits))
+    table.add_row("", "the dead letters are invalid visits, sent on purpose")
     for monitor, answers in sorted(_by_monitor(summary).items()):
-        table.add_row(f"Answers of {monitor}", _listed(answers))
+        table.add_row(f"Answers of {monitor}", _format_counts(answers))
     table.add_row("Noisy counts", f"{report.noisy:,}, each a certain upper bound")
     wrong = report.totals.get(SAFE, 0)
     table.add_row('False "safe"', Text(f"{wrong} of {report.safe:,}", "red" if wrong else "green"))
-    table.add_row("", "by an independent recount, which shares no code with the service")
+    table.add_row("", "by an independent recount that shares no code with the service")
     stated = f"the {report.may_pay} stated for any {span(outcome.period)}"
     table.add_row("One person paid", f"ε = {report.paid} at most, of {stated}")
     table.add_row("Time", f"{summary.ticks:,} hours of the town in {outcome.seconds:.0f} s, once the servers were up")
@@ -54,16 +54,16 @@ def show(outcome: DemoOutcome, console: Console) -> None:
     if not report.ok:
         render(report, console)
     console.print("\nWhere to go next", style="bold")
-    for what, why in _NEXT:
-        console.print(Text(f"  {what}\n      {why}"), highlight=False, soft_wrap=True)
+    for command, purpose in _NEXT:
+        console.print(Text(f"  {command}\n      {purpose}"), highlight=False, soft_wrap=True)
 
 
-def _listed(counts: dict[str, int]) -> str:
+def _format_counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
 
 
 def _by_monitor(summary: Summary) -> dict[str, dict[str, int]]:
-    found: dict[str, Counter[str]] = {}
+    by_monitor: dict[str, Counter[str]] = {}
     for (monitor, status), count in sorted(summary.answers.items()):
-        found.setdefault(monitor, Counter())[status] += count
-    return {monitor: dict(counts) for monitor, counts in found.items()}
+        by_monitor.setdefault(monitor, Counter())[status] += count
+    return {monitor: dict(counts) for monitor, counts in by_monitor.items()}

@@ -1,4 +1,4 @@
-"""The demo's visits: what a simulated town reports, and a few that are none."""
+"""The demo's visits: the reports of a simulated town, and a few invalid visits."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Final
 from monitor.public.instants import DAY, format_instant
 from monitor.tools.town import EpidemicParameters, SimulatedVisit, Town, places_of
 
-PEOPLE: Final = 6_000
+POPULATION: Final = 6_000
 
-# An outbreak that is under way when the demo begins, for whatever seed, and does not fill the whole town by its end.
+# For any seed, the outbreak is under way when the demo begins and has not reached the whole town when it ends.
 _EPIDEMIC: Final = EpidemicParameters(initially_infected_per_10_000=150, infections_per_contact_hour=0.008)
 
 _HEADER: Final = ("person_id", "location_id", "arrived_at", "left_at", "reported_at")
-_BAD_ONES: Final = 5
+_INVALID_VISITS: Final = 5
 
 
 def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, days: int) -> int:
-    """Write a town's reported visits as a replay file (docs/interface.md, section 2), bad ones among them.
+    """Write a town's reported visits, and some invalid ones, as a replay file (docs/interface.md, section 2).
 
-    `start` is an instant, a midnight. Returns how many lines it wrote.
+    `start` is an instant, a midnight. Return the number of lines written.
     """
-    town = Town(seed, PEOPLE, places_of(locations), start, days, _EPIDEMIC)
+    town = Town(seed, POPULATION, places_of(locations), start, days, _EPIDEMIC)
     visits = list(town.reports())
     rows = [_row(visit) for visit in visits]
-    every = len(visits) // (_BAD_ONES + 1)
-    for number, row in reversed(list(enumerate(_bad(visits[:: max(1, every)], start), start=1))):
-        rows.insert(number * every, row)
+    step = len(visits) // (_INVALID_VISITS + 1)
+    for number, row in reversed(list(enumerate(_invalid_rows(visits[:: max(1, step)], start), start=1))):
+        rows.insert(number * step, row)
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([_HEADER, *rows])
     return len(rows)
@@ -40,8 +40,8 @@ def _row(visit: SimulatedVisit) -> tuple[str, ...]:
     return (visit.person_id, visit.location_id, *times)
 
 
-def _bad(examples: Sequence[SimulatedVisit], start: int) -> Iterator[tuple[str, ...]]:
-    """Visits with one fault each, like good ones otherwise; fewer where there are fewer examples."""
+def _invalid_rows(examples: Sequence[SimulatedVisit], start: int) -> Iterator[tuple[str, ...]]:
+    """Yield a copy of each example with one fault; at most as many as there are faults."""
     faults: tuple[dict[str, str], ...] = (
         {"location_id": "lighthouse"},
         {"left_at": format_instant(start - DAY)},

@@ -1,4 +1,4 @@
-"""Real servers without an installation: Apache Kafka and Valkey from wheels, as child processes on loopback ports."""
+"""Real servers that need no installation: Apache Kafka and Valkey from wheels, as child processes on loopback ports."""
 
 from monitor.tools.embedded.jars import Report
 from monitor.tools.embedded.kafka import EmbeddedKafka, NodeSettings, Quorum

@@ -1,18 +1,20 @@
-"""A small process that owns one server and its folder, and ends both when the program that asked for them is gone.
+"""A small process that owns one server and its folder, and removes both when the program that started it has ended.
 
-The program may die in any way, SIGKILL included: then its end of the pipe to this process closes, which the operating
-system sees to. The guardian has a session of its own, so that Ctrl-C in a terminal reaches the program alone, which
-then stops its servers in order. It needs the standard library alone and is run by its path, so that it starts fast.
+The program may end in any way, including SIGKILL: the operating system then closes the program's end of the pipe. The
+guardian runs in a separate session, so Ctrl-C in a terminal reaches only the program, which then stops its servers in
+order. The guardian uses only the standard library and is run by its path, so it starts fast.
 
-Requests and answers are lines of JSON, one answer for each request:
+Requests and responses are lines of JSON, one response per request:
 
     → (at the start)                                              {"folder": path}
-    → {"do": "start", "argv": [...], "log": name}                 {"pid": n} or {"error": why}
+    → {"do": "start", "argv": [...], "log": name}                 {"pid": n} or {"error": reason}
     → {"do": "poll"}                                              {"exit": null while it runs, else its code}
-    → {"do": "signal", "number": n, "wait_seconds": s}            {"exit": as above, after waiting so long at most}
-    → end of file: the server is terminated, then killed, and the folder removed
+    → {"do": "signal", "number": n, "wait_seconds": s}            {"exit": as above, after at most s seconds}
+    → end of file: the server is terminated, then killed, and the folder is removed
 
-Usage: guardian.py PREFIX GRACE_SECONDS OWNER (start of the folder's name; from SIGTERM to SIGKILL; its process id)
+Usage: guardian.py PREFIX GRACE_SECONDS OWNER
+
+    PREFIX: the start of the folder's name; GRACE_SECONDS: from SIGTERM to SIGKILL; OWNER: the program's process id
 """
 
 from __future__ import annotations
@@ -34,15 +36,15 @@ _ORPHAN_CHECK_SECONDS = 0.5
 
 
 class Guardian:
-    """Owns a temporary folder and at most one running server in it."""
+    """The owner of a temporary folder and of at most one running server in it."""
 
     def __init__(self, folder: Path, grace_seconds: float) -> None:
         self._folder = folder
         self._grace_seconds = grace_seconds
         self._server: subprocess.Popen[bytes] | None = None
 
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do what one request says."""
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Handle one request and return the response."""
         match request["do"]:
             case "start":
                 return self._start(request["argv"], request["log"])
@@ -53,9 +55,9 @@ class Guardian:
                 return {"exit": self._wait(0)}
 
     def close(self) -> None:
-        """End the server, whatever state it is in, and remove the folder."""
+        """End the server in any state, and remove the folder."""
         if self._server is not None and self._server.poll() is None:
-            # A stopped process takes SIGTERM only once it continues.
+            # A stopped process receives SIGTERM only after SIGCONT.
             for number in (signal.SIGTERM, signal.SIGCONT):
                 self._signal(number)
             if self._wait(self._grace_seconds) is None:
@@ -74,7 +76,7 @@ class Guardian:
         return {"pid": self._server.pid}
 
     def _signal(self, number: int) -> None:
-        """Signal the server unless it has ended: as its parent this process knows that the id is not another's."""
+        """Signal the server unless it has ended. The process id cannot be reused, since this process is the parent."""
         if self._server is not None:
             self._server.send_signal(number)
 
@@ -86,10 +88,10 @@ class Guardian:
         return self._server.returncode
 
 
-def requests(pipe: int, owner: int) -> Iterator[dict[str, Any]]:
-    """Requests from a pipe, until its other end closes or the owner has gone.
+def read_requests(pipe: int, owner: int) -> Iterator[dict[str, Any]]:
+    """Yield requests from a pipe until its other end closes or the owner has ended.
 
-    The owner's id is watched too: a process that the owner forked holds a copy of the pipe and would keep it open.
+    The owner's process id is watched too, because a process that the owner forked keeps a copy of the pipe open.
     """
     pending = b""
     while os.getppid() == owner:
@@ -103,7 +105,7 @@ def requests(pipe: int, owner: int) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Guard until the owner closes the pipe or is gone."""
+    """Guard a server until the owner closes the pipe or has ended."""
     prefix, grace_seconds, owner = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -111,9 +113,9 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     guardian = Guardian(folder, grace_seconds)
     try:
-        _say({"folder": str(folder)})
-        for request in requests(sys.stdin.fileno(), owner):
-            _say(guardian.answer(request))
+        _send({"folder": str(folder)})
+        for request in read_requests(sys.stdin.fileno(), owner):
+            _send(guardian.handle(request))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     finally:
@@ -121,7 +123,7 @@ def main() -> None:
         guardian.close()
 
 
-def _say(message: dict[str, Any]) -> None:
+def _send(message: dict[str, Any]) -> None:
     print(json.dumps(message), flush=True)
 
 

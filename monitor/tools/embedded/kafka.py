@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3 in KRaft mode as a child process: one node, or several that join the first."""
+"""Apache Kafka 4.3 in KRaft mode as a child process: one node, or several nodes that join the first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _JVM = (
     "-Xmx512m",
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
-    # Java 24 and later warn of each use that Kafka makes of it, in four lines; earlier ones do not know the option.
+    # Java 24 and later print a warning when Kafka uses sun.misc.Unsafe. Earlier versions do not know the option.
     "-XX:+IgnoreUnrecognizedVMOptions",
     "--sun-misc-unsafe-memory-access=allow",
 )
@@ -30,11 +30,11 @@ _PROPERTIES = "server.properties"
 _LOG4J = "kafka-log4j2.properties"
 _REQUEST_MS = 5_000
 
-# Of a single node that starts and ends fast, for clients that join and leave fast; KafkaSettings.properties overrides.
+# For a single node that starts and stops fast, and clients that join and leave fast. NodeSettings.properties overrides.
 _DEFAULTS = {
     "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": "300",
-    "broker.session.timeout.ms": "1500",  # a killed broker cannot come back before its last session ends
+    "broker.session.timeout.ms": "1500",  # a killed broker cannot rejoin before its last session ends
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "log.cleaner.dedupe.buffer.size": "16777216",
@@ -52,7 +52,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """What a further node needs to join: the cluster's id and its controller, `1@127.0.0.1:port`."""
+    """The data that a further node needs to join: the cluster's id and its controller, `1@127.0.0.1:port`."""
 
     cluster_id: str
     voters: str
@@ -60,12 +60,12 @@ class Quorum:
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """How one node runs.
+    """The settings of one node.
 
-    `properties` are server properties that override the defaults, `port` 0 takes any free one, and `quorum` (of a
-    running EmbeddedKafka) makes it a further broker of that cluster, for which `node_id` must be another.
+    `properties` are server properties that override the defaults. `port` 0 means any free port. `quorum` (of a running
+    EmbeddedKafka) makes the node a further broker of that cluster; its `node_id` must then be unique.
     `secure_protocol` (`SASL_PLAINTEXT`, `SSL`, `SASL_SSL`) adds a second listener named SECURE, which `properties`
-    configures (`listener.name.secure.…`). `start_seconds` bounds each start.
+    configures (`listener.name.secure.…`). `start_seconds` is the time limit of each start.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -76,16 +76,16 @@ class NodeSettings:
     start_seconds: float = 60.0
 
 
-def _silent(_line: str) -> None:
+def _ignore(_line: str) -> None:
     """Report nothing."""
 
 
 class EmbeddedKafka(EmbeddedServer):
-    """A real Kafka broker. `report` is told when its jars are fetched, which the first start on a machine does."""
+    """A real Kafka broker. `report` is called with messages while its jars are fetched, at the first start."""
 
     name = "Kafka"
 
-    def __init__(self, settings: NodeSettings | None = None, report: Report = _silent) -> None:
+    def __init__(self, settings: NodeSettings | None = None, report: Report = _ignore) -> None:
         self._settings = settings or NodeSettings()
         super().__init__(self._settings.start_seconds)
         self._report = report
@@ -95,27 +95,27 @@ class EmbeddedKafka(EmbeddedServer):
     @property
     def bootstrap_servers(self) -> str:
         """`127.0.0.1:port` of the plaintext listener; the same after `restart()`."""
-        self._guarded()
+        self._require_guard()
         return self._ports["client"].address
 
     @property
     def secure_bootstrap_servers(self) -> str:
-        """`127.0.0.1:port` of the listener of `secure_protocol`."""
-        self._guarded()
+        """`127.0.0.1:port` of the listener that `secure_protocol` adds."""
+        self._require_guard()
         return self._ports["secure"].address
 
     @property
     def quorum(self) -> Quorum:
-        """What `NodeSettings.quorum` of a further node must be."""
-        self._guarded()
+        """The value of `NodeSettings.quorum` for a further node."""
+        self._require_guard()
         voters = self._settings.quorum.voters if self._settings.quorum else f"1@{self._ports['controller'].address}"
         return Quorum(self._cluster_id, voters)
 
     def start(self) -> None:
-        """Fetch Kafka if need be, start it and wait until it describes its cluster.
+        """Fetch Kafka if needed, start it and wait until it is in its cluster.
 
         Raises:
-            EmbeddedError: Java or Kafka's jars cannot be had, or the server does not start; nothing is left of it.
+            EmbeddedError: Java or Kafka's jars were not found, or the server did not start. Its folder is removed.
         """
         java = find_java()
         jars = kafka_class_path(self._report)
@@ -132,7 +132,7 @@ class EmbeddedKafka(EmbeddedServer):
 
     def _prepare(self) -> None:
         joins = self._settings.quorum
-        self._cluster_id = joins.cluster_id if joins else _new_cluster_id()
+        self._cluster_id = joins.cluster_id if joins else _make_cluster_id()
         properties = self._server_properties()
         text = "".join(f"{key}={value}\n" for key, value in properties.items())
         (self.folder / _PROPERTIES).write_text(text, encoding="utf-8")
@@ -171,11 +171,11 @@ class EmbeddedKafka(EmbeddedServer):
         log4j = f"-Dlog4j2.configurationFile={self.folder / _LOG4J}"
         return [java, *_JVM, log4j, *class_path, main_class, *arguments]
 
-    def _answers(self) -> bool:
-        # Asked by a socket first: the client logs a warning for each connection that is refused.
-        return self._ports["client"].accepts() and self._is_in_its_cluster()
+    def _is_ready(self) -> bool:
+        # A socket connects first, because the client logs a warning per refused connection.
+        return self._ports["client"].accepts() and self._is_in_cluster()
 
-    def _is_in_its_cluster(self) -> bool:
+    def _is_in_cluster(self) -> bool:
         try:
             with contextlib.closing(
                 KafkaAdminClient(bootstrap_servers=self.bootstrap_servers, request_timeout_ms=_REQUEST_MS)
@@ -194,8 +194,8 @@ def _address(broker: Mapping[str, object]) -> str:
     return f"{broker['host']}:{broker['port']}"
 
 
-def _new_cluster_id() -> str:
-    """A random UUID in the 22 characters that Kafka's storage tool takes; it must not look like an option."""
+def _make_cluster_id() -> str:
+    """Return a random UUID in Kafka's format of 22 characters. It must not begin with a dash, as an option does."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text

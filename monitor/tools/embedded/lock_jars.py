@@ -1,7 +1,7 @@
 """Write `kafka.lock` for a version of Kafka: `python -m monitor.tools.embedded.lock_jars 4.3.0 > kafka.lock`.
 
-jgo resolves Kafka alone: together with its logger, the logger's own bill of materials would pull kafka-clients down
-to another version. `log4j-slf4j-impl`, which joins SLF4J to Log4j, then takes the version of Kafka's own log4j-core.
+jgo resolves Kafka without its logger, because the logger's bill of materials would downgrade kafka-clients.
+`log4j-slf4j-impl`, which connects SLF4J to Log4j, is then added in the version of Kafka's log4j-core.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LOG4J = "org.apache.logging.log4j"
 
 
 def write_lock(version: str, out: TextIO) -> None:
-    """Resolve Kafka's jars, fetch them and write a line for each: SHA-256, size in bytes, coordinates."""
+    """Resolve and fetch Kafka's jars, and write a line per jar: SHA-256, size in bytes, coordinates."""
     artifacts = jgo.resolve(f"{_KAFKA}:{version}")
     core = next(a for a in artifacts if (a.groupId, a.artifactId) == (_LOG4J, "log4j-core"))
     bridge = core.context.project(_LOG4J, "log4j-slf4j-impl").at_version(core.version).artifact()

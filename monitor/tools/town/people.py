@@ -1,4 +1,4 @@
-"""Who lives in the town: households, roles, where they work and learn, and how they get there."""
+"""The people of the town: households, roles, places of work or school, and commutes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from monitor.tools.town.places import Atlas, Kind
 
 Bytes = NDArray[np.int8]
 
-_PEOPLE: Final = 1  # domains of draws
+# Domains of draws (draws.keys_of).
+_PEOPLE: Final = 1
 _HOUSEHOLDS: Final = 2
 
 _HOUSEHOLD_SIZES: Final = (0.36, 0.33, 0.13, 0.12, 0.04, 0.02)  # 1, 2, … 6 people
-_RETIRED_HOUSEHOLDS: Final = 0.28  # of those with at most two people
-_EMPLOYED: Final = 0.8  # of the adults who have not retired
+_RETIRED_HOUSEHOLDS: Final = 0.28  # of the households with at most two people
+_EMPLOYED: Final = 0.8  # of the adults who are not retired
 _INFANTS: Final = 0.3  # of the children
 _WORK: Final = {
     Kind.OFFICE: 0.60,
@@ -34,13 +35,13 @@ _WORK: Final = {
 }
 _WORKS_NEAR_HOME: Final = 0.45
 _WORKS_OUT_OF_TOWN: Final = 0.20
-_TAKES_TRAIN: Final = 0.7  # of those who work in another district
+_TAKES_TRAIN: Final = 0.7  # of the workers who work in another district
 _WEEKEND: Final = 0b1100000
-_OFF_DAYS: Final = (0b0000011, 0b0000110, 0b0001100, 0b1000001)  # for those who work at weekends: two days off
+_OFF_DAYS: Final = (0b0000011, 0b0000110, 0b0001100, 0b1000001)  # two days off for people who work at weekends
 
 
 class Role(IntEnum):
-    """What a person does on a weekday."""
+    """A person's occupation on weekdays."""
 
     WORKER = 0
     PUPIL = 1
@@ -52,8 +53,8 @@ class Role(IntEnum):
 class People:
     """Arrays with one entry per person: about 50 bytes each.
 
-    `keys`, `family_keys`: of the random draws of the person and of their household. Places are indices into the
-    registry, -1 for none. `off`: a bit per weekday (Monday: bit 0) on which the person does not work.
+    `keys`, `family_keys`: the keys of the random draws of the person and of the household. Places are indices into the
+    registry, -1 for none. `off`: a bit per weekday (Monday: bit 0), set if the person does not work on it.
     """
 
     keys: Keys
@@ -69,12 +70,12 @@ class People:
     market: Indices
 
     def take(self, persons: Ints) -> People:
-        """These people only, in this order."""
+        """Return only these people, in this order."""
         return People(*(getattr(self, field.name)[persons] for field in fields(self)))
 
 
 def populate(seed: int, people: int, atlas: Atlas) -> People:
-    """Settle `people` people in households around the town's stations."""
+    """Create a number of people in households around the town's stations."""
     keys = keys_of(seed, _PEOPLE, np.arange(people))
     household, member, size = _households(seed, people)
     family_keys = keys_of(seed, _HOUSEHOLDS, household)
@@ -100,7 +101,7 @@ def populate(seed: int, people: int, atlas: Atlas) -> People:
 
 
 def _households(seed: int, people: int) -> tuple[Ints, Ints, Ints]:
-    """For each person: the household, the place in it (0, 1, …) and its size."""
+    """Return, for each person, the household, the person's number in it (0, 1, …) and its size."""
     draws = uniform(keys_of(seed, _HOUSEHOLDS, np.arange(people)), LIFE, 0)
     sizes = 1 + np.searchsorted(np.cumsum(_HOUSEHOLD_SIZES)[:-1], draws, side="right")
     ends = np.cumsum(sizes)
@@ -120,23 +121,23 @@ def _roles(keys: Keys, family_keys: Keys, member: Ints, size: Ints) -> Bytes:
 
 
 def _work(keys: Keys, role: Bytes, district: Indices, atlas: Atlas) -> Indices:
-    """Where workers work and pupils learn; -1 for the others, and for those who leave the town for it."""
+    """Return the place of work or school; -1 for all others, and for people who work out of town."""
     work = np.full(len(keys), -1, np.int32)
-    what, which, near = (uniform(keys, LIFE, stream) for stream in (7, 8, 9))
+    kind_draw, which, near = (uniform(keys, LIFE, stream) for stream in (7, 8, 9))
     pupils = role == Role.PUPIL
     work[pupils] = atlas.choose(Kind.SCHOOL, district[pupils], which[pupils], 0.0)
     share_out = _WORKS_OUT_OF_TOWN * (2 if atlas.districts == 1 else 1)
     workers = (role == Role.WORKER) & (uniform(keys, LIFE, 10) >= share_out)
     bounds = np.concatenate(([0.0], np.cumsum(list(_WORK.values()))))
     for kind, lower, upper in zip(_WORK, bounds, bounds[1:], strict=False):
-        chosen = workers & (what >= lower) & (what < upper)
+        chosen = workers & (kind_draw >= lower) & (kind_draw < upper)
         away = np.where(near[chosen] < _WORKS_NEAR_HOME, 0.0, 1.0)
         work[chosen] = atlas.choose(kind, district[chosen], which[chosen], away)
     return work
 
 
 def _commute(keys: Keys, role: Bytes, district: Indices, work: Indices, atlas: Atlas) -> tuple[Mask, Indices]:
-    """Who goes to work by train, and the station at the other end (-1: out of town)."""
+    """Return who goes to work by train, and the station near work (-1: out of town)."""
     worker = role == Role.WORKER
     work_district = np.where(work >= 0, atlas.place_district[work], -1)
     rides: Floats = uniform(keys, LIFE, 11)
@@ -148,7 +149,7 @@ def _commute(keys: Keys, role: Bytes, district: Indices, work: Indices, atlas: A
 
 
 def _days_off(keys: Keys, work: Indices, atlas: Atlas) -> Bytes:
-    """The weekend where the workplace is closed then, else two days of the week."""
+    """Return the days off: the weekend if the workplace is closed on Sundays, else two other days of the week."""
     closed = atlas.closes[6] == 0
     choice = (uniform(keys, LIFE, 12) * len(_OFF_DAYS)).astype(np.int64)
     weekend = (work < 0) | closed[atlas.kinds[work]]

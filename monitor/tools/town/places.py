@@ -1,4 +1,4 @@
-"""Public places: their kinds, opening hours and popularity. Homes are no places: they are never written."""
+"""Public places: their kinds, opening hours and popularity. Homes are not places and are never reported."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from monitor.tools.town.draws import LIFE, Floats, Indices, Ints, keys_of, norma
 Hours = tuple[float, float]
 CLOSED: Final[Hours] = (0.0, 0.0)
 WEEK: Final = (0, 0, 0, 0, 0, 1, 2)
-"""Which of `Traits.hours` holds on a weekday (Monday: 0)."""
+"""The index into `Traits.hours` per weekday (Monday: 0)."""
 
 _PLACES: Final = 3  # the domain of draws
-_CENTRE: Final = (40.0, -30.0)  # in the open ocean: no real town is meant
+_CENTRE: Final = (40.0, -30.0)  # in the open ocean, so that it is no real town
 _DISTRICT_SPREAD: Final = 0.03  # degrees between the centre and a station
 _PLACE_SPREAD: Final = 0.006  # degrees between a station and a place of its district
 
 
 class Kind(IntEnum):
-    """What a place is for. The first part of an id names it (`station-central`, `shop-12`, `clinic`)."""
+    """The kind of a place. The first word of an id names it (`station-central`, `shop-12`, `clinic`)."""
 
     STATION = 0
     SCHOOL = 1
@@ -42,11 +42,12 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """How a kind of place is used.
+    """The traits of a kind of place.
 
-    `share`: of all places of a generated town. `hours`: Monday to Friday, Saturday, Sunday, as hours of the day.
-    `stay_minutes`: the median stay, `stay_spread` the standard deviation of its logarithm. `circle`: how many of those
-    present one comes close to (half a class, a team, a queue). `skew`: popularity of the r-th place is r^-skew.
+    `share`: its share of all places of a generated town. `hours`: opening hours from Monday to Friday, on Saturday and
+    on Sunday. `stay_minutes`: the median stay; `stay_spread`: the standard deviation of its logarithm. `circle`: the
+    number of people present that one comes close to (half a class, a team, a queue). `skew`: the popularity of the r-th
+    place is r^-skew.
     """
 
     share: float
@@ -87,44 +88,44 @@ class Place:
 
 
 def kind_of(location_id: str) -> Kind:
-    """The kind that the first word of an id names; a shop where it names none."""
+    """Return the kind that the first word of an id names; a shop if it names none."""
     word = _PREFIX.match(location_id)
     return _BY_PREFIX.get(word.group(), Kind.SHOP) if word else Kind.SHOP
 
 
 def places_of(location_ids: Iterable[str]) -> tuple[Place, ...]:
-    """Places with these ids, in this order, of the kinds that their ids name."""
+    """Return places with these ids, in this order, of the kinds that the ids name."""
     return tuple(Place(location_id, location_id, kind_of(location_id)) for location_id in location_ids)
 
 
 def places(count: int, seed: int) -> tuple[Place, ...]:
-    """A town's public places, `count` of them, in a realistic mix of kinds; each kind is there from 11 places on.
+    """Return `count` public places of a town in a realistic mix of kinds. From 11 places on, every kind occurs.
 
     Raises:
-        UsageError: if count is below 1.
+        UsageError: count is below 1.
     """
     if count < 1:
         raise UsageError(f"a town of {count} places: expected at least 1")
     counts = _counts(count)
     centres = _scatter(seed, 0, counts[Kind.STATION], _DISTRICT_SPREAD) + np.array(_CENTRE)
-    found = []
+    town = []
     for kind, number in counts.items():
         offsets = _scatter(seed, 1 + kind, number, 0.0 if kind is Kind.STATION else _PLACE_SPREAD)
-        where = centres[district_of(np.arange(number), len(centres))] + offsets
+        coordinates = centres[district_of(np.arange(number), len(centres))] + offsets
         word = kind.name.lower()
-        for place, (latitude, longitude) in enumerate(where.tolist(), start=1):
-            name = f"{word.capitalize()} {place}"
-            found.append(Place(f"{word}-{place}", name, kind, round(latitude, 6), round(longitude, 6)))
-    return tuple(found)
+        for rank, (latitude, longitude) in enumerate(coordinates.tolist(), start=1):
+            name = f"{word.capitalize()} {rank}"
+            town.append(Place(f"{word}-{rank}", name, kind, round(latitude, 6), round(longitude, 6)))
+    return tuple(town)
 
 
 def district_of(rank: Ints, districts: int) -> Indices:
-    """The district of the r-th place of a kind: in turn, so that every district has its own."""
+    """Return the district of the r-th place of a kind. Places are dealt to the districts in turn."""
     return (rank % districts).astype(np.int32)
 
 
 def _counts(count: int) -> dict[Kind, int]:
-    """How many places of each kind: one each as far as they go, the rest by share, remainders to shops."""
+    """Return the number of places of each kind: one per kind first, the rest by share, the remainder to shops."""
     first = (Kind.STATION, Kind.SHOP, Kind.OFFICE, Kind.SCHOOL, Kind.MARKET, Kind.RESTAURANT)
     ordered = (*first, *(kind for kind in Kind if kind not in first))
     counts = {kind: int(ordered.index(kind) < count) for kind in Kind}
@@ -142,7 +143,7 @@ def _scatter(seed: int, domain: int, number: int, spread: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The places of one kind, in order of district: their indices, running popularity, and each district's bounds."""
+    """The places of one kind in order of district: indices, cumulative popularity, and the bounds of each district."""
 
     indices: Indices
     running: Floats
@@ -151,12 +152,12 @@ class _Group:
 
 
 class Atlas:
-    """All places, ready to be chosen from in bulk; a district lies around each station."""
+    """All places as arrays, to choose from in bulk. There is a district around each station."""
 
-    def __init__(self, found: Sequence[Place]) -> None:
-        self.kinds = np.array([place.kind for place in found], np.int8)
+    def __init__(self, places: Sequence[Place]) -> None:
+        self.kinds = np.array([place.kind for place in places], np.int8)
         self.districts = max(1, int(np.count_nonzero(self.kinds == Kind.STATION)))
-        self.place_district = np.zeros(len(found), np.int32)
+        self.place_district = np.zeros(len(places), np.int32)
         self._groups = {kind: self._group(kind) for kind in Kind}
         hours = np.array([[TRAITS[kind].hours[day] for kind in Kind] for day in WEEK])
         self.opens: Indices = (hours[:, :, 0] * 3600).astype(np.int32)
@@ -165,13 +166,13 @@ class Atlas:
         """Seconds of the day at which a kind closes; as `opens` where it stays closed."""
 
     def choose(self, kind: Kind, district: Indices, which: Floats, near: Floats | float) -> Indices:
-        """A place of a kind for each person, by popularity; -1 where the town has none. Shapes: that of `which`.
+        """Return a place of a kind for each person, by popularity; -1 if the town has none. The shape is of `which`.
 
         Args:
-            kind: what is looked for.
-            district: where each person lives.
+            kind: the kind of place.
+            district: the district in which each person lives.
             which: a uniform draw that decides the place.
-            near: below 1 the choice is within the own district (where it has one), from 1 on in the whole town.
+            near: below 1, choose within the person's district if it has such a place; from 1 on, in the whole town.
         """
         group = self._groups[kind]
         if not len(group.indices):
@@ -179,8 +180,8 @@ class Atlas:
         lower, upper = group.lower[district], group.upper[district]
         local = (near < 1.0) & (upper > lower)
         target = np.where(local, lower + which * (upper - lower), which * group.running[-1])
-        found = np.searchsorted(group.running, target, side="right")
-        return group.indices[np.minimum(found, len(group.indices) - 1)]
+        rank = np.searchsorted(group.running, target, side="right")
+        return group.indices[np.minimum(rank, len(group.indices) - 1)]
 
     def _group(self, kind: Kind) -> _Group:
         members = np.flatnonzero(self.kinds == kind).astype(np.int32)

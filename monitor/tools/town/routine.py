@@ -1,7 +1,7 @@
-"""One day of any people: where they stay and when, a pure function of the seed, the person and the day.
+"""The stays of any people on one day, as a pure function of the seed, the person and the day.
 
-Nothing is stored of days gone by: a day that is reported two weeks later is drawn again (draws.py). A person's stays
-follow one another, so nobody is at two places at one time, which the product assumes (docs/rules.md, section 1).
+Past days are not stored: a day that is reported two weeks later is drawn again (draws.py). The stays of a person do not
+overlap, so nobody is at two places at the same time, as the product assumes (docs/rules.md, section 1).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ DAY_SECONDS: Final = 86_400
 _WEEK: Final = 7
 _SATURDAY: Final = 5
 _FESTIVE: Final = (4, 5)  # Friday and Saturday
-_LEAST_STAY: Final = 60  # seconds: less is no stay
+_LEAST_STAY: Final = 60  # seconds; shorter stays are left out
 _WALK: Final = (180, 720)  # seconds between two places, at least and at most
 _RIDE: Final = (420, 1500)
 _STATION_TO_WORK: Final = 900  # seconds between alighting and work, as planned
-_PATIENCE: Final = 3 * 3600  # who is held up for longer gives up
+_PATIENCE: Final = 3 * 3600  # seconds; a trip that is delayed for longer is cancelled
 _JOINS_FAMILY: Final = 0.75
 _USUAL_PLACE: Final = 0.6  # of the visits to shops and markets
 _NEAR_HOME: Final = 0.75  # of the other outings
@@ -40,7 +40,7 @@ _STAY_SPREAD: Final = np.array([TRAITS[kind].stay_spread for kind in Kind])
 
 
 class _Stream(IntEnum):
-    """What a number is drawn for. Every stage of a day has eight streams of its own, from 64 on."""
+    """The purpose of a draw. From 64 on, every stage of a day has eight separate streams."""
 
     JOINS = auto()
     SHIFT = auto()
@@ -73,15 +73,15 @@ class _Stage(IntEnum):
     LATE = 11
 
     def stream(self, use: _Use) -> int:
-        """The stream of draws for a use in this stage."""
+        """Return the stream of draws for a use in this stage."""
         return 64 + 8 * self + use
 
 
 @dataclass(frozen=True, slots=True)
 class Stays:
-    """Stays at public places, in order of person (as asked for), then time.
+    """Stays at public places, in order of person (as requested), then time.
 
-    `row`: which of the people asked for; `place`: index into the registry; `start`, `end`: seconds since the town
+    `row`: index into the requested people; `place`: index into the registry; `start`, `end`: seconds since the town
     began. All of one shape.
     """
 
@@ -91,7 +91,7 @@ class Stays:
     end: Ints
 
     def where(self, kept: Mask) -> Stays:
-        """Those stays only."""
+        """Return only the stays of the mask."""
         return Stays(self.row[kept], self.place[kept], self.start[kept], self.end[kept])
 
 
@@ -104,13 +104,13 @@ class Routine:
         self._first_weekday = first_weekday
 
     def weekday(self, day: int) -> int:
-        """The weekday of a day of the town (Monday: 0)."""
+        """Return the weekday of a day of the town (Monday: 0)."""
         return (self._first_weekday + day) % _WEEK
 
     def day(self, persons: Ints, day: int) -> Stays:
-        """Where these people stay on a day, when nothing keeps them at home."""
+        """Return the stays of these people on a day on which nobody isolates at home."""
         plan = _DayPlan(self.people.take(persons), self.atlas, day, self.weekday(day))
-        plan.live()
+        plan.run()
         return plan.stays()
 
 
@@ -125,27 +125,27 @@ class _Trips:
 
 
 class _DayPlan:
-    """Stages are filled in order of time; `free` is the second of the day from which a person may go on."""
+    """The plan of one day, filled stage by stage. `_free` is the second of the day from which a person is free."""
 
-    def __init__(self, who: People, atlas: Atlas, day: int, weekday: int) -> None:
-        self._who = who
+    def __init__(self, people: People, atlas: Atlas, day: int, weekday: int) -> None:
+        self._people = people
         self._atlas = atlas
         self._day = day
         self._weekday = weekday
         self._weekend = weekday >= _SATURDAY
-        shape = (len(who.keys), len(_Stage))
+        shape = (len(people.keys), len(_Stage))
         self._place = np.full(shape, -1, np.int32)
         self._start = np.zeros(shape, np.int32)
         self._end = np.zeros(shape, np.int32)
         self._free = np.zeros(shape[0], np.int64)
         self._situation = self._situations()
-        joins = self._weekend & (uniform(who.keys, day, _Stream.JOINS) < _JOINS_FAMILY)
-        self._joint_keys = np.where(joins, who.family_keys, who.keys)
+        joins = self._weekend & (uniform(people.keys, day, _Stream.JOINS) < _JOINS_FAMILY)
+        self._joint_keys = np.where(joins, people.family_keys, people.keys)
 
-    def live(self) -> None:
-        """Go through the day."""
+    def run(self) -> None:
+        """Run all stages of the day."""
         begin, leave = self._working_hours()
-        riders = np.flatnonzero((self._situation == Situation.AT_WORK) & (self._who.station >= 0))
+        riders = np.flatnonzero((self._situation == Situation.AT_WORK) & (self._people.station >= 0))
         lunch = self._decide(_Stage.LUNCH, LUNCH)
         self._go(_Stage.EARLY, self._decide(_Stage.EARLY, EARLY))
         self._ride_in(riders, begin, leave)
@@ -159,14 +159,14 @@ class _DayPlan:
         self._go(_Stage.LATE, self._decide(_Stage.LATE, LATE))
 
     def stays(self) -> Stays:
-        """What has come of it."""
-        made = self._place >= 0
+        """Return the stays of the day."""
+        stayed = self._place >= 0
         midnight = self._day * DAY_SECONDS
-        start, end = self._start[made].astype(np.int64) + midnight, self._end[made].astype(np.int64) + midnight
-        return Stays(np.nonzero(made)[0], self._place[made], start, end)
+        start, end = self._start[stayed].astype(np.int64) + midnight, self._end[stayed].astype(np.int64) + midnight
+        return Stays(np.nonzero(stayed)[0], self._place[stayed], start, end)
 
     def _situations(self) -> Ints:
-        role, off = self._who.role, (self._who.off >> self._weekday) & 1
+        role, off = self._people.role, (self._people.off >> self._weekday) & 1
         worker = np.where(off == 1, Situation.FREE, Situation.AT_WORK)
         school_day = not self._weekend
         pupil = Situation.AT_SCHOOL if school_day else Situation.FREE
@@ -177,8 +177,8 @@ class _DayPlan:
         )
 
     def _decide(self, stage: _Stage, outing: Outing) -> _Trips:
-        """Who goes out at this stage, where to and when; whole families alike, where they go together."""
-        everyone = self._joint_keys if outing.family else self._who.keys
+        """Decide who goes out in this stage, where and when. A family that goes together makes one decision."""
+        everyone = self._joint_keys if outing.family else self._people.keys
         ladder = outing.ladder * (outing.festive if self._weekday in _FESTIVE else 1.0)
         draw = uniform(everyone, self._day, stage.stream(_Use.WHETHER))
         rows = np.flatnonzero(draw < ladder[self._situation, -1])
@@ -195,23 +195,25 @@ class _DayPlan:
             uniform(keys, self._day, stage.stream(use)) for use in (_Use.WHICH, _Use.NEAR, _Use.USUAL)
         )
         place = np.full(len(rows), -1, np.int32)
-        for each in map(Kind, np.unique(kind).tolist()):
-            chosen = np.flatnonzero(kind == each)
+        for drawn in map(Kind, np.unique(kind).tolist()):
+            chosen = np.flatnonzero(kind == drawn)
             away = (near[chosen] >= _NEAR_HOME).astype(np.float64)
-            place[chosen] = self._atlas.choose(each, self._who.district[rows[chosen]], which[chosen], away)
-        for each, favourite in ((Kind.SHOP, self._who.shop), (Kind.MARKET, self._who.market)):
-            chosen = np.flatnonzero((kind == each) & (usual < _USUAL_PLACE))
+            place[chosen] = self._atlas.choose(drawn, self._people.district[rows[chosen]], which[chosen], away)
+        for usual_kind, favourite in ((Kind.SHOP, self._people.shop), (Kind.MARKET, self._people.market)):
+            chosen = np.flatnonzero((kind == usual_kind) & (usual < _USUAL_PLACE))
             place[chosen] = favourite[rows[chosen]]
         return place
 
     def _working_hours(self) -> tuple[Ints, Ints]:
-        """Planned begin and end of work or school, in seconds of the day, for everyone (meaningless for the others)."""
-        who, day = self._who, self._day
-        early = normal(who.keys, day, _Stage.WORK.stream(_Use.WHEN))
-        long = normal(who.keys, day, _Stage.WORK.stream(_Use.HOW_LONG))
-        shift = uniform(who.keys, LIFE, _Stream.SHIFT) * (_SHIFT_HOUR[1] - _SHIFT_HOUR[0]) + _SHIFT_HOUR[0] + early / 10
-        kind = np.where(who.work >= 0, self._atlas.kinds[who.work], Kind.OFFICE)
-        at_school, in_office = who.role == Role.PUPIL, kind == Kind.OFFICE
+        """Return the planned begin and end of work or school, in seconds of the day; undefined for all others."""
+        people, day = self._people, self._day
+        early = normal(people.keys, day, _Stage.WORK.stream(_Use.WHEN))
+        long = normal(people.keys, day, _Stage.WORK.stream(_Use.HOW_LONG))
+        shift = (
+            uniform(people.keys, LIFE, _Stream.SHIFT) * (_SHIFT_HOUR[1] - _SHIFT_HOUR[0]) + _SHIFT_HOUR[0] + early / 10
+        )
+        kind = np.where(people.work >= 0, self._atlas.kinds[people.work], Kind.OFFICE)
+        at_school, in_office = people.role == Role.PUPIL, kind == Kind.OFFICE
         office = _OFFICE_HOUR[0] + _OFFICE_HOUR[1] * early
         begin = np.select([at_school, in_office], [_SCHOOL_HOUR[0] + _SCHOOL_HOUR[1] * early, office], shift)
         hours = np.where(
@@ -220,65 +222,64 @@ class _DayPlan:
         return (begin * 3600).astype(np.int64), ((begin + hours) * 3600).astype(np.int64)
 
     def _ride_in(self, riders: Ints, begin: Ints, leave: Ints) -> None:
-        """By train to work: a station of the own district, then one of the workplace's, or away until the evening."""
-        who = self._who
+        """Go to work by train: from a station of the home district to one near work, or out of town until evening."""
+        people = self._people
         ride = self._between(riders, _Stage.ALIGHT, _RIDE)
         aboard = begin[riders] - ride - _STATION_TO_WORK
-        self._go(_Stage.BOARD, _Trips(riders, who.station[riders], aboard, self._pause(riders, _Stage.BOARD)))
+        self._go(_Stage.BOARD, _Trips(riders, people.station[riders], aboard, self._pause(riders, _Stage.BOARD)))
         self._free[riders] = np.maximum(self._free[riders], aboard) + ride
         there = self._free[riders]
-        self._go(_Stage.ALIGHT, _Trips(riders, who.work_station[riders], there, self._pause(riders, _Stage.ALIGHT)))
-        away = riders[who.work[riders] < 0]
+        self._go(_Stage.ALIGHT, _Trips(riders, people.work_station[riders], there, self._pause(riders, _Stage.ALIGHT)))
+        away = riders[people.work[riders] < 0]
         self._free[away] = leave[away]
 
     def _work(self, begin: Ints, leave: Ints, lunch: _Trips) -> None:
-        """At work or school until lunch, where one goes out for it, or to the end."""
+        """Stay at work or school until lunch if lunch is an outing, else until the end."""
         at = self._situation
         busy = np.flatnonzero((at == Situation.AT_WORK) | (at == Situation.AT_SCHOOL))
         until = leave.copy()
         until[lunch.rows] = np.minimum(until[lunch.rows], lunch.planned)
         start = np.maximum(begin[busy], self._free[busy])
-        self._go(_Stage.WORK, _Trips(busy, self._who.work[busy], start, until[busy] - start))
+        self._go(_Stage.WORK, _Trips(busy, self._people.work[busy], start, until[busy] - start))
 
     def _work_on(self, leave: Ints, lunch: _Trips) -> None:
-        """Back at work after lunch."""
+        """Return to work after lunch."""
         rows = lunch.rows[self._situation[lunch.rows] == Situation.AT_WORK]
         start = self._free[rows]
-        self._go(_Stage.WORK_AGAIN, _Trips(rows, self._who.work[rows], start, leave[rows] - start))
+        self._go(_Stage.WORK_AGAIN, _Trips(rows, self._people.work[rows], start, leave[rows] - start))
 
     def _ride_home(self, riders: Ints) -> None:
-        """By train back: the stations of the morning in reverse order."""
-        who = self._who
+        """Return by train: the stations of the morning in reverse order."""
+        people = self._people
         now = self._free[riders]
         self._go(
-            _Stage.BOARD_BACK, _Trips(riders, who.work_station[riders], now, self._pause(riders, _Stage.BOARD_BACK))
+            _Stage.BOARD_BACK, _Trips(riders, people.work_station[riders], now, self._pause(riders, _Stage.BOARD_BACK))
         )
         self._free[riders] += self._between(riders, _Stage.ALIGHT_BACK, _RIDE)
         now = self._free[riders]
-        self._go(_Stage.ALIGHT_BACK, _Trips(riders, who.station[riders], now, self._pause(riders, _Stage.ALIGHT_BACK)))
+        self._go(
+            _Stage.ALIGHT_BACK, _Trips(riders, people.station[riders], now, self._pause(riders, _Stage.ALIGHT_BACK))
+        )
 
     def _go(self, stage: _Stage, trips: _Trips) -> None:
-        """Make the trips that are possible: the place is there and open, and it has not become too late."""
+        """Make the trips that are possible: the place exists and is open, and the trip is not delayed too much."""
         kind = self._atlas.kinds[trips.place]
         opens, closes = self._atlas.opens[self._weekday, kind], self._atlas.closes[self._weekday, kind]
         start = np.maximum(np.maximum(trips.planned, self._free[trips.rows]), opens)
         end = np.minimum(start + trips.stay, closes)
-        made = (trips.place >= 0) & (end - start >= _LEAST_STAY) & (start <= trips.planned + _PATIENCE)
-        rows = trips.rows[made]
-        self._place[rows, stage], self._start[rows, stage], self._end[rows, stage] = (
-            trips.place[made],
-            start[made],
-            end[made],
-        )
-        self._free[rows] = end[made] + self._between(rows, stage, _WALK)
+        possible = (trips.place >= 0) & (end - start >= _LEAST_STAY) & (start <= trips.planned + _PATIENCE)
+        rows = trips.rows[possible]
+        self._place[rows, stage] = trips.place[possible]
+        self._start[rows, stage], self._end[rows, stage] = start[possible], end[possible]
+        self._free[rows] = end[possible] + self._between(rows, stage, _WALK)
 
     def _between(self, rows: Ints, stage: _Stage, bounds: tuple[int, int]) -> Ints:
-        """Seconds on the way after a stage."""
-        draw: Floats = uniform(self._who.keys[rows], self._day, stage.stream(_Use.WALK))
+        """Return the seconds on the way after a stage."""
+        draw: Floats = uniform(self._people.keys[rows], self._day, stage.stream(_Use.WALK))
         return (bounds[0] + draw * (bounds[1] - bounds[0])).astype(np.int64)
 
     def _pause(self, rows: Ints, stage: _Stage) -> Ints:
-        """Seconds in a station."""
+        """Return the seconds spent in a station."""
         traits = TRAITS[Kind.STATION]
-        z = normal(self._who.keys[rows], self._day, stage.stream(_Use.HOW_LONG))
+        z = normal(self._people.keys[rows], self._day, stage.stream(_Use.HOW_LONG))
         return (60 * traits.stay_minutes * np.exp(traits.stay_spread * z)).astype(np.int64)

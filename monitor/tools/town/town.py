@@ -1,4 +1,4 @@
-"""A town over time: what its people report, in order of time, in constant memory."""
+"""A town over time: the visits that its people report, in order of time, in constant memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from monitor.tools.town.people import populate
 from monitor.tools.town.places import Atlas, Place
 from monitor.tools.town.routine import DAY_SECONDS, Routine, Stays
 
-_REPORTERS: Final = 1024  # whose past is drawn at once
-_UPLOAD: Final = 4 * HOUR // SECOND  # after midnight, in which everyone's day is uploaded
+_REPORTERS: Final = 1024  # the number of people whose past is drawn at once
+_UPLOAD: Final = 4 * HOUR // SECOND  # the seconds after midnight in which everyone's day is uploaded
 _MONDAY: Final = 3  # the epoch was a Thursday
 
 
 class SimulatedVisit(NamedTuple):
-    """A stay at a public place and when it became known; instants in microseconds."""
+    """A stay at a public place and the time of its report; instants in microseconds."""
 
     person_id: str
     location_id: str
@@ -35,8 +35,9 @@ class SimulatedVisit(NamedTuple):
 class VisitBatch:
     """Visits in order of `reported_at`, as arrays of one shape.
 
-    `day`: the day of the town, from 0, on which they became known or happened; `person`: numbers from 0; `place`:
-    indices into the town's places; the rest instants in microseconds. May be empty: a day without reports.
+    `day`: the day of the town, from 0, of the reports (`report_batches`) or of the visits (`daily_batches`); `person`:
+    numbers from 0; `place`: indices into the town's places; the rest are instants in microseconds. A batch is empty on
+    a day without reports.
     """
 
     day: int
@@ -51,18 +52,18 @@ class VisitBatch:
 
 
 class Town:
-    """A simulated town with an epidemic: the same arguments give the same visits.
+    """A simulated town with an epidemic. The same arguments give the same visits.
 
     Args:
-        seed: decides everything that is left to chance.
-        people: how many live there.
-        places: its public places (`places(count, seed)`, or `places_of(ids)`); each station makes a district.
+        seed: decides all random draws.
+        people: the number of people.
+        places: the public places (`places(count, seed)`, or `places_of(ids)`); there is a district per station.
         start_us: a midnight of the town, in microseconds, in whole seconds.
-        days: how long it is watched.
-        epidemic: what the outbreak is like.
+        days: the number of simulated days.
+        epidemic: the parameters of the outbreak.
 
     Raises:
-        UsageError: for an empty town, no days, no places, or a start with a fraction of a second.
+        UsageError: no people, no days, no places, or a start with a fraction of a second.
     """
 
     def __init__(
@@ -85,20 +86,20 @@ class Town:
         self._width = max(6, len(str(people - 1)))
         self._parameters = epidemic or EpidemicParameters()
         atlas = Atlas(self.places)
-        # Half a day later it is the same date in UTC as in the town, wherever on Earth it lies.
+        # At noon in the town, the date in UTC equals the town's date in every time zone.
         weekday = ((start_us + DAY // 2) // DAY + _MONDAY) % 7
         self._routine = Routine(populate(seed, people, atlas), atlas, weekday)
 
     def person_id(self, person: int) -> str:
-        """The id of a person by number: `p-000017`."""
+        """Return the id of a person by number: `p-000017`."""
         return f"p-{person:0{self._width}d}"
 
     def reports(self) -> Iterator[SimulatedVisit]:
-        """Visits of infected people, as they are reported: each with those of the 14 days before, at one instant."""
+        """Yield the visits of infected people as they are reported: those of a person's last 14 days at one instant."""
         return (visit for batch in self.report_batches() for visit in self._visits(batch))
 
     def report_batches(self) -> Iterator[VisitBatch]:
-        """As `reports`, in arrays: at least one batch for each day, in order of days."""
+        """Yield the visits of `reports` as arrays: at least one batch per day, in order of days."""
         outbreak = Outbreak(self._routine, self._parameters)
         for day in range(self.days):
             reporters = outbreak.reported_on(day)
@@ -107,7 +108,7 @@ class Town:
             outbreak.spread(day)
 
     def daily_batches(self) -> Iterator[VisitBatch]:
-        """Everyone's visits, each day's uploaded during the four hours after it: a load, in order of `reported_at`."""
+        """Yield everyone's visits for load tests. A day's visits are uploaded in the next four hours, in order."""
         outbreak = Outbreak(self._routine, self._parameters)
         for day in range(self.days):
             outbreak.spread(day)
@@ -117,7 +118,7 @@ class Town:
                 yield self._batch(day, persons, uploaded, outbreak.stays(persons, day))
 
     def _past(self, outbreak: Outbreak, reporters: Ints, day: int) -> VisitBatch:
-        """What these people have done in the days before their report."""
+        """Return the visits of these people in the days before their report."""
         reported = outbreak.reported_at[reporters]
         span = self._parameters.reported_days
         days = [outbreak.stays(reporters, past) for past in range(max(0, day - span), day + 1)]

@@ -1,0 +1,304 @@
+"""The service over TLS with users of few rights: it needs the documented rights alone, and reports a missing one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.config import load_config
+from monitor.release.ledger import read_partition
+from monitor.service import kafka_connections
+from monitor.tools.embedded import EmbeddedKafka
+from tests.security.connecting import (
+    by_certificate,
+    by_password,
+    read_dead_letters,
+    read_safe_answers,
+    redis_by_password,
+    shows_no_secret,
+)
+from tests.security.rights import ALL_KAFKA_RIGHTS, KAFKA_RIGHTS, Right
+
+# Pauses between retries grow to 30 s (the service); within 16 s they grow to 8 s (release group) and 5 s (reading).
+_SETTLED_SECONDS = 20.0
+_OBSERVED_SECONDS = 30.0
+_SECONDS_PER_LINE = 5.0
+
+
+@pytest.fixture(scope="module")
+def published(
+    guarded_city: Any,
+    guarded_redis: Any,
+    certificates: Any,
+    configure: Callable[..., Path],
+    start_command: Callable[..., Any],
+    secrets: tuple[str, ...],
+    eventually: Callable[..., Any],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Any:
+    """The service with only the documented rights, until it has published. It ends before others join its groups."""
+    folder, server = tmp_path_factory.mktemp("published"), guarded_city.kafka
+    kafka = by_password(certificates, folder, server, password_file=None)
+    config = configure(folder, kafka, redis_by_password(certificates, folder, guarded_redis))
+    with closing(KafkaConnections((server.bootstrap_servers,)).producer()) as producer:
+        producer.send("visits", value=b"no visit").get(timeout=10)
+    run = start_command(
+        "run", "--config", str(config), "--verbose", environ={"LOCATION_MONITOR__KAFKA__PASSWORD": secrets[0]}
+    )
+    eventually(lambda: read_safe_answers(server) and read_dead_letters(server), deadline_seconds=120)
+    assert shows_no_secret(run, secrets)
+    run.stop()
+    return run
+
+
+def test_publishes_with_documented_rights(published: Any, guarded_city: Any, secrets: tuple[str, ...]) -> None:
+    """
+    The service publishes over TLS with only the documented rights.
+
+    It uses SCRAM with Kafka and a user of the access list with Redis. The password is in the environment.
+    """
+    assert read_dead_letters(guarded_city.kafka) == [b"no visit"]
+    assert published.process.returncode == 0
+    warnings = [line for line in published.text.splitlines() if " WARNING " in line or " ERROR " in line]
+    assert [line for line in warnings if " monitor.operate.preflight: " not in line] == []  # of one broker
+
+
+def test_client_certificate_is_accepted(
+    mutual_kafka: EmbeddedKafka,
+    guarded_redis: Any,
+    certificates: Any,
+    configure: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    """With a client certificate, a topic can be created, written and read with the service's own settings."""
+    kafka, stored = (
+        by_certificate(certificates, mutual_kafka, "client"),
+        redis_by_password(certificates, tmp_path, guarded_redis),
+    )
+    config = load_config(configure(tmp_path, kafka, stored), {})
+    connections = kafka_connections(config)
+    with closing(connections.admin()) as admin:
+        admin.create_topics({"mutual": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+    with closing(connections.producer()) as producer:
+        producer.send("mutual", value=b"seen").get(timeout=10)
+    assert [record.value for _offset, record in read_partition(connections, "mutual", 0)] == [b"seen"]
+
+
+def _lacks(right: Right) -> str:
+    """Return the pattern of a missing right. Kafka names no transactional id, so the line names the partition."""
+    if right.kind == "transactional id":
+        return rf"safety-alerts-\d cannot be appended to: {_KAFKA}{_NO_RIGHT}.*TransactionalIdAuthorizationFailedError"
+    return rf"{_KAFKA}{_NO_RIGHT}.*{right.kind.title()}AuthorizationFailedError.*\b{right.resource('city', '')}\b"
+
+
+_UNTRUSTED = r"its certificate is not trusted \(.*{}"
+_KAFKA = r"Kafka at 127\.0\.0\.1:\d+ cannot be used: "
+_NO_RIGHT = r"its user lacks a right \("
+_REDIS = r"Redis at 127\.0\.0\.1:\d+"
+_MESSAGES = {
+    "kafka: authority of others": _KAFKA + _UNTRUSTED.format("unable to get local issuer certificate"),
+    "kafka: another name": r"Kafka at localhost:\d+ cannot be used: " + _UNTRUSTED.format("Hostname mismatch"),
+    "kafka: wrong password": _KAFKA + r"it (refused the login|hangs up during the login): see kafka\.username",
+    "kafka: wrong mechanism": _KAFKA + r".*sasl_mechanism",
+    "kafka: no TLS": _KAFKA + r"it hangs up: see that kafka\.security_protocol \(PLAINTEXT\)",
+    "kafka: TLS where there is none": _KAFKA + "it does not answer with TLS",
+    "kafka: no certificate": _KAFKA + r"it broke TLS off \(certificate required\)",
+    "kafka: certificate of others": _KAFKA + r"it broke TLS off \(.*(certificate|ca)",
+    "kafka: nobody there": _KAFKA + ".*ECONNREFUSED",
+    "redis: authority of others": _REDIS + " cannot be reached: " + _UNTRUSTED.format("certificate"),
+    "redis: another name": r"Redis at localhost:\d+ cannot be reached: " + _UNTRUSTED.format("Hostname mismatch"),
+    "redis: wrong password": _REDIS + ": it wants a user and a password, or refused these",
+    "redis: TLS where there is none": _REDIS + " did not answer within 5 s",  # Redis waits for the rest of a command
+    "redis: no password": _REDIS + ": it wants a user and a password, or refused these",
+    "redis: nobody there": _REDIS + " cannot be reached: the connection was refused or lost",
+    "redis: command not granted": _REDIS + r" refused the command zadd \(NOPERM\)",
+    # Scripts do the writing, and Redis does not say which of their commands it refused.
+    "redis: command taken away": r"reading pauses for [0-9.]+ s: "
+    + _REDIS
+    + r" refused a command of a script \(NOPERM\)",
+    **{f"kafka: {right} not granted": _lacks(right) for right in KAFKA_RIGHTS},
+}
+
+
+@pytest.fixture(scope="module")
+def taken_away(
+    published: Any,
+    village: tuple[EmbeddedKafka, Callable[..., None]],
+    guarded_redis: Any,
+    certificates: Any,
+    configure: Callable[..., Path],
+    start_command: Callable[..., Any],
+    eventually: Callable[..., Any],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Any:
+    """A service like the city, whose user in Redis lost a right while it ran. Then a visit arrived."""
+    folder, (server, redis_user) = tmp_path_factory.mktemp("taken-away"), village
+    stored = redis_by_password(certificates, folder, guarded_redis, username="village")
+    run = start_command(
+        "run", "--config", str(configure(folder, by_password(certificates, folder, server), stored, "village"))
+    )
+    eventually(lambda: read_safe_answers(server, "village.safety-alerts"), deadline_seconds=120)
+    redis_user("-zadd")
+    visit = {"person_id": "p-1", "location_id": "inn", "arrived_at": datetime.now(UTC).isoformat()}
+    with closing(KafkaConnections((server.bootstrap_servers,)).producer()) as producer:
+        producer.send("village.visits", value=json.dumps(visit).encode()).get(timeout=10)
+    return run
+
+
+_Faults = Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
+
+
+def _settings_by_fault(
+    folder: Path, server: EmbeddedKafka, mutual_kafka: EmbeddedKafka, guarded_redis: Any, certificates: Any
+) -> _Faults:
+    """Return the settings of Kafka and of Redis for each fault. The passwords are read from files in `folder`."""
+    port = server.secure_bootstrap_servers.rpartition(":")[2]
+
+    def kafka(**changes: Any) -> dict[str, Any]:
+        return by_password(certificates, folder, server, **changes)
+
+    def stored(**changes: Any) -> dict[str, Any]:
+        return redis_by_password(certificates, folder, guarded_redis, **changes)
+
+    plain = {"bootstrap_servers": [server.secure_bootstrap_servers]}
+    return {
+        "kafka: authority of others": (kafka(ca_file=certificates.stranger), stored()),
+        "kafka: another name": (kafka(bootstrap_servers=[f"localhost:{port}"]), stored()),
+        "kafka: wrong password": (kafka(password_file=str(folder / "wrong")), stored()),
+        "kafka: wrong mechanism": (kafka(sasl_mechanism="SCRAM-SHA-256"), stored()),
+        "kafka: no TLS": (plain, stored()),
+        "kafka: TLS where there is none": (kafka(bootstrap_servers=[server.bootstrap_servers]), stored()),
+        "kafka: no certificate": (by_certificate(certificates, mutual_kafka, None), stored()),
+        "kafka: certificate of others": (by_certificate(certificates, mutual_kafka, "impostor"), stored()),
+        "kafka: nobody there": (kafka(bootstrap_servers=["127.0.0.1:9"]), stored()),
+        "redis: authority of others": (kafka(), stored(ca_file=certificates.stranger)),
+        "redis: another name": (kafka(), stored(url=f"rediss://localhost:{guarded_redis.port}/0")),
+        "redis: wrong password": (kafka(), stored(password_file=str(folder / "wrong"))),
+        "redis: TLS where there is none": (kafka(), stored(url=f"rediss://127.0.0.1:{guarded_redis.plain_port}/0")),
+        "redis: no password": (kafka(), stored(username=None, password_file=None)),
+        "redis: nobody there": (kafka(), stored(url="rediss://127.0.0.1:9/0")),
+        "redis: command not granted": (kafka(), stored(username="without-zadd")),
+        **{
+            f"kafka: {right} not granted": (
+                kafka(username=right.lacked_by, sasl_mechanism="PLAIN"),
+                stored(username="hamlet") if right.kind == "transactional id" else stored(),
+            )
+            for right in KAFKA_RIGHTS
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def faulty_runs(
+    taken_away: Any,
+    hamlet: EmbeddedKafka,
+    mutual_kafka: EmbeddedKafka,
+    guarded_redis: Any,
+    certificates: Any,
+    configure: Callable[..., Path],
+    start_command: Callable[..., Any],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Mapping[str, Any]]:
+    """One service per fault, all started at once, because they mostly wait to try again."""
+    folder = tmp_path_factory.mktemp("faulty")
+    (folder / "wrong").write_text("planted-and-wrong", encoding="utf-8")
+    faults = _settings_by_fault(folder, hamlet, mutual_kafka, guarded_redis, certificates)
+    runs: dict[str, Any] = {"redis: command taken away": taken_away}
+    assert {*faults, *runs} == set(_MESSAGES)
+    for number, (fault, (kafka_settings, redis_settings)) in enumerate(faults.items()):
+        own_folder = folder / str(number)
+        service = "hamlet" if "transactional id" in fault else "city"
+        config = configure(own_folder, kafka_settings, redis_settings, service)
+        for name in ("kafka.password", "redis.password"):
+            (folder / name).write_bytes((own_folder / name).read_bytes())
+        runs[fault] = start_command("run", "--config", str(config), "--verbose")
+    yield runs
+    for run in runs.values():
+        run.process.terminate()
+
+
+@pytest.mark.parametrize("fault", _MESSAGES)
+def test_fault_is_logged_in_one_line(
+    fault: str,
+    faulty_runs: Mapping[str, Any],
+    secrets: tuple[str, ...],
+    eventually: Callable[..., Any],
+) -> None:
+    """Each fault is logged in one line with server and reason, without secrets, and the service keeps trying."""
+    run, message = faulty_runs[fault], re.compile(_MESSAGES[fault])
+    eventually(lambda: len(message.findall(run.text)) >= 3, deadline_seconds=180)
+    assert run.process.poll() is None
+    assert "Traceback" not in run.text
+    assert shows_no_secret(run, (*secrets, "planted-and-wrong"))
+
+
+@pytest.mark.timeout(400)
+def test_fault_is_logged_less_and_less_often(faulty_runs: Mapping[str, Any], eventually: Callable[..., Any]) -> None:
+    """From 20 s after the first message on, all parts of the service together log at most one line per five seconds."""
+    eventually(lambda: all(re.search(_MESSAGES[fault], run.text) for fault, run in faulty_runs.items()), 180)
+    settled = {fault: run.logged_at(_MESSAGES[fault]) + _SETTLED_SECONDS for fault, run in faulty_runs.items()}
+    ends = {fault: at + _OBSERVED_SECONDS for fault, at in settled.items()}
+    eventually(lambda: all(run.seconds > ends[fault] for fault, run in faulty_runs.items()), deadline_seconds=200)
+    counts = {fault: run.lines_between(settled[fault], ends[fault]) for fault, run in faulty_runs.items()}
+    print(counts)
+    noisy = [fault for fault, lines in counts.items() if lines > 1 + _OBSERVED_SECONDS / _SECONDS_PER_LINE]
+    assert not noisy, "\n".join(f"{fault}: {counts[fault]} lines\n{faulty_runs[fault].text}" for fault in noisy)
+    assert all(run.process.poll() is None for run in faulty_runs.values())
+
+
+def test_other_commands_fail_with_one_line(
+    guarded_city: Any,
+    guarded_redis: Any,
+    certificates: Any,
+    configure: Callable[..., Path],
+    start_command: Callable[..., Any],
+    secrets: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    """`topics` ends with exit code 1 and one line that names the fault."""
+    kafka = by_password(certificates, tmp_path, guarded_city.kafka, ca_file=certificates.stranger)
+    config = configure(tmp_path, kafka, redis_by_password(certificates, tmp_path, guarded_redis))
+    run = start_command("topics", "--config", str(config))
+    assert run.process.wait(60) == 1
+    assert re.fullmatch(r"location-monitor: Kafka at \S+ cannot be used: its certificate is not trusted.*\n", run.text)
+    assert not any(secret in run.text for secret in secrets)
+
+
+def test_topics_create_needs_each_documented_right(
+    guarded_city: Any,
+    guarded_redis: Any,
+    certificates: Any,
+    configure: Callable[..., Path],
+    start_command: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    """
+    `topics --create` works with the documented rights, and fails without any one of them.
+
+    Each user creates the topics of a service of the user's name, all at once.
+    """
+
+    def create(user: str) -> Any:
+        kafka = by_password(certificates, tmp_path / user, guarded_city.kafka, username=user, sasl_mechanism="PLAIN")
+        config = configure(
+            tmp_path / user, kafka, redis_by_password(certificates, tmp_path / user, guarded_redis), user
+        )
+        return start_command("topics", "--config", str(config), "--create")
+
+    created = create("maker")
+    refused = {right: create(right.lacked_by) for right in ALL_KAFKA_RIGHTS if right.create}
+    assert len(refused) == 4
+    assert created.process.wait(60) == 0, created.text
+    for right, run in refused.items():
+        assert run.process.wait(60) == 1, run.text
+        kind = "TransactionalId" if right.kind == "transactional id" else "Topic"
+        assert re.search(rf"its user lacks a right \(.*{kind}AuthorizationFailedError", run.text), run.text
+        assert len(run.text.splitlines()) == 1

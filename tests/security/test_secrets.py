@@ -1,0 +1,56 @@
+"""Secrets: no output shows one, and the service does not start without the key of person ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from monitor.config import load_config, load_registry
+from monitor.service import redis_address, settings_of
+
+
+def test_no_output_shows_a_secret(
+    certificates: Any,
+    configure: Callable[..., Path],
+    start_command: Callable[..., Any],
+    secrets: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    """No output of commands and no text of settings shows a password or the key of person ids."""
+    kafka_secret, redis_secret, key, _operators = secrets
+    kafka = {
+        "bootstrap_servers": ["localhost:9"],
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "username": "city",
+    }
+    config = configure(tmp_path, kafka, {"url": "rediss://localhost:9/0"})
+    environ = {
+        "LOCATION_MONITOR__KAFKA__PASSWORD": kafka_secret,
+        "LOCATION_MONITOR__REDIS__URL": f"rediss://city:{redis_secret}@localhost:9/0",
+    }
+    loaded = load_config(config, environ)
+    settings = settings_of(loaded, load_registry(loaded.locations.file), key.encode())
+    shown = [f"{value!r} {value}" for value in (loaded, settings, settings.kafka, redis_address(loaded))]
+    for command in (("check",), ("check", "--json"), ("topics",)):
+        run = start_command(*command, "--config", str(config), environ=environ)
+        run.process.wait(60)
+        shown.append(run.text)
+    assert not [text for text in shown for secret in secrets if secret in text]
+
+
+def test_missing_person_key_is_refused(
+    configure: Callable[..., Path], start_command: Callable[..., Any], tmp_path: Path
+) -> None:
+    """
+    Without the key of person ids, `run` exits with 2 and says how to create one.
+
+    It exits before it connects: nothing listens at these addresses.
+    """
+    config = configure(tmp_path, {"bootstrap_servers": ["localhost:9"]}, {"url": "redis://localhost:9/0"})
+    (tmp_path / "person.key").unlink()
+    run = start_command("run", "--config", str(config))
+    assert run.process.wait(60) == 2
+    assert "visits.person_key_file" in run.text
+    assert "Make one:" in run.text
