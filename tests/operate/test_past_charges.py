@@ -58,13 +58,13 @@ class TestMarks:
     def test_marks_of_removed_location_are_added(self, parameters: Parameters) -> None:
         """Marks of a location that its monitor no longer watches are added."""
         marks = {("stations", "place-7"): (Mark(10, 5, HALF, 34),)}
-        with pytest.raises(PeriodError, match="1/2 more by answers"):
+        with pytest.raises(PeriodError, match="1/2 more for answers"):
             check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 12)
 
     def test_only_excess_over_present_share_is_added(self, parameters: Parameters) -> None:
         """An answer at 3/4, where the present share is 1/2, adds 1/4."""
         marks = {("stations", "place-0"): (Mark(10, 5, Fraction(3, 4), 34),)}
-        with pytest.raises(PeriodError, match="1/4 more by answers"):
+        with pytest.raises(PeriodError, match="1/4 more for answers"):
             check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 12)
 
     def test_longer_window_lengthens_marks(self, parameters: Parameters) -> None:
@@ -83,7 +83,7 @@ class TestMarks:
             *states_with_marks({("bridges", "place-2"): (Mark(10, 5, HALF, 34),)}),
             *states_with_marks({("bridges", "place-3"): (Mark(10, 5, HALF, 34),)}),
         ]
-        with pytest.raises(PeriodError, match="1 more by answers"):
+        with pytest.raises(PeriodError, match="1 more for answers"):
             check_past_charges(parameters, states, Fraction(4), Fraction(4), 12)
 
     def test_expired_marks_count_within_a_period(self, parameters: Parameters) -> None:
@@ -196,7 +196,7 @@ class TestTimes:
         state = state_with_answers(parameters, ("at_times", "midday", 3, Fraction(1)))
         self.check(parameters, state, 3, hour=18)
         state.expired_until = noon(parameters, 3) + 1
-        with pytest.raises(PeriodError, match="1 more by answers"):
+        with pytest.raises(PeriodError, match="1 more for answers"):
             self.check(parameters, state, 3, hour=18)
 
     def test_without_a_period_all_answers_count(self, parameters: Parameters) -> None:
