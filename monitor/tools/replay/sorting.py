@@ -20,10 +20,16 @@ class SortedLines:
     """Lines in order of report, then of the file. `close` removes the temporary files."""
 
     def __init__(self, lines: Iterable[Line], read: Callable[[], None], run_lines: int = RUN_LINES) -> None:
-        self._folder = TemporaryDirectory(prefix="location-monitor-replay-")
+        self._folder: TemporaryDirectory[str] | None = None
         self._runs: list[Path] = []
         self._last: list[Line] = []
-        source = iter(lines)
+        try:
+            self._sort(iter(lines), read, run_lines)
+        except BaseException:
+            self.close()
+            raise
+
+    def _sort(self, source: Iterator[Line], read: Callable[[], None], run_lines: int) -> None:
         while run := list(islice(source, run_lines)):
             run.sort()
             for _ in run:
@@ -34,6 +40,8 @@ class SortedLines:
                 self._spill(run)
 
     def _spill(self, run: list[Line]) -> None:
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="location-monitor-replay-")
         path = Path(self._folder.name) / str(len(self._runs))
         with path.open("wb") as file:
             for start in range(0, len(run), _BLOCK):
@@ -46,7 +54,8 @@ class SortedLines:
 
     def close(self) -> None:
         """Remove the temporary files."""
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
 def _read_run(path: Path) -> Iterator[Line]:
