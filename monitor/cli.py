@@ -44,7 +44,7 @@ from monitor.tools import audit as recount
 from monitor.tools.check.loading import collect_problems, examine
 from monitor.tools.check.text import render
 from monitor.tools.demo import demo_command
-from monitor.tools.planner.command import Shown, plan_command
+from monitor.tools.planner.command import PlanOutput, plan_command
 from monitor.tools.replay.command import replay_command
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -322,7 +322,7 @@ def plan(config_file: Path | None, as_json: bool, picture: Path | None, **given:
     plan_command(
         {name: value for name, value in given.items() if value not in (None, ())},
         config,
-        Shown(Console(), as_json, picture),
+        PlanOutput(Console(), as_json, picture),
     )
 
 

@@ -1,12 +1,12 @@
-"""A town of two places and four people, small enough to be counted by hand, and a run of it without fault.
+"""A town of two places and four people, small enough to count by hand, and a faultless run of it.
 
 slot           0     1     2     3     4     5     6        slots of 1 h from midnight; W = 3, F = 1
 p1 at park     ──
 p2 at park           ──
 p3 at shop                 ──                               02:20 to 02:40, reported at 02:40
 p4 at shop                 ──                               the same, reported at 03:10, in slot 3
-people, park   1     2     2     1     0     0     0        `walk`: T = 2, ε = 1, one answer a window
-says           safe  3 until tick 4      safe  safe         paused at the ticks 2 to 4
+people, park   1     2     2     1     0     0     0        `walk`: T = 2, ε = 1, one answer per window
+answer         safe  3 until tick 4      safe  safe         paused at the ticks 2 to 4
 shop at 02:30  -     1     2     2                          `night`, from tick 2 on: T = 2, ε = 1/2, horizon 3 h
                                  shop at most 3             `busiest`, where tests ask for it: once, at tick 4
 """
@@ -51,17 +51,17 @@ monitors:
 
 
 def as_of(tick: int) -> str:
-    """When a tick closes its slot."""
+    """Return the time at which a tick closes its slot."""
     return f"2026-01-01T{tick + 1:02}:00:00Z"
 
 
 def start(slot: int) -> str:
-    """When a slot starts."""
+    """Return the start of a slot."""
     return f"2026-01-01T{slot:02}:00:00Z" if slot >= 0 else f"2025-12-31T{24 + slot:02}:00:00Z"
 
 
 def record(key: str, tick: int, value: dict[str, Any]) -> dict[str, Any]:
-    """One line of OUT."""
+    """Return one line of OUT."""
     headers = {
         "ce_specversion": "1.0",
         "ce_id": f"{key}/{tick}",
@@ -74,7 +74,7 @@ def record(key: str, tick: int, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def walk(tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    """What `walk` says of the park."""
+    """Return a record of `walk` about the park."""
     value = {
         "monitor": "walk",
         "kind": "over_time",
@@ -92,7 +92,7 @@ def walk(tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> 
 
 
 def night(tick: int, noisy: dict[str, Any], status: str = "complete") -> dict[str, Any]:
-    """What `night` says of 02:30."""
+    """Return a record of `night` about 02:30."""
     value = {
         "monitor": "night",
         "kind": "at_times",
@@ -113,7 +113,7 @@ def night(tick: int, noisy: dict[str, Any], status: str = "complete") -> dict[st
 
 
 def busiest(named: dict[str, int], tick: int, top: int, status: str) -> dict[str, Any]:
-    """What `busiest` says of 02:30."""
+    """Return a record of `busiest` about 02:30."""
     value = {
         "monitor": "busiest",
         "kind": "hot_spots",
@@ -132,10 +132,10 @@ def busiest(named: dict[str, int], tick: int, top: int, status: str) -> dict[str
 
 
 def faultless() -> list[dict[str, Any]]:
-    """The records of a run without fault."""
+    """Return the records of a faultless run."""
     mark = [{"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 4}]
     shop = {"shop": {"tick": 3, "noisy_count": 2}}
-    said = [
+    records = [
         walk(0, "safe", []),
         walk(1, "noisy_count", mark, noisy_count=3, count_at_most=3, p_value=math.exp(-2)),
         *(walk(tick, "paused", mark, resumes_at=as_of(5)) for tick in (2, 3, 4)),
@@ -145,13 +145,13 @@ def faultless() -> list[dict[str, Any]]:
         night(3, shop),
         night(4, shop),
     ]
-    said.sort(key=lambda one: one["value"]["tick"])
-    return said
+    records.sort(key=lambda line: line["value"]["tick"])
+    return records
 
 
 @dataclass
 class Tiny:
-    """The run's files; tests change them before they are audited."""
+    """The files of the run, which tests change before they audit them."""
 
     folder: Path
     lines: list[str] = field(default_factory=lambda: list(LINES))
@@ -159,18 +159,18 @@ class Tiny:
     records: list[dict[str, Any]] = field(default_factory=faultless)
 
     def __getitem__(self, ce_id: str) -> dict[str, Any]:
-        """The value of a record."""
-        return next(one["value"] for one in self.records if one["headers"]["ce_id"] == ce_id)
+        """Return the value of a record."""
+        return next(line["value"] for line in self.records if line["headers"]["ce_id"] == ce_id)
 
     def walk(self, tick: int, status: str, answers: list[dict[str, Any]], **more: Any) -> None:
-        """Say something else about the park."""
-        place = next(n for n, one in enumerate(self.records) if one["headers"]["ce_id"] == f"walk/park/{tick}")
+        """Replace a record about the park."""
+        place = next(n for n, line in enumerate(self.records) if line["headers"]["ce_id"] == f"walk/park/{tick}")
         self.records[place] = walk(tick, status, answers, **more)
 
-    def ask_for_the_busiest(
+    def watch_busiest(
         self, named: dict[str, int] | None = None, *, top: int = 1, tick: int = 4, status: str = "complete"
     ) -> None:
-        """Watch for hot spots too, and say these of them; None: nothing."""
+        """Add a monitor of hot spots, and a record that names these; None: no record."""
         self.config += (
             '  - {name: busiest, kind: hot_spots, at: ["02:30"], timezone: Europe/London, reporting_horizon: 3h, '
             f'epsilon: "1/3", top: {top}}}\n'
@@ -179,25 +179,34 @@ class Tiny:
             self.records.append(busiest(named, tick, top, status))
 
     def remove(self, *ce_ids: str) -> None:
-        """Lose records."""
-        self.records = [one for one in self.records if one["headers"]["ce_id"] not in ce_ids]
+        """Remove records."""
+        self.records = [line for line in self.records if line["headers"]["ce_id"] not in ce_ids]
 
     def write(self) -> tuple[Path, Path, Path]:
-        """Visits, config and alerts, as files."""
+        """Write the visits, the configuration and the alerts to files."""
         (self.folder / "locations.csv").write_text("location_id\npark\nshop\n")
         visits, config, alerts = (self.folder / name for name in ("visits.csv", "config.yaml", "alerts.jsonl"))
         visits.write_text("\n".join(self.lines) + "\n")
         config.write_text(self.config)
-        alerts.write_text("".join(json.dumps(one) + "\n" for one in self.records))
+        alerts.write_text("".join(json.dumps(line) + "\n" for line in self.records))
         return visits, config, alerts
 
     def audit(self, *, every_tick: bool = True, fates: Mapping[str, int] | None = None) -> AuditReport:
-        """The audit of what is there now."""
+        """Audit the files as they are now."""
         visits, config, alerts = self.write()
         return audit(visits, config, alerts, every_tick=every_tick, fates=fates)
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Tiny:
-    """A run without fault."""
+    """A faultless run."""
     return Tiny(tmp_path)
+
+
+def find(tiny: Tiny, oracle: str, *, every_tick: bool = True) -> list[str]:
+    """Return the violations of one oracle, and require that there are no others."""
+    report = tiny.audit(every_tick=every_tick)
+    assert set(report.totals) == {oracle}, report.violations
+    violations: list[str] = report.violations[oracle]
+    assert report.totals[oracle] == len(violations)
+    return violations

@@ -1,56 +1,146 @@
-"""The recount's arithmetic in bulk against the same written out, one by one."""
+"""The recount's arithmetic, compared with sets of people and ticks that are written out one by one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from pathlib import Path
 
-import numpy as np
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from monitor.tools.audit.counts import joined
-from monitor.tools.audit.payments import Charges, most_paid
+from monitor.tools.audit.at_times import TimedAnswer
+from monitor.tools.audit.counts import add_up, count_people, find_present
+from monitor.tools.audit.hot_spots import Drawing
+from monitor.tools.audit.over_time import Answer
+from monitor.tools.audit.payments import Charge, NoisyAnswers, most_in_a_period, most_paid
+from monitor.tools.audit.terms import AuditTerms, read_terms
+from monitor.tools.audit.visits import AcceptedVisit, Visits
+from tests.audit.conftest import Tiny
 
-INTERVALS = st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9), st.integers(1, 6)), max_size=12)
-
-
-@given(INTERVALS)
-def test_united_intervals_hold_the_same_points_each_once(intervals: list[tuple[int, int, int]]) -> None:
-    group, first, length = np.array(intervals, np.int64).reshape(-1, 3).T.copy()
-    united = list(zip(*(column.tolist() for column in joined(group, first, first + length)), strict=True))
-    points = [(who, at) for who, low, high in united for at in range(low, high)]
-    assert len(points) == len(set(points))
-    assert set(points) == {(who, at) for who, low, many in intervals for at in range(low, low + many)}
-    assert all(before[0] != after[0] or before[2] < after[1] for before, after in pairwise(united))
+RANGES = st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9), st.integers(1, 6)), max_size=12)
+EPSILONS = st.fractions(min_value=Fraction(1, 9), max_value=9, max_denominator=9)
+HOUR = 3_600_000_000
 
 
-@given(
-    st.lists(st.tuples(st.fractions(min_value=Fraction(1, 9), max_value=9, max_denominator=9), INTERVALS), max_size=5)
-)
-def test_the_most_that_anyone_paid_is_that_of_the_worst_beginning(
-    answers: list[tuple[Fraction, list[tuple[int, int, int]]]],
-) -> None:
-    charges = []
-    for epsilon, intervals in answers:
-        group, first, length = np.array(intervals, np.int64).reshape(-1, 3).T.copy()
-        charges.append(Charges(epsilon, *joined(group, first, first + length)))
-    expected = max(
-        sum(
-            (
-                epsilon
-                for epsilon, intervals in answers
-                if any(one == who and low <= at < low + many for one, low, many in intervals)
-            ),
-            Fraction(0),
+@given(RANGES)
+def test_each_person_counts_once_per_tick(ranges: list[tuple[int, int, int]]) -> None:
+    """The count of a tick is the number of distinct people with a visit in it."""
+    people: dict[int, list[tuple[int, int]]] = {}
+    for person, first, length in ranges:
+        people.setdefault(person, []).append((first, first + length))
+    steps = add_up(people.values())
+    for tick in range(-12, 18):
+        there = {person for person, first, length in ranges if first <= tick < first + length}
+        assert steps.at(tick) == len(there)
+
+
+@given(st.lists(st.tuples(EPSILONS, RANGES), max_size=5))
+def test_most_paid_is_that_of_the_worst_period(answers: list[tuple[Fraction, list[tuple[int, int, int]]]]) -> None:
+    """The most that a person pays is that of the worst beginning of a period; an answer is paid once in it."""
+    for person in range(4):
+        charges = [
+            Charge(number, epsilon, first, first + length)
+            for number, (epsilon, ranges) in enumerate(answers)
+            for who, first, length in ranges
+            if who == person
+        ]
+        expected = max(
+            sum(
+                (
+                    epsilon
+                    for epsilon, ranges in answers
+                    if any(who == person and low <= at < low + length for who, low, length in ranges)
+                ),
+                Fraction(0),
+            )
+            for at in range(-9, 16)
         )
-        for who in range(4)
-        for at in range(-9, 16)
-    )
-    assert most_paid(charges) == expected
+        assert most_in_a_period(charges) == expected
 
 
-def test_costs_of_any_size_are_added_exactly() -> None:
-    one = np.zeros(1, np.int64)
+def test_costs_add_exactly() -> None:
+    """No rounding occurs, whatever the sizes of the costs."""
     tiny, huge = Fraction(1, 10**30 + 1), Fraction(10**30)
-    assert most_paid([Charges(tiny, one, one, one + 1), Charges(huge, one, one, one + 1)]) == tiny + huge
+    assert most_in_a_period([Charge("tiny", tiny, 0, 1), Charge("huge", huge, 0, 1)]) == tiny + huge
+
+
+VISITS = st.lists(
+    st.builds(
+        lambda person, row, arrived, stay, late: (person, row, arrived, arrived + stay, late),
+        st.integers(0, 2),
+        st.integers(0, 1),
+        st.integers(0, 12),  # half hours
+        st.integers(0, 5),
+        st.integers(0, 5),
+    ),
+    max_size=8,
+)
+
+
+def accepted(terms: AuditTerms, drawn: list[tuple[int, int, int, int, int]]) -> Visits:
+    """Visits from (person, row, arrived, left, report after arrival), the latter three in half hours."""
+    visits = []
+    for person, row, arrived, left, late in drawn:
+        start, end = (terms.grid.origin + half * HOUR // 2 for half in (arrived, left))
+        last = max(arrived // 2, -(-left // 2) - 1)
+        visits.append(AcceptedVisit(person, row, (arrived + late) // 2, start, end, last))
+    return Visits(visits, [])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    drawn=VISITS, answers=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 1)), max_size=4), hours=st.integers(1, 5)
+)
+def test_charges_follow_from_the_counts(
+    tiny: Tiny, drawn: list[tuple[int, int, int, int, int]], answers: list[tuple[int, int]], hours: int
+) -> None:
+    """Each answer counts, and charges, the visits that are in it: by the definition, for each period that matters.
+
+    `late` is 1 for answers of an earlier build.
+    """
+    terms = tiny_terms(tiny, hours)
+    visits, (walk,), (night,), (busiest,) = accepted(terms, drawn), terms.over_time, terms.at_times, terms.hot_spots
+    time = terms.grid.origin + 5 * HOUR // 2
+    noisy = NoisyAnswers(terms)
+    noisy.add_over_time(walk, [Answer("park", tick, Fraction(1), tick + late) for tick, late in answers])
+    noisy.add_at_times(night.epsilon, [TimedAnswer(time, 1, 3, 3)])
+    noisy.add_hot_spots(busiest.epsilon, [Drawing(time, 4, 4)])
+    there = [visit for visit in visits.accepted if visit.arrived <= time < visit.left]
+    most = Fraction(0)
+    for person in range(3):
+        for start in range(-2 * hours, 24):
+            begin = terms.grid.origin + start * HOUR // 2 + 1
+            end = begin + terms.period
+            paid = Fraction(0)
+            for tick, late in answers:
+                paid += any(
+                    (visit.person, visit.row) == (person, 0)
+                    and visit.current <= tick + late
+                    and visit.last >= tick - walk.window + 1
+                    and terms.grid.start(visit.last) < end
+                    and terms.grid.start(visit.last + 1) > begin
+                    for visit in visits.accepted
+                )
+            if begin <= time < end:
+                rows = {visit.row for visit in there if visit.person == person and visit.current <= 3}
+                paid += night.epsilon * (1 in rows)
+                rows = {visit.row for visit in there if visit.person == person and visit.current <= 4}
+                paid += busiest.epsilon * len(rows)
+            most = max(most, paid)
+    assert most_paid(visits, noisy) == most
+    counts, presence = count_people(visits, terms, walk)["park"], find_present(visits, terms, night)
+    for tick in range(9):
+        inside = {v.person for v in visits.accepted if v.row == 0 and v.current <= tick < v.last + walk.window}
+        assert counts.at(tick) == len(inside)
+    for row, tick in ((0, 2), (0, 4), (1, 3), (1, 4)):  # these ticks ask about the time
+        assert presence.count(time, row, tick) == len({v.person for v in there if v.row == row and v.current <= tick})
+
+
+def tiny_terms(tiny: Tiny, hours: int) -> AuditTerms:
+    """The terms of the tiny run with hot spots, and a period of some hours."""
+    if not (tiny.folder / "config.yaml").exists():
+        tiny.watch_busiest()
+        tiny.write()
+    path: Path = tiny.folder / "config.yaml"
+    return replace(read_terms(path), period=hours * HOUR)

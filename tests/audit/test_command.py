@@ -1,4 +1,4 @@
-"""The command, its words, and that the audit stands alone."""
+"""The command, its output, and the independence of the audit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import io
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,25 +14,25 @@ from rich.console import Console
 import monitor.tools.audit
 from monitor.cli import main
 from monitor.tools.audit import AuditError, find_planted, render
+from tests.audit.conftest import Tiny
 
-Tiny = Any  # the fixture of conftest.py
-
-ALLOWED = {"numpy", "yaml", "rich", "kafka"}
+ALLOWED = {"yaml", "rich", "kafka"}
 
 
 def imports(path: Path) -> set[str]:
-    """The modules that a file imports, wherever it does."""
-    found: set[str] = set()
+    """Return the modules that a file imports, anywhere in it."""
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found.update(name.name for name in node.names)
+            modules.update(name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}: a relative import"
-            found.add(node.module or "")
-    return found
+            modules.add(node.module or "")
+    return modules
 
 
-def test_the_audit_imports_nothing_of_the_service() -> None:
+def test_audit_imports_nothing_of_service() -> None:
+    """The audit imports only itself, the standard library and three packages."""
     folder = Path(monitor.tools.audit.__file__).parent
     files = sorted(folder.rglob("*.py"))
     assert files
@@ -45,20 +44,22 @@ def test_the_audit_imports_nothing_of_the_service() -> None:
 
 
 def run(tiny: Tiny, *more: str) -> tuple[int, str]:
-    """The command's exit code and what it says."""
+    """Return the exit code and the output of the command."""
     visits, config, alerts = tiny.write()
     result = CliRunner().invoke(main, ["audit", str(visits), "--config", str(config), "--alerts", str(alerts), *more])
     return result.exit_code, result.output
 
 
-def test_a_run_without_fault_exits_0(tiny: Tiny) -> None:
+def test_faultless_run_exits_0(tiny: Tiny) -> None:
+    """The command prints that nothing is wrong, and what one person paid."""
     code, text = run(tiny)
     assert code == 0
     assert "Nothing wrong was found." in text
     assert "ε = 1 of 2" in text
 
 
-def test_a_broken_promise_exits_1_and_says_where(tiny: Tiny) -> None:
+def test_violation_exits_1(tiny: Tiny) -> None:
+    """The command names the missing tick; with `--live` a tick may be missing."""
     tiny.remove("walk/park/3")
     code, text = run(tiny)
     assert code == 1
@@ -66,33 +67,37 @@ def test_a_broken_promise_exits_1_and_says_where(tiny: Tiny) -> None:
     assert run(tiny, "--live")[0] == 0
 
 
-def test_a_file_that_cannot_be_read_exits_2(tiny: Tiny) -> None:
+def test_unreadable_file_exits_2(tiny: Tiny) -> None:
+    """The message says what the header lacks."""
     tiny.lines = ["nothing"]
     code, text = run(tiny)
     assert code == 2
     assert "the header lacks arrived_at, location_id, person_id" in text
 
 
-def test_a_run_that_ends_early_is_said_to(tiny: Tiny) -> None:
+def test_early_end_is_reported(tiny: Tiny) -> None:
+    """The command says so if the run ends before every visit has left every window."""
     tiny.remove("walk/park/6")
     assert "The run ends before every visit has left" in run(tiny)[1]
 
 
-def test_neither_people_nor_exact_counts_are_told(tiny: Tiny) -> None:
+def test_output_names_no_person_or_count(tiny: Tiny) -> None:
+    """Neither a person nor an exact count is printed or listed."""
     # 4,711 people at the park, of whom each record says too little
     tiny.lines += [f"person-{n},park,2026-01-01T00:10:00Z,2026-01-01T00:50:00Z," for n in range(4_709)]
     for tick in (3, 4):
         tiny[f"night/2026-01-01T02:30:00Z/0/{tick}"]["noisy_counts"] = {}
-    told = io.StringIO()
+    output = io.StringIO()
     report = tiny.audit()
-    render(report, Console(file=told, width=200))
+    render(report, Console(file=output, width=200))
     assert {"safe", "noisy_count"} <= set(report.totals)
     for secret in ("person-", "4710", "4,710", "4711", "4,711"):
-        assert secret not in " ".join(str(found) for found in report.violations.values())
-    assert "person-" not in told.getvalue()
+        assert secret not in " ".join(str(texts) for texts in report.violations.values())
+    assert "person-" not in output.getvalue()
 
 
-def test_planted_ids_are_found_and_never_repeated(tmp_path: Path) -> None:
+def test_planted_ids_are_found(tmp_path: Path) -> None:
+    """A planted id is found across two blocks of a file, and reported by its number."""
     clean, dirty = tmp_path / "clean.log", tmp_path / "dirty.log"
     clean.write_text("nothing planted")
     dirty.write_bytes(b"x" * (2**20 - 4) + "planted-ß-2".encode())

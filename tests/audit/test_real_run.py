@@ -1,4 +1,4 @@
-"""The service on real servers against the recount: what it publishes about a random town is true."""
+"""The service on real servers, compared with the recount: its answers about a random town are true."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MONITORS = """
 
 
 def town(path: Path, seed: int) -> None:
-    """Forty people over two days: late reports, plans, repeats, two places at once, lines that are no visit."""
+    """Write forty people over two days: late reports, plans, repeats, two places at once, invalid lines."""
     draws = random.Random(seed)
     with path.open("w", newline="") as file:
         lines = csv.writer(file)
@@ -48,7 +48,7 @@ def town(path: Path, seed: int) -> None:
 def files(
     tmp_path: Path, kafka: EmbeddedKafka, valkey: EmbeddedValkey, topic: Callable[[str], str]
 ) -> tuple[Path, Path, Path]:
-    """Visits, configuration and where the alerts go, with topics and keys of their own."""
+    """The visits, the configuration and the path of the alerts, with separate topics and keys."""
     (tmp_path / "locations.csv").write_text("\n".join(["location_id", *PLACES]) + "\n")
     (tmp_path / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
     names = {name: topic(name) for name in ("visits", "alerts", "dead_letters")}
@@ -67,7 +67,8 @@ def files(
     return tmp_path / "visits.csv", tmp_path / "config.yaml", tmp_path / "alerts.jsonl"
 
 
-def test_a_replay_through_real_servers_holds_what_it_promises(files: tuple[Path, Path, Path]) -> None:
+def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
+    """A replay of a random town passes every check, and `watch` shows its hot spots."""
     visits, config, alerts = files
     result = CliRunner().invoke(main, ["replay", str(visits), "--config", str(config), "--alerts", str(alerts)])
     assert result.exit_code == 0, result.output
@@ -79,28 +80,28 @@ def test_a_replay_through_real_servers_holds_what_it_promises(files: tuple[Path,
     assert {status for _name, status in report.answers} == {"safe", "noisy_count", "paused", "complete"}
     assert report.paid > 0
     assert find_planted([alerts], [f"planted-person-{n}" for n in range(40)]) == []
-    told = CliRunner().invoke(main, ["watch", "--config", str(config), "--once"]).output.splitlines()
+    lines = CliRunner().invoke(main, ["watch", "--config", str(config), "--once"]).output.splitlines()
     # as_of of the last tick is 22:00; those of 03:00 were drawn at 10:00, in the other partition
-    assert [line for line in told if "drawn once" in line] == [
+    assert [line for line in lines if "drawn once" in line] == [
         f"all Wed 4 Mar 21:00: {_named(alerts, 'all')} (target people; noisy, drawn once)",
         f"busiest Wed 4 Mar 03:00: {_named(alerts, 'busiest')} (target people; noisy, drawn once)",
     ]
 
 
 def _named(alerts: Path, monitor: str) -> str:
-    """The hot spots that a monitor published last."""
+    """Return the hot spots that a monitor published last."""
     records = map(json.loads, alerts.read_text().splitlines())
-    last = [one["value"]["hot_spots"] for one in records if one["value"].get("monitor") == monitor][-1]
-    return ", ".join(f"{one['location_id']} at most {one['noisy_count']}" for one in last)
+    last = [record["value"]["hot_spots"] for record in records if record["value"].get("monitor") == monitor][-1]
+    return ", ".join(f"{spot['location_id']} at most {spot['noisy_count']}" for spot in last)
 
 
 def _partitions(alerts: Path, monitor: str) -> set[int]:
-    """Which output partitions hold a monitor's records."""
+    """Return the output partitions with a monitor's records."""
     records = map(json.loads, alerts.read_text().splitlines())
-    return {one["partition"] for one in records if one["value"].get("monitor") == monitor}
+    return {record["partition"] for record in records if record["value"].get("monitor") == monitor}
 
 
 def _fates(printed: str) -> dict[str, int]:
-    """Visits by fate as `replay` prints them, in a table."""
+    """Return the visits by fate from the table that `replay` prints."""
     rows = (line.strip("│ ").split("│") for line in printed.splitlines() if line.startswith("│"))
     return {row[0].strip(): int(row[1].replace(",", "")) for row in rows if len(row) == 2}

@@ -1,4 +1,4 @@
-"""The audit off a real Kafka's topics: what they hold, what has expired of them, and the reading of input records."""
+"""The audit of the topics of a real Kafka: their content, expired records, and the decoding of input records."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from monitor.cli import main
 from monitor.ingest.decode import decode_records
 from monitor.tools.audit.terms import read_terms
 from monitor.tools.audit.text import AuditError
-from monitor.tools.audit.topics import Topic, opened, read_output
+from monitor.tools.audit.topics import Topic, decode, read_output
 from monitor.tools.embedded import EmbeddedKafka
+from tests.audit.conftest import Tiny, as_of
 from tests.fuzz.records import RecordGenerator, make_seeds
 from tests.ingest import crafted
-
-Tiny = Any  # the fixture of conftest.py
 
 LONGEST = str(2**63 - 1)
 
@@ -49,16 +48,18 @@ class Live:
             admin.create_topics(topics, wait_for_metadata=True)
 
     def produce(self) -> None:
-        """Put what the tiny run holds now on its topics: one bare visit, the others one to a batch."""
+        """Produce the tiny run: one visit without a batch, the others one per batch."""
         with closing(self.kafka.producer()) as producer:
             for number, row in enumerate(csv.DictReader(self.tiny.lines)):
                 reported = row.pop("reported_at") or row["left_at"]
-                record: Any = row if number == 0 else {"batch_id": str(number), "visits": [row]}
-                self._send(producer, self.visits, json.dumps(record).encode(), reported, number % 2)
-            for one in self.tiny.records:
-                value = json.dumps(one["value"]).encode()
-                headers = [(name, text.encode()) for name, text in one["headers"].items()]
-                self._send(producer, self.alerts, value, one["headers"]["ce_time"], 0, one["key"].encode(), headers)
+                visit: Any = row if number == 0 else {"batch_id": str(number), "visits": [row]}
+                self._send(producer, self.visits, json.dumps(visit).encode(), reported, number % 2)
+            for record in self.tiny.records:
+                value = json.dumps(record["value"]).encode()
+                headers = [(name, text.encode()) for name, text in record["headers"].items()]
+                self._send(
+                    producer, self.alerts, value, record["headers"]["ce_time"], 0, record["key"].encode(), headers
+                )
             producer.flush()
 
     def _send(self, producer: Any, topic: str, value: bytes, time: str, partition: int, *rest: Any) -> None:
@@ -71,7 +72,7 @@ class Live:
             admin.delete_records({TopicPartition(topic, 0): below})
 
     def audit(self) -> tuple[int, str]:
-        """The command's exit code, and what it says."""
+        """Return the exit code and the output of the command."""
         (self.tiny.folder / "person.key").write_text("x9Tq2LwB7mZr4KcV8nHs3PdY6fGj1QaE")
         self.tiny.config = self.tiny.config.replace(
             "accept_ahead: 1h}", "accept_ahead: 1h, person_key_file: person.key}"
@@ -93,27 +94,32 @@ def live(tiny: Tiny, kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Live:
     return made
 
 
-def test_without_files_the_topics_are_read_and_a_run_without_fault_exits_0(live: Live) -> None:
+def test_topics_are_read_without_files(live: Live) -> None:
+    """Without files the command reads the topics, and a correct run exits with 0."""
     live.produce()
     code, text = live.audit()
     assert code == 0, text
-    assert "The input topic holds 4 records in 2 partitions." in text
-    assert "The output topic holds 10 records in 1 partitions." in text
+    assert "The input topic has 4 records in 2 partitions." in text
+    assert "The output topic has 10 records in 1 partitions." in text
     assert "Nothing wrong was found." in text
     assert "ε = 1 of 2" in text
 
 
-def test_a_safe_that_is_false_by_one_exits_1_and_says_where(live: Live) -> None:
+def test_false_safe_exits_1(live: Live) -> None:
+    """A false "safe" exits with 1, and the command names the location and the tick."""
     live.tiny.lines += ["p5,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,"] * 2  # one person counts once
     live.tiny.lines += ["p6,park,2026-01-01T06:10:00Z,2026-01-01T06:20:00Z,"]
     live.produce()
     code, text = live.audit()
     assert code == 1
-    assert "walk/park, tick 6: said safe, and there were 2 people or more" in text
+    assert 'walk/park, tick 6: "safe" is false, there were 2 people or more' in text
 
 
-def test_what_kafka_python_cannot_read_of_the_input_is_read_or_passed(live: Live) -> None:
-    """What gzip reads with bytes behind it makes a "safe" false; a bomb and a broken batch are passed."""
+def test_unusual_input_batches(live: Live) -> None:
+    """A batch that kafka-python cannot read is read, or skipped if nobody can.
+
+    A gzip batch with bytes behind it makes a "safe" false. A bomb and a broken batch are skipped.
+    """
     live.produce()
     times = {"arrived_at": "2026-01-01T06:10:00Z", "left_at": "2026-01-01T06:20:00Z"}
     visits = [{"person_id": person, "location_id": "park", **times} for person in ("p5", "p6")]
@@ -125,10 +131,11 @@ def test_what_kafka_python_cannot_read_of_the_input_is_read_or_passed(live: Live
         crafted.produce(live.kafka, live.visits, crafted.batch(body, count, codec, stamp))
     code, text = live.audit()
     assert code == 1
-    assert "walk/park, tick 6: said safe, and there were 2 people or more" in text
+    assert 'walk/park, tick 6: "safe" is false, there were 2 people or more' in text
 
 
-def test_bytes_that_differ_are_found_where_json_is_the_same(live: Live) -> None:
+def test_other_bytes_of_equal_json_are_found(live: Live) -> None:
+    """A repeat with the same JSON and other bytes is a violation."""
     live.produce()
     again = live.tiny.records[0]
     with closing(live.kafka.producer()) as producer:
@@ -140,8 +147,10 @@ def test_bytes_that_differ_are_found_where_json_is_the_same(live: Live) -> None:
     assert "partition 0, offset 10: walk/park/0 was published before with other bytes" in text
 
 
-def test_of_an_output_whose_beginning_expired_the_first_records_are_taken_at_their_word(live: Live) -> None:
-    """What was published before tick 3 is gone, and with it the noisy count of tick 1; later records still tell of it.
+def test_expired_output(live: Live) -> None:
+    """After records have expired, the marks of the first remaining records are taken as true.
+
+    The records before tick 3 have expired, and the noisy count of tick 1 with them. Later records repeat it.
 
     tick     0     1     2 │   3     4     5     6
     says  safe     3       │ paused 4   safe  safe
@@ -150,21 +159,22 @@ def test_of_an_output_whose_beginning_expired_the_first_records_are_taken_at_the
     live.forget(live.alerts, 4)
     code, text = live.audit()
     assert code == 0, text
-    assert "The output topic holds 6 records in 1 partitions. Earlier ones have expired." in text
+    assert "The output topic has 6 records in 1 partitions. Earlier ones have expired." in text
 
 
-def test_an_input_that_expired_accuses_nobody_and_is_told(live: Live) -> None:
+def test_expired_input(live: Live) -> None:
+    """Expired input causes no violation, and the command says so."""
     live.produce()
     live.forget(live.visits, 1)
     code, text = live.audit()
     assert code == 0, text
-    assert "Answers whose people are no longer in the input pass unchecked." in text
+    assert "Answers about visits that have expired from the input are not checked." in text
 
 
-def test_a_pause_after_a_lost_ledger_is_as_it_must_be(live: Live) -> None:
+def test_pause_after_lost_ledger(live: Live) -> None:
     """All counts as spent at 00:30, in slot 0: paused until W + F = 4 ticks after it."""
     headers = {"ce_id": "owner/0/1", "ce_type": "org.location-monitor.owner", "ce_time": "2026-01-01T00:30:00Z"}
-    lost = {"key": "owner/0", "headers": headers, "value": {"lost_at": "2026-01-01T00:30:00Z"}}
+    lost = {"key": "owner/0", "headers": headers, "value": {"lost_at": "2026-01-01T00:30:00Z", "counting": 2}}
     live.tiny.remove("walk/park/0", "walk/park/1")
     for tick in range(2, 4):
         live.tiny.walk(tick, "paused", [], resumes_at="2026-01-01T05:00:00Z")
@@ -177,14 +187,35 @@ def test_a_pause_after_a_lost_ledger_is_as_it_must_be(live: Live) -> None:
     assert not live.tiny.audit(every_tick=False).ok
 
 
-def test_files_come_both_or_not_at_all(tiny: Tiny) -> None:
+def test_topics_with_an_earlier_build(live: Live) -> None:
+    """An upgraded ledger passes.
+
+    Up to the upgrade at tick 4 marks ran W + F + 1 ticks, and owner records had no `counting`.
+    """
+    mark = {"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 5}
+    live.tiny["walk/park/1"]["answers"] = [mark]
+    for tick in (2, 3, 4, 5):
+        live.tiny.walk(tick, "paused", [mark], resumes_at="2026-01-01T07:00:00Z")
+    for place, tick, value in ((0, 0, {}), (7, 4, {"counting": 2})):
+        headers = {"ce_type": "org.location-monitor.owner", "ce_id": f"owner/0/{tick}", "ce_time": as_of(tick)}
+        live.tiny.records.insert(place, {"key": "owner/0", "headers": headers, "value": value})
+    live.produce()
+    code, text = live.audit()
+    assert code == 0, text
+    del live.tiny.records[0]
+    assert not live.tiny.audit().ok
+
+
+def test_both_files_or_none(tiny: Tiny) -> None:
+    """VISITS without --alerts is a usage error."""
     visits, config, _alerts = tiny.write()
     result = CliRunner().invoke(main, ["audit", str(visits), "--config", str(config)])
     assert result.exit_code == 2
     assert "VISITS and --alerts go together" in result.output
 
 
-def test_a_topic_that_is_not_there_or_holds_something_else_is_said(live: Live) -> None:
+def test_missing_or_wrong_topic(live: Live) -> None:
+    """The message names the topic or the offset, and quotes no record."""
     with pytest.raises(AuditError, match="there is no topic nowhere"):
         Topic(live.kafka.consumer, "nowhere", committed=False)
     with closing(live.kafka.producer()) as producer:
@@ -194,18 +225,21 @@ def test_a_topic_that_is_not_there_or_holds_something_else_is_said(live: Live) -
     assert "person-1" not in str(refused.value)
 
 
-def test_input_records_are_opened_as_the_service_opens_them(tiny: Tiny) -> None:
-    """Twenty thousand generated records, good, strange, flipped and cut: the same visits, as many dead letters."""
+def test_input_decodes_as_in_service(tiny: Tiny) -> None:
+    """The audit and the service read the same visits and as many dead letters from generated records.
+
+    The 20,000 records are good, strange, flipped and cut.
+    """
     terms = read_terms(tiny.write()[1])
     values = [made.value for made in RecordGenerator(make_seeds(1_000), 3).records(20_000)]
     columns = decode_records(values, terms.default_stay)
-    theirs: list[list[tuple[str, str, int, int]]] = [[] for _ in values]
+    expected: list[list[tuple[str, str, int, int]]] = [[] for _ in values]
     for n, record in enumerate(columns.record.tolist()):
         visit = columns.persons[n], columns.locations[n], int(columns.arrived[n]), int(columns.left[n])
-        theirs[record].append(visit)
+        expected[record].append(visit)
     refused = np.bincount([refusal.record for refusal in columns.refused], minlength=len(values))
     for place, value in enumerate(values):
-        ours = list(opened(value, 7, terms))
-        visits = [(one.person, one.location, one.arrived, one.left) for one in ours if not isinstance(one, int)]
-        assert visits == theirs[place], value
-        assert len(ours) - len(visits) == refused[place], value
+        decoded = list(decode(value, 7, terms))
+        visits = [line[:4] for line in decoded if not isinstance(line, int)]
+        assert visits == expected[place], value
+        assert len(decoded) - len(visits) == refused[place], value

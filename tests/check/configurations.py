@@ -1,4 +1,4 @@
-"""Configurations as somebody might write them: most of them right, some wrong in a place or two."""
+"""Random configurations, as a person might write them: most are valid, some have one or two problems."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ TOPICS: Final = ("visits", "a.b", "a_b", "a-b", "safety-alerts", "x" * 200, "Vis
 
 
 @dataclass
-class Made:
-    """A configuration as a tree, and the ids of its registry."""
+class Drawn:
+    """A configuration as a tree, the ids of its registry, and the names of its twists."""
 
     tree: dict[str, Any]
     locations: list[str]
@@ -70,20 +70,20 @@ class Made:
 
 
 class Maker:
-    """Draws configurations from a seed; `prefix` makes names of topics and of the service that nobody else has."""
+    """Draws configurations from a seed. `prefix` returns a unique prefix for the names of topics and of the service."""
 
     def __init__(self, seed: int, prefix: Callable[[], str], kafka: str, redis: str) -> None:
         self._random = random.Random(seed)
         self._prefix, self._kafka, self._redis = prefix, kafka, redis
 
-    def made(self, twist: str | None = None) -> Made:
-        """The next one; with a twist alone, with none if that is empty, else with some or none."""
+    def next(self, twist: str | None = None) -> Drawn:
+        """Draw the next one: with this twist only, without any if it is empty, or with random ones if it is None."""
         draw = self._random
         slot = draw.choice(list(SLOTS))
         locations = self._locations()
         ledger_partitions = draw.choice((1, 1, 1, 2, 3, 4))
         prefix = self._prefix()
-        made = Made(
+        drawn = Drawn(
             {
                 "service": {"name": prefix, "shards": ledger_partitions * draw.choice((1, 1, 2, 4, 5, 16))},
                 "clock": self._clock(slot),
@@ -104,10 +104,10 @@ class Maker:
             locations,
         )
         while twist is None and draw.random() < 0.3:
-            self._twist(made, draw.choice(list(TWISTS)))
+            self._twist(drawn, draw.choice(list(TWISTS)))
         if twist:
-            self._twist(made, twist)
-        return made
+            self._twist(drawn, twist)
+        return drawn
 
     def _clock(self, slot: str) -> dict[str, Any]:
         draw, length = self._random, SLOTS[slot] * 1_000
@@ -166,61 +166,61 @@ class Maker:
             servers["replication_factor"] = 1
         return servers
 
-    def _twist(self, made: Made, twist: str) -> None:
-        """Change something to what may be wrong; that it is, is for `check` to say."""
-        TWISTS[twist](self._random, made)
-        made.twists.append(twist)
+    def _twist(self, drawn: Drawn, twist: str) -> None:
+        """Change something that may be a problem; `check` decides whether it is one."""
+        TWISTS[twist](self._random, drawn)
+        drawn.twists.append(twist)
 
 
-def _set(section: str, **drawn: tuple[Any, ...]) -> Twist:
-    """Give keys of a section one of some values; "first" is the first monitor."""
+def _set(section: str, **choices: tuple[Any, ...]) -> Twist:
+    """Return a twist that sets keys of a section to random values; "first" is the first monitor."""
 
-    def twist(draw: random.Random, made: Made) -> None:
-        place = made.tree["monitors"][0] if section == "first" else made.tree[section]
-        place.update({key: draw.choice(values) for key, values in drawn.items()})
+    def twist(draw: random.Random, drawn: Drawn) -> None:
+        place = drawn.tree["monitors"][0] if section == "first" else drawn.tree[section]
+        place.update({key: draw.choice(values) for key, values in choices.items()})
 
     return twist
 
 
-def _both(one: Twist, other: Twist) -> Twist:
-    def twist(draw: random.Random, made: Made) -> None:
-        one(draw, made)
-        other(draw, made)
+def _both(first: Twist, second: Twist) -> Twist:
+    def twist(draw: random.Random, drawn: Drawn) -> None:
+        first(draw, drawn)
+        second(draw, drawn)
 
     return twist
 
 
 def _name(end: Callable[[int], str]) -> Twist:
-    """Lengthen the service's name by what follows from its length."""
+    """Return a twist that appends to the name of the service, given its length."""
 
-    def twist(_: random.Random, made: Made) -> None:
-        made.tree["service"]["name"] += end(len(made.tree["service"]["name"]))
+    def twist(_: random.Random, drawn: Drawn) -> None:
+        drawn.tree["service"]["name"] += end(len(drawn.tree["service"]["name"]))
 
     return twist
 
 
 def _output(topic: Callable[[random.Random, str], str]) -> Twist:
-    """Rename the output topic, by the input's name."""
+    """Return a twist that renames the output topic, given the name of the input topic."""
 
-    def twist(draw: random.Random, made: Made) -> None:
-        made.tree["kafka"]["topics"]["alerts"] = topic(draw, made.tree["kafka"]["topics"]["visits"])
+    def twist(draw: random.Random, drawn: Drawn) -> None:
+        drawn.tree["kafka"]["topics"]["alerts"] = topic(draw, drawn.tree["kafka"]["topics"]["visits"])
 
     return twist
 
 
-def _delay_of_a_slot(_: random.Random, made: Made) -> None:
-    made.tree["clock"]["release_delay"] = made.tree["clock"]["slot"]
+def _delay_of_a_slot(_: random.Random, drawn: Drawn) -> None:
+    drawn.tree["clock"]["release_delay"] = drawn.tree["clock"]["slot"]
 
 
-def _same_place_twice(_: random.Random, made: Made) -> None:
-    made.locations.append(made.locations[0])
+def _same_place_twice(_: random.Random, drawn: Drawn) -> None:
+    drawn.locations.append(drawn.locations[0])
 
 
-def _many_places(_: random.Random, made: Made) -> None:
-    made.locations += [f"{number:06}{'w' * 250}" for number in range(40_000)]
+def _many_places(_: random.Random, drawn: Drawn) -> None:
+    drawn.locations += [f"{number:06}{'w' * 250}" for number in range(40_000)]
 
 
-Twist = Callable[[random.Random, Made], None]
+Twist = Callable[[random.Random, Drawn], None]
 TWISTS: Final[dict[str, Twist]] = {
     "shards": _both(_set("service", shards=(5, 7, 4_095)), _set("kafka", partitions=({"visits": 2, "alerts": 2},))),
     "inputs": _set("kafka", partitions=({"visits": 10_000}, {"visits": 2**31}, {"visits": 10**12})),
@@ -243,4 +243,4 @@ TWISTS: Final[dict[str, Twist]] = {
     "same place twice": _same_place_twice,
     "many places": _many_places,
 }
-"""What may be wrong with a configuration, by name."""
+"""Possible problems of a configuration, by name."""

@@ -1,4 +1,4 @@
-"""What a configuration means: payments, pauses, false alarms."""
+"""The report of `check`: payments, pauses, false alarms and warnings."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ PREFIX = "LOCATION_MONITOR__"
 
 
 def city(**changes: str) -> Config:
-    """The example of a city, with changes as from the environment: MONITORS__0__EPSILON="3"."""
+    """Load the example of a city, with changes as from the environment: MONITORS__0__EPSILON="3"."""
     return load_config(EXAMPLES / "city.yaml", {PREFIX + key: value for key, value in changes.items()})
 
 
-def registry(config: Config) -> tuple[Location, ...]:
+def load_locations(config: Config) -> tuple[Location, ...]:
     return load_registry(config.locations.file)
 
 
-def text_of(report: CheckReport) -> str:
+def format_text(report: CheckReport) -> str:
     output = io.StringIO()
     render(report, Console(file=output, width=200))
     return output.getvalue()
@@ -42,31 +42,33 @@ def text_of(report: CheckReport) -> str:
 
 @pytest.fixture
 def evening() -> Callable[..., AtTimesMonitor]:
-    def made(*at: str, timezone: str | None = "Europe/Berlin") -> AtTimesMonitor:
+    def make(*at: str, timezone: str | None = "Europe/Berlin") -> AtTimesMonitor:
         settings = {"at": at, "timezone": timezone, "reporting_horizon": "2d", "epsilon": "1", "threshold": 5}
         return AtTimesMonitor.model_validate({"name": "evening", "kind": "at_times", **settings})
 
-    return made
+    return make
 
 
 @pytest.mark.parametrize("name", ["demo.yaml", "city.yaml", "secure.yaml"])
 def test_every_example_passes(name: str) -> None:
+    """The examples in config/ are valid and cause no warning."""
     config = load_config(EXAMPLES / name, {})
-    report = check(config, registry(config))
+    report = check(config, load_locations(config))
     assert report.warnings == ()
     assert report.total <= report.stated
-    assert text_of(report)
+    assert format_text(report)
 
 
-def test_it_says_what_a_change_of_configuration_needs() -> None:
-    """Twice the memory, and an order in which instances start and end."""
+def test_report_explains_a_change() -> None:
+    """The text explains that a change needs twice the memory, and in which order instances start and end."""
     config = city()
-    text = " ".join(text_of(check(config, registry(config))).split())
+    text = " ".join(format_text(check(config, load_locations(config))).split())
     assert "Redis needs twice the memory until the old ones have expired" in text
     assert "Start a new instance, wait until it is ready, and only then end an old one" in text
 
 
-def test_a_period_that_is_not_aligned_touches_one_slot_more() -> None:
+def test_unaligned_period_touches_one_slot_more() -> None:
+    """A period that is not aligned touches one slot more than fit in it."""
     # slots    |---|---|---|---|
     # period     |-----------|       3 slots long, in 4 slots
     assert period_slots(city(PRIVACY__PERIOD="3h")) == 4
@@ -74,25 +76,31 @@ def test_a_period_that_is_not_aligned_touches_one_slot_more() -> None:
     assert period_slots(city(PRIVACY__PERIOD="1ms")) == 2
 
 
-def test_fourteen_days_hold_fifteen_evenings_where_clocks_change(evening: Callable[..., AtTimesMonitor]) -> None:
+def test_fifteen_evenings_in_fourteen_days(evening: Callable[..., AtTimesMonitor]) -> None:
+    """14 days contain 15 evenings when clocks change."""
     # evenings   |--24 h--|--24 h--| … |--23 h--| … |     15 of them in 13·24 + 23 h < 14 days
     assert most_designated_times(evening("18:00"), 14 * DAY) == 15
     assert most_designated_times(evening("18:00", timezone="Asia/Tokyo"), 14 * DAY) == 14
 
 
 def test_the_interval_is_half_open(evening: Callable[..., AtTimesMonitor]) -> None:
+    """A duration of a day contains a daily time once."""
     assert most_designated_times(evening("18:00", timezone="UTC"), DAY) == 1
     assert most_designated_times(evening("18:00", timezone="UTC"), DAY + 1) == 2
 
 
-def test_single_instants_are_counted_wherever_they_are(evening: Callable[..., AtTimesMonitor]) -> None:
+def test_single_instants_are_counted(evening: Callable[..., AtTimesMonitor]) -> None:
+    """Single instants count, in any year and together with daily times."""
     far = ("1950-01-01T00:00:00Z", "1950-01-01T01:00:00Z", "2999-01-01T00:00:00Z")
     assert most_designated_times(evening(*far, timezone=None), 2 * HOUR) == 2
     assert most_designated_times(evening("18:00", "2026-01-05T12:00:00Z", timezone="UTC"), DAY) == 2
 
 
-def test_the_payments_are_those_of_the_model_written_by_hand() -> None:
-    """Period 14 days: H = 337, W = 336, F = 1, N = 673 = 1·337 + 336 ticks, for k = 1 and 2; 15 evenings."""
+def test_payments_by_hand() -> None:
+    """The charges equal a calculation by hand.
+
+    Period 14 days: H = 337, W = 336, F = 1, N = 673 = 1·337 + 336 ticks, for k = 1 and 2; 15 evenings.
+    """
     hubs, clinics, evenings, busiest = charges(city())
     assert hubs.amount == Fraction(2) * (1 * 1 + 1)
     assert clinics.amount == Fraction(1, 2) * (2 * 1 + 2)
@@ -100,11 +108,12 @@ def test_the_payments_are_those_of_the_model_written_by_hand() -> None:
     assert busiest.amount == 15 * Fraction(1, 3)  # for each time once, however many locations are named
 
 
-def test_a_report_sums_all_monitors_and_writes_the_sum_out() -> None:
+def test_report_has_the_sum() -> None:
+    """The report adds up all monitors and prints the sum."""
     config = city()
-    report = check(config, registry(config))
+    report = check(config, load_locations(config))
     assert report.total == Fraction(59, 4)
-    text = text_of(report)
+    text = format_text(report)
     assert "At most 59/4 within any 14 days; privacy.epsilon states 15." in text
     assert "Sum: 4 + 2 + 15/4 + 5 = 59/4 ≤ 15." in text
     assert "e^14.75 = 2,545,913 times" in text
@@ -112,57 +121,65 @@ def test_a_report_sums_all_monitors_and_writes_the_sum_out() -> None:
     assert "N = H + W + F - 1 = 673" in " ".join(text.split())
 
 
-def test_more_than_is_stated_is_refused_with_the_sum() -> None:
+def test_overspending_is_refused() -> None:
+    """A sum above privacy.epsilon is refused, and the message has the sum."""
     config = city(PRIVACY__EPSILON="9")
     with pytest.raises(OverspentError, match=r"4 \+ 2 \+ 15/4 \+ 5 = 59/4") as caught:
-        check(config, registry(config))
+        check(config, load_locations(config))
     assert caught.value.exit_code == EXIT_USAGE
 
 
-def test_exactly_what_is_stated_is_not_refused() -> None:
+def test_exact_spending_is_accepted() -> None:
+    """A sum equal to privacy.epsilon is accepted."""
     config = city(PRIVACY__EPSILON="59/4")
-    assert check(config, registry(config)).total == config.privacy.epsilon
+    assert check(config, load_locations(config)).total == config.privacy.epsilon
 
 
-def test_unknown_locations_and_overspending_are_listed_together() -> None:
+def test_problems_are_listed_together() -> None:
+    """Unknown locations and overspending are listed together."""
     config = city(PRIVACY__EPSILON="9", MONITORS__1__LOCATIONS='["clinic-1", "clinik-2"]')
     with pytest.raises(ConfigError) as caught:
-        check(config, registry(config))
+        check(config, load_locations(config))
     assert [problem.key for problem in caught.value.problems] == ["monitors.1.locations", "privacy.epsilon"]
     assert "Did you mean 'clinic-2'?" in str(caught.value)
 
 
-def test_answers_that_fit_no_record_are_refused_with_what_makes_them_smaller() -> None:
-    """Half of what is sent at once: 120,000 ids of 250 quotes, which JSON doubles, make more in one shard."""
+def test_too_large_snapshots_are_refused() -> None:
+    """A snapshot that is too large for a record is refused, with the number of shards that helps.
+
+    Half of what is sent at once: 120,000 ids of 250 quotes, which JSON doubles, are more than that in one shard.
+    """
     config = city(SERVICE__SHARDS="1")
     wide = tuple(Location(f"{number:06}" + '"' * 250) for number in range(120_000))
     with pytest.raises(ConfigError) as caught:
-        check(config, (*registry(config), *wide))
+        check(config, (*load_locations(config), *wide))
     (problem,) = caught.value.problems
     assert (problem.key, problem.value) == ("service.shards", "1")
     assert f"snapshots of at most {MAX_RECORD_BYTES // 2} bytes: one with all locations of" in problem.expected
-    assert check(city(SERVICE__SHARDS="16"), (*registry(config), *wide)).locations == 120_200
+    assert check(city(SERVICE__SHARDS="16"), (*load_locations(config), *wide)).locations == 120_200
 
 
-def test_a_pause_lasts_a_window_and_what_visits_may_be_ahead() -> None:
+def test_pause_lasts_w_plus_f() -> None:
+    """A pause lasts W + F ticks."""
     # tick     t     t + 1 …                       t + W + F
     # answer   z     paused, W + F - 1 ticks       next
     config = city()
-    hubs, clinics, evenings, _busiest = check(config, registry(config)).monitors
+    hubs, clinics, evenings, _busiest = check(config, load_locations(config)).monitors
     assert hubs.pause is not None
     assert (hubs.pause.ticks, hubs.pause.duration) == (336 + 1, 14 * DAY + HOUR)
     assert clinics.pause is not None
     assert clinics.pause.answers == 2
     assert evenings.pause is None
-    text = " ".join(text_of(check(config, registry(config))).split())
+    text = " ".join(format_text(check(config, load_locations(config))).split())
     assert "the next answer comes W + F = 337 ticks (14 days 1 hour) later" in text
     assert "up to 2 noisy answers in any W + F = 337 ticks" in text
     assert "the next answer comes 336 ticks (14 days) after the last" in text
 
 
-def test_false_alarms_are_told_for_each_distinct_epsilon_of_an_answer() -> None:
+def test_odds_per_epsilon_of_an_answer() -> None:
+    """There are odds for each distinct ε of an answer, at 0 and at T - 1 people."""
     config = city()
-    hubs, clinics, evenings, _busiest = check(config, registry(config)).monitors
+    hubs, clinics, evenings, _busiest = check(config, load_locations(config)).monitors
     assert [(odds.epsilon, odds.locations, odds.people) for odds in hubs.odds] == [
         (Fraction(6, 5), 1, 0),
         (Fraction(6, 5), 1, 59),
@@ -178,67 +195,78 @@ def test_false_alarms_are_told_for_each_distinct_epsilon_of_an_answer() -> None:
     assert empty.over_updates == pytest.approx(1 - (1 - math.exp(-30 / 4)) ** 48)
 
 
-def test_the_numbers_of_the_privacy_model_come_out() -> None:
-    """ε = 1, hourly for 14 days (336): at T = 5 90 % of the empty locations raise one, at T = 10 1.5 %."""
+def test_odds_by_hand() -> None:
+    """The chances equal a calculation by hand, and bad ones cause a warning.
+
+    ε = 1, hourly for 14 days (336): at T = 5 90 % of the empty locations raise an alarm, at T = 10 1.5 %.
+    """
     config = city(
         MONITORS__1__LOCATIONS='["clinic-1"]', MONITORS__1__ANSWERS_PER_WINDOW="1", MONITORS__1__THRESHOLD="5"
     )
-    report = check(config, registry(config))
+    report = check(config, load_locations(config))
     assert report.monitors[1].odds[0].over_updates == pytest.approx(0.90, abs=0.005)
     assert over_updates(false_alarm(Fraction(1), 10, 0), 336) == pytest.approx(0.015, abs=0.0005)
     (warning,) = report.warnings
     assert "clinics: an empty location has a false alarm within 336 updates with 89.7 %" in warning
     assert "Raise the threshold to 9 for less than 5 %" in warning
-    assert warning[:60] in " ".join(text_of(report).split())
+    assert warning[:60] in " ".join(format_text(report).split())
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 7), Fraction(1), Fraction(5), Fraction(40)])
 @pytest.mark.parametrize("updates", [1, 48, 336, 10**6])
-def test_the_proposed_threshold_is_the_smallest_that_does(epsilon: Fraction, updates: int) -> None:
+def test_proposed_threshold_is_smallest(epsilon: Fraction, updates: int) -> None:
+    """The proposed threshold is the smallest with less than 5 % false alarms."""
     threshold = threshold_for(epsilon, updates)
     assert over_updates(false_alarm(epsilon, threshold, 0), updates) < 0.05
     assert threshold == 1 or over_updates(false_alarm(epsilon, threshold - 1, 0), updates) >= 0.05
 
 
-def test_a_horizon_between_slots_counts_the_ticks_that_it_may_hold() -> None:
+def test_horizon_between_slots() -> None:
+    """A horizon of 90 minutes contains up to two hourly ticks."""
     # τ    |------- 90 m -------|
     # ticks    |            |           up to 2 of them, an hour apart
     config = city(MONITORS__2__REPORTING_HORIZON="90m")
-    assert check(config, registry(config)).monitors[2].updates == 2
+    assert check(config, load_locations(config)).monitors[2].updates == 2
 
 
-def test_a_threshold_of_one_has_one_count_below_it() -> None:
+def test_threshold_of_one() -> None:
+    """A threshold of 1 has odds for 0 people only."""
     config = city(MONITORS__0__THRESHOLD="1")
-    assert {odds.people for odds in check(config, registry(config)).monitors[0].odds} == {0}
+    assert {odds.people for odds in check(config, load_locations(config)).monitors[0].odds} == {0}
 
 
-def test_answers_that_can_never_be_given_are_warned_of() -> None:
+def test_useless_answers_cause_a_warning() -> None:
+    """More answers per window than ticks cause a warning."""
     config = city(MONITORS__1__ANSWERS_PER_WINDOW="400", MONITORS__1__THRESHOLD="50000", PRIVACY__EPSILON="100")
-    assert any("only 337 ticks" in warning for warning in check(config, registry(config)).warnings)
+    assert any("only 337 ticks" in warning for warning in check(config, load_locations(config)).warnings)
 
 
-def test_passwords_over_connections_in_clear_are_warned_of() -> None:
+def test_unencrypted_passwords_cause_a_warning() -> None:
+    """A password over an unencrypted connection causes a warning, and is not shown."""
     sasl = {"SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SASL_MECHANISM": "PLAIN", "USERNAME": "u", "PASSWORD": "hunter2"}
     config = city(
         REDIS__PASSWORD="hunter2",  # noqa: S106 - a password that must not be shown
         **{f"KAFKA__{name}": value for name, value in sasl.items()},
     )
-    report = check(config, registry(config))
+    report = check(config, load_locations(config))
     assert [warning.partition(":")[0] for warning in report.warnings] == ["kafka", "redis"]
-    assert "hunter2" not in text_of(report) + report.to_json() + repr(report)
+    assert "hunter2" not in format_text(report) + report.to_json() + repr(report)
 
 
-def test_a_default_stay_that_puts_one_person_at_many_places_at_once_is_warned_of() -> None:
-    """Six check-ins ten minutes apart, each for an hour: six places, and six times ε at one designated time."""
+def test_long_default_stay_causes_a_warning() -> None:
+    """A default stay that puts a person at many places at once causes a warning.
+
+    Six check-ins ten minutes apart, each for an hour: six places, and six times ε at one designated time.
+    """
     config = city(VISITS__DEFAULT_STAY="1h")
-    report = check(config, registry(config))
+    report = check(config, load_locations(config))
     (warning,) = report.warnings
     assert warning == (
-        "visits: A visit without left_at lasts for visits.default_stay (1h): who checks in elsewhere every 10m without "
-        "saying when they left is at 6 places at a designated time, and pays there 6 times. In the period that may be "
-        "117/2, not 59/4 (evening, busiest). Have left_at reported, or set default_stay to 20m or less."
+        "visits: A visit without left_at lasts for visits.default_stay (1h): a person who checks in elsewhere "
+        "every 10m and never reports a departure is at 6 places at a designated time, and pays 6 times. In the period "
+        "this may cost 117/2, not 59/4 (evening, busiest). Report left_at, or set default_stay to 20m or less."
     )
-    assert warning in " ".join(text_of(report).split())
+    assert warning in " ".join(format_text(report).split())
     tree = json.loads(report.to_json())
     assert tree["warnings"] == [warning]
     assert tree["overlap"] == {
@@ -250,19 +278,22 @@ def test_a_default_stay_that_puts_one_person_at_many_places_at_once_is_warned_of
 
 
 @pytest.mark.parametrize(("stay", "places"), [("1ms", 1), ("10m", 1), ("10m1ms", 2), ("20m", 2)])
-def test_a_short_default_stay_is_told_of_without_a_warning(stay: str, places: int) -> None:
-    """On the way from one place to the next anybody may be at two."""
+def test_short_default_stay_is_explained(stay: str, places: int) -> None:
+    """A short default stay is explained without a warning: anybody may be between two places."""
     config = city(VISITS__DEFAULT_STAY=stay)
-    report = check(config, registry(config))
+    report = check(config, load_locations(config))
     assert report.warnings == ()
     assert report.overlap is not None
     assert report.overlap.places == places
-    told = "do not overlap" if places == 1 else "is at 2 places at a designated time, and pays there 2 times"
-    assert told in " ".join(text_of(report).split())
+    text = "do not overlap" if places == 1 else "is at 2 places at a designated time, and pays 2 times"
+    assert text in " ".join(format_text(report).split())
 
 
-def test_a_default_stay_costs_nobody_more_without_designated_times() -> None:
-    """The sum of `over_time` takes everyone to be everywhere already."""
+def test_default_stay_without_designated_times() -> None:
+    """A default stay costs nothing more if there are no designated times.
+
+    The sum of `over_time` assumes that everyone is everywhere.
+    """
     config = city(
         VISITS__DEFAULT_STAY="14d",
         MONITORS=json.dumps(
@@ -278,20 +309,22 @@ def test_a_default_stay_costs_nobody_more_without_designated_times() -> None:
             ]
         ),
     )
-    report = check(config, registry(config))
+    report = check(config, load_locations(config))
     assert (report.overlap, report.warnings) == (None, ())
 
 
-def test_ids_with_a_space_at_an_end_are_warned_of() -> None:
+def test_padded_ids_cause_a_warning() -> None:
+    """An id that ends with a space causes a warning."""
     config = city()
-    report = check(config, (*registry(config), Location("[bold]shop ")))
+    report = check(config, (*load_locations(config), Location("[bold]shop ")))
     assert "'[bold]shop '" in report.warnings[0]
-    assert "'[bold]shop '" in text_of(report)
+    assert "'[bold]shop '" in format_text(report)
 
 
-def test_the_report_for_programs_is_exact_json() -> None:
+def test_json_report_is_exact() -> None:
+    """The JSON report has ε as exact strings and durations as configured."""
     config = city()
-    tree = json.loads(check(config, registry(config)).to_json())
+    tree = json.loads(check(config, load_locations(config)).to_json())
     assert (tree["service"], tree["locations"], tree["period"]) == ("city", 200, "14d")
     assert (tree["stated"], tree["total"], tree["warnings"]) == ("15", "59/4", [])
     hubs = tree["monitors"][0]
@@ -301,28 +334,31 @@ def test_the_report_for_programs_is_exact_json() -> None:
     assert "one place at a time" in tree["assumption"]
 
 
-def test_hot_spots_have_no_false_alarms_and_say_what_is_certain_and_how_noisy_they_are() -> None:
-    """E[noise] = q/(1 - q) = 1/(e^ε - 1), with q = e^-ε; one of 200 reaches m with a chance of 1 - (1 - q^m)^200."""
+def test_report_of_hot_spots() -> None:
+    """Hot spots have no odds, but a ranking with the mean noise.
+
+    E[noise] = q/(1 - q) = 1/(e^ε - 1), with q = e^-ε; one of 200 reaches m with a chance of 1 - (1 - q^m)^200.
+    """
     config = city()
-    report = check(config, registry(config))
+    report = check(config, load_locations(config))
     busiest = report.monitors[3]
     assert (busiest.threshold, busiest.odds, busiest.pause, busiest.updates) == (None, (), None, 1)
     assert busiest.ranking is not None
     q = math.exp(-1 / 3)
     assert busiest.ranking.mean_noise == pytest.approx(sum(n * (1 - q) * q**n for n in range(1_000)))
     assert 1 - (1 - q**busiest.ranking.below) ** 200 < 0.05 <= 1 - (1 - q ** (busiest.ranking.below - 1)) ** 200
-    text = " ".join(text_of(report).split())
-    assert "at 1/3 each: 5. That is for the counts of all locations together" in text
+    text = " ".join(format_text(report).split())
+    assert "at 1/3 each: 5. This pays for the counts of all locations together" in text
     assert (
-        "busiest: 5 of 200 locations are named, each with a number of people that it certainly did not exceed; none is "
-        "called safe. Noise adds 2.5 people to a count on average, and fewer than 25 to each of all with a chance of "
-        "95.0 %."
+        "busiest: 5 of 200 locations are named, each with an upper bound of its number of people; none is called "
+        "safe. Noise adds 2.5 people to a count on average, and fewer than 25 to every count with a chance of 95.0 %."
     ) in text
     ranking = json.loads(report.to_json())["monitors"][3]["ranking"]
     assert (ranking["top"], ranking["below"]) == (5, 25)
 
 
-def test_nothing_is_said_of_false_alarms_where_there_can_be_none() -> None:
+def test_no_odds_with_hot_spots_alone() -> None:
+    """The text has no section about false alarms if only hot spots are watched."""
     hot = {
         "name": "busiest",
         "kind": "hot_spots",
@@ -333,7 +369,7 @@ def test_nothing_is_said_of_false_alarms_where_there_can_be_none() -> None:
         "top": 500,
     }
     config = city(MONITORS=json.dumps([hot]))
-    text = " ".join(text_of(check(config, registry(config))).split())
+    text = " ".join(format_text(check(config, load_locations(config))).split())
     assert "How often an alarm is false" not in text
     assert "busiest: 200 of 200 locations are named" in text
     assert "Noise adds 100 people to a count on average" in text  # 1/(e^0.01 - 1) = 99.5
@@ -343,6 +379,7 @@ def test_nothing_is_said_of_false_alarms_where_there_can_be_none() -> None:
     ("name", "line"),
     [("demo.yaml", "40 locations, 2 monitors"), ("city.yaml", "200 locations, 4 monitors")],
 )
-def test_examples_watch_what_they_say(name: str, line: str) -> None:
+def test_sizes_of_examples(name: str, line: str) -> None:
+    """The examples have the stated numbers of locations and monitors."""
     config = load_config(EXAMPLES / name, {})
-    assert line in text_of(check(config, registry(config)))
+    assert line in format_text(check(config, load_locations(config)))

@@ -1,4 +1,4 @@
-"""A configuration and its registry together: all that is wrong is listed at once, the sum of the period included."""
+"""All problems of a configuration and its registry are listed at once, including the sum of the period."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ EXAMPLES = Path(__file__).parents[2] / "config"
 
 @pytest.fixture
 def problems(tmp_path: Path) -> Callable[..., dict[str, Problem]]:
-    """The problems of the city's configuration with changes, by key: `problems(spoil, registry)`."""
+    """Return the problems of the city's configuration after changes, by key: `problems(change, registry)`."""
 
-    def found(spoil: Callable[[dict[str, Any]], object], registry: str | None = None) -> dict[str, Problem]:
+    def list_problems(change: Callable[[dict[str, Any]], object], registry: str | None = None) -> dict[str, Problem]:
         tree = yaml.safe_load((EXAMPLES / "city.yaml").read_text())
         tree["clock"]["origin"] = "2026-01-05T00:00:00+01:00"
-        spoil(tree)
+        change(tree)
         locations = (EXAMPLES / "city-locations.csv").read_text() if registry is None else registry
         (tmp_path / "city-locations.csv").write_text(locations)
         path = tmp_path / "city.yaml"
@@ -32,42 +32,45 @@ def problems(tmp_path: Path) -> Callable[..., dict[str, Problem]]:
         assert caught.value.source == str(path)
         return {problem.key: problem for problem in caught.value.problems}
 
-    return found
+    return list_problems
 
 
-def test_the_sum_is_told_together_with_what_else_is_wrong(problems: Callable[..., dict[str, Problem]]) -> None:
-    """Of those monitors that are right by themselves: the hubs are left out, for their window is wrong."""
+def test_sum_is_listed_with_other_problems(problems: Callable[..., dict[str, Problem]]) -> None:
+    """Overspending is listed with the other problems.
 
-    def spoil(tree: dict[str, Any]) -> None:
+    The sum is that of the valid monitors: the hubs are left out, because their window is invalid.
+    """
+
+    def change(tree: dict[str, Any]) -> None:
         tree["privacy"]["epsilon"] = "9"
         tree["service"]["shards"] = 5
         tree["kafka"]["partitions"] = {"visits": 8, "alerts": 2}
         tree["monitors"][0]["window"] = "90m"
         tree["monitors"][1]["locations"] = ["clinic-1", "clinik-2"]
 
-    found = problems(spoil)
-    assert set(found) == {"privacy.epsilon", "service.shards", "monitors.0.window", "monitors.1.locations"}
-    assert "sum: 2 + 15/4 + 5 = 43/4" in found["privacy.epsilon"].remedy
-    assert "Did you mean 'clinic-2'?" in found["monitors.1.locations"].remedy
+    listed = problems(change)
+    assert set(listed) == {"privacy.epsilon", "service.shards", "monitors.0.window", "monitors.1.locations"}
+    assert "sum: 2 + 15/4 + 5 = 43/4" in listed["privacy.epsilon"].remedy
+    assert "Did you mean 'clinic-2'?" in listed["monitors.1.locations"].remedy
 
 
-def test_what_is_wrong_with_the_registry_is_told_with_the_rest_under_its_name(
+def test_registry_problems_name_the_file(
     problems: Callable[..., dict[str, Problem]],
 ) -> None:
-    """Lines alone would not say of which file."""
+    """Problems of the registry are listed with the others, under the name of the file."""
 
-    def spoil(tree: dict[str, Any]) -> None:
+    def change(tree: dict[str, Any]) -> None:
         tree["privacy"]["epsilon"] = "9"
         tree["visits"]["default_stay"] = 15
 
-    found = problems(spoil, "location_id\nhub-1\nhub-1\n")
-    assert set(found) == {"visits.default_stay", "city-locations.csv: line 3, location_id"}
-    found = problems(lambda tree: tree["privacy"].update(epsilon="9"), "location_id\nhub-1\nhub-1\n")
-    assert set(found) == {"privacy.epsilon", "city-locations.csv: line 3, location_id"}
+    listed = problems(change, "location_id\nhub-1\nhub-1\n")
+    assert set(listed) == {"visits.default_stay", "city-locations.csv: line 3, location_id"}
+    listed = problems(lambda tree: tree["privacy"].update(epsilon="9"), "location_id\nhub-1\nhub-1\n")
+    assert set(listed) == {"privacy.epsilon", "city-locations.csv: line 3, location_id"}
 
 
-def test_the_sum_alone_is_told_as_such(tmp_path: Path) -> None:
-    """Written out, without a list around it."""
+def test_sum_alone_is_its_own_error(tmp_path: Path) -> None:
+    """Overspending alone is an OverspentError, without a list."""
     tree = yaml.safe_load((EXAMPLES / "city.yaml").read_text())
     tree["clock"]["origin"] = "2026-01-05T00:00:00+01:00"
     tree["privacy"]["epsilon"] = "9"

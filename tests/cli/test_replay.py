@@ -212,7 +212,7 @@ def test_existing_redis_keys_are_refused(make_site: Callable[[], Site], valkey: 
     [
         (visits(), ("--until", "noon"), "--until noon"),
         (visits(), ("--alerts", "/nowhere/out.jsonl"), "--alerts /nowhere/out.jsonl cannot be written"),
-        (["no visit"], (), "none of its 1 lines is a visit"),
+        (["no visit"], (), "none of its 1 lines is a valid visit"),
     ],
 )
 def test_invalid_arguments_exit_with_2(

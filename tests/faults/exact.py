@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.tools.audit.text import instant
+from monitor.tools.audit.text import parse_instant
 from tests.faults.recount import Accepted, Recount
 
 CERTAIN: Final = Fraction(30)
@@ -43,9 +43,9 @@ def inexact(counts: Counts, answers: Iterable[dict[str, Any]], since: int) -> It
     """What was said and does not follow from the counts, of answers that ask about nothing before an instant."""
     for said in answers:
         kind = said.get("kind")
-        if kind == "over_time" and instant(said["window_start"]) >= since:
+        if kind == "over_time" and parse_instant(said["window_start"]) >= since:
             yield from _over_time(counts, said)
-        elif kind == "at_times" and instant(said["time"]) >= since:
+        elif kind == "at_times" and parse_instant(said["time"]) >= since:
             yield from _at_time(counts, said)
 
 
@@ -53,7 +53,7 @@ def _over_time(counts: Counts, said: dict[str, Any]) -> Iterator[str]:
     location, tick = said["location_id"], said["tick"]
     if location not in counts.terms.rows or said["status"] not in {"safe", "noisy_count"}:
         return
-    count = counts.window(location, tick, counts.terms.grid.slot_of(instant(said["window_start"])))
+    count = counts.window(location, tick, counts.terms.grid.slot_of(parse_instant(said["window_start"])))
     where = f"{said['monitor']}: {location} at tick {tick}"
     if said["status"] == "safe":
         if count >= said["threshold"]:
@@ -70,7 +70,7 @@ def _noisy(where: str, noisy_count: int, count: int, said: dict[str, Any]) -> It
 
 
 def _at_time(counts: Counts, said: dict[str, Any]) -> Iterator[str]:
-    tick, time, terms = said["tick"], instant(said["time"]), counts.terms
+    tick, time, terms = said["tick"], parse_instant(said["time"]), counts.terms
     for location in terms.locations:
         if terms.shard[terms.rows[location]] != said["shard"]:
             continue

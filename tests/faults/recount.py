@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from monitor.tools.audit.terms import AuditTerms
-from monitor.tools.audit.text import instant, is_id
+from monitor.tools.audit.text import is_id, parse_instant
 
 WHOLE: Final = "-"
 HASH_BYTES: Final = 16
@@ -200,8 +200,8 @@ def _times(visit: Any, default_stay: int) -> tuple[int, int]:
     if not all(isinstance(visit[name], str) and is_id(visit[name]) for name in ("person_id", "location_id")):
         raise RefusedError("bad_id")
     try:
-        arrived = instant(visit["arrived_at"])
-        left = arrived + default_stay if visit.get("left_at") is None else instant(visit["left_at"])
+        arrived = parse_instant(visit["arrived_at"])
+        left = arrived + default_stay if visit.get("left_at") is None else parse_instant(visit["left_at"])
     except (TypeError, ValueError):
         raise RefusedError("bad_time") from None
     if left < arrived:

@@ -46,9 +46,12 @@ def record(value: bytes | None, offset: int = 0) -> Any:
 
 def visit(arrived: float, left: float, location: str = "edge-0") -> bytes:
     """A visit, its times in seconds from now."""
-    from monitor.tools.audit.text import utc  # noqa: PLC0415  # the audit's way to write times
+    from monitor.tools.audit.text import format_utc  # noqa: PLC0415  # the audit's way to write times
 
-    times = {"arrived_at": utc(NOW * 1_000 + int(arrived * SECOND)), "left_at": utc(NOW * 1_000 + int(left * SECOND))}
+    times = {
+        "arrived_at": format_utc(NOW * 1_000 + int(arrived * SECOND)),
+        "left_at": format_utc(NOW * 1_000 + int(left * SECOND)),
+    }
     return json.dumps({"person_id": "p", "location_id": location, **times}).encode()
 
 

@@ -20,7 +20,7 @@ from monitor.config import load_registry
 from monitor.tools.audit import audit
 from monitor.tools.audit.findings import BUDGET
 from monitor.tools.audit.terms import AuditTerms, read_terms
-from monitor.tools.audit.text import instant
+from monitor.tools.audit.text import parse_instant
 from monitor.tools.check.report import check
 from monitor.windows.fingerprint import published_fingerprint
 from tests.faults.conftest import Scene
@@ -195,7 +195,7 @@ def counts_of_before(told: Iterable[Told]) -> Iterator[str]:
         for location, count in one.value.get("noisy_counts", {}).items():
             if count["tick"] != one.tick:
                 where = f"{one.value['monitor']}/{one.value['time']}/{one.value['shard']}, tick {one.tick}, {location}"
-                yield f"{where}: there were more people than said"
+                yield f"{where}: there were more people than the noisy count"
 
 
 @dataclass(frozen=True)
@@ -315,7 +315,7 @@ def _over_time(terms: AuditTerms, one: Told, reported: Iterable[Acknowledged]) -
 
 def _at_time(terms: AuditTerms, one: Told, reported: Iterable[Acknowledged]) -> Iterator[_Charge]:
     """Hot spots charge everyone who was anywhere: their ε pays for the counts of all places."""
-    time, cost = instant(one.value["time"]), Fraction(one.value["epsilon"])
+    time, cost = parse_instant(one.value["time"]), Fraction(one.value["epsilon"])
     for visit in reported:
         end = terms.grid.start(terms.grid.slot_of(visit.stamped) + terms.max_lead + 1)
         if visit.visit.arrived <= time < min(visit.visit.left, end):

@@ -1,4 +1,4 @@
-"""A small scheme for replay files."""
+"""Small parameters for replay files."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def parameters() -> Parameters:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Writes lines as a file."""
+    """Return a function that writes lines to a file."""
 
-    def written(*lines: str, name: str = "visits.csv") -> Path:
+    def write_lines(*lines: str, name: str = "visits.csv") -> Path:
         path = tmp_path / name
         path.write_bytes("\n".join(lines).encode(errors="surrogateescape") + b"\n")
         return path
 
-    return written
+    return write_lines

@@ -1,4 +1,4 @@
-"""A replay file line by line: what is a visit, when it is reported, and what the good ones span."""
+"""The lines of a replay file: which are valid, when they are reported, and the extent of the valid ones."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ def hour(number: int, minute: int = 0) -> str:
     return f"2026-11-20T{number:02}:{minute:02}:00Z"
 
 
-def test_a_visit_is_reported_when_it_says_else_when_it_ends_else_after_the_default_stay(
-    parameters: Parameters, write: Write
-) -> None:
+def test_time_of_report(parameters: Parameters, write: Write) -> None:
+    """A visit is reported at `reported_at`, else at `left_at`, else after the default stay."""
     path = write(
         HEADER,
         f"a,inn,{hour(3)},{hour(4)},{hour(9)}",
@@ -45,14 +44,14 @@ def test_a_visit_is_reported_when_it_says_else_when_it_ends_else_after_the_defau
     ]
 
 
-def test_columns_come_in_any_order_and_the_optional_ones_may_be_absent(parameters: Parameters, write: Write) -> None:
+def test_columns_in_any_order(parameters: Parameters, write: Write) -> None:
+    """Columns may be in any order, and the optional ones may be missing."""
     lines, _extent = read(write("arrived_at,note,location_id,person_id", f"{hour(5)},hi,inn,a"), parameters)
     assert json.loads(lines[0].payload) == {"person_id": "a", "location_id": "inn", "arrived_at": hour(5)}
 
 
-def test_a_line_that_is_no_visit_comes_just_before_the_next_good_one_or_after_the_last(
-    parameters: Parameters, write: Write
-) -> None:
+def test_order_of_invalid_lines(parameters: Parameters, write: Write) -> None:
+    """An invalid line comes just before the next valid one, or after the last."""
     good = f"a,inn,{hour(3)},{hour(4)},"
     lines, extent = read(write(HEADER, "x", good, f"b,inn,{hour(5)},{hour(4)},", f"c,inn,{hour(6)},,noon"), parameters)
     assert [(line.number, line.is_visit, format_instant(line.reported_at)) for line in lines] == [
@@ -64,35 +63,36 @@ def test_a_line_that_is_no_visit_comes_just_before_the_next_good_one_or_after_th
     assert (extent.lines, extent.bad) == (4, 3)
 
 
-def test_bytes_that_are_no_utf_8_are_kept_as_they_are(parameters: Parameters, write: Write) -> None:
+def test_invalid_utf_8_is_kept(parameters: Parameters, write: Write) -> None:
+    """Bytes that are not UTF-8 are sent unchanged."""
     lines, _extent = read(write(HEADER, f"\udcff,inn,{hour(3)},,", f"a,inn,{hour(3)},,"), parameters)
     assert b"\xff" in lines[0].payload
     assert not lines[0].is_visit
 
 
-def test_an_id_of_a_megabyte_is_a_bad_line_and_no_fault_of_the_reader(parameters: Parameters, write: Write) -> None:
+def test_long_id_is_an_invalid_line(parameters: Parameters, write: Write) -> None:
+    """An id of a megabyte makes a line invalid, and does not stop the reader."""
     lines, _extent = read(write(HEADER, f"{'x' * 1_000_000},inn,{hour(3)},,", f"a,inn,{hour(3)},,"), parameters)
     assert [line.is_visit for line in lines] == [False, True]
 
 
-def test_a_gzipped_file_is_read_like_a_plain_one(parameters: Parameters, write: Write) -> None:
+def test_gzipped_file(parameters: Parameters, write: Write) -> None:
+    """A gzipped file is read as a plain one."""
     plain = write(HEADER, f"a,inn,{hour(3)},,")
     packed = plain.with_suffix(".csv.gz")
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert read(packed, parameters)[0] == read(plain, parameters)[0]
 
 
-def test_it_spans_the_first_slot_to_the_last_tick_of_any_window_or_horizon(
-    parameters: Parameters, write: Write
-) -> None:
+def test_extent_includes_windows_and_horizons(parameters: Parameters, write: Write) -> None:
+    """The extent reaches from the first slot to the last tick of any window or horizon."""
     #   slot   3 … 7 (last slot of b) … 13 = 7 + the longer of W = 3 and the horizon of 6 slots
     _lines, extent = read(write(HEADER, f"b,inn,{hour(7)},,", f"a,bath,{hour(3)},,{hour(5)}"), parameters)
     assert (extent.first_tick, extent.last_tick) == (3, 13)
 
 
-def test_visits_outside_the_registry_span_nothing_and_a_far_departure_is_cut_at_f_slots(
-    parameters: Parameters, write: Write
-) -> None:
+def test_extent_ignores_what_is_refused(parameters: Parameters, write: Write) -> None:
+    """Visits outside the registry are not in the extent, and a far departure is cut at F slots."""
     _lines, extent = read(write(HEADER, f"a,attic,{hour(1)},,", f"b,inn,{hour(3)},{hour(20)},{hour(3)}"), parameters)
     assert (extent.first_tick, extent.last_tick) == (3, 3 + 1 + 6)
 
@@ -102,18 +102,20 @@ def test_visits_outside_the_registry_span_nothing_and_a_far_departure_is_cut_at_
     [
         (("person_id,arrived_at", "a,b"), "the header lacks location_id"),
         (("",), "the header lacks person_id, location_id, arrived_at"),
-        ((HEADER, "no visit"), "none of its 1 lines is a visit"),
-        ((HEADER,), "none of its 0 lines is a visit"),
+        ((HEADER, "no visit"), "none of its 1 lines is a valid visit"),
+        ((HEADER,), "none of its 0 lines is a valid visit"),
     ],
 )
-def test_what_holds_no_visit_is_refused_with_what_was_expected(
+def test_file_without_visits_is_refused(
     parameters: Parameters, write: Write, lines: tuple[str, ...], message: str
 ) -> None:
+    """A file without a valid visit is refused, with what was expected."""
     with pytest.raises(UsageError, match=message):
         read(write(*lines), parameters)
 
 
-def test_a_truncated_gzip_file_is_refused(parameters: Parameters, write: Write) -> None:
+def test_truncated_gzip_is_refused(parameters: Parameters, write: Write) -> None:
+    """A truncated gzip file is a usage error."""
     path = write(HEADER, f"a,inn,{hour(3)},,")
     packed = path.with_suffix(".csv.gz")
     packed.write_bytes(gzip.compress(path.read_bytes() * 100)[:-20])

@@ -1,4 +1,4 @@
-"""Lines are sorted by report, also where they don't fit in memory."""
+"""Lines are sorted by report, also if they do not fit in memory."""
 
 from __future__ import annotations
 
@@ -18,34 +18,39 @@ def lines(number: int, seed: int = 5) -> list[Line]:
 
 
 @pytest.mark.parametrize("run_lines", [1, 10, 99, 100, 101, 1_000])
-def test_lines_come_by_report_then_by_their_place_in_the_file(run_lines: int) -> None:
+def test_order_of_lines(run_lines: int) -> None:
+    """Lines are ordered by report, then by their place in the file, however many fit in memory."""
     given, read = lines(100), list[None]()
-    with closing(SortedLines(given, lambda: read.append(None), run_lines)) as found:
-        assert list(found) == sorted(given)
-        assert list(found) == sorted(given), "they can be gone through again"
+    with closing(SortedLines(given, lambda: read.append(None), run_lines)) as merged:
+        assert list(merged) == sorted(given)
+        assert list(merged) == sorted(given), "the lines can be read again"
     assert len(read) == 100
 
 
 def test_runs_of_many_blocks_are_merged() -> None:
+    """Runs longer than a block are merged in order."""
     given = lines(9_000)
-    with closing(SortedLines(given, lambda: None, 4_100)) as found:
-        assert [line.number for line in found] == [line.number for line in sorted(given)]
+    with closing(SortedLines(given, lambda: None, 4_100)) as merged:
+        assert [line.number for line in merged] == [line.number for line in sorted(given)]
 
 
-def test_temporary_files_go_with_it() -> None:
-    found = SortedLines(lines(100), lambda: None, 10)
-    folder = Path(found._folder.name)
+def test_close_removes_temporary_files() -> None:
+    """`close` removes the temporary files."""
+    merged = SortedLines(lines(100), lambda: None, 10)
+    folder = Path(merged._folder.name)
     assert len(list(folder.iterdir())) == 10
-    found.close()
+    merged.close()
     assert not folder.exists()
 
 
-def test_nothing_is_written_where_all_fits() -> None:
-    with closing(SortedLines(lines(50), lambda: None, 100)) as found:
-        assert list(Path(found._folder.name).iterdir()) == []
-        assert len(list(found)) == 50
+def test_no_files_if_all_fits() -> None:
+    """No file is written if all lines fit in memory."""
+    with closing(SortedLines(lines(50), lambda: None, 100)) as merged:
+        assert list(Path(merged._folder.name).iterdir()) == []
+        assert len(list(merged)) == 50
 
 
-def test_no_lines_are_no_lines() -> None:
-    with closing(SortedLines([], lambda: None)) as found:
-        assert list(found) == []
+def test_no_lines() -> None:
+    """Without lines, nothing is yielded."""
+    with closing(SortedLines([], lambda: None)) as merged:
+        assert list(merged) == []

@@ -1,8 +1,8 @@
-"""An independent recount: whether all that was published is true, and within its ε (docs/runtime.md, section 6).
+"""An independent recount: whether everything published is true, and within its ε (docs/runtime.md, section 6).
 
-It shares no code with the service, so that an error of the service is not repeated here: nothing of the rest of
-`monitor` is imported, and everything is worked out anew from the input, the configuration and the interface.
-Counts are made in one go for all ticks, not kept up to date as the service does.
+The audit imports nothing of the rest of `monitor`, so that it does not repeat an error of the service. It computes
+everything again from the input, the configuration and docs/interface.md. Its kernel is a plain loop over the visits,
+for all ticks at once; the service updates its counts tick by tick.
 """
 
 from __future__ import annotations

@@ -1,57 +1,47 @@
-"""What became of each visit, recounted (docs/interface.md, section 1: fate)."""
+"""The fate of each visit, recounted (docs/interface.md, section 1)."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from bisect import bisect_left
 
-from monitor.tools.audit.counts import designated
+from monitor.tools.audit.counts import designated_times
 from monitor.tools.audit.terms import AuditTerms
-from monitor.tools.audit.visits import Visits
-
-Flags = NDArray[np.bool_]
+from monitor.tools.audit.visits import AcceptedVisit, Visits
 
 
-def fates_of(visits: Visits, terms: AuditTerms, last_tick: int) -> dict[str, int]:
-    """Visits by fate, of those reported before the last tick's as_of.
+def count_fates(visits: Visits, terms: AuditTerms, last_tick: int) -> dict[str, int]:
+    """Count the visits that were reported before the last tick's as_of, by fate.
 
-    A visit reported in slot c is in the counts of tick c and later ones: what these can ask about is applied.
+    A visit that is reported in slot c is in the counts of tick c and later ones. It is applied if any of these asks
+    about it, and expired if only earlier ones did.
     """
-    once = np.zeros(visits.row.size, np.bool_)
-    still = np.zeros(visits.row.size, np.bool_)
-    for asked, answerable in (_over_time(visits, terms), _timed(visits, terms)):
-        once |= asked
-        still |= answerable
-    reported = visits.current <= last_tick
-    return {
-        "applied": _number(still & reported),
-        "not_watched": _number(~once & reported),
-        "expired": _number(once & ~still & reported),
-        "dead_letter": _number(visits.dead <= last_tick),
-    }
+    fates = {"applied": 0, "not_watched": 0, "expired": 0}
+    widest = _widest_windows(terms)
+    timed = [(designated_times(visits, monitor), monitor.horizon) for monitor in terms.timed]
+    for visit in visits.accepted:
+        if visit.current > last_tick:
+            continue
+        window = widest.get(visit.row)
+        watched, applied = window is not None, window is not None and visit.last > visit.current - window
+        for times, horizon in timed:
+            oldest = terms.grid.as_of(visit.current) - horizon
+            watched = watched or _covers_any(times, visit.arrived, visit)
+            applied = applied or _covers_any(times, max(visit.arrived, oldest), visit)
+        fates["applied" if applied else "expired" if watched else "not_watched"] += 1
+    return fates | {"dead_letter": sum(slot <= last_tick for slot in visits.dead)}
 
 
-def _over_time(visits: Visits, terms: AuditTerms) -> tuple[Flags, Flags]:
-    widest = np.zeros(len(terms.locations), np.int64)
+def _widest_windows(terms: AuditTerms) -> dict[int, int]:
+    """Return the widest window over each watched location, by row."""
+    widest: dict[int, int] = {}
     for monitor in terms.over_time:
         for location in monitor.shares:
             row = terms.rows[location]
-            widest[row] = max(widest[row], monitor.window)
-    window = widest[visits.row]
-    return window > 0, (window > 0) & (visits.last > visits.current - window)
+            widest[row] = max(widest.get(row, 0), monitor.window)
+    return widest
 
 
-def _timed(visits: Visits, terms: AuditTerms) -> tuple[Flags, Flags]:
-    once = np.zeros(visits.row.size, np.bool_)
-    still = np.zeros(visits.row.size, np.bool_)
-    for monitor in terms.timed:
-        times = designated(visits, monitor)
-        end = np.searchsorted(times, visits.left)
-        once |= np.searchsorted(times, visits.arrived) < end
-        oldest = terms.grid.origin + (visits.current + 1) * terms.grid.slot - monitor.horizon
-        still |= np.searchsorted(times, np.maximum(visits.arrived, oldest)) < end
-    return once, still
-
-
-def _number(flags: Flags) -> int:
-    return int(np.count_nonzero(flags))
+def _covers_any(times: list[int], since: int, visit: AcceptedVisit) -> bool:
+    """Return whether the visit covers any of these times at or after an instant."""
+    place = bisect_left(times, since)
+    return place < len(times) and times[place] < visit.left

@@ -1,4 +1,4 @@
-"""What the audit found. Violations name locations, monitors and ticks: never a person, never an exact count."""
+"""The findings of the audit. Violations name locations, monitors and ticks, but no person and no exact count."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FATES: Final = "fates"
 ORACLES: Final = {
     BYTES: "one set of bytes per ce_id",
     SAFE: 'every "safe" is true',
-    NOISY: "every noisy count is a certain bound",
-    BUDGET: "ε and pauses as they must be",
+    NOISY: "every noisy count is an upper bound",
+    BUDGET: "ε and pauses follow the rules",
     PAID: "no person pays more than stated",
     TICKS: "one answer at every tick",
-    FORM: "records say what is so about their tick",
-    FATES: "visits by fate, as the service counted them",
+    FORM: "records have the form and the facts of their tick",
+    FATES: "visits by fate are as the service counted them",
 }
 
 LISTED: Final = 20
@@ -32,13 +32,13 @@ LISTED: Final = 20
 
 @dataclass(slots=True)
 class Findings:
-    """Violations as they are found: the first 20 of each oracle in words, all of them as a number."""
+    """The violations: the first 20 of each oracle in words, and the number of all."""
 
     listed: dict[str, list[str]] = field(default_factory=lambda: {oracle: [] for oracle in ORACLES})
     totals: Counter[str] = field(default_factory=Counter)
 
-    def say(self, oracle: str, text: str) -> None:
-        """Note a violation."""
+    def add(self, oracle: str, text: str) -> None:
+        """Add a violation."""
         self.totals[oracle] += 1
         if len(self.listed[oracle]) < LISTED:
             self.listed[oracle].append(text)
@@ -48,12 +48,18 @@ class Findings:
 class AuditReport:
     """What was checked, and what was found.
 
-    `ticks` is how many were seen, from `first_tick` to `last_tick` (None without any); `whole_until` the tick at which
-    every visit has left every window and horizon: a replay that ends before was told to. `answers`: by (monitor,
-    status). `safe`: "safe" answers checked, a complete snapshot's unlisted locations one by one; `noisy`: noisy counts
-    checked. `violations`: of each oracle that was asked the first 20, `totals` how many there are. `paid`: the most ε
-    that any one person paid within any period, of the `may_pay` that the configuration states. `fates`: visits by fate,
-    recounted.
+    Attributes:
+        records: the number of records.
+        ticks: the number of ticks, from `first_tick` to `last_tick` (None without any).
+        whole_until: the tick at which every visit has left every window and horizon. A replay may end earlier.
+        answers: the number of answers by (monitor, status).
+        safe: the number of "safe" answers checked. In a complete snapshot each location without a count is one.
+        noisy: the number of noisy counts checked.
+        violations: the first 20 violations of each oracle that was checked.
+        totals: the number of violations by oracle.
+        paid: the most ε that any one person paid within any period.
+        may_pay: the ε that the configuration states.
+        fates: the recounted visits by fate.
     """
 
     records: int
@@ -72,5 +78,5 @@ class AuditReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there is no violation."""
         return not any(self.totals.values())

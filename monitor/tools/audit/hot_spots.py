@@ -1,4 +1,4 @@
-"""The hot spots at designated times, judged: one record about each, drawn at its last tick."""
+"""The hot spots at designated times, checked: one record about each, drawn at its last tick."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import NamedTuple
 
 from monitor.tools.audit.counts import Presence
 from monitor.tools.audit.findings import FORM, NOISY, TICKS, Findings
-from monitor.tools.audit.records import PublishedRecord, check_envelope, check_said
+from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
 from monitor.tools.audit.terms import AuditTerms, HotSpotsTerms
-from monitor.tools.audit.text import instant, utc
+from monitor.tools.audit.text import format_utc, parse_instant
 
 
-class Drawn(NamedTuple):
-    """Hot spots that were drawn, for what they charge."""
+class Drawing(NamedTuple):
+    """Hot spots that were drawn, and the last slot of the reports that they count."""
 
     time: int
     tick: int
+    last_report: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """The hot spots of one designated time: the (location, noisy count) that are named; `where` tells which."""
+class _HotSpots:
+    """The hot spots of one designated time: the (location, noisy count) that are named; `where` names the record."""
 
     time: int
     tick: int
@@ -33,9 +34,9 @@ class _Said:
 
 
 class HotSpotsCheck:
-    """Judges the records of one monitor.
+    """The check of one monitor's records.
 
-    `answers` are the drawings, `noisy` is how many noisy counts they name; `statuses` the records by status.
+    `answers` are the drawings, `noisy` is the number of noisy counts in them; `statuses` counts the records by status.
     """
 
     safe = 0
@@ -49,55 +50,55 @@ class HotSpotsCheck:
         self._findings = findings
         self._every_tick = every_tick
         self._answered: set[int] = set()
-        self.answers: list[Drawn] = []
+        self.answers: list[Drawing] = []
         self.statuses: Counter[str] = Counter()
         self.noisy = 0
 
     def take(self, record: PublishedRecord) -> None:
-        """Judge the next record.
+        """Check the next record.
 
         Raises:
-            KeyError, TypeError, ValueError: it lacks what the interface says, or has it in another form.
+            KeyError, TypeError, ValueError: a field is missing, or is not in the form of docs/interface.md.
         """
         value = record.value
-        named = [(one["location_id"], one["noisy_count"]) for one in value["hot_spots"]]
+        named = [(spot["location_id"], spot["noisy_count"]) for spot in value["hot_spots"]]
         where = f"{self._monitor.name}/{value['time']}, tick {value['tick']}"
-        said = _Said(instant(value["time"]), value["tick"], named, where)
-        if not self._is_due(said):
-            self._findings.say(TICKS, f"{where}: the time is not designated, or this is not the last tick about it")
+        spots = _HotSpots(parse_instant(value["time"]), value["tick"], named, where)
+        if not self._is_due(spots):
+            self._findings.add(TICKS, f"{where}: the time is not designated, or this is not the last tick about it")
             return
-        if said.time in self._answered:
-            self._findings.say(TICKS, f"{where}: the time is answered a second time")
-        self._answered.add(said.time)
+        if spots.time in self._answered:
+            self._findings.add(TICKS, f"{where}: the time is answered a second time")
+        self._answered.add(spots.time)
         self.statuses[value["status"]] += 1
-        self._facts(record, said)
+        self._check_form(record, spots)
         if value["status"] == "complete":
-            self.answers.append(Drawn(said.time, said.tick))
+            self.answers.append(Drawing(spots.time, spots.tick, spots.tick + (record.late_slots or 0)))
             self.noisy += len(named)
-            self._say(FORM, said, self._misnamed(said))
-            self._say(NOISY, said, self._exceeded(said))
+            self._add(FORM, spots, self._find_misnamed(spots))
+            self._add(NOISY, spots, self._find_exceeded(spots))
         elif value["status"] != "unknown":
-            self._findings.say(FORM, f"{where}: {value['status']!r} is no status")
+            self._findings.add(FORM, f"{where}: {value['status']!r} is not a status")
         elif named:
-            self._findings.say(FORM, f"{where}: unknown, and locations are named")
+            self._findings.add(FORM, f"{where}: unknown, and locations are named")
 
     def finish(self, first: int, last: int) -> None:
-        """Check that every designated time was answered whose last tick is one of these."""
+        """Check that every designated time whose last tick is in the range was answered."""
         if not self._every_tick:
             return
         grid, horizon = self._terms.grid, self._monitor.horizon
         for time in self._monitor.between(grid.as_of(first) - horizon, grid.as_of(last + 1) - horizon):
             if time not in self._answered:
                 tick = self._monitor.ticks(time, grid)[1]
-                self._findings.say(TICKS, f"{self._monitor.name}/{utc(time)}: tick {tick} is missing")
+                self._findings.add(TICKS, f"{self._monitor.name}/{format_utc(time)}: tick {tick} is missing")
 
-    def _is_due(self, said: _Said) -> bool:
-        designated = bool(self._monitor.between(said.time, said.time + 1))
-        return designated and said.tick == self._monitor.ticks(said.time, self._terms.grid)[1]
+    def _is_due(self, spots: _HotSpots) -> bool:
+        designated = bool(self._monitor.between(spots.time, spots.time + 1))
+        return designated and spots.tick == self._monitor.ticks(spots.time, self._terms.grid)[1]
 
-    def _facts(self, record: PublishedRecord, said: _Said) -> None:
+    def _check_form(self, record: PublishedRecord, spots: _HotSpots) -> None:
         terms, monitor = self._terms, self._monitor
-        check_envelope(record, terms, f"{monitor.name}/{utc(said.time)}", said.tick, self._findings)
+        check_envelope(record, terms, f"{monitor.name}/{format_utc(spots.time)}", spots.tick, self._findings)
         facts = {
             "kind": "hot_spots",
             "final": True,
@@ -106,36 +107,36 @@ class HotSpotsCheck:
             "top": monitor.top,
             "epsilon": str(monitor.epsilon),
         }
-        check_said(record, facts, self._findings)
+        check_facts(record, facts, self._findings)
 
-    def _say(self, oracle: str, said: _Said, texts: Iterator[str]) -> None:
+    def _add(self, oracle: str, spots: _HotSpots, texts: Iterator[str]) -> None:
         for text in texts:
-            self._findings.say(oracle, f"{said.where}: {text}")
+            self._findings.add(oracle, f"{spots.where}: {text}")
 
-    def _misnamed(self, said: _Said) -> Iterator[str]:
-        """As many as there are to be named, each once, by noisy count, then in the registry's order."""
+    def _find_misnamed(self, spots: _HotSpots) -> Iterator[str]:
+        """Check that min(top, locations) are named, each once, by noisy count and then in the registry's order."""
         rows, expected = self._terms.rows, min(self._monitor.top, len(self._terms.locations))
-        if len(said.named) != expected:
-            yield f"{len(said.named)} locations are named, expected {expected}"
-        for location, times in Counter(location for location, _ in said.named).items():
+        if len(spots.named) != expected:
+            yield f"{len(spots.named)} locations are named, expected {expected}"
+        for location, times in Counter(location for location, _ in spots.named).items():
             if location not in rows:
                 yield f"{location} is not in the registry"
             if times > 1:
                 yield f"{location} is named {times} times"
-        order = [(-count, rows.get(location, len(rows)), location) for location, count in said.named]
+        order = [(-count, rows.get(location, len(rows)), location) for location, count in spots.named]
         for before, after in pairwise(order):
             if before[:2] > after[:2]:
                 yield f"{after[2]} comes after {before[2]}, expected before it"
 
-    def _exceeded(self, said: _Said) -> Iterator[str]:
-        """No count is above its own noisy count, nor such that its location had to be named before the last one."""
+    def _find_exceeded(self, spots: _HotSpots) -> Iterator[str]:
+        """Check that no count exceeds its noisy count, or the last one that is named if its location is not named."""
         rows = self._terms.rows
-        named = {rows[location]: count for location, count in said.named if location in rows}
+        named = {rows[location]: count for location, count in spots.named if location in rows}
         least = min(((count, -row) for row, count in named.items()), default=None)
-        for row in self._presence.rows.get(said.time, ()):
-            people = self._presence.count(said.time, row, said.tick)
+        for row in self._presence.rows.get(spots.time, ()):
+            people = self._presence.count(spots.time, row, spots.tick)
             location = self._terms.locations[row]
             if people > named.get(row, people):
-                yield f"{location}: there were more people than said"
+                yield f"{location}: there were more people than the noisy count"
             elif row not in named and least is not None and (people, -row) > least:
-                yield f"{location} is not named, and there were more people than the last number allows"
+                yield f"{location} is not named, and there were more people than the last noisy count allows"

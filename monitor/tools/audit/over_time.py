@@ -1,4 +1,4 @@
-"""The answers about locations over time, judged (docs/rules.md, section 3 and rule 2)."""
+"""The answers about locations over time, checked (docs/rules.md, section 3 and rule 2)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, Final, NamedTuple
 
 from monitor.tools.audit.counts import Steps
 from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, Findings
-from monitor.tools.audit.records import PublishedRecord, check_envelope, check_said
+from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
 from monitor.tools.audit.sequence import Sequence
 from monitor.tools.audit.terms import AuditTerms, OverTimeTerms
-from monitor.tools.audit.text import epsilon, is_utc
+from monitor.tools.audit.text import is_utc, parse_epsilon
 
 P_VALUE_RELATIVE: Final = 1e-9
 
 
 class Mark(NamedTuple):
-    """A noisy answer that holds its location until a tick."""
+    """A noisy answer that is spent at its location until a tick."""
 
     tick: int
     noisy_count: int
@@ -29,15 +29,16 @@ class Mark(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A noisy answer, for what it charges."""
+    """A noisy answer, and the last slot of the reports that it counts."""
 
     location: str
     tick: int
     epsilon: Fraction
+    last_report: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _LocationRecord:
     """A record of one location and tick; `where` names them."""
 
     record: PublishedRecord
@@ -52,13 +53,13 @@ class _Said:
 
 
 class OverTimeCheck:
-    """Judges the records of one monitor, in order of tick.
+    """The check of one monitor's records, in order of tick.
 
-    `answers` are the noisy ones, `statuses` all by status. Where the output is not `whole`, a location's first record
-    is taken at its word for what was answered before. `lost_tick`: in which slot an earlier ledger was lost, if any.
+    `answers` are the noisy ones; `statuses` counts the records by status. If the output is not `whole`, the marks in a
+    location's first record are taken as true. `lost_tick`: the slot in which an earlier ledger was lost, if any.
     """
 
-    def __init__(
+    def __init__(  # by name
         self,
         terms: AuditTerms,
         monitor: OverTimeTerms,
@@ -81,113 +82,131 @@ class OverTimeCheck:
 
     @property
     def safe(self) -> int:
-        """How many "safe" answers were checked."""
+        """The number of "safe" answers checked."""
         return self.statuses["safe"]
 
     @property
     def noisy(self) -> int:
-        """How many noisy counts were checked."""
+        """The number of noisy counts checked."""
         return len(self.answers)
 
-    def take(self, record: PublishedRecord) -> None:
-        """Judge the next record.
+    def take(self, published: PublishedRecord) -> None:
+        """Check the next record.
 
         Raises:
-            KeyError, TypeError, ValueError: it lacks what the interface says, or has it in another form.
+            KeyError, TypeError, ValueError: a field is missing, or is not in the form of docs/interface.md.
         """
-        location, tick = record.value["location_id"], record.value["tick"]
-        said = _Said(record, location, tick, record.value["status"], f"{self._monitor.name}/{location}, tick {tick}")
+        location, tick, status = (published.value[name] for name in ("location_id", "tick", "status"))
+        record = _LocationRecord(published, location, tick, status, f"{self._monitor.name}/{location}, tick {tick}")
         if location not in self._counts:
-            self._findings.say(FORM, f"{said.where}: the monitor does not watch this location")
+            self._findings.add(FORM, f"{record.where}: the monitor does not watch this location")
             return
-        self.statuses[said.status] += 1
-        self._form(said)
-        for text in self._untrue(said):
-            self._findings.say(NOISY, f"{said.where}: {text}")
+        self.statuses[status] += 1
+        self._check_form(record)
+        self._check_counts(record)
         if self._sequence.see((self._monitor.name, location), f"{self._monitor.name}/{location}", tick):
-            for text in self._unaffordable(said):
-                self._findings.say(BUDGET, f"{said.where}: {text}")
+            for text in self._find_unaffordable(record):
+                self._findings.add(BUDGET, f"{record.where}: {text}")
 
     def finish(self, first: int, last: int) -> None:
-        """Check that the answers about every location reach from the first tick to the last."""
+        """Check that every location was answered from the first tick to the last."""
         for location in self._monitor.shares:
             name = f"{self._monitor.name}/{location}"
             self._sequence.expect((self._monitor.name, location), name, first, last)
 
-    def _form(self, said: _Said) -> None:
+    def _check_form(self, record: _LocationRecord) -> None:
         monitor, grid = self._monitor, self._terms.grid
-        check_envelope(said.record, self._terms, f"{monitor.name}/{said.location}", said.tick, self._findings)
-        facts = {"kind": "over_time", "threshold": monitor.threshold, "epsilon": str(self._cost[said.location])}
-        check_said(said.record, facts, self._findings)
-        if not is_utc(said.value["window_start"], grid.start(said.tick - monitor.window + 1)):
-            self._findings.say(FORM, f"{said.where}: window_start is not where its window begins")
-        if said.status not in ("safe", "noisy_count", "paused", "unknown"):
-            self._findings.say(FORM, f"{said.where}: {said.status!r} is no status")
+        check_envelope(record.record, self._terms, f"{monitor.name}/{record.location}", record.tick, self._findings)
+        facts = {"kind": "over_time", "threshold": monitor.threshold, "epsilon": str(self._cost[record.location])}
+        check_facts(record.record, facts, self._findings)
+        if not is_utc(record.value["window_start"], grid.start(record.tick - monitor.window + 1)):
+            self._findings.add(FORM, f"{record.where}: window_start is not the start of its window")
+        if record.status not in ("safe", "noisy_count", "paused", "unknown"):
+            self._findings.add(FORM, f"{record.where}: {record.status!r} is not a status")
 
-    def _untrue(self, said: _Said) -> Iterator[str]:
-        """What is wrong with a noisy count; a false "safe" is said at once."""
-        exact, threshold = self._counts[said.location].at(said.tick), self._monitor.threshold
-        if said.status == "safe" and exact >= threshold:
-            self._findings.say(SAFE, f"{said.where}: said safe, and there were {threshold} people or more")
-        if said.status != "noisy_count":
-            return
-        noisy, cost = said.value["noisy_count"], self._cost[said.location]
-        self.answers.append(Answer(said.location, said.tick, cost))
+    def _check_counts(self, record: _LocationRecord) -> None:
+        exact, threshold = self._counts[record.location].at(record.tick), self._monitor.threshold
+        if record.status == "safe" and exact >= threshold:
+            self._findings.add(SAFE, f'{record.where}: "safe" is false, there were {threshold} people or more')
+        if record.status == "noisy_count":
+            last_report = record.tick + (record.record.late_slots or 0)
+            self.answers.append(Answer(record.location, record.tick, self._cost[record.location], last_report))
+            for text in self._find_untrue(record, exact):
+                self._findings.add(NOISY, f"{record.where}: {text}")
+
+    def _find_untrue(self, record: _LocationRecord, exact: int) -> Iterator[str]:
+        threshold, cost = self._monitor.threshold, self._cost[record.location]
+        noisy = record.value["noisy_count"]
         if exact > noisy:
-            yield "there were more people than said"
+            yield "there were more people than the noisy count"
         if noisy < threshold:
             yield "the noisy count is below the threshold"
-        if said.value["count_at_most"] != noisy:
+        if record.value["count_at_most"] != noisy:
             yield "count_at_most is not the noisy count"
-        if not math.isclose(said.value["p_value"], _chance(cost, noisy - threshold + 1), rel_tol=P_VALUE_RELATIVE):
+        if not math.isclose(record.value["p_value"], _chance(cost, noisy - threshold + 1), rel_tol=P_VALUE_RELATIVE):
             yield "p_value is not e^(-ε(z - T + 1))"
 
-    def _all_is_spent(self, said: _Said) -> bool:
-        """Whether it must pause because an earlier ledger was lost: all counted as spent then."""
-        if (
-            self.lost_tick is None
-            or said.tick >= self.lost_tick + self._monitor.mark_lifetime
-            or said.status != "paused"
-        ):
-            return False
-        self._marks[said.location] = _marks(said.value["answers"])
-        return True
-
-    def _unaffordable(self, said: _Said) -> Iterator[str]:
-        """What is wrong with the marks, the pause and the ε spent."""
-        share, cost = self._monitor.shares[said.location], self._cost[said.location]
-        if self._all_is_spent(said):
+    def _find_unaffordable(self, record: _LocationRecord) -> Iterator[str]:
+        """Yield what is wrong with the marks, the pause and the ε spent."""
+        share, cost = self._monitor.shares[record.location], self._cost[record.location]
+        published = _read_marks(record.value["answers"])
+        lifetime = self._mark_lifetime(record, published)
+        if self._is_paused_by_loss(record, lifetime):
+            self._marks[record.location] = published
             return
-        known = self._marks.get(said.location)
-        if known is None:
-            known = [mark for mark in _marks(said.value["answers"]) if mark.tick < said.tick]
-        running = [mark for mark in known if mark.until >= said.tick]
+        running = self._running_marks(record, published, lifetime)
         spent = sum((mark.epsilon for mark in running), Fraction(0))
-        affordable = spent + cost <= share
-        if said.status == "paused" and affordable:
-            yield "paused, and the next answer is affordable"
-        elif said.status != "paused" and not affordable:
-            yield f"not paused, and the next answer is not affordable: {spent} of {share} is spent"
-        if said.status == "paused" and not affordable:
-            resumes = _resumes(running, share - cost, said.tick)
-            if not is_utc(said.value["resumes_at"], self._terms.grid.as_of(resumes)):
-                yield f"resumes_at is not the as_of of tick {resumes}, the next that can answer"
-        if said.status == "noisy_count":
-            until = said.tick + self._monitor.mark_lifetime - 1
-            running.append(Mark(said.tick, said.value["noisy_count"], cost, until))
+        yield from self._find_wrong_pause(record, running, spent)
+        if record.status == "noisy_count":
+            running.append(Mark(record.tick, record.value["noisy_count"], cost, record.tick + lifetime - 1))
             if spent + cost > share:
-                yield f"ε of the answers that run is {spent + cost}, more than the location's {share}"
-        self._marks[said.location] = running
-        if _marks(said.value["answers"]) != running:
-            yield "answers are not the noisy answers that run, each until tick + W + F - 1"
+                yield f"the ε of the answers that run is {spent + cost}, more than the location's {share}"
+        self._marks[record.location] = running
+        if published != running:
+            end = "W + F - 1" if lifetime == self._monitor.mark_lifetime else "W + F"
+            yield f"answers are not the noisy answers that run, each until tick + {end}"
+
+    def _find_wrong_pause(self, record: _LocationRecord, running: list[Mark], spent: Fraction) -> Iterator[str]:
+        share, cost = self._monitor.shares[record.location], self._cost[record.location]
+        affordable = spent + cost <= share
+        if record.status == "paused" and affordable:
+            yield "paused, and the next answer is affordable"
+        elif record.status != "paused" and not affordable:
+            yield f"not paused, and the next answer is not affordable: {spent} of {share} is spent"
+        if record.status == "paused" and not affordable:
+            resumes = _next_answer(running, share - cost, record.tick)
+            if not is_utc(record.value["resumes_at"], self._terms.grid.as_of(resumes)):
+                yield f"resumes_at is not the as_of of tick {resumes}, the next that can answer"
+
+    def _mark_lifetime(self, record: _LocationRecord, published: list[Mark]) -> int:
+        """Return for how many ticks the record's build runs its marks: W + F, or one more by an earlier build.
+
+        If its owner record has expired, the length of the record's own mark decides.
+        """
+        lifetime, late = self._monitor.mark_lifetime, record.record.late_slots
+        if late is None:
+            late = int(any(mark.tick == record.tick == mark.until - lifetime for mark in published))
+        return lifetime + late
+
+    def _is_paused_by_loss(self, record: _LocationRecord, lifetime: int) -> bool:
+        """Return whether it must pause because an earlier ledger was lost: everything counts as spent then."""
+        return self.lost_tick is not None and record.tick < self.lost_tick + lifetime and record.status == "paused"
+
+    def _running_marks(self, record: _LocationRecord, published: list[Mark], lifetime: int) -> list[Mark]:
+        """Return the earlier marks that run. A build lengthens the marks of a build whose marks are shorter."""
+        known = self._marks.get(record.location)
+        if known is None:
+            known = [mark for mark in published if mark.tick < record.tick]
+        lengthened = [mark._replace(until=max(mark.until, mark.tick + lifetime - 1)) for mark in known]
+        return [mark for mark in lengthened if mark.until >= record.tick]
 
 
 def _chance(cost: Fraction, above: int) -> float:
     return math.exp(-float(cost * above))
 
 
-def _resumes(running: list[Mark], free_at: Fraction, tick: int) -> int:
-    """The first tick after this one at which the ε of the marks that still run leaves room for an answer."""
+def _next_answer(running: list[Mark], free_at: Fraction, tick: int) -> int:
+    """Return the first later tick at which the ε of the marks that still run leaves room for an answer."""
     ends = sorted({mark.until + 1 for mark in running} | {tick + 1})
     return next(
         end
@@ -196,5 +215,8 @@ def _resumes(running: list[Mark], free_at: Fraction, tick: int) -> int:
     )
 
 
-def _marks(said: Any) -> list[Mark]:
-    return [Mark(one["tick"], one["noisy_count"], epsilon(one["epsilon"]), one["until"]) for one in said]
+def _read_marks(answers: Any) -> list[Mark]:
+    return [
+        Mark(answer["tick"], answer["noisy_count"], parse_epsilon(answer["epsilon"]), answer["until"])
+        for answer in answers
+    ]

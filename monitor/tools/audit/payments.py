@@ -1,82 +1,137 @@
-"""What one person paid (docs/rules.md, section 6): whom each noisy answer charged, and the most within any period.
+"""What one person paid (docs/rules.md, section 6): the noisy answers that charged them, and the most in any period.
 
 A noisy answer charges everyone with a visit in its count. It belongs to a period if such a visit's last slot touches
-the period; one about a designated time τ, if τ lies in it. Periods may begin at any instant. Hot spots charge everyone
-who was anywhere at τ, since ε pays for the noisy counts of all locations, of which the highest are named.
+the period; one about a designated time τ, if τ is in the period. Periods may begin at any instant. Hot spots charge
+everyone who was anywhere at τ, because their ε pays for the noisy counts of all locations.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, NamedTuple
-
-import numpy as np
+from functools import cached_property
+from itertools import count
+from typing import NamedTuple
 
 from monitor.tools.audit.at_times import TimedAnswer
-from monitor.tools.audit.counts import Presence, joined
-from monitor.tools.audit.hot_spots import Drawn
+from monitor.tools.audit.counts import select
+from monitor.tools.audit.hot_spots import Drawing
 from monitor.tools.audit.over_time import Answer
 from monitor.tools.audit.terms import AuditTerms, OverTimeTerms
-from monitor.tools.audit.visits import Ints, Visits
-
-_INT64: Final = 2**62
+from monitor.tools.audit.visits import AcceptedVisit, Visits
 
 
-class Charges(NamedTuple):
-    """What some answers at one ε charge: person by person, the periods' beginnings [first, end) that pay it."""
+class Charge(NamedTuple):
+    """What one visit pays to an answer: the ε of the answer, in periods that begin at the instants [first, end).
 
+    A person pays the same `answer` once in a period, however many of their visits it charges.
+    """
+
+    answer: Hashable
     epsilon: Fraction
-    person: Ints
-    first: Ints
-    end: Ints
+    first: int
+    end: int
 
 
-def over_time_charges(
-    visits: Visits, terms: AuditTerms, monitor: OverTimeTerms, answer: Answer, reported_until: int
-) -> Charges:
-    """Whom one answer charges: those with a visit in its window that was reported in a slot up to `reported_until`."""
-    entries = visits.at(terms.rows[answer.location])
-    counted = (visits.current[entries] <= reported_until) & (visits.last[entries] > answer.tick - monitor.window)
-    entries = entries[counted]
-    starts = terms.grid.origin + visits.last[entries] * terms.grid.slot
-    person, first, end = joined(visits.person[entries], starts - terms.period + 1, starts + terms.grid.slot)
-    return Charges(answer.epsilon, person, first, end)
+class _Priced(NamedTuple):
+    """A noisy answer of a tick; it counts the visits that were reported in a slot up to `last_report`."""
+
+    number: int
+    epsilon: Fraction
+    tick: int
+    last_report: int
 
 
-def at_times_charges(
-    presence: Presence, terms: AuditTerms, epsilon: Fraction, answer: TimedAnswer, reported_until: int
-) -> Charges:
-    """Whom one answer charges: those who were there at τ, reported in a slot up to `reported_until`."""
-    return _timed_charges(presence.people(answer.time, answer.row, reported_until), terms, epsilon, answer.time)
+@dataclass
+class NoisyAnswers:
+    """All noisy answers of a run, sorted by what they are about."""
+
+    terms: AuditTerms
+    _numbers: Iterator[int] = field(default_factory=count)
+    _over_time: dict[int, list[tuple[int, list[_Priced]]]] = field(default_factory=dict)
+    _at_times: dict[tuple[int, int], list[_Priced]] = field(default_factory=dict)
+    _hot_spots: dict[int, list[_Priced]] = field(default_factory=dict)
+
+    def add_over_time(self, monitor: OverTimeTerms, answers: Iterable[Answer]) -> None:
+        """Add the answers of a monitor of kind `over_time`."""
+        by_row: dict[int, list[_Priced]] = {}
+        for answer in answers:
+            priced = _Priced(next(self._numbers), answer.epsilon, answer.tick, answer.last_report)
+            by_row.setdefault(self.terms.rows[answer.location], []).append(priced)
+        for row, priced_answers in by_row.items():
+            priced_answers.sort(key=lambda priced: priced.tick)
+            self._over_time.setdefault(row, []).append((monitor.window, priced_answers))
+
+    def add_at_times(self, epsilon: Fraction, answers: Iterable[TimedAnswer]) -> None:
+        """Add the answers of a monitor of kind `at_times`."""
+        for answer in answers:
+            priced = _Priced(next(self._numbers), epsilon, answer.tick, answer.last_report)
+            self._at_times.setdefault((answer.time, answer.row), []).append(priced)
+
+    def add_hot_spots(self, epsilon: Fraction, drawings: Iterable[Drawing]) -> None:
+        """Add the drawings of a monitor of kind `hot_spots`."""
+        for drawing in drawings:
+            priced = _Priced(next(self._numbers), epsilon, drawing.tick, drawing.last_report)
+            self._hot_spots.setdefault(drawing.time, []).append(priced)
+
+    @cached_property
+    def _times(self) -> list[int]:
+        return sorted({time for time, _ in self._at_times} | set(self._hot_spots))
+
+    def charges(self, visits: Iterable[AcceptedVisit]) -> Iterator[Charge]:
+        """Yield what each of these visits pays to each answer."""
+        for visit in visits:
+            yield from self._charges_of_windows(visit)
+            for time in select(self._times, visit.arrived, visit.left):
+                yield from self._charges_of_time(visit, time)
+
+    def _charges_of_windows(self, visit: AcceptedVisit) -> Iterator[Charge]:
+        grid, period = self.terms.grid, self.terms.period
+        for window, answers in self._over_time.get(visit.row, ()):
+            # The first answer that may count the visit is one tick before its report's slot (see `late_slots`).
+            place = bisect_left(answers, visit.current - 1, key=lambda answer: answer.tick)
+            while place < len(answers) and answers[place].tick < visit.last + window:
+                if visit.current <= answers[place].last_report:
+                    first, end = grid.start(visit.last) - period + 1, grid.start(visit.last + 1)
+                    yield Charge(answers[place].number, answers[place].epsilon, first, end)
+                place += 1
+
+    def _charges_of_time(self, visit: AcceptedVisit, time: int) -> Iterator[Charge]:
+        first, end = time - self.terms.period + 1, time + 1
+        for answer in self._at_times.get((time, visit.row), ()):
+            if visit.current <= answer.last_report:
+                yield Charge(answer.number, answer.epsilon, first, end)
+        for drawing in self._hot_spots.get(time, ()):
+            if visit.current <= drawing.last_report:
+                yield Charge((drawing.number, visit.row), drawing.epsilon, first, end)
 
 
-def hot_spots_charges(
-    presence: Presence, terms: AuditTerms, epsilon: Fraction, drawn: Drawn, reported_until: int
-) -> Charges:
-    """Whom one drawing charges, named or not: everyone who was anywhere at τ, once for each location."""
-    people = [presence.people(drawn.time, row, reported_until) for row in presence.rows.get(drawn.time, ())]
-    return _timed_charges(np.concatenate([np.empty(0, np.int64), *people]), terms, epsilon, drawn.time)
+def most_paid(visits: Visits, answers: NoisyAnswers) -> Fraction:
+    """Return the most that any one person paid within any period, exactly."""
+    by_person: dict[int, list[AcceptedVisit]] = {}
+    for visit in visits.accepted:
+        by_person.setdefault(visit.person, []).append(visit)
+    return max((most_in_a_period(answers.charges(own)) for own in by_person.values()), default=Fraction(0))
 
 
-def _timed_charges(person: Ints, terms: AuditTerms, epsilon: Fraction, time: int) -> Charges:
-    ones = np.ones(person.size, np.int64)
-    return Charges(epsilon, person, ones * (time - terms.period + 1), ones * (time + 1))
-
-
-def most_paid(charges: Sequence[Charges]) -> Fraction:
-    """The most that any one person paid within any period, exactly."""
-    charges = [charge for charge in charges if charge.person.size]
-    if not charges:
-        return Fraction(0)
-    unit = math.lcm(*{charge.epsilon.denominator for charge in charges})
-    costs = [int(charge.epsilon * unit) for charge in charges]
-    fits = sum(cost * charge.person.size for cost, charge in zip(costs, charges, strict=True)) < _INT64
-    cost = np.repeat(np.array(costs, np.int64 if fits else object), [charge.person.size for charge in charges])
-    person = np.concatenate([charge.person for charge in charges])
-    at = np.concatenate([charge.first for charge in charges] + [charge.end for charge in charges])
-    change = np.concatenate([cost, -cost])
-    begins = np.repeat([1, 0], person.size)
-    order = np.lexsort((begins, at, np.concatenate([person, person])))
-    return Fraction(int(np.cumsum(change[order]).max()), unit)
+def most_in_a_period(charges: Iterable[Charge]) -> Fraction:
+    """Return the most that one person pays in any period, given all their charges."""
+    begins_and_ends = [
+        (at, begins, charge) for charge in charges for at, begins in ((charge.first, True), (charge.end, False))
+    ]
+    visits_charged: Counter[Hashable] = Counter()
+    paid = most = Fraction(0)
+    for _at, begins, charge in sorted(begins_and_ends, key=lambda event: event[:2]):  # ends come before begins
+        if begins:
+            visits_charged[charge.answer] += 1
+            if visits_charged[charge.answer] == 1:
+                paid += charge.epsilon
+                most = max(most, paid)
+        else:
+            visits_charged[charge.answer] -= 1
+            if visits_charged[charge.answer] == 0:
+                paid -= charge.epsilon
+    return most

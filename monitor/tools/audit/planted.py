@@ -1,4 +1,4 @@
-"""Planted person ids: they may be found nowhere outside the input and the dead letters (docs/rules.md, rule 10)."""
+"""Planted person ids: they may occur only in the input and the dead letters (docs/rules.md, rule 10)."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _BLOCK: Final = 1 << 20
 
 
 def find_planted(files: Iterable[Path], planted: Sequence[str]) -> list[str]:
-    """Search files for planted ids, which must be unlike any other text; tell where which was found, by its number.
+    """Search files for planted ids, which must differ from all other text. Return each file and the id's number.
 
     Raises:
         AuditError: a file cannot be read.
     """
     ids = [text.encode() for text in planted]
     overlap = max(map(len, ids), default=1) - 1
-    found = []
+    places = []
     for path in files:
         try:
             numbers = {n for block in _blocks(path, overlap) for n, text in enumerate(ids) if text in block}
         except OSError as error:
             raise AuditError(f"{path} cannot be read: {error}") from error
-        found += [f"{path}: planted id number {n}" for n in sorted(numbers)]
-    return found
+        places += [f"{path}: planted id number {n}" for n in sorted(numbers)]
+    return places
 
 
 def _blocks(path: Path, overlap: int) -> Iterator[bytes]:
-    """The file in blocks, each with the end of the one before."""
+    """Yield the file in blocks, each with the end of the one before."""
     tail = b""
     with path.open("rb") as file:
         while block := file.read(_BLOCK):

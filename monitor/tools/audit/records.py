@@ -1,4 +1,4 @@
-"""What was published, record by record, each ce_id once; and how the OUT file (docs/interface.md, section 2) is read."""
+"""The published records, each ce_id once, and how an OUT file is read (docs/interface.md, section 2)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 from monitor.tools.audit.findings import BYTES, FORM, Findings
 from monitor.tools.audit.terms import AuditTerms
-from monitor.tools.audit.text import AuditError, is_utc, utc
+from monitor.tools.audit.text import AuditError, format_utc, is_utc
 
 
-class Told(NamedTuple):
-    """A record as it was read: where, its parts, and all its bytes."""
+class ReadRecord(NamedTuple):
+    """A record as read: its place, its parts, and all its bytes. `partition` is None if the file has none."""
 
     place: str
+    partition: int | None
     key: str
     headers: dict[str, str]
     value: Any
@@ -26,57 +27,65 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PublishedRecord:
-    """One record of the output topic: where it was read; `kind` is the last part of its ce_type."""
+    """One record of the output topic.
+
+    `place`: where it was read. `kind`: the last part of its ce_type. `late_slots`: how many slots after that of its
+    tick a visit may be reported and still be counted. It is 1 for an answer of an earlier build, and None if the build
+    is unknown.
+    """
 
     place: str
+    partition: int | None
     kind: str
     ce_id: str
     key: str
     headers: dict[str, str]
     value: Any
+    late_slots: int | None = 0
 
 
-def each_once(records: Iterator[Told], findings: Findings) -> Iterator[PublishedRecord]:
-    """Yield every record but repeats; a repeat whose bytes differ is a violation, and is not judged further.
+def drop_repeats(records: Iterator[ReadRecord], findings: Findings) -> Iterator[PublishedRecord]:
+    """Yield each record once. A repeat whose bytes differ is a violation, and is not checked further.
 
     Raises:
-        AuditError: one is no record of the output topic.
+        AuditError: there is something else than a record of the output topic.
     """
     digests: dict[str, bytes] = {}
-    for told in records:
+    for record in records:
         try:
-            kind, ce_id = str(told.headers["ce_type"]).rpartition(".")[2], str(told.headers["ce_id"])
+            kind, ce_id = str(record.headers["ce_type"]).rpartition(".")[2], str(record.headers["ce_id"])
         except (KeyError, TypeError) as error:
-            raise AuditError(f"{told.place}: expected a record of the output topic: {error!r}") from error
-        digest = hashlib.blake2b(told.written, digest_size=16).digest()
+            raise AuditError(f"{record.place}: expected a record of the output topic: {error!r}") from error
+        digest = hashlib.blake2b(record.written, digest_size=16).digest()
         known = digests.setdefault(ce_id, digest)
         if known is digest:
-            yield PublishedRecord(told.place, kind, ce_id, told.key, told.headers, told.value)
+            yield PublishedRecord(record.place, record.partition, kind, ce_id, record.key, record.headers, record.value)
         elif known != digest:
-            findings.say(BYTES, f"{told.place}: {ce_id} was published before with other bytes")
+            findings.add(BYTES, f"{record.place}: {ce_id} was published before with other bytes")
 
 
-def read_file(path: Path) -> Iterator[Told]:
+def read_file(path: Path) -> Iterator[ReadRecord]:
     """Yield the records of an OUT file.
 
     Raises:
-        AuditError: the file cannot be read, or a line of it is no record.
+        AuditError: the file cannot be read, or a line of it is not a record.
     """
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
-                yield _told(path, number, line)
+                yield _parse_line(path, number, line)
     except (OSError, UnicodeDecodeError) as error:
         raise AuditError(f"{path} cannot be read: {error}") from error
 
 
-def _told(path: Path, number: int, line: str) -> Told:
+def _parse_line(path: Path, number: int, line: str) -> ReadRecord:
     try:
-        said = json.loads(line)
-        key, headers, value = said["key"], said["headers"], said["value"]
-    except (ValueError, KeyError, TypeError) as error:
+        fields = json.loads(line)
+        key, headers, value = fields["key"], fields["headers"], fields["value"]
+        partition = fields.get("partition")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise AuditError(f"{path}, line {number}: expected a record of the output topic: {error!r}") from error
-    return Told(f"line {number}", key, headers, value, json.dumps([key, headers, value]).encode())
+    return ReadRecord(f"line {number}", partition, key, headers, value, json.dumps([key, headers, value]).encode())
 
 
 def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: int, findings: Findings) -> None:
@@ -96,12 +105,12 @@ def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: i
     if not is_utc(record.value.get("as_of"), as_of):
         wrong.append("as_of")
     for name in wrong:
-        findings.say(FORM, f"{record.ce_id} ({record.place}): {name} is not that of tick {tick}, {utc(as_of)}")
+        findings.add(FORM, f"{record.ce_id} ({record.place}): {name} is not that of tick {tick}, {format_utc(as_of)}")
 
 
-def check_said(record: PublishedRecord, expected: dict[str, object], findings: Findings) -> None:
-    """Check values that are public facts, one by one."""
+def check_facts(record: PublishedRecord, expected: dict[str, object], findings: Findings) -> None:
+    """Check the fields that follow from the configuration and the tick alone."""
     for name, value in expected.items():
-        said = record.value.get(name)
-        if said != value:
-            findings.say(FORM, f"{record.ce_id} ({record.place}): {name} is {said!r}, expected {value!r}")
+        published = record.value.get(name)
+        if published != value:
+            findings.add(FORM, f"{record.ce_id} ({record.place}): {name} is {published!r}, expected {value!r}")

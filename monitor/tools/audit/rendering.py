@@ -1,4 +1,4 @@
-"""A report as people read it."""
+"""Print a report for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def render(report: AuditReport, console: Console) -> None:
     """Print what was checked, what was found, and what one person paid."""
     console.print(
         f"{report.records:,} records of {report.ticks:,} ticks ({report.first_tick} to {report.last_tick}); "
-        f'checked: {report.safe:,} times "safe", {report.noisy:,} noisy counts',
+        f'checked: {report.safe:,} "safe" answers, {report.noisy:,} noisy counts',
         highlight=False,
     )
     if report.last_tick is not None and report.last_tick < report.whole_until:
@@ -23,35 +23,35 @@ def render(report: AuditReport, console: Console) -> None:
     console.print(f"Answers: {statuses or 'none'}", highlight=False, markup=False)
     fates = ", ".join(f"{fate}: {count:,}" for fate, count in report.fates.items())
     console.print(f"Visits by fate, recounted: {fates or 'none'}", highlight=False)
-    console.print(_table(report))
-    for oracle, found in report.violations.items():
-        _list(oracle, found, report.totals.get(oracle, 0), console)
+    console.print(_make_table(report))
+    for oracle, violations in report.violations.items():
+        _print_violations(oracle, violations, report.totals.get(oracle, 0), console)
     console.print(
         f"The most that one person paid within any period: ε = {report.paid} of {report.may_pay}", highlight=False
     )
-    console.print("[green]Nothing wrong was found.[/]" if report.ok else "[red]The run breaks its promises.[/]")
+    console.print("[green]Nothing wrong was found.[/]" if report.ok else "[red]Violations were found.[/]")
 
 
 def render_kept(visits: Kept, alerts: Kept, console: Console) -> None:
-    """Print what was read from the topics, and what can't be recounted because it has expired."""
+    """Print the number of records read from the topics, and what has expired and cannot be recounted."""
     for name, kept in (("input", visits), ("output", alerts)):
-        text = f"The {name} topic holds {kept.records:,} records in {kept.partitions} partitions."
+        text = f"The {name} topic has {kept.records:,} records in {kept.partitions} partitions."
         console.print(text + (" Earlier ones have expired." if kept.expired else ""), highlight=False)
     if visits.expired:
-        console.print("Answers whose people are no longer in the input pass unchecked.", highlight=False)
+        console.print("Answers about visits that have expired from the input are not checked.", highlight=False)
 
 
-def _table(report: AuditReport) -> Table:
+def _make_table(report: AuditReport) -> Table:
     table = Table()
-    table.add_column("what must hold")
+    table.add_column("check")
     table.add_column("violations", justify="right")
     for oracle in report.violations:
         table.add_row(ORACLES[oracle], f"{report.totals.get(oracle, 0):,}")
     return table
 
 
-def _list(oracle: str, found: list[str], total: int, console: Console) -> None:
-    for text in found:
+def _print_violations(oracle: str, violations: list[str], total: int, console: Console) -> None:
+    for text in violations:
         console.print(f"{oracle}: {text}", style="red", highlight=False, markup=False, soft_wrap=True)
     if total > LISTED:
         console.print(f"{oracle}: and {total - LISTED:,} more", style="red", highlight=False)

@@ -1,4 +1,4 @@
-"""Whether every tick was answered once, in order."""
+"""Check that every tick was answered once, in order."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from monitor.tools.audit.findings import TICKS, Findings
 
 @dataclass(slots=True)
 class Sequence:
-    """The ticks of each subject (a location, or a designated time and shard) as they come."""
+    """The ticks of each subject (a location, or a designated time and shard) in the order of their records."""
 
     findings: Findings
     every_tick: bool
     _seen: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
 
     def see(self, subject: Hashable, name: str, tick: int) -> bool:
-        """Note the next tick of a subject; False if it does not come after the one before."""
+        """Take the next tick of a subject. Return False if it is not later than the one before."""
         first, last = self._seen.get(subject, (tick, tick - 1))
         if tick <= last:
             again = "a second time" if tick == last else f"after tick {last}"
-            self.findings.say(TICKS, f"{name}: tick {tick} is answered {again}")
+            self.findings.add(TICKS, f"{name}: tick {tick} is answered {again}")
             return False
         if self.every_tick and tick != last + 1:
-            self.findings.say(TICKS, f"{name}: {_ticks(last + 1, tick - 1)} missing")
+            self.findings.add(TICKS, f"{name}: {_format_ticks(last + 1, tick - 1)} missing")
         self._seen[subject] = first, tick
         return True
 
     def expect(self, subject: Hashable, name: str, first: int, last: int) -> None:
-        """Check, at the end, that a subject's ticks reach from one to another."""
+        """Check, at the end, that a subject was answered from the first tick to the last."""
         if not self.every_tick or first > last:
             return
         if subject not in self._seen:
-            self.findings.say(TICKS, f"{name}: {_ticks(first, last)} missing")
+            self.findings.add(TICKS, f"{name}: {_format_ticks(first, last)} missing")
             return
         began, ended = self._seen[subject]
         if began > first:
-            self.findings.say(TICKS, f"{name}: {_ticks(first, began - 1)} missing")
+            self.findings.add(TICKS, f"{name}: {_format_ticks(first, began - 1)} missing")
         if ended < last:
-            self.findings.say(TICKS, f"{name}: {_ticks(ended + 1, last)} missing")
+            self.findings.add(TICKS, f"{name}: {_format_ticks(ended + 1, last)} missing")
 
 
-def _ticks(first: int, last: int) -> str:
+def _format_ticks(first: int, last: int) -> str:
     return f"tick {first} is" if first == last else f"ticks {first} to {last} are"

@@ -1,6 +1,6 @@
-"""What was promised: of the configuration (docs/interface.md, section 3), what the recount needs. Its own reading.
+"""The terms of a run: the parts of the configuration that the recount needs (docs/interface.md, section 3).
 
-The file alone is read: values that came from the environment are to be written into it first.
+Only the file is read. Values from the environment must be written into it first.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from zoneinfo import ZoneInfo
 
 import yaml
 
-from monitor.tools.audit.text import AuditError, duration, epsilon, instant, moment
+from monitor.tools.audit.text import AuditError, parse_duration, parse_epsilon, parse_instant, to_datetime
 
-_FIRST_DAY: Final = date(1970, 1, 1)  # no daily time lies before or after these days
+_FIRST_DAY: Final = date(1970, 1, 1)  # no daily time is before or after these days
 _LAST_DAY: Final = date(2199, 12, 31)
 _MARGIN: Final = timedelta(days=2)  # more than any offset from UTC
 
@@ -33,21 +33,21 @@ class Grid:
     slot: int
 
     def slot_of(self, at: int) -> int:
-        """The slot of an instant."""
+        """Return the slot of an instant."""
         return (at - self.origin) // self.slot
 
     def start(self, slot: int) -> int:
-        """The first instant of a slot."""
+        """Return the first instant of a slot."""
         return self.origin + slot * self.slot
 
     def as_of(self, tick: int) -> int:
-        """When tick t closes slot t."""
+        """Return the instant at which tick t closes slot t."""
         return self.origin + (tick + 1) * self.slot
 
 
 @dataclass(frozen=True)
 class OverTimeTerms:
-    """A monitor of kind `over_time`: ε_l by location, k answers a window, T people, W and W + F in slots."""
+    """A monitor of kind `over_time`: ε_l by location, k answers per window, T people, W and W + F in slots."""
 
     name: str
     shares: dict[str, Fraction]
@@ -59,7 +59,7 @@ class OverTimeTerms:
 
 @dataclass(frozen=True)
 class TimedTerms:
-    """What monitors of designated times have in common; ε for each of them, the horizon in microseconds."""
+    """What monitors of designated times have in common: ε for each time, and the horizon in microseconds."""
 
     name: str
     instants: tuple[int, ...]
@@ -69,41 +69,41 @@ class TimedTerms:
     epsilon: Fraction
 
     def between(self, low: int, high: int) -> list[int]:
-        """The designated times τ with low ≤ τ < high, sorted.
+        """Return the designated times τ with low ≤ τ < high, sorted.
 
-        A time of day that comes twice where clocks change is the first of the two.
+        A time of day that occurs twice when clocks change is the first of the two.
         """
-        found = {at for at in self.instants if low <= at < high}
+        times = {at for at in self.instants if low <= at < high}
         earliest, latest = _day(low) - _MARGIN, _day(high) + _MARGIN
         day = max(earliest, _FIRST_DAY)
         while self.daily and day <= min(latest, _LAST_DAY):
-            at_day = (instant(datetime.combine(day, at, self.zone).isoformat()) for at in self.daily)
-            found.update(at for at in at_day if low <= at < high)
+            at_day = (parse_instant(datetime.combine(day, at, self.zone).isoformat()) for at in self.daily)
+            times.update(at for at in at_day if low <= at < high)
             day += timedelta(days=1)
-        return sorted(found)
+        return sorted(times)
 
     def ticks(self, at: int, grid: Grid) -> tuple[int, int]:
-        """The first and the last tick with τ < as_of ≤ τ + horizon."""
+        """Return the first and the last tick with τ < as_of ≤ τ + horizon."""
         return grid.slot_of(at), grid.slot_of(at + self.horizon) - 1
 
 
 @dataclass(frozen=True)
 class AtTimesTerms(TimedTerms):
-    """A monitor of kind `at_times`; T people."""
+    """A monitor of kind `at_times`: T people."""
 
     threshold: int
 
 
 @dataclass(frozen=True)
 class HotSpotsTerms(TimedTerms):
-    """A monitor of kind `hot_spots`; at most `top` locations are named."""
+    """A monitor of kind `hot_spots`: at most `top` locations are named."""
 
     top: int
 
 
 @dataclass(frozen=True)
 class AuditTerms:
-    """All that was promised. Durations in microseconds; `ahead` is F, in slots."""
+    """The terms of all monitors. Durations are in microseconds; `max_lead` is F, in slots."""
 
     service: str
     shards: int
@@ -124,115 +124,117 @@ class AuditTerms:
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """A location's place in the registry."""
+        """The row of each location: its place in the registry."""
         return {location: row for row, location in enumerate(self.locations)}
 
     @cached_property
     def shard(self) -> tuple[int, ...]:
-        """By row: the first 8 bytes of SHA-256 of the id, big-endian, mod shards."""
+        """The shard of each row: the first 8 bytes of SHA-256 of the id, big-endian, mod shards."""
         return tuple(int(hashlib.sha256(text.encode()).hexdigest()[:16], 16) % self.shards for text in self.locations)
 
     @cached_property
     def shard_sizes(self) -> Counter[int]:
-        """How many locations each shard has."""
+        """The number of locations in each shard."""
         return Counter(self.shard)
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all location ids in file order, each followed by a newline."""
-        told = hashlib.sha256()
+        digest = hashlib.sha256()
         for location in self.locations:
-            told.update(location.encode() + b"\n")
-        return told.hexdigest()
+            digest.update(location.encode() + b"\n")
+        return digest.hexdigest()
 
 
 class _Texts(yaml.SafeLoader):
-    """YAML whose scalars all stay texts: no value is turned into a float or a number of base 60 on the way."""
+    """YAML whose scalars all stay strings, so that no value becomes a float or a base-60 number."""
 
-    yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012  # PyYAML's own way
+    yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012  # as PyYAML declares it
 
 
 def read_terms(path: Path) -> AuditTerms:
     """Read a configuration and the registry that it names.
 
     Raises:
-        AuditError: what it needs is not there, or not written as the interface says.
+        AuditError: a file or a key is missing, or is not in the form of docs/interface.md.
     """
     try:
         config = _Texts(path.read_text(encoding="utf-8")).get_single_data()
-        return _terms(config, _locations(path.parent / config["locations"]["file"]))
+        return _parse_terms(config, _read_locations(path.parent / config["locations"]["file"]))
     except KeyError as error:
-        raise AuditError(
-            f"{path}: the configuration lacks {error}; expected it as `location-monitor check` does"
-        ) from None
+        raise AuditError(f"{path}: the configuration has no key {error}; run `location-monitor check`") from None
     except (OSError, ValueError, TypeError, AttributeError, ZeroDivisionError, yaml.YAMLError, csv.Error) as error:
-        raise AuditError(f"{path}: not a configuration that can be read: {error}") from error
+        raise AuditError(f"{path}: cannot be read as a configuration: {error}") from error
 
 
-def _locations(path: Path) -> tuple[str, ...]:
+def _read_locations(path: Path) -> tuple[str, ...]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = [row for row in csv.reader(file) if row]
     column = rows[0].index("location_id") if rows else 0
     return tuple(row[column] for row in rows[1:])
 
 
-def _terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
+def _parse_terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
     clock, visits, privacy = config["clock"], config["visits"], config["privacy"]
-    grid = Grid(instant(clock["origin"]), duration(clock["slot"]))
-    max_lead = duration(visits["accept_ahead"]) // grid.slot
+    grid = Grid(parse_instant(clock["origin"]), parse_duration(clock["slot"]))
+    max_lead = parse_duration(visits["accept_ahead"]) // grid.slot
     monitors = config["monitors"]
     return AuditTerms(
         service=config["service"]["name"],
         shards=int(config["service"].get("shards", 16)),
         grid=grid,
         max_lead=max_lead,
-        default_stay=duration(visits["default_stay"]),
-        may_pay=epsilon(privacy["epsilon"]),
-        period=duration(privacy["period"]),
+        default_stay=parse_duration(visits["default_stay"]),
+        may_pay=parse_epsilon(privacy["epsilon"]),
+        period=parse_duration(privacy["period"]),
         locations=locations,
-        over_time=tuple(_over_time(said, grid, max_lead) for said in monitors if said["kind"] == "over_time"),
+        over_time=tuple(
+            _parse_over_time(monitor, grid, max_lead) for monitor in monitors if monitor["kind"] == "over_time"
+        ),
         at_times=tuple(
-            AtTimesTerms(**_timed(said), threshold=int(said["threshold"]))
-            for said in monitors
-            if said["kind"] == "at_times"
+            AtTimesTerms(**_parse_timed(monitor), threshold=int(monitor["threshold"]))
+            for monitor in monitors
+            if monitor["kind"] == "at_times"
         ),
         hot_spots=tuple(
-            HotSpotsTerms(**_timed(said), top=int(said["top"])) for said in monitors if said["kind"] == "hot_spots"
+            HotSpotsTerms(**_parse_timed(monitor), top=int(monitor["top"]))
+            for monitor in monitors
+            if monitor["kind"] == "hot_spots"
         ),
     )
 
 
-def _over_time(said: Any, grid: Grid, max_lead: int) -> OverTimeTerms:
-    named = said["locations"]
+def _parse_over_time(monitor: Any, grid: Grid, max_lead: int) -> OverTimeTerms:
+    named = monitor["locations"]
     weights = {location: int(named[location]) if isinstance(named, dict) else 1 for location in named}
-    total, spent = sum(weights.values()), epsilon(said["epsilon"])
-    window = duration(said["window"]) // grid.slot
+    total, spent = sum(weights.values()), parse_epsilon(monitor["epsilon"])
+    window = parse_duration(monitor["window"]) // grid.slot
     return OverTimeTerms(
-        name=said["name"],
+        name=monitor["name"],
         shares={location: spent * weight / total for location, weight in weights.items()},
-        answers=int(said.get("answers_per_window", 1)),
-        threshold=int(said["threshold"]),
+        answers=int(monitor.get("answers_per_window", 1)),
+        threshold=int(monitor["threshold"]),
         window=window,
         mark_lifetime=window + max_lead,
     )
 
 
-def _timed(said: Any) -> dict[str, Any]:
-    instants = tuple(text for text in said["at"] if "T" in text.upper())
-    daily = tuple(time.fromisoformat(text) for text in said["at"] if text not in instants)
+def _parse_timed(monitor: Any) -> dict[str, Any]:
+    instants = tuple(text for text in monitor["at"] if "T" in text.upper())
+    daily = tuple(time.fromisoformat(text) for text in monitor["at"] if text not in instants)
     return {
-        "name": said["name"],
-        "instants": tuple(instant(text) for text in instants),
+        "name": monitor["name"],
+        "instants": tuple(parse_instant(text) for text in instants),
         "daily": daily,
-        "zone": ZoneInfo(said["timezone"]) if daily else None,
-        "horizon": duration(said["reporting_horizon"]),
-        "epsilon": epsilon(said["epsilon"]),
+        "zone": ZoneInfo(monitor["timezone"]) if daily else None,
+        "horizon": parse_duration(monitor["reporting_horizon"]),
+        "epsilon": parse_epsilon(monitor["epsilon"]),
     }
 
 
 def _day(at: int) -> date:
-    """The day of an instant in UTC, pulled in to where a margin can be added."""
+    """Return the day of an instant in UTC, moved into the range where a margin can be added."""
     years = timedelta(days=365)
     low, high = datetime.combine(_FIRST_DAY, time()) - years, datetime.combine(_LAST_DAY, time()) + years
-    first, last = instant(f"{low.isoformat()}Z"), instant(f"{high.isoformat()}Z")
-    return moment(min(max(at, first), last)).date()
+    first, last = parse_instant(f"{low.isoformat()}Z"), parse_instant(f"{high.isoformat()}Z")
+    return to_datetime(min(max(at, first), last)).date()

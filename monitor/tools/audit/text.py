@@ -1,4 +1,4 @@
-"""Times, durations, ε and ids as the interface writes them. Instants and durations are `int` microseconds."""
+"""Times, durations, ε and ids in the form of docs/interface.md. Instants and durations are `int` microseconds."""
 
 from __future__ import annotations
 
@@ -26,46 +26,46 @@ _ID_BYTES: Final = 256
 
 
 class AuditError(Exception):
-    """A file that the audit needs cannot be read. It says which, and what was expected."""
+    """A file or topic cannot be read. The message says which one, and what was expected."""
 
 
-def instant(text: str) -> int:
-    """Read a time of RFC 3339 with an offset; digits beyond microseconds are cut.
+def parse_instant(text: str) -> int:
+    """Parse a time of RFC 3339 with an offset; digits beyond microseconds are cut.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: the text is something else.
     """
     if _TIME.fullmatch(text) is None:
         raise ValueError("expected a time of RFC 3339 with an offset")
     return (datetime.fromisoformat(text.upper()) - _EPOCH) // _MICROSECOND
 
 
-def moment(at: int) -> datetime:
-    """Turn an instant into an aware datetime in UTC."""
+def to_datetime(at: int) -> datetime:
+    """Return an instant as an aware datetime in UTC."""
     return _EPOCH + timedelta(microseconds=at)
 
 
 @lru_cache(maxsize=4096)
-def utc(at: int) -> str:
-    """Write an instant as the output topic does: UTC with `Z`, a fraction only where there is one."""
-    return moment(at).replace(tzinfo=None).isoformat() + "Z"
+def format_utc(at: int) -> str:
+    """Format an instant as in the output topic: UTC with `Z`, and a fraction only if it is not zero."""
+    return to_datetime(at).replace(tzinfo=None).isoformat() + "Z"
 
 
 def is_utc(text: object, at: int) -> bool:
-    """Whether a text is this instant, in UTC with `Z`."""
-    if text == utc(at):
+    """Return whether a text is this instant, in UTC with `Z`."""
+    if text == format_utc(at):
         return True
     try:
-        return isinstance(text, str) and text.endswith("Z") and instant(text) == at
+        return isinstance(text, str) and text.endswith("Z") and parse_instant(text) == at
     except ValueError:
         return False
 
 
-def duration(text: str) -> int:
-    """Read a duration as Prometheus writes it (`1h30m`, `14d`).
+def parse_duration(text: str) -> int:
+    """Parse a duration in the form of Prometheus (`1h30m`, `14d`).
 
     Raises:
-        ValueError: if it is none.
+        ValueError: the text is something else.
     """
     parts = _PART.findall(text)
     if not parts or "".join(amount + unit for amount, unit in parts) != text:
@@ -74,17 +74,17 @@ def duration(text: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def epsilon(text: str) -> Fraction:
-    """Read an exact ε (`1/2`, `0.5`, `3`).
+def parse_epsilon(text: str) -> Fraction:
+    """Parse an exact ε (`1/2`, `0.5`, `3`).
 
     Raises:
-        ValueError: if it is none.
+        ValueError: the text is something else.
     """
     return Fraction(text)
 
 
 def is_id(text: str) -> bool:
-    """Whether a text is 1 to 256 bytes of UTF-8 without control characters."""
+    """Return whether a text is 1 to 256 bytes of UTF-8 without control characters."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""A run that is still on Kafka: its input and its output, read off the topics (docs/interface.md, section 4). Its own reading.
+"""Read a run that is still on Kafka: its input and its output topic (docs/interface.md, section 4).
 
-Consumers come from the caller, who knows where Kafka is and how to log in; what they bring is opened here.
+The caller opens the consumers, because it knows how to connect to Kafka. The records are decoded here.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any, Final, NoReturn
 
 from kafka import TopicPartition
 
-from monitor.tools.audit.records import Told
+from monitor.tools.audit.records import ReadRecord
 from monitor.tools.audit.terms import AuditTerms
 from monitor.tools.audit.text import AuditError
-from monitor.tools.audit.visits import Line, Visits, judged, line
+from monitor.tools.audit.visits import Line, Visits, accept_visits, parse_line
 
 OpenConsumer = Callable[..., Any]
-"""Opens a kafka-python consumer that belongs to no group; takes its settings by name, `isolation_level` for one.
+"""Opens a kafka-python consumer without a group. It takes settings by name, such as `isolation_level`.
 
-One of the input topic may give, as the value of its last record, what stands for all of a batch that cannot be read:
-`records`, how many they are, and `end`, the offset behind them.
+A consumer of the input topic may return an object for a batch that cannot be read, as the value of its last record:
+`records` is the number of records in the batch, and `end` the offset after them.
 """
 
 _POLL_MS: Final = 500
@@ -38,7 +38,7 @@ _BEFORE_ALL: Final = -(2**62)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a topic still holds: partitions, records, and whether some of its first ones are gone."""
+    """What a topic still contains, and whether its first records have expired."""
 
     partitions: int
     records: int
@@ -46,10 +46,10 @@ class Kept:
 
 
 class Topic:
-    """A topic from its beginning to its end at the time it was opened.
+    """A topic from its beginning to its end at the time when it was opened.
 
     Raises:
-        AuditError: there is no such topic, or (while reading) nothing more comes.
+        AuditError: there is no such topic, or (while reading) Kafka returns no more records.
     """
 
     def __init__(self, open_consumer: OpenConsumer, name: str, *, committed: bool) -> None:
@@ -60,62 +60,63 @@ class Topic:
             partitions = consumer.partitions_for_topic(name)
             if not partitions:
                 raise AuditError(f"there is no topic {name}")
-            places = [TopicPartition(name, partition) for partition in sorted(partitions)]
-            self._first = {place.partition: at for place, at in consumer.beginning_offsets(places).items()}
-            self._end = {place.partition: at for place, at in consumer.end_offsets(places).items()}
+            assigned = [TopicPartition(name, partition) for partition in sorted(partitions)]
+            beginnings, ends = consumer.beginning_offsets(assigned), consumer.end_offsets(assigned)
+            self._first = {place.partition: offset for place, offset in beginnings.items()}
+            self._end = {place.partition: offset for place, offset in ends.items()}
 
     def _consumer(self) -> Any:
         return self._open(**self._settings)
 
     @property
     def kept(self) -> Kept:
-        """What it holds; offsets of transactions' markers count as records."""
+        """What the topic still contains. The offsets of transaction markers count as records."""
         records = sum(self._end.values()) - sum(self._first.values())
         return Kept(len(self._end), records, any(self._first.values()))
 
     def records(self, partition: int) -> Iterator[Any]:
-        """Yield the records of a partition, as kafka-python gives them."""
+        """Yield the records of a partition, as kafka-python returns them."""
         place, end = TopicPartition(self._name, partition), self._end[partition]
         with closing(self._consumer()) as consumer:
             consumer.assign([place])
             consumer.seek(place, self._first[partition])
             heard = time.monotonic()
             while consumer.position(place) < end:
-                found = consumer.poll(timeout_ms=_POLL_MS).get(place, ())
-                if found:
+                batch = consumer.poll(timeout_ms=_POLL_MS).get(place, ())
+                if batch:
                     heard = time.monotonic()
-                    if not isinstance(found[-1].value, bytes | None):
-                        consumer.seek(place, found[-1].value.end)
+                    if not isinstance(batch[-1].value, bytes | None):
+                        consumer.seek(place, batch[-1].value.end)
                 elif time.monotonic() - heard > _PATIENCE_SECONDS:
                     raise AuditError(f"partition {partition} of {self._name} cannot be read to offset {end}")
-                yield from (record for record in found if record.offset < end)
+                yield from (record for record in batch if record.offset < end)
 
     @property
     def partitions(self) -> list[int]:
-        """The partitions' numbers."""
+        """The numbers of the partitions."""
         return sorted(self._end)
 
 
 def read_input(topic: Topic, terms: AuditTerms) -> Visits:
-    """Judge each visit of the input topic by itself, by when Kafka stamped its record.
+    """Accept or refuse each visit of the input topic. A visit is reported when Kafka stamped its record.
 
     Raises:
-        AuditError: the topic holds no visit, or cannot be read.
+        AuditError: the topic contains no visit, or cannot be read.
     """
     lines = (
-        one
+        line
         for partition in topic.partitions
         for record in topic.records(partition)
-        for one in opened(record.value, record.timestamp * 1_000, terms)
+        for line in decode(record.value, record.timestamp * 1_000, terms)
     )
     try:
-        return judged(lines, terms)
+        return accept_visits(lines, terms)
     except ValueError as error:
         raise AuditError(f"the input topic: {error}") from error
 
 
-def opened(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
-    """What an input record holds: its visits, and for each dead letter the instant at which it was stamped."""
+def decode(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
+    """Yield the visits of an input record, and for each dead letter the instant at which it was stamped."""
     if not isinstance(value, bytes | None):
         yield from repeat(stamped, value.records)
         return
@@ -125,79 +126,79 @@ def opened(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
         return
     for visit in visits:
         try:
-            yield _line(visit, stamped, terms)
+            yield _parse_visit(visit, stamped, terms)
         except ValueError:
             yield stamped
 
 
-def _line(visit: Any, stamped: int, terms: AuditTerms) -> Line:
-    """A visit of the wire, which `line` judges further. Raises ValueError if it is none."""
+def _parse_visit(visit: Any, stamped: int, terms: AuditTerms) -> Line:
+    """Parse a visit of the wire. Raise ValueError if it is invalid."""
     if not isinstance(visit, dict):
-        raise ValueError("expected an object")  # noqa: TRY004  # all that is no visit is one kind of error here
+        raise ValueError("expected an object")  # noqa: TRY004  # every invalid visit is the same kind of error here
     person, location, arrived = (visit.get(name) for name in ("person_id", "location_id", "arrived_at"))
     left = visit.get("left_at")
     if not (isinstance(person, str) and isinstance(location, str) and isinstance(arrived, str)):
-        raise ValueError("expected texts")  # noqa: TRY004  # as above
+        raise ValueError("expected strings")  # noqa: TRY004  # as above
     if not isinstance(left, str | None):
-        raise ValueError("expected a text")  # noqa: TRY004  # as above
-    return line(person, location, arrived, left, stamped, terms)
+        raise ValueError("expected a string")  # noqa: TRY004  # as above
+    return parse_line(person, location, arrived, left, stamped, terms)
 
 
 def parse_visits(value: bytes | None) -> list[Any] | None:
-    """What should be visits; None for a record that cannot be opened: no strict JSON, neither a visit nor a batch."""
+    """Return the visits of a record, not yet checked; None if it is not strict JSON, or neither a visit nor a batch."""
     text = value or b""
-    hook = _encodable if b"\\u" in text else None  # a lone surrogate can only be escaped
+    hook = _require_encodable if b"\\u" in text else None  # a lone surrogate can only be escaped
     try:
         record = json.loads(text.decode(), parse_constant=_refuse, object_pairs_hook=hook)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or _too_deep(text):
+    if not isinstance(record, dict) or _is_too_deep(text):
         return None
     visits = record.get("visits", [record])
     return visits if isinstance(visits, list) else None
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
-def _encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, unless a lone surrogate is in it, be it under a key that is told twice."""
+def _require_encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. Raise ValueError for a lone surrogate in it, also under a key that occurs twice."""
     json.dumps(pairs, ensure_ascii=False).encode()
     return dict(pairs)
 
 
-def _too_deep(text: bytes) -> bool:
+def _is_too_deep(text: bytes) -> bool:
     if text.count(b"[") + text.count(b"{") <= _DEEPEST:
         return False
     brackets = re.findall(rb"[\[\]{}]", _STRING.sub(b"", text))
     return max(accumulate(1 if bracket in b"[{" else -1 for bracket in brackets)) > _DEEPEST
 
 
-def read_output(topic: Topic) -> Iterator[Told]:
-    """Yield the records of the output topic by tick, then partition and offset; one without a tick with the one before.
+def read_output(topic: Topic) -> Iterator[ReadRecord]:
+    """Yield the records of the output topic by tick, partition and offset; one without a tick after the one before it.
 
-    Also those of aborted transactions: subscribers may have seen them.
+    Records of aborted transactions are included, because subscribers may have seen them.
 
     Raises:
-        AuditError: one is no record of the output topic, or it cannot be read.
+        AuditError: there is something else than a record of the output topic, or it cannot be read.
     """
-    parts = [_keyed(topic, partition) for partition in topic.partitions]
-    return (told for _key, told in heapq.merge(*parts, key=lambda keyed: keyed[0]))
+    parts = [_read_partition(topic, partition) for partition in topic.partitions]
+    return (record for _key, record in heapq.merge(*parts, key=lambda keyed: keyed[0]))
 
 
-def _keyed(topic: Topic, partition: int) -> Iterator[tuple[tuple[int, int, int], Told]]:
+def _read_partition(topic: Topic, partition: int) -> Iterator[tuple[tuple[int, int, int], ReadRecord]]:
+    """Yield each record of a partition with its (tick, partition, offset)."""
     tick = _BEFORE_ALL
     for record in topic.records(partition):
         place = f"partition {partition}, offset {record.offset}"
         try:
             headers = {name: text.decode() for name, text in record.headers}
             value = json.loads(record.value)
-            told = Told(
-                place, record.key.decode(), headers, value, repr((record.key, record.headers, record.value)).encode()
-            )
+            written = repr((record.key, record.headers, record.value)).encode()
+            read = ReadRecord(place, partition, record.key.decode(), headers, value, written)
             tick = max(tick, int(value.get("tick", tick)))
         except (ValueError, TypeError, AttributeError) as error:
-            # By its kind alone: it may quote what was read, and that may be another topic than was meant.
+            # The message of the error is left out: it may quote the record, and this may be the wrong topic.
             raise AuditError(f"{place}: expected a record of the output topic ({type(error).__name__})") from None
-        yield (tick, partition, record.offset), told
+        yield (tick, partition, record.offset), read

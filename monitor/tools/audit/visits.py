@@ -1,56 +1,45 @@
-"""What was reported: the replay file (docs/interface.md, section 2), and which of its visits count (section 1)."""
+"""The visits of a replay file (docs/interface.md, section 2), and which of them count (section 1)."""
 
 from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from monitor.tools.audit.terms import AuditTerms
-from monitor.tools.audit.text import AuditError, instant, is_id
-
-Ints = NDArray[np.int64]
+from monitor.tools.audit.text import AuditError, is_id, parse_instant
 
 _FIELD_BYTES: Final = 2**30
 
 
-@dataclass(frozen=True)
-class Visits:
-    """The accepted visits, one entry each; and of every dead letter the slot in which it was reported.
+class AcceptedVisit(NamedTuple):
+    """A visit that counts.
 
     `person` numbers people, `row` is the location's in the registry, `current` the slot c of the report, `last` the
-    last slot; `left` and `last` after the cut at slot c + F.
+    last slot; `left` and `last` are those after the cut at slot c + F.
     """
 
-    person: Ints
-    row: Ints
-    current: Ints
-    arrived: Ints
-    left: Ints
-    last: Ints
-    dead: Ints
+    person: int
+    row: int
+    current: int
+    arrived: int
+    left: int
+    last: int
 
-    @cached_property
-    def _by_row(self) -> tuple[Ints, Ints]:
-        order = np.argsort(self.row, kind="stable")
-        return order, self.row[order]
 
-    def at(self, row: int) -> Ints:
-        """The entries of the visits at one location."""
-        order, rows = self._by_row
-        first, end = np.searchsorted(rows, (row, row + 1))
-        return order[first:end]
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """The accepted visits, and the slot in which each dead letter was reported."""
+
+    accepted: list[AcceptedVisit]
+    dead: list[int]
 
 
 class Line(NamedTuple):
-    """A visit as it was reported: ids, and instants."""
+    """A visit as reported: ids, and instants."""
 
     person: str
     location: str
@@ -60,29 +49,29 @@ class Line(NamedTuple):
 
 
 def read_visits(path: Path, terms: AuditTerms) -> Visits:
-    """Read a replay file and judge each visit by itself.
+    """Read a replay file, and accept or refuse each visit.
 
     Raises:
-        AuditError: the file cannot be read, or is no replay file.
+        AuditError: the file cannot be read, or is not a replay file.
     """
-    limit = csv.field_size_limit(_FIELD_BYTES)  # of the whole process, so it is put back
+    limit = csv.field_size_limit(_FIELD_BYTES)  # a setting of the whole process, so it is restored
     try:
-        with _opened(path) as file:
-            return judged(_lines(csv.reader(file), terms), terms)
+        with _open(path) as file:
+            return accept_visits(_read_lines(csv.reader(file), terms), terms)
     except (OSError, EOFError, csv.Error, StopIteration, ValueError) as error:
-        raise AuditError(f"{path}: not a replay file that can be read: {error}") from error
+        raise AuditError(f"{path}: cannot be read as a replay file: {error}") from error
     finally:
         csv.field_size_limit(limit)
 
 
-def _opened(path: Path) -> IO[str]:
+def _open(path: Path) -> IO[str]:
     if path.suffix == ".gz":
         return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape", newline="")
     return path.open(encoding="utf-8", errors="surrogateescape", newline="")
 
 
-def _lines(rows: Iterator[list[str]], terms: AuditTerms) -> Iterator[Line | None]:
-    """Each line's visit; None for a line that is none."""
+def _read_lines(rows: Iterator[list[str]], terms: AuditTerms) -> Iterator[Line | None]:
+    """Yield the visit of each line; None for an invalid one."""
     header = next(rows, [])
     missing = {"person_id", "location_id", "arrived_at"} - set(header)
     if missing:
@@ -90,64 +79,64 @@ def _lines(rows: Iterator[list[str]], terms: AuditTerms) -> Iterator[Line | None
     for row in rows:
         fields = dict(zip(header, row, strict=False))
         try:
-            yield _line(fields, terms)
+            yield _parse_fields(fields, terms)
         except (KeyError, ValueError):
             yield None
 
 
-def _line(fields: dict[str, str], terms: AuditTerms) -> Line:
-    reported = instant(fields["reported_at"]) if fields.get("reported_at") else None
+def _parse_fields(fields: dict[str, str], terms: AuditTerms) -> Line:
+    reported = parse_instant(fields["reported_at"]) if fields.get("reported_at") else None
     left = fields.get("left_at") or None
-    return line(fields["person_id"], fields["location_id"], fields["arrived_at"], left, reported, terms)
+    return parse_line(fields["person_id"], fields["location_id"], fields["arrived_at"], left, reported, terms)
 
 
-def line(person: str, location: str, arrived: str, left: str | None, reported: int | None, terms: AuditTerms) -> Line:
-    """A visit, if it is one; without `reported`, reported when it ended.
+def parse_line(  # the fields of a visit
+    person: str, location: str, arrived: str, left: str | None, reported: int | None, terms: AuditTerms
+) -> Line:
+    """Return a valid visit; without `reported`, it is reported when it ends.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the visit is invalid.
     """
-    arrived_at = instant(arrived)
-    left_at = arrived_at + terms.default_stay if left is None else instant(left)
+    arrived_at = parse_instant(arrived)
+    left_at = arrived_at + terms.default_stay if left is None else parse_instant(left)
     if left_at < arrived_at or not (is_id(person) and is_id(location)):
         raise ValueError("expected valid ids, and left_at at or after arrived_at")
     return Line(person, location, arrived_at, left_at, left_at if reported is None else reported)
 
 
-def judged(lines: Iterator[Line | int | None], terms: AuditTerms) -> Visits:
-    """Judge each visit by itself; what is none comes as when it was reported, or as None: just before the next visit.
+def accept_visits(lines: Iterable[Line | int | None], terms: AuditTerms) -> Visits:
+    """Accept or refuse each visit. An invalid one is its time of report, or None for that of the next valid visit.
 
     Raises:
-        ValueError: there is no visit among them.
+        ValueError: there is no valid visit.
     """
     people: dict[str, int] = {}
-    taken: list[tuple[int, int, int, int, int]] = []
+    accepted: list[AcceptedVisit] = []
     dead: list[int] = []
     grid, waiting, current = terms.grid, 0, None
-    for one in lines:
-        if one is None:
+    for line in lines:
+        if line is None:
             waiting += 1
-            continue
-        if isinstance(one, int):
-            dead.append(grid.slot_of(one))
-            continue
-        current = grid.slot_of(one.reported)
-        dead += [current] * waiting
-        waiting = 0
-        row = terms.rows.get(one.location)
-        if row is None or grid.slot_of(one.arrived) > current + terms.max_lead:
-            dead.append(current)
-            continue
-        left = min(one.left, grid.start(current + terms.max_lead + 1))
-        taken.append((people.setdefault(one.person, len(people)), row, current, one.arrived, left))
+        elif isinstance(line, int):
+            dead.append(grid.slot_of(line))
+        else:
+            current = grid.slot_of(line.reported)
+            dead += [current] * waiting
+            waiting = 0
+            row = terms.rows.get(line.location)
+            if row is None or grid.slot_of(line.arrived) > current + terms.max_lead:
+                dead.append(current)
+            else:
+                accepted.append(_cut(line, people.setdefault(line.person, len(people)), row, current, terms))
     if current is None:
-        raise ValueError("none of its lines is a visit")
-    dead += [current] * waiting
-    return _columns(taken, dead, terms)
+        raise ValueError("it has no valid visit")
+    return Visits(accepted, dead + [current] * waiting)
 
 
-def _columns(taken: list[tuple[int, int, int, int, int]], dead: list[int], terms: AuditTerms) -> Visits:
-    person, row, current, arrived, left = np.array(taken, np.int64).reshape(-1, 5).T.copy()
-    origin, slot = terms.grid.origin, terms.grid.slot
-    last = np.maximum((arrived - origin) // slot, -((origin - left) // slot) - 1)
-    return Visits(person, row, current, arrived, left, last, np.array(dead, np.int64))
+def _cut(line: Line, person: int, row: int, current: int, terms: AuditTerms) -> AcceptedVisit:
+    """Return the visit up to the end of slot c + F. Its last slot is the last one that it touches."""
+    grid = terms.grid
+    left = min(line.left, grid.start(current + terms.max_lead + 1))
+    last = max(grid.slot_of(line.arrived), grid.slot_of(left - 1))
+    return AcceptedVisit(person, row, current, line.arrived, left, last)

@@ -1,1 +1,1 @@
-"""What a configuration means in numbers: what `check` computes and prints."""
+"""The meaning of a configuration in numbers: what `check` computes and prints."""

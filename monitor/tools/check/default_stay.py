@@ -1,7 +1,7 @@
-"""At how many places one honest person may be reported at once, if visits come without their end (`default_stay`).
+"""The number of places at which one honest person may be at once, if visits have no end (`default_stay`).
 
-Whoever checks in at one place after the other, and never says when they left, is taken to stay at each for the default
-stay. A stay is not cut at the person's next visit: take that one away, and a count would rise (docs/rules.md, rule 7).
+A person who checks in at one place after the other, and never reports a departure, stays at each for the default stay.
+A stay is not cut at the person's next visit: without that visit, a count would rise (docs/rules.md, rule 7).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import MINUTE, format_duration
 
 APART: Final = 10 * MINUTE
-"""How far apart check-ins are taken to be, in microseconds; nothing in a configuration tells."""
+"""The assumed time between check-ins, in microseconds. No configuration key states it."""
 
 TOLERATED: Final = 2
-"""At how many places at once somebody may be without a warning: on the way from one to the next."""
+"""The number of places at once that causes no warning: a person may be on the way from one to the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """What a default stay (microseconds) means for a person who checks in elsewhere every ten minutes.
+    """The effect of a default stay (microseconds) on a person who checks in elsewhere every ten minutes.
 
-    They are at `places` places at once, and pay that many times what `charges` say of each monitor of designated times
-    for the period; `total` is what one person pays at most who is at one place at a time.
+    The person is at `places` places at once, and pays `places` times the `charges` of each monitor of designated times.
+    `total` is the most that a person at one place at a time pays.
     """
 
     stay: int
@@ -35,36 +35,36 @@ class Overlap:
 
     @property
     def places(self) -> int:
-        """At how many places they are at once."""
+        """The number of places at once."""
         return max(1, -(-self.stay // APART))
 
     @property
     def may_pay(self) -> Fraction:
-        """What they pay at most in the period, over all monitors."""
+        """The most that the person pays in the period, over all monitors."""
         return self.total + (self.places - 1) * sum(self.charges.values(), Fraction(0))
 
     def sentence(self) -> str:
-        """What it means, in a sentence."""
-        told = f"A visit without left_at lasts for visits.default_stay ({format_duration(self.stay)})"
+        """Return the effect in a sentence."""
+        stay = f"A visit without left_at lasts for visits.default_stay ({format_duration(self.stay)})"
         if self.places == 1:
-            return f"{told}: check-ins {format_duration(APART)} apart do not overlap."
+            return f"{stay}: check-ins {format_duration(APART)} apart do not overlap."
         return (
-            f"{told}: who checks in elsewhere every {format_duration(APART)} without saying when they left is at "
-            f"{self.places} places at a designated time, and pays there {self.places} times."
+            f"{stay}: a person who checks in elsewhere every {format_duration(APART)} and never reports a departure is "
+            f"at {self.places} places at a designated time, and pays {self.places} times."
         )
 
     def warning(self) -> str | None:
-        """What to do about it, where it is more than is to be expected of everybody."""
+        """Return what to do about it; None for so few places that anybody may be there."""
         if self.places <= TOLERATED:
             return None
         return (
-            f"visits: {self.sentence()} In the period that may be {format_epsilon(self.may_pay)}, not "
-            f"{format_epsilon(self.total)} ({', '.join(self.charges)}). Have left_at reported, or set default_stay to "
+            f"visits: {self.sentence()} In the period this may cost {format_epsilon(self.may_pay)}, not "
+            f"{format_epsilon(self.total)} ({', '.join(self.charges)}). Report left_at, or set default_stay to "
             f"{format_duration(TOLERATED * APART)} or less."
         )
 
     def tree(self) -> dict[str, object]:
-        """For programs."""
+        """Return the JSON form."""
         return {
             "default_stay": format_duration(self.stay),
             "check_ins_apart": format_duration(APART),

@@ -1,4 +1,4 @@
-"""A configuration with the registry that it names, or all that is wrong with both, the period's sum included."""
+"""Load a configuration and its registry, or list every problem of both, including the sum of the period."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitor.tools.check.report import CheckReport, check
 
 @dataclass(frozen=True, slots=True)
 class CheckedConfig:
-    """What `check` accepts: so do `topics --create` and `run`, given the secrets, on servers that are new."""
+    """A configuration that `check` accepts. Given the secrets, `topics --create` and `run` accept it on new servers."""
 
     config: Config
     locations: tuple[Location, ...]
@@ -23,25 +23,29 @@ class CheckedConfig:
 
 
 def load_checked(path: Path, environ: Mapping[str, str]) -> CheckedConfig:
-    """Read a configuration and its registry, and check them.
+    """ParsedConfig a configuration and its registry, and check them.
 
     Raises:
-        ConfigError: with every problem of both, and the period's sum if that is one.
-        OverspentError: the period's sum is all that is wrong.
+        ConfigError: there are problems; it lists all of both files, and the sum of the period if that is one.
+        OverspentError: the sum of the period is the only problem.
     """
     return examine(read_config(path, environ))
 
 
 def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> CheckedConfig:
-    """As `load_checked`, of what was read already. `further` problems were found elsewhere: they are listed too."""
-    registry: list[tuple[Location, ...]] = []
-    problems = [*read.problems, *_of_registry(read, registry), *further]
-    if read.problems or not registry:
-        problems += _between(read, registry[0] if registry else None)
+    """Check a configuration that was read. `further` problems, which the caller found, are listed too.
+
+    Raises:
+        ConfigError, OverspentError: as `load_checked`.
+    """
+    registry, registry_problems = _load_registry(read)
+    problems = [*read.problems, *registry_problems, *further]
+    if read.problems or registry is None:
+        problems += _check_valid_parts(read, registry)
         raise ConfigError(str(read.path), tuple(problems))
     config = read.to_config()
     try:
-        report = check(config, registry[0])
+        report = check(config, registry)
     except ConfigError as error:
         problems += error.problems
     except OverspentError as error:
@@ -50,11 +54,11 @@ def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> CheckedConfi
         problems.append(overspending_problem(config, error))
     if problems:
         raise ConfigError(str(read.path), tuple(problems))
-    return CheckedConfig(config, registry[0], report)
+    return CheckedConfig(config, registry, report)
 
 
 def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
-    """The problems that something raises; none if it succeeds."""
+    """Return the problems that a call raises as a ConfigError; none if it succeeds."""
     try:
         work()
     except ConfigError as error:
@@ -62,28 +66,33 @@ def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
     return ()
 
 
-def _of_registry(read: ParsedConfig, loaded: list[tuple[Location, ...]]) -> Iterator[Problem]:
-    """Load the registry into `loaded`, or tell what is wrong with it, under the file's name."""
+def _load_registry(read: ParsedConfig) -> tuple[tuple[Location, ...] | None, list[Problem]]:
+    """Load the registry. Return None and its problems, under the name of the file, if it is invalid."""
     if "locations" not in read.sections:
-        return
+        return None, []
     file = read.sections["locations"].file
-    for problem in collect_problems(lambda: loaded.append(load_registry(file))):
-        yield problem if problem.key == "locations.file" else replace(problem, key=f"{file.name}: {problem.key}")
+    try:
+        return load_registry(file), []
+    except ConfigError as error:
+        return None, [
+            problem if problem.key == "locations.file" else replace(problem, key=f"{file.name}: {problem.key}")
+            for problem in error.problems
+        ]
 
 
-def _between(read: ParsedConfig, locations: Sequence[Location] | None) -> Iterator[Problem]:
-    """What is wrong between those parts of a configuration that are right by themselves."""
+def _check_valid_parts(read: ParsedConfig, locations: Sequence[Location] | None) -> Iterator[Problem]:
+    """Yield the problems between those sections and monitors that are valid on their own."""
     if locations is not None:
         yield from unknown_locations(read.monitors, locations)
-    spoilt = [problem.key for problem in read.problems]
+    invalid = [problem.key for problem in read.problems]
     parts = {name: read.sections[name] for name in ("clock", "visits", "privacy") if name in read.sections}
-    if len(parts) < 3 or any(key.partition(".")[0] in parts for key in spoilt):  # noqa: PLR2004  # all of them
+    if len(parts) < 3 or any(key.partition(".")[0] in parts for key in invalid):  # noqa: PLR2004  # all of them
         return
-    whole = [monitor for index, monitor in read.monitors.items() if not _is_among(f"monitors.{index}", spoilt)]
-    config = Config.model_construct(**parts, monitors=tuple(whole))
+    valid = [monitor for index, monitor in read.monitors.items() if not _is_among(f"monitors.{index}", invalid)]
+    config = Config.model_construct(**parts, monitors=tuple(valid))
     if (error := find_overspending(config)) is not None:
         yield overspending_problem(config, error)
 
 
-def _is_among(key: str, spoilt: Sequence[str]) -> bool:
-    return any(problem == key or problem.startswith(f"{key}.") for problem in spoilt)
+def _is_among(key: str, invalid: Sequence[str]) -> bool:
+    return any(problem == key or problem.startswith(f"{key}.") for problem in invalid)

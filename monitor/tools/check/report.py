@@ -1,7 +1,7 @@
-"""What a configuration means in numbers: what one person pays, how long pauses last, how often alarms are false.
+"""The meaning of a configuration in numbers: payments, pauses, and chances of false alarms.
 
-All of it is computed from the configuration and the registry (docs/rules.md, sections 3, 6 and 7; interface,
-section 2); nothing of the servers or of what was published enters.
+Everything is computed from the configuration and the registry alone (docs/rules.md, sections 3, 6 and 7;
+docs/interface.md, section 2).
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 from monitor.tools.check.default_stay import Overlap
 
 OFTEN: Final = 0.5
-"""A chance of a false alarm at an empty location above which the choice is called bad."""
+"""The chance of a false alarm at an empty location above which there is a warning."""
 
 SELDOM: Final = 0.05
-"""The chance that the threshold proposed instead stays below."""
+"""The chance of a false alarm below which the proposed threshold stays."""
 
-ASSUMPTION: Final = "A person is assumed to be reported at one place at a time; who is reported at two pays at both."
+ASSUMPTION: Final = (
+    "A person is assumed to be reported at one place at a time; a person reported at two places pays at both."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """Chances of a false alarm at one ε of an answer, at `locations` locations with `people` there."""
+    """The chances of a false alarm at one ε of an answer, at `locations` locations with `people` in each."""
 
     epsilon: Fraction
     locations: int
@@ -47,7 +49,7 @@ class Odds:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """For how long noisy answers silence a location: each of k answers runs for `ticks` = W + F ticks."""
+    """How long noisy answers silence a location: each of k answers runs for `ticks` = W + F ticks."""
 
     ticks: int
     duration: int
@@ -56,9 +58,9 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """How noisy the counts of hot spots are: noise of `mean_noise` people on average, below `below` at all locations.
+    """The noise of the counts of hot spots.
 
-    The latter with a chance of 1 - `SELDOM` at least.
+    It is `mean_noise` people on average. With a chance of at least 1 - `SELDOM` it is below `below` at all locations.
     """
 
     top: int
@@ -68,9 +70,9 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class MonitorReport:
-    """What one monitor costs and how its answers behave.
+    """What one monitor costs, and how often its answers are wrong.
 
-    `updates`: W, or the most ticks within the horizon, or 1 where a time is answered once.
+    `updates`: W, or the most ticks within the horizon, or 1 if a time is answered once.
     """
 
     name: str
@@ -87,7 +89,7 @@ class MonitorReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What `check` found. Durations in microseconds; chances are floats, for display; ε is exact.
+    """The result of `check`. Durations are in microseconds; chances are floats, for display; ε is exact.
 
     `overlap`: None without monitors of designated times.
     """
@@ -102,7 +104,7 @@ class CheckReport:
     warnings: tuple[str, ...]
 
     def to_json(self) -> str:
-        """The report as a JSON object: ε as exact strings ("1/2"), durations as in the configuration."""
+        """Return the report as a JSON object: ε as exact strings ("1/2"), durations as in the configuration."""
         tree = asdict(self) | {"period": format_duration(self.period), "assumption": ASSUMPTION}
         tree["overlap"] = None if self.overlap is None else self.overlap.tree()
         for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
@@ -112,17 +114,22 @@ class CheckReport:
 
 
 def check(config: Config, registry: Sequence[Location]) -> CheckReport:
-    """Work out what a valid configuration means.
+    """Compute the meaning of a valid configuration.
 
     Raises:
-        ConfigError: if a watched location is not in the registry, or the largest answer fits no record; with
-            overspending too, if there is some.
-        OverspentError: if one person may pay more than privacy.epsilon, with the sum written out.
+        ConfigError: a watched location is not in the registry, or the largest answer is too large for a record. It
+            lists overspending too.
+        OverspentError: one person may pay more than privacy.epsilon. The message has the sum.
     """
     total = worst_case(config, registry)
-    monitors = tuple(_monitor(config, monitor, len(registry)) for monitor in config.monitors)
-    overlap = _overlap(config, total)
-    warnings = (*_overlapping(overlap), *_bad_odds(monitors), *_bad_choices(config), *_bad_ids(registry))
+    monitors = tuple(_report_monitor(config, monitor, len(registry)) for monitor in config.monitors)
+    overlap = _compute_overlap(config, total)
+    warnings = (
+        *_warn_of_overlap(overlap),
+        *_warn_of_odds(monitors),
+        *_warn_of_choices(config),
+        *_warn_of_ids(registry),
+    )
     return CheckReport(
         service=config.service.name,
         locations=len(registry),
@@ -136,8 +143,8 @@ def check(config: Config, registry: Sequence[Location]) -> CheckReport:
 
 
 def threshold_for(epsilon: Fraction, updates: int, chance: float = SELDOM) -> int:
-    """The smallest threshold at which an empty location has a false alarm in so many updates less often than stated."""
-    # 1 - (1 - e^(-εT))^n < c exactly if e^(-εT) < -expm1(log1p(-c)/n); the loop mends what rounding may have done
+    """Return the smallest threshold at which an empty location has a false alarm in n updates less often than that."""
+    # 1 - (1 - e^(-εT))^n < c exactly if e^(-εT) < -expm1(log1p(-c)/n); the loop corrects rounding errors
     per_update = -math.expm1(math.log1p(-chance) / updates)
     threshold = max(1, math.floor(-math.log(per_update) / float(epsilon)))
     while over_updates(false_alarm(epsilon, threshold, 0), updates) >= chance:
@@ -145,21 +152,21 @@ def threshold_for(epsilon: Fraction, updates: int, chance: float = SELDOM) -> in
     return threshold
 
 
-def _monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorReport:
+def _report_monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorReport:
     charge = charge_of(config, monitor)
     if isinstance(monitor, OverTimeMonitor):
         updates = monitor.window // config.clock.slot
         ticks = updates + max_lead_slots(config)
         pause = Pause(ticks, ticks * config.clock.slot, monitor.answers_per_window)
         shares = Counter(share / monitor.answers_per_window for share in monitor.location_epsilons().values())
-        explanation = _over_time_sum(config, monitor, charge)
+        explanation = _explain_over_time(config, monitor, charge)
     else:
         updates = 1 if isinstance(monitor, HotSpotsMonitor) else slots_in(config, monitor.reporting_horizon)
         pause = None
         shares = Counter({monitor.epsilon: locations})
-        explanation = _times_sum(config, monitor, charge)
+        explanation = _explain_times(config, monitor, charge)
     threshold = None if isinstance(monitor, HotSpotsMonitor) else monitor.threshold
-    odds = () if threshold is None else tuple(_odds(threshold, updates, shares))
+    odds = () if threshold is None else tuple(_compute_odds(threshold, updates, shares))
     return MonitorReport(
         name=monitor.name,
         kind=monitor.kind,
@@ -170,52 +177,53 @@ def _monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorRepo
         updates=updates,
         pause=pause,
         odds=odds,
-        ranking=_ranking(monitor, locations) if isinstance(monitor, HotSpotsMonitor) else None,
+        ranking=_compute_ranking(monitor, locations) if isinstance(monitor, HotSpotsMonitor) else None,
     )
 
 
-def _ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
+def _compute_ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
     below = threshold_for(monitor.epsilon, locations)
     return Ranking(monitor.top, mean_noise(monitor.epsilon), below)
 
 
-def _over_time_sum(config: Config, monitor: OverTimeMonitor, charge: Charge) -> str:
+def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge) -> str:
     window, max_lead, slots = monitor.window // config.clock.slot, max_lead_slots(config), period_slots(config)
     mark_lifetime, k = window + max_lead, monitor.answers_per_window
     ticks = slots + mark_lifetime - 1
     full, rest = divmod(ticks, mark_lifetime)
     count = len(monitor.location_ids)
     shared = (
-        f"A person may go round all {count} locations within each slot, so the whole ε of the monitor counts."
+        f"A person may visit all {count} locations within each slot, so the whole ε of the monitor counts."
         if count > 1
         else "Its one location has the whole ε of the monitor."
     )
     return (
-        f"{words(config.privacy.period)} that are not aligned touch H = {slots - 1} + 1 = {slots} slots. With "
-        f"W = {window}, F = {max_lead}, k = {k}, visits in them are in the counts of N = H + W + F - 1 = {ticks} "
-        f"ticks; these hold at most k·⌊N/(W + F)⌋ + min(k, N mod (W + F)) = {k}·{full} + {min(k, rest)} "
-        f"noisy answers, at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
+        f"A period of {spell_duration(config.privacy.period)} that is not aligned touches H = {slots - 1} + 1 = "
+        f"{slots} slots. With W = {window}, F = {max_lead}, k = {k}, visits in these slots are in the counts of "
+        f"N = H + W + F - 1 = {ticks} ticks. These ticks have at most "
+        f"k·⌊N/(W + F)⌋ + min(k, N mod (W + F)) = {k}·{full} + {min(k, rest)} noisy answers, "
+        f"at ε/k = {monitor.epsilon / k} each: {charge.amount}. {shared}"
     )
 
 
-def _times_sum(config: Config, monitor: TimedMonitor, charge: Charge) -> str:
+def _explain_times(config: Config, monitor: TimedMonitor, charge: Charge) -> str:
     text = (
-        f"Any {words(config.privacy.period)} hold at most {charge.amount / monitor.epsilon} designated times, "
-        f"also where clocks change, at {monitor.epsilon} each: {charge.amount}."
+        f"Any {spell_duration(config.privacy.period)} contain at most {charge.amount / monitor.epsilon} designated "
+        f"times, also when clocks change, at {monitor.epsilon} each: {charge.amount}."
     )
     if isinstance(monitor, HotSpotsMonitor):
-        text += " That is for the counts of all locations together, and everyone who was somewhere pays it."
+        text += " This pays for the counts of all locations together, and everyone who was anywhere pays it."
     return text
 
 
-def _odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[Odds]:
+def _compute_odds(threshold: int, updates: int, shares: Counter[Fraction]) -> Iterator[Odds]:
     for epsilon, locations in sorted(shares.items(), reverse=True):
         for people in sorted({0, threshold - 1}):
             p = false_alarm(epsilon, threshold, people)
             yield Odds(epsilon, locations, people, p, over_updates(p, updates))
 
 
-def _overlap(config: Config, total: Fraction) -> Overlap | None:
+def _compute_overlap(config: Config, total: Fraction) -> Overlap | None:
     timed = {
         monitor.name: charge_of(config, monitor).amount
         for monitor in config.monitors
@@ -224,53 +232,53 @@ def _overlap(config: Config, total: Fraction) -> Overlap | None:
     return Overlap(config.visits.default_stay, total, timed) if timed else None
 
 
-def _overlapping(overlap: Overlap | None) -> Iterator[str]:
+def _warn_of_overlap(overlap: Overlap | None) -> Iterator[str]:
     warning = None if overlap is None else overlap.warning()
     if warning is not None:
         yield warning
 
 
-def _bad_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
+def _warn_of_odds(monitors: Sequence[MonitorReport]) -> Iterator[str]:
     for monitor in monitors:
         for odds in monitor.odds:
             if odds.people == 0 and odds.over_updates > OFTEN:
                 better = threshold_for(odds.epsilon, monitor.updates)
                 yield (
                     f"{monitor.name}: an empty location has a false alarm within {monitor.updates} updates with "
-                    f"{percent(odds.over_updates)} (threshold {monitor.threshold}, ε of an answer "
+                    f"{format_percent(odds.over_updates)} (threshold {monitor.threshold}, ε of an answer "
                     f"{format_epsilon(odds.epsilon)}). Raise the threshold to {better} for less than "
-                    f"{percent(SELDOM)}, or raise epsilon."
+                    f"{format_percent(SELDOM)}, or raise epsilon."
                 )
 
 
-def _bad_choices(config: Config) -> Iterator[str]:
+def _warn_of_choices(config: Config) -> Iterator[str]:
     for monitor in config.monitors:
         if isinstance(monitor, OverTimeMonitor):
             ticks = monitor.window // config.clock.slot + max_lead_slots(config)
             if monitor.answers_per_window > ticks:
                 yield (
                     f"{monitor.name}: answers_per_window is {monitor.answers_per_window}, but only {ticks} ticks pass "
-                    f"while an answer is paid for: more than {ticks} make answers noisier and are never given."
+                    f"while an answer is paid for: more than {ticks} make the answers noisier, and are never published."
                 )
     if config.kafka.security_protocol == "SASL_PLAINTEXT" and config.kafka.sasl_mechanism == "PLAIN":
-        yield "kafka: the password crosses the network in clear. Use SASL_SSL, or SCRAM-SHA-512."
+        yield "kafka: the password is sent over the network unencrypted. Use SASL_SSL, or SCRAM-SHA-512."
     redis = config.redis
     has_password = redis.password or redis.password_file or url_password(redis.url.get_secret_value())
     if has_password and redis.parts.scheme == "redis":
-        yield "redis: the password crosses the network in clear. Use rediss://."
+        yield "redis: the password is sent over the network unencrypted. Use rediss://."
 
 
-def _bad_ids(registry: Sequence[Location]) -> Iterator[str]:
+def _warn_of_ids(registry: Sequence[Location]) -> Iterator[str]:
     padded = [location.id for location in registry if location.id != location.id.strip()]
     if padded:
         yield (
-            f"locations: {len(padded)} ids begin or end with a space, such as {padded[0]!r}: a visit must name them "
-            "exactly so, or it is a dead letter."
+            f"locations: {len(padded)} ids begin or end with a space, such as {padded[0]!r}: a visit with the id "
+            "without the space is a dead letter."
         )
 
 
-def words(duration: int) -> str:
-    """A duration in plain words: `14 days 1 hour`."""
+def spell_duration(duration: int) -> str:
+    """Format a duration in words: `14 days 1 hour`."""
     parts = []
     for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second")):
         amount, duration = divmod(duration, unit)
@@ -281,14 +289,14 @@ def words(duration: int) -> str:
     return " ".join(parts)
 
 
-def percent(chance: float) -> str:
-    """A chance as a person reads it: `30.1 %`, `0.0045 %`, `> 99.9 %`."""
+def format_percent(chance: float) -> str:
+    """Format a chance for people: `30.1 %`, `0.0045 %`, `> 99.9 %`."""
     percent = 100 * chance
-    if percent > 99.9:  # noqa: PLR2004 - what would be rounded to 100 is not certain
+    if percent > 99.9:  # noqa: PLR2004  # such a chance would be rounded to 100 %
         return "> 99.9 %"
-    if percent >= 10:  # noqa: PLR2004 - from here on one decimal is enough
+    if percent >= 10:  # noqa: PLR2004  # from here on one decimal is enough
         return f"{percent:.1f} %"
-    if percent < 1e-4:  # noqa: PLR2004 - one in a million
+    if percent < 1e-4:  # noqa: PLR2004  # one in a million
         return "< 0.0001 %"
     return f"{percent:.{1 - math.floor(math.log10(percent))}f}".rstrip("0").rstrip(".") + " %"
 
@@ -296,4 +304,4 @@ def percent(chance: float) -> str:
 def _exact(value: object) -> Any:
     if isinstance(value, Fraction):
         return format_epsilon(value)
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

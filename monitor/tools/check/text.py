@@ -1,4 +1,4 @@
-"""What `check` found, as people read it."""
+"""Print the result of `check` for people."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.privacy.epsilon import format_epsilon
-from monitor.tools.check.report import ASSUMPTION, SELDOM, CheckReport, Pause, Ranking, percent, words
+from monitor.tools.check.report import ASSUMPTION, SELDOM, CheckReport, Pause, Ranking, format_percent, spell_duration
 
 CHANGE: Final = (
-    "Where other facts are asked about (places, windows, times, the registry), the new ones are read beside the old "
-    "ones: Redis needs twice the memory until the old ones have expired. Start a new instance, wait until it is ready, "
+    "If other facts are asked about (places, windows, times, the registry), they are read in addition to the old ones: "
+    "Redis needs twice the memory until the old ones have expired. Start a new instance, wait until it is ready, "
     "and only then end an old one."
 )
 
@@ -30,19 +30,19 @@ def render(report: CheckReport, console: Console) -> None:
     if pauses:
         say.heading("How long a pause lasts")
     for name, pause in pauses:
-        say(f"  {name}: {_pause_words(pause)}")
+        say(f"  {name}: {_describe_pause(pause)}")
     if any(monitor.odds for monitor in report.monitors):
         say.heading("How often an alarm is false")
-        console.print(_odds_table(report))
+        console.print(_make_odds_table(report))
     for monitor in report.monitors:
         if monitor.kind == "at_times":
             false = f"{monitor.odds[0].over_updates * report.locations:.2g} of {report.locations} locations"
             say(f"  {monitor.name}: if all are empty, {false} have a false alarm at each designated time, on average.")
     rankings = [(monitor.name, monitor.ranking) for monitor in report.monitors if monitor.ranking is not None]
     if rankings:
-        say.heading("What hot spots say")
+        say.heading("What hot spots mean")
     for name, ranking in rankings:
-        say(f"  {name}: {_ranking_words(ranking, report.locations)}")
+        say(f"  {name}: {_describe_ranking(ranking, report.locations)}")
     say.heading("If it replaces another configuration")
     say(CHANGE)
     if report.warnings:
@@ -54,8 +54,9 @@ def render(report: CheckReport, console: Console) -> None:
 def _render_payments(report: CheckReport, say: _Printer) -> None:
     total, stated = format_epsilon(report.total), format_epsilon(report.stated)
     say.heading("What one person pays")
-    say(f"At most {total} within any {words(report.period)}; privacy.epsilon states {stated}.")
-    say(f"All that is published is at most {_factor(report.total)} times as likely as without some of their visits.")
+    say(f"At most {total} within any {spell_duration(report.period)}; privacy.epsilon states {stated}.")
+    factor = _format_factor(report.total)
+    say(f"Everything published is at most {factor} times as likely as without some of the person's visits.")
     say(ASSUMPTION)
     if report.overlap is not None:
         say(report.overlap.sentence())
@@ -67,7 +68,7 @@ def _render_payments(report: CheckReport, say: _Printer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Printer:
-    """Prints texts as they are: an id in brackets is no markup."""
+    """Prints texts as they are, so that an id in brackets is not read as markup."""
 
     console: Console
 
@@ -78,7 +79,7 @@ class _Printer:
         self.console.print(f"\n{text}", markup=False, highlight=False, style="bold")
 
 
-def _odds_table(report: CheckReport) -> Table:
+def _make_odds_table(report: CheckReport) -> Table:
     table = Table("monitor", "ε of an answer", "locations", "threshold", "people there", "per update", "over")
     for monitor in report.monitors:
         for odds in monitor.odds:
@@ -88,41 +89,39 @@ def _odds_table(report: CheckReport) -> Table:
                 str(odds.locations),
                 str(monitor.threshold),
                 str(odds.people),
-                percent(odds.per_update),
-                f"{monitor.updates} updates: {percent(odds.over_updates)}",
+                format_percent(odds.per_update),
+                f"{monitor.updates} updates: {format_percent(odds.over_updates)}",
             )
     return table
 
 
-def _pause_words(pause: Pause) -> str:
-    length = f"W + F = {pause.ticks} ticks ({words(pause.duration)})"
+def _describe_pause(pause: Pause) -> str:
+    length = f"W + F = {pause.ticks} ticks ({spell_duration(pause.duration)})"
     if pause.answers == 1:
-        return (
-            f"after a noisy answer the location says nothing new; the next answer comes {length} later at the earliest."
-        )
+        return f"after a noisy answer the location is paused; the next answer comes {length} later at the earliest."
     last = pause.ticks - pause.answers + 1
     if last <= 1:
-        return f"none: its {pause.answers} noisy answers in any {length} are as many as there are ticks."
-    after = words(pause.duration // pause.ticks * last)
+        return f"no pause: up to {pause.answers} noisy answers in any {length}, so there may be one at every tick."
+    after = spell_duration(pause.duration // pause.ticks * last)
     return (
-        f"up to {pause.answers} noisy answers in any {length}. If they come one right after the other, the next answer "
+        f"up to {pause.answers} noisy answers in any {length}. If they come at consecutive ticks, the next answer "
         f"comes {last} ticks ({after}) after the last of them."
     )
 
 
-def _ranking_words(ranking: Ranking, locations: int) -> str:
-    mean = f"{ranking.mean_noise:,.0f}" if ranking.mean_noise >= 10 else f"{ranking.mean_noise:.2g}"  # noqa: PLR2004 - from here on whole people are enough
+def _describe_ranking(ranking: Ranking, locations: int) -> str:
+    mean = f"{ranking.mean_noise:,.0f}" if ranking.mean_noise >= 10 else f"{ranking.mean_noise:.2g}"  # noqa: PLR2004  # from here on whole people are enough
     return (
-        f"{min(ranking.top, locations)} of {locations} locations are named, each with a number of people that it "
-        f"certainly did not exceed; none is called safe. Noise adds {mean} people to a count on average, "
-        f"and fewer than {ranking.below} to each of all with a chance of {percent(1 - SELDOM)}."
+        f"{min(ranking.top, locations)} of {locations} locations are named, each with an upper bound of its "
+        f"number of people; none is called safe. Noise adds {mean} people to a count on average, "
+        f"and fewer than {ranking.below} to every count with a chance of {format_percent(1 - SELDOM)}."
     )
 
 
-def _factor(epsilon: Fraction) -> str:
-    """e^ε, in words that can be pictured as long as there are any."""
+def _format_factor(epsilon: Fraction) -> str:
+    """Format e^ε, as a number if it is not too large to mean anything."""
     exponent = float(epsilon)
-    if exponent > 20:  # noqa: PLR2004 - beyond half a billion, digits say nothing
+    if exponent > 20:  # noqa: PLR2004  # more than half a billion
         return f"e^{exponent:g}"
     factor = math.exp(exponent)
-    return f"e^{exponent:g} = {factor:,.0f}" if factor >= 10 else f"e^{exponent:g} = {factor:.2f}"  # noqa: PLR2004 - as above
+    return f"e^{exponent:g} = {factor:,.0f}" if factor >= 10 else f"e^{exponent:g} = {factor:.2f}"  # noqa: PLR2004  # as above

@@ -1,4 +1,4 @@
-"""`location-monitor plan`: from targets, or beside a configuration."""
+"""`location-monitor plan`: find plans for targets, or compare a configuration with its neighbours."""
 
 from __future__ import annotations
 
@@ -13,99 +13,106 @@ from monitor.config import Config
 from monitor.errors import FailedError, UsageError
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import format_duration
-from monitor.tools.planner.conflict import contradiction
-from monitor.tools.planner.curves import Curves, curves
-from monitor.tools.planner.nearby import choices
-from monitor.tools.planner.outcomes import Plan, PlanOutcome, outcome
+from monitor.tools.planner.conflict import explain_contradiction
+from monitor.tools.planner.curves import Curves, compute_curves
+from monitor.tools.planner.nearby import list_choices
+from monitor.tools.planner.outcomes import Plan, PlanOutcome, evaluate
 from monitor.tools.planner.render import choices_tree, plans_tree, render_choices, render_plans
-from monitor.tools.planner.request import PERIOD, Words, designs_of, only_targets, require_decided, targets_of
-from monitor.tools.planner.solve import plans, ranked
-from monitor.tools.planner.svg import svg
+from monitor.tools.planner.request import (
+    PERIOD,
+    Options,
+    read_designs,
+    read_targets,
+    require_decided,
+    require_only_targets,
+)
+from monitor.tools.planner.solve import find_plans, rank
+from monitor.tools.planner.svg import draw_svg
 from monitor.tools.planner.targets import Targets
-from monitor.tools.planner.terminal import picture
+from monitor.tools.planner.terminal import draw_text
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """How the answer is given: to people or to programs, and where the picture goes, if anywhere."""
+class PlanOutput:
+    """Where the result goes: the console, as text or JSON, and the file of the picture, if any."""
 
     console: Console
     as_json: bool
     picture: Path | None
 
 
-def plan_command(given: Mapping[str, str | tuple[str, ...]], config: Config | None, shown: Shown) -> None:
-    """Find the plans that meet the targets, or show what a configuration gives and what its neighbours would.
+def plan_command(given: Mapping[str, str | tuple[str, ...]], config: Config | None, output: PlanOutput) -> None:
+    """Find the plans that meet the targets, or show the outcomes of a configuration and of its neighbours.
 
     Raises:
-        UsageError: for a value that cannot be read, or targets that bound nothing.
-        ContradictionError: for targets that cannot be met together.
-        FailedError: if the picture cannot be written.
+        UsageError: an option is invalid, or the targets bound nothing.
+        ContradictionError: the targets cannot be met together.
+        FailedError: the picture cannot be written.
     """
-    words = Words(given)
-    if shown.picture is not None and shown.picture.suffix.lower() != ".svg":
-        raise UsageError(f"--picture is {shown.picture.name}: expected a name that ends in .svg; rename it.")
+    options = Options(given)
+    if output.picture is not None and output.picture.suffix.lower() != ".svg":
+        raise UsageError(f"--picture is {output.picture.name}: expected a name that ends in .svg; rename the file.")
     if config is None:
-        _from_targets(words, shown)
+        _show_plans(options, output)
     else:
-        only_targets(words)
-        _beside(config, targets_of(words), shown)
+        require_only_targets(options)
+        _show_choices(config, read_targets(options), output)
 
 
-def find(words: Words) -> tuple[Targets, tuple[PlanOutcome, ...], int]:
-    """The targets, the plans that meet them in order, and the period that payments are told for."""
-    targets = targets_of(words)
+def find(options: Options) -> tuple[Targets, tuple[PlanOutcome, ...], int]:
+    """Return the targets, the plans that meet them in order, and the period of the payments."""
+    targets = read_targets(options)
     require_decided(targets)
-    designs = designs_of(words)
+    designs = read_designs(options)
     period = targets.pays.period if targets.pays else PERIOD
-    found = ranked(plans(designs, targets), period)
+    found = rank(find_plans(designs, targets), period)
     if not found:
-        raise contradiction(designs, targets)
-    return targets, tuple(outcome(plan, targets, plan.payment(period)) for plan in found), period
+        raise explain_contradiction(designs, targets)
+    return targets, tuple(evaluate(plan, targets, plan.payment(period)) for plan in found), period
 
 
-def _from_targets(words: Words, shown: Shown) -> None:
-    targets, found, period = find(words)
+def _show_plans(options: Options, output: PlanOutput) -> None:
+    targets, found, period = find(options)
     plan = found[0].plan
-    drawn = curves(plan, targets, title(plan))
-    if shown.as_json:
-        _print(shown, plans_tree(found, targets, period, drawn))
+    curves = compute_curves(plan, targets, format_title(plan))
+    if output.as_json:
+        _print(output, plans_tree(found, targets, period, curves))
     else:
-        render_plans(found, period, shown.console)
-    _draw((drawn,), shown)
+        render_plans(found, period, output.console)
+    _draw((curves,), output)
 
 
-def _beside(config: Config, targets: Targets, shown: Shown) -> None:
-    found = choices(config, targets)
-    if not found:
-        raise UsageError("The configuration has no monitor with a threshold, so there is nothing to plan; add one.")
-    present = {name: listed[0].outcome.plan for name, listed in found.items()}
-    drawn = tuple(curves(plan, targets, f"{name}: {title(plan)}") for name, plan in present.items())
-    if shown.as_json:
-        _print(shown, choices_tree(found, drawn))
+def _show_choices(config: Config, targets: Targets, output: PlanOutput) -> None:
+    choices = list_choices(config, targets)
+    if not choices:
+        raise UsageError("The configuration has no monitor with a threshold, so there is nothing to plan: add one.")
+    present = {name: listed[0].outcome.plan for name, listed in choices.items()}
+    curves = tuple(compute_curves(plan, targets, f"{name}: {format_title(plan)}") for name, plan in present.items())
+    if output.as_json:
+        _print(output, choices_tree(choices, curves))
     else:
-        render_choices(found, shown.console)
-    _draw(drawn, shown)
+        render_choices(choices, output.console)
+    _draw(curves, output)
 
 
-def title(plan: Plan) -> str:
-    """A plan in a line."""
+def format_title(plan: Plan) -> str:
+    """Return a plan in one line."""
     design = plan.design
     window = f", window {format_duration(design.span)}, k = {design.answers}" if design.mark_lifetime else ""
     epsilon = format_epsilon(plan.smallest_answer)
-    return f"T = {plan.threshold}, ε of an answer {epsilon}{window}, an update each {format_duration(design.slot)}"
+    return f"T = {plan.threshold}, ε of an answer {epsilon}{window}, one update per {format_duration(design.slot)}"
 
 
-def _draw(drawn: tuple[Curves, ...], shown: Shown) -> None:
-    if shown.picture is not None:
+def _draw(curves: tuple[Curves, ...], output: PlanOutput) -> None:
+    if output.picture is not None:
         try:
-            shown.picture.write_text(svg(drawn), encoding="utf-8")
+            output.picture.write_text(draw_svg(curves), encoding="utf-8")
         except OSError as error:
-            raise FailedError(f"--picture: {shown.picture} cannot be written ({error.strerror}).") from error
-    if not shown.as_json:
-        for one in drawn:
-            shown.console.print(f"\n{picture(one)}", markup=False, highlight=False, soft_wrap=True)
+            raise FailedError(f"--picture: {output.picture} cannot be written ({error.strerror}).") from error
+    if not output.as_json:
+        for plan_curves in curves:
+            output.console.print(f"\n{draw_text(plan_curves)}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _print(shown: Shown, tree: object) -> None:
-    shown.console.print(json.dumps(tree, ensure_ascii=False, indent=2), markup=False, highlight=False, soft_wrap=True)
+def _print(output: PlanOutput, tree: object) -> None:
+    output.console.print(json.dumps(tree, ensure_ascii=False, indent=2), markup=False, highlight=False, soft_wrap=True)

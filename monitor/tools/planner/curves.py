@@ -1,4 +1,4 @@
-"""A plan by count: false alarms, misses and silence, as numbers to be drawn."""
+"""The curves of a plan by count: false alarms, misses and silence, as numbers to be drawn."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from monitor.tools.planner.targets import Targets
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """For each count 0, 1, 2, …: chances per update while the location answers, and its share of silent time.
+    """The chances per update while the location answers, and its share of silent time, by count.
 
-    `alarm` is e^(-ε(T - f)) at the smallest ε of an answer (false below T), `miss` 1 - e^(-ε(T - f)) at the largest:
-    of several shares the worst. `limit` is the chance of a false alarm per update that is asked for, if one is.
+    `alarm` is e^(-ε(T - f)) at the smallest ε of an answer (false below T), and `miss` is 1 - e^(-ε(T - f)) at the
+    largest: the worst of several shares. `limit` is the target's chance of a false alarm per update, if there is one.
     """
 
     title: str
@@ -30,21 +30,21 @@ class Curves:
 
     @property
     def timeline(self) -> str:
-        """What happens after alarms, in words."""
+        """A sentence about what happens after alarms."""
         if not self.mark_lifetime:
-            return "After an alarm about a designated time the location is marked for that time alone."
+            return "After an alarm about a designated time the location is marked for that time only."
         if not self.silence:
             return "There are as many noisy answers as ticks: no silence."
         alarms = "an alarm" if self.answers == 1 else f"{self.answers} alarms in a row"
         length = format_duration(self.silence)
         return (
-            f"After {alarms} nothing new is said; the next answer comes {length} after the last. "
+            f"After {alarms} the location is paused; the next answer comes {length} after the last. "
             f"W + F = {self.mark_lifetime} ticks of {format_duration(self.slot)}."
         )
 
 
-def curves(plan: Plan, targets: Targets, title: str) -> Curves:
-    """The curves of a plan, for counts from 0 to a little beyond T and the people asked for."""
+def compute_curves(plan: Plan, targets: Targets, title: str) -> Curves:
+    """Compute the curves of a plan, for counts from 0 to a little above T and the people of the target."""
     most = max(plan.threshold, targets.alarm.people if targets.alarm else 0)
     counts = range(most + most // 5 + 2)
     design = plan.design

@@ -1,7 +1,7 @@
-"""What T and ε apply to: the grid of updates, the window and its answers, or the designated times.
+"""Designs, to which T and ε apply: the grid of updates with the window and its answers, or designated times.
 
-A design knows what one answer's ε is, what one person pays, and how often an empty location may be called unsafe; it
-uses what `check` uses. Shares, payments and frequencies are exact; lengths are in slots where not said otherwise.
+A design has the ε of one answer, what one person pays, and how often an empty location may be called unsafe. It
+computes them as `check` does. Shares, payments and frequencies are exact; lengths are in slots unless said otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from monitor.privacy.payments import at_times_payment, over_time_payment
 
 
 class Design(Protocol):
-    """Everything of a plan but T and ε."""
+    """A plan without T and ε."""
 
     @property
     def slot(self) -> int:
@@ -25,40 +25,41 @@ class Design(Protocol):
 
     @property
     def smallest(self) -> Fraction:
-        """The smallest part of the monitor's ε that an answer is drawn at; false alarms are most frequent there."""
+        """The smallest part of the monitor's ε at which an answer is drawn. False alarms are most frequent there."""
 
     @property
     def largest(self) -> Fraction:
-        """The largest part of the monitor's ε that an answer is drawn at; misses are most frequent there."""
+        """The largest part of the monitor's ε at which an answer is drawn. Misses are most frequent there."""
 
     @property
     def updates(self) -> int:
-        """How many updates make one occasion for a false alarm."""
+        """The number of updates in one occasion for a false alarm."""
 
     @property
     def answers(self) -> int:
-        """k: how many noisy answers may come before silence."""
+        """k: the number of noisy answers before a pause."""
 
     @property
     def mark_lifetime(self) -> int:
-        """For how many ticks a noisy answer runs: W + F; 0 where it silences nothing that comes later."""
+        """The number of ticks for which a noisy answer runs: W + F; 0 if it silences no later answer."""
 
     @property
     def span(self) -> int:
-        """What an answer is about: the window's length in microseconds, 0 for an instant."""
+        """The length of the window in microseconds; 0 for an instant."""
 
     def occasions(self, duration: int) -> Fraction:
-        """How many occasions for a false alarm a duration (microseconds) holds at most."""
+        """Return the most occasions for a false alarm in a duration (microseconds)."""
 
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
-        """What one person pays at most within any period (microseconds) at a monitor of this ε."""
+        """Return the most that one person pays within any period (microseconds) to a monitor of this ε."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverTime:
-    """Algorithm 3: an update each slot; `window` is W and `ahead` F in slots, `answers` k (docs/rules.md, section 3).
+    """Algorithm 3: one update per slot (docs/rules.md, section 3).
 
-    `least_share` and `most_share` are the smallest and the largest location's part of ε: 1/m for m alike.
+    `window` is W and `max_lead` is F, in slots; `answers` is k. `least_share` and `most_share` are the smallest and the
+    largest location's part of ε: 1/m for m equal ones.
     """
 
     slot: int
@@ -80,7 +81,7 @@ class OverTime:
 
     @property
     def updates(self) -> int:
-        """Each update may be a false alarm by itself."""
+        """1: each update may be a false alarm."""
         return 1
 
     @property
@@ -90,22 +91,22 @@ class OverTime:
 
     @property
     def span(self) -> int:
-        """The window."""
+        """The length of the window."""
         return self.window * self.slot
 
     def occasions(self, duration: int) -> Fraction:
-        """Updates: pauses are not taken off, as silence is no merit."""
+        """Return the number of updates, pauses included: silence does not make a design better."""
         return Fraction(duration, self.slot)
 
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
-        """By visits in all the slots that a period touches, one more than fit in it (docs/rules.md, section 6)."""
+        """Return the payment for visits in all slots that a period touches (docs/rules.md, section 6)."""
         slots = -(-period // self.slot) + 1
         return over_time_payment(epsilon, self.answers, self.window, self.max_lead, slots)
 
 
 @dataclass(frozen=True, slots=True)
 class AtTimes:
-    """Algorithm 4: `horizon` updates for each designated time of `times`, whose ε and T don't matter here."""
+    """Algorithm 4: `horizon` updates for each designated time of `times`, whose ε and T are ignored."""
 
     slot: int
     horizon: int
@@ -113,40 +114,40 @@ class AtTimes:
 
     @property
     def smallest(self) -> Fraction:
-        """The whole ε at every location: a person is at one place at a time."""
+        """1: the whole ε at every location, because a person is at one place at a time."""
         return Fraction(1)
 
     @property
     def largest(self) -> Fraction:
-        """As the smallest."""
+        """1, as the smallest."""
         return Fraction(1)
 
     @property
     def updates(self) -> int:
-        """A location is marked at its first alarm about a designated time, so all its updates are one occasion."""
+        """All updates about a designated time: a location is marked at its first alarm, so they are one occasion."""
         return self.horizon
 
     @property
     def answers(self) -> int:
-        """One for each designated time."""
+        """1 for each designated time."""
         return 1
 
     @property
     def mark_lifetime(self) -> int:
-        """The next designated time is asked about afresh."""
+        """0: an answer does not silence the next designated time."""
         return 0
 
     @property
     def span(self) -> int:
-        """An instant."""
+        """0: an instant."""
         return 0
 
     def occasions(self, duration: int) -> Fraction:
-        """The most designated times that it holds, where clocks change too."""
+        """Return the most designated times in a duration, also when clocks change."""
         return Fraction(_most_times(self.times, duration))
 
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
-        """ε for each designated time that a period may hold."""
+        """Return ε for each designated time that a period may contain."""
         return at_times_payment(epsilon, _most_times(self.times, period))
 
 

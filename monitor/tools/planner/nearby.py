@@ -1,4 +1,4 @@
-"""What a configuration's monitors give, and what neighbouring choices would give."""
+"""The outcomes of a configuration's monitors, and of neighbouring choices."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from monitor.config.charges import charges
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import SECOND, format_duration
 from monitor.tools.planner.designs import AtTimes, Design, OverTime
-from monitor.tools.planner.outcomes import Plan, PlanOutcome, outcome
-from monitor.tools.planner.solve import threshold
+from monitor.tools.planner.outcomes import Plan, PlanOutcome, evaluate
+from monitor.tools.planner.solve import choose_threshold
 from monitor.tools.planner.targets import Pays, Targets
 
 PRESENT = "as it is"
@@ -25,16 +25,16 @@ Planned = OverTimeMonitor | AtTimesMonitor
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One choice for a monitor: what is changed, and what comes of it. What a person pays is by all monitors."""
+    """One choice for a monitor: the change and its outcome. The payment is the sum of all monitors."""
 
     change: str
     outcome: PlanOutcome
 
 
-def choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ...]]:
-    """For each monitor by name: its present choice first, then its neighbours that are valid configurations.
+def list_choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ...]]:
+    """List each monitor's present choice, then the neighbours that are valid configurations, by the monitor's name.
 
-    Without a target for payments it is the one that the configuration states.
+    Without a target for payments, the configuration's privacy.epsilon is the target.
     """
     pays = targets.pays or Pays(config.privacy.epsilon, config.privacy.period)
     targets = Targets(targets.false_alarms, targets.alarm, pays=pays)
@@ -42,20 +42,20 @@ def choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ...]]:
     base = config.model_copy(update={"privacy": privacy})
     return {
         monitor.name: tuple(
-            Choice(change, _outcome(changed, other, targets))
-            for change, changed, other in _neighbours(base, index, monitor, targets)
+            Choice(change, _evaluate(changed, neighbour, targets))
+            for change, changed, neighbour in _list_neighbours(base, index, monitor, targets)
         )
         for index, monitor in enumerate(config.monitors)
-        if isinstance(monitor, OverTimeMonitor | AtTimesMonitor)  # other kinds have no T to be planned
+        if isinstance(monitor, OverTimeMonitor | AtTimesMonitor)  # other kinds have no T
     }
 
 
-def plan_of(config: Config, monitor: Planned) -> Plan:
-    """The plan that a monitor of a configuration is."""
-    return Plan(_design(config, monitor), monitor.epsilon, monitor.threshold)
+def make_plan(config: Config, monitor: Planned) -> Plan:
+    """Return the plan of a configured monitor."""
+    return Plan(_make_design(config, monitor), monitor.epsilon, monitor.threshold)
 
 
-def _design(config: Config, monitor: Planned) -> Design:
+def _make_design(config: Config, monitor: Planned) -> Design:
     slot = config.clock.slot
     if isinstance(monitor, AtTimesMonitor):
         return AtTimes(slot, -(-monitor.reporting_horizon // slot), monitor)
@@ -64,37 +64,37 @@ def _design(config: Config, monitor: Planned) -> Design:
     return OverTime(slot, monitor.window // slot, max_lead, monitor.answers_per_window, min(shares), max(shares))
 
 
-def _outcome(config: Config, monitor: Planned, targets: Targets) -> PlanOutcome:
+def _evaluate(config: Config, monitor: Planned, targets: Targets) -> PlanOutcome:
     pays = sum((charge.amount for charge in charges(config)), Fraction(0))
-    return outcome(plan_of(config, monitor), targets, pays)
+    return evaluate(make_plan(config, monitor), targets, pays)
 
 
-def _neighbours(
+def _list_neighbours(
     config: Config, index: int, monitor: Planned, targets: Targets
 ) -> Iterator[tuple[str, Config, Planned]]:
     yield PRESENT, config, monitor
-    for name, changes in _monitor_changes(config, monitor, targets):
-        other = monitor.model_copy(update=changes)
-        monitors = (*config.monitors[:index], other, *config.monitors[index + 1 :])
-        changed = _validated(config, {"monitors": monitors})
+    for name, changes in _list_changes(config, monitor, targets):
+        neighbour = monitor.model_copy(update=changes)
+        monitors = (*config.monitors[:index], neighbour, *config.monitors[index + 1 :])
+        changed = _validate(config, {"monitors": monitors})
         if changed is not None:
-            yield name, changed, other
+            yield name, changed, neighbour
     slot = config.clock.slot
     for length in (slot // 2, slot * 2):
         clock = config.clock.model_copy(update={"slot": length})
-        changed = _validated(config, {"clock": clock}) if length >= SECOND else None
+        changed = _validate(config, {"clock": clock}) if length >= SECOND else None
         if changed is not None:
             yield f"slot {format_duration(length)} (of all monitors)", changed, monitor
 
 
-def _monitor_changes(
+def _list_changes(
     config: Config, monitor: Planned, targets: Targets
 ) -> Iterator[tuple[str, Mapping[str, int | Fraction]]]:
     step = max(1, monitor.threshold // 10)
     thresholds = {monitor.threshold - step, monitor.threshold + step}
     asked = targets.only(("false_alarms", "alarm"))
     if asked.decides_threshold:
-        thresholds.add(threshold(plan_of(config, monitor).design, asked, monitor.epsilon))
+        thresholds.add(choose_threshold(make_plan(config, monitor).design, asked, monitor.epsilon))
     for value in sorted(thresholds - {monitor.threshold}):
         if value >= 1:
             yield f"T = {value}", {"threshold": value}
@@ -106,8 +106,8 @@ def _monitor_changes(
                 yield f"k = {answers}", {"answers_per_window": answers}
 
 
-def _validated(config: Config, changes: Mapping[str, Any]) -> Config | None:
-    """The configuration with sections exchanged, None where a rule between them is broken."""
+def _validate(config: Config, changes: Mapping[str, Any]) -> Config | None:
+    """Return the configuration with changed sections; None if a rule between them is broken."""
     sections = {name: getattr(config, name) for name in Config.model_fields}
     try:
         return Config.model_validate(sections | dict(changes))

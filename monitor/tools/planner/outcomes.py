@@ -1,4 +1,4 @@
-"""What a choice of T and ε gives on a design, and which targets it misses. ε is exact; chances are for display."""
+"""The outcome of T and ε on a design, and the targets that it misses. ε is exact; chances are for display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.tools.planner.targets import Targets
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A design with its ε and T. Its locations may have several shares of ε: what is told is of the worst."""
+    """A design with its ε and T. If its locations have different shares of ε, the values are those of the worst."""
 
     design: Design
     epsilon: Fraction
@@ -22,44 +22,44 @@ class Plan:
 
     @property
     def smallest_answer(self) -> Fraction:
-        """The smallest ε of an answer: where false alarms are most frequent."""
+        """The smallest ε of an answer, at which false alarms are most frequent."""
         return self.epsilon * self.design.smallest
 
     @property
     def largest_answer(self) -> Fraction:
-        """The largest ε of an answer: where misses are most frequent."""
+        """The largest ε of an answer, at which misses are most frequent."""
         return self.epsilon * self.design.largest
 
     def false_alarm(self, people: int) -> float:
-        """The chance per update that `people` < T raise an alarm: e^(-ε(T - f)), Theorem 9's floor; 1.0 from T on."""
+        """Return the chance per update that `people` < T raise an alarm: e^(-ε(T - f)); 1.0 from T people on."""
         return false_alarm(self.smallest_answer, self.threshold, people)
 
     def alarm(self, people: int) -> float:
-        """The chance per update that `people` are found at least: e^(-ε(T - f)) at the largest ε; 1.0 from T on."""
+        """Return the least chance per update that `people` raise an alarm: e^(-ε(T - f)) at the largest ε."""
         return false_alarm(self.largest_answer, self.threshold, people)
 
     def false_alarms(self, duration: int) -> float:
-        """How many false alarms an empty location raises in a duration (microseconds) on average, while it answers."""
+        """Return the mean number of false alarms at an empty location that answers in a duration (microseconds)."""
         return float(self.design.occasions(duration)) * over_updates(self.false_alarm(0), self.design.updates)
 
     def silent(self, people: int) -> float:
-        """The share of the time that a location is paused while `people` are there all along."""
+        """Return the share of the time that a location is paused while `people` are there all the time."""
         return silent_share(self.false_alarm(people), self.design.answers, self.design.mark_lifetime)
 
     @property
     def silence(self) -> int:
-        """How long after the last of k alarms in a row the next answer comes, in microseconds; 0: at the next tick."""
+        """The time from the last of k alarms in a row to the next answer, in microseconds; 0 for the next tick."""
         ticks = self.design.mark_lifetime - self.design.answers + 1
         return ticks * self.design.slot if ticks > 1 else 0
 
     def payment(self, period: int) -> Fraction:
-        """What one person pays at most within any period (microseconds)."""
+        """Return the most that one person pays within any period (microseconds)."""
         return self.design.payment(self.epsilon, period)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """A plan in numbers. `alarm` is at the people that were asked for; `unmet` names the targets that it misses."""
+    """A plan in numbers. `alarm` is for the people of the target; `unmet` are the targets that it misses."""
 
     plan: Plan
     per_update: float
@@ -71,8 +71,8 @@ class PlanOutcome:
     unmet: tuple[str, ...]
 
 
-def outcome(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
-    """What a plan gives. `pays` is what one person pays by all that is published, in the period that is asked for."""
+def evaluate(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
+    """Return the outcome of a plan. `pays` is the most that one person pays to all monitors in the period."""
     return PlanOutcome(
         plan,
         plan.false_alarm(0),
@@ -81,17 +81,17 @@ def outcome(plan: Plan, targets: Targets, pays: Fraction) -> PlanOutcome:
         pays,
         plan.silence,
         plan.silent(0),
-        unmet(plan, targets, pays),
+        find_unmet(plan, targets, pays),
     )
 
 
-def unmet(plan: Plan, targets: Targets, pays: Fraction) -> tuple[str, ...]:
-    """The targets that a plan misses, as written on the command line."""
-    missed = (
+def find_unmet(plan: Plan, targets: Targets, pays: Fraction) -> tuple[str, ...]:
+    """Return the targets that a plan misses, as written on the command line."""
+    checks = (
         (targets.false_alarms, lambda asked: plan.false_alarms(asked.every) > 1),
         (targets.alarm, lambda asked: plan.alarm(asked.people) < float(asked.chance)),
         (targets.threshold, lambda asked: plan.threshold != asked.threshold),
         (targets.epsilon, lambda asked: plan.epsilon != asked.epsilon),
         (targets.pays, lambda asked: pays > asked.epsilon),
     )
-    return tuple(str(asked) for asked, misses in missed if asked is not None and misses(asked))
+    return tuple(str(asked) for asked, misses in checks if asked is not None and misses(asked))

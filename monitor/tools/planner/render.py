@@ -1,4 +1,4 @@
-"""Plans and choices in words, tables and JSON."""
+"""Plans and choices as text, tables and JSON. The text cites Takagi et al. [ADP] (docs/references.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.table import Table
 
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import format_duration
-from monitor.tools.check.report import ASSUMPTION, percent
+from monitor.tools.check.report import ASSUMPTION, format_percent
 from monitor.tools.planner.curves import Curves
 from monitor.tools.planner.designs import OverTime
 from monitor.tools.planner.nearby import Choice
@@ -19,8 +19,9 @@ from monitor.tools.planner.outcomes import PlanOutcome
 from monitor.tools.planner.targets import Targets
 
 FLOOR = (
-    "No one-sided mechanism of the same ε does better: a false alarm at count f comes with at least e^(-ε(T - f)) per "
-    "update ([ADP], Theorem 9). From T people on, every update that answers is an alarm."
+    "No one-sided mechanism of the same ε does better: the chance of a false alarm at count f is at least "
+    "e^(-ε(T - f)) per update (Takagi et al. [ADP], Theorem 9). From T people on, every update that answers "
+    "is an alarm."
 )
 MOST_SHOWN = 12
 
@@ -28,35 +29,38 @@ _PROSE = 14
 
 
 def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console) -> None:
-    """Print plans that meet all targets, the first in full."""
+    """Print the plans that meet all targets."""
     _say(console, f"These meet all targets; pays: what one person pays at most within {format_duration(period)}.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for column in ("", "pays", "ε", "T", "window", "update", "k", *_MEASURES):
         table.add_column(column, no_wrap=True)
-    for number, found in enumerate(outcomes[:MOST_SHOWN]):
-        design = found.plan.design
+    for number, outcome in enumerate(outcomes[:MOST_SHOWN]):
+        design = outcome.plan.design
         table.add_row(
             ">" if number == 0 else "",
-            format_epsilon(found.pays),
-            format_epsilon(found.plan.epsilon),
-            str(found.plan.threshold),
+            format_epsilon(outcome.pays),
+            format_epsilon(outcome.plan.epsilon),
+            str(outcome.plan.threshold),
             format_duration(design.span) if design.span else "",
             format_duration(design.slot),
             str(design.answers) if design.mark_lifetime else "",
-            *_measures(found),
+            *_format_measures(outcome),
         )
     console.print(table)
     if len(outcomes) > MOST_SHOWN:
         _say(console, f"{len(outcomes) - MOST_SHOWN} more with --json; fix --slot, --window or --answers for fewer.")
     _say(console, LEGEND)
-    _say(console, "Least paid first; left out is what another of its window beats in everything.")
+    _say(
+        console,
+        "The lowest payment comes first. Plans that another one of the same window beats in everything are left out.",
+    )
     _say(console, FLOOR)
     _say(console, ASSUMPTION)
 
 
-def render_choices(found: Mapping[str, Sequence[Choice]], console: Console) -> None:
-    """Print each monitor's present choice and its neighbours, and which targets they miss."""
-    for name, choices in found.items():
+def render_choices(by_monitor: Mapping[str, Sequence[Choice]], console: Console) -> None:
+    """Print each monitor's present choice, its neighbours, and the targets that they miss."""
+    for name, choices in by_monitor.items():
         _say(console, f"{name}; pays: what one person pays at most to all monitors within the period.")
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for column in ("choice", "pays", *_MEASURES, "misses"):
@@ -67,97 +71,100 @@ def render_choices(found: Mapping[str, Sequence[Choice]], console: Console) -> N
             table.add_row(
                 choice.change,
                 format_epsilon(row.pays),
-                *_measures(row),
+                *_format_measures(row),
                 ", ".join(missed.split()[0] for missed in row.unmet) or "-",
             )
         console.print(table)
     _say(console, LEGEND)
-    _say(console, "Of a monitor's locations the worst is told: false alarms at the smallest ε, misses at the largest.")
+    _say(
+        console,
+        "The values are those of a monitor's worst location: false alarms at the smallest ε, misses at the largest.",
+    )
     _say(console, FLOOR)
     _say(console, ASSUMPTION)
 
 
-def plans_tree(outcomes: Sequence[PlanOutcome], targets: Targets, period: int, drawn: Curves) -> dict[str, Any]:
-    """Plans for programs: ε as exact strings, durations as in the configuration, the first plan's curves."""
+def plans_tree(outcomes: Sequence[PlanOutcome], targets: Targets, period: int, curves: Curves) -> dict[str, Any]:
+    """Return plans as JSON: ε as exact strings, durations as in the configuration, and the curves of the first plan."""
     return {
         "targets": [str(getattr(targets, name)) for name in targets.given],
         "period": format_duration(period),
         "assumption": ASSUMPTION,
-        "plans": [outcome_tree(found) for found in outcomes],
-        "curves": curves_tree(drawn),
+        "plans": [outcome_tree(outcome) for outcome in outcomes],
+        "curves": curves_tree(curves),
     }
 
 
-def choices_tree(found: Mapping[str, Sequence[Choice]], drawn: Sequence[Curves]) -> dict[str, Any]:
-    """Choices for programs, as `plans_tree`."""
+def choices_tree(by_monitor: Mapping[str, Sequence[Choice]], curves: Sequence[Curves]) -> dict[str, Any]:
+    """Return choices as JSON, in the form of `plans_tree`."""
     return {
         "assumption": ASSUMPTION,
         "monitors": [
             {
                 "name": name,
                 "choices": [{"change": choice.change} | outcome_tree(choice.outcome) for choice in choices],
-                "curves": curves_tree(curves),
+                "curves": curves_tree(monitor_curves),
             }
-            for (name, choices), curves in zip(found.items(), drawn, strict=True)
+            for (name, choices), monitor_curves in zip(by_monitor.items(), curves, strict=True)
         ],
     }
 
 
-def outcome_tree(found: PlanOutcome) -> dict[str, Any]:
-    """One outcome for programs."""
-    plan, design = found.plan, found.plan.design
+def outcome_tree(outcome: PlanOutcome) -> dict[str, Any]:
+    """Return one outcome as JSON."""
+    plan, design = outcome.plan, outcome.plan.design
     tree: dict[str, Any] = {
         "kind": "over_time" if design.mark_lifetime else "at_times",
         "threshold": plan.threshold,
         "epsilon": format_epsilon(plan.epsilon),
         "epsilon_of_an_answer": format_epsilon(plan.smallest_answer),
         "slot": format_duration(design.slot),
-        "pays": format_epsilon(found.pays),
-        "false_alarm_per_update": found.per_update,
-        "false_alarms_a_year": found.false_alarms_a_year,
-        "alarm": found.alarm,
-        "misses": list(found.unmet),
+        "pays": format_epsilon(outcome.pays),
+        "false_alarm_per_update": outcome.per_update,
+        "false_alarms_a_year": outcome.false_alarms_a_year,
+        "alarm": outcome.alarm,
+        "misses": list(outcome.unmet),
     }
     if isinstance(design, OverTime):
         tree |= {
             "window": format_duration(design.span),
             "accept_ahead": format_duration(design.max_lead * design.slot),
             "answers_per_window": design.answers,
-            "silence": format_duration(found.silence),
-            "silent_when_empty": found.silent_when_empty,
+            "silence": format_duration(outcome.silence),
+            "silent_when_empty": outcome.silent_when_empty,
         }
     return tree
 
 
-def curves_tree(drawn: Curves) -> list[dict[str, float]]:
-    """Curves for programs: an object for each count."""
-    rows = zip(drawn.alarm, drawn.miss, drawn.silent, strict=True)
+def curves_tree(curves: Curves) -> list[dict[str, float]]:
+    """Return curves as JSON: one object per count."""
+    rows = zip(curves.alarm, curves.miss, curves.silent, strict=True)
     return [{"people": people, "alarm": a, "miss": m, "silent": s} for people, (a, m, s) in enumerate(rows)]
 
 
 _MEASURES = ("a year", "alarm", "silence", "silent")
 LEGEND = (
-    "a year: how many false alarms an empty location raises while it answers; "
-    "alarm: chance per update that the people of --alarm-at raise one; silence: how long after the last of k alarms "
-    "in a row; silent: share of the time that an empty location is, by its false alarms."
+    "a year: number of false alarms at an empty location per year while it answers; "
+    "alarm: chance per update that the people of --alarm-at raise one; silence: time from the last of k alarms in a "
+    "row to the next answer; silent: share of the time that an empty location is silent after false alarms."
 )
 
 
-def _measures(found: PlanOutcome) -> tuple[str, ...]:
+def _format_measures(outcome: PlanOutcome) -> tuple[str, ...]:
     return (
-        f"{found.false_alarms_a_year:.2g}",
-        "" if found.alarm is None else _certain(found.alarm),
-        format_duration(found.silence) if found.silence else "none",
-        _tight(found.silent_when_empty) if found.silence else "",
+        f"{outcome.false_alarms_a_year:.2g}",
+        "" if outcome.alarm is None else _format_alarm(outcome.alarm),
+        format_duration(outcome.silence) if outcome.silence else "none",
+        _format_chance(outcome.silent_when_empty) if outcome.silence else "",
     )
 
 
-def _certain(chance: float) -> str:
-    return "100%" if chance >= 1 else _tight(chance)
+def _format_alarm(chance: float) -> str:
+    return "100%" if chance >= 1 else _format_chance(chance)
 
 
-def _tight(chance: float) -> str:
-    return percent(chance).replace(" ", "")
+def _format_chance(chance: float) -> str:
+    return format_percent(chance).replace(" ", "")
 
 
 def _say(console: Console, text: str) -> None:

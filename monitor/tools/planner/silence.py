@@ -1,4 +1,4 @@
-"""How much of the time a location is silent, in closed form: Erlang's loss formula on the grid of ticks."""
+"""The share of the time that a location is silent, in closed form: Erlang's loss formula on the grid of ticks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 
 
 def silent_share(alarm: float, answers: int, mark_lifetime: int) -> float:
-    """The share of ticks at which a location is paused, if each update that it makes is an alarm with one chance.
+    """Return the share of ticks at which a location is paused, if each update is an alarm with the same chance p.
 
-    `answers` is k and `reach` W + F = L: a tick is paused when k of the L - 1 ticks before it were answered with noise
-    (docs/rules.md, section 3). The last L - 1 ticks are a shift register whose stationary law has product form: a
-    pattern of j < k answers weighs p^j (1 - p)^(k - 1 - j), one of k weighs p^k. (Insert it into the balance of what
-    is shifted out and in: both sides agree for every pattern.) 0.0 where k ≥ L: marks end as fast as answers come.
+    `answers` is k and `mark_lifetime` is W + F = L. A tick is paused if k of the L - 1 ticks before it have noisy
+    answers (docs/rules.md, section 3). The last L - 1 ticks are a shift register whose stationary law has product form:
+    a pattern of j < k answers has the weight p^j (1 - p)^(k - 1 - j), one of k answers p^k. (Both sides of the balance
+    equation agree for every pattern.) The share is 0.0 if k ≥ L, because marks then end as fast as answers come.
     """
     slots = mark_lifetime - 1
     if alarm <= 0 or answers > slots:

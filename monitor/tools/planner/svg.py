@@ -1,4 +1,4 @@
-"""The picture as an SVG file, written by hand: two panels and a time line for each plan, one below the other."""
+"""The picture as an SVG file: two panels and a time line for each plan, one below the other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
-from monitor.tools.check.report import percent
+from monitor.tools.check.report import format_percent
 from monitor.tools.planner.curves import Curves
 
 _WIDTH, _BLOCK = 960, 400
@@ -23,8 +23,8 @@ path, line { fill: none; stroke-width: 2 }
 """
 
 
-def svg(blocks: Sequence[Curves]) -> str:
-    """An SVG document that shows each plan's curves by count and its silence after alarms."""
+def draw_svg(blocks: Sequence[Curves]) -> str:
+    """Draw each plan's curves by count, and its silence after alarms, as an SVG document."""
     height = _BLOCK * len(blocks)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}">',
@@ -32,80 +32,87 @@ def svg(blocks: Sequence[Curves]) -> str:
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
     ]
     for number, curves in enumerate(blocks):
-        parts += [f'<g transform="translate(0 {number * _BLOCK})">', *_block(curves), "</g>"]
+        parts += [f'<g transform="translate(0 {number * _BLOCK})">', *_draw_block(curves), "</g>"]
     return "\n".join((*parts, "</svg>", ""))
 
 
-def _block(curves: Curves) -> Iterator[str]:
-    yield _text(_LEFT, 24, curves.title, "title")
-    yield from _false_alarms(curves)
-    yield from _misses(curves)
-    yield from _timeline(curves)
+def _draw_block(curves: Curves) -> Iterator[str]:
+    yield _draw_text(_LEFT, 24, curves.title, "title")
+    yield from _draw_false_alarms(curves)
+    yield from _draw_misses(curves)
+    yield from _draw_timeline(curves)
 
 
-def _false_alarms(curves: Curves) -> Iterator[str]:
+def _draw_false_alarms(curves: Curves) -> Iterator[str]:
     decades = max(1, math.ceil(-math.log10(max(min(*curves.alarm, curves.limit or 1.0), _LEAST))))
-    yield _text(_LEFT, 48, "Chance of an alarm per update (false below T), logarithmic")
+    yield _draw_text(_LEFT, 48, "Chance of an alarm per update (false below T), logarithmic")
     step = max(1, decades // 6)
     ticks = [(1 - decade / decades, f"1e-{decade}" if decade else "1") for decade in range(0, decades + 1, step)]
-    yield from _axes(_LEFT, curves, ticks)
+    yield from _draw_axes(_LEFT, curves, ticks)
     heights = [1 + math.log10(max(chance, _LEAST)) / decades for chance in curves.alarm]
-    yield _path(_LEFT, heights, "false-alarm", f"alarm: {percent(curves.alarm[0])} of the updates of an empty location")
+    yield _draw_path(
+        _LEFT, heights, "false-alarm", f"alarm: {format_percent(curves.alarm[0])} of the updates of an empty location"
+    )
     if curves.limit is not None:
         height = 1 + math.log10(max(curves.limit, _LEAST)) / decades
-        yield _path(_LEFT, [height] * len(heights), "limit", f"asked for: {percent(curves.limit)} per update")
+        yield _draw_path(_LEFT, [height] * len(heights), "limit", f"target: {format_percent(curves.limit)} per update")
 
 
-def _misses(curves: Curves) -> Iterator[str]:
-    yield _text(_RIGHT, 48, "No alarm at an update that answers (blue); share of time silent (grey)")
-    yield from _axes(_RIGHT, curves, [(share / 4, f"{25 * share} %") for share in range(5)])
+def _draw_misses(curves: Curves) -> Iterator[str]:
+    yield _draw_text(_RIGHT, 48, "No alarm at an update that answers (blue); share of time silent (grey)")
+    yield from _draw_axes(_RIGHT, curves, [(share / 4, f"{25 * share} %") for share in range(5)])
     if curves.mark_lifetime:
-        yield _path(_RIGHT, curves.silent, "silent", f"silent {percent(curves.silent[0])} of the time when empty")
-    yield _path(_RIGHT, curves.miss, "miss", "no alarm; none from T on")
+        yield _draw_path(
+            _RIGHT, curves.silent, "silent", f"silent {format_percent(curves.silent[0])} of the time when empty"
+        )
+    yield _draw_path(_RIGHT, curves.miss, "miss", "no alarm; none from T on")
 
 
-def _timeline(curves: Curves) -> Iterator[str]:
+def _draw_timeline(curves: Curves) -> Iterator[str]:
     width = _RIGHT + _PANEL - _LEFT
     if curves.silence:
         mark = min(8.0, width / 4 / curves.answers)
         for number in range(curves.answers):
-            yield _bar("alarm", _LEFT + number * mark, mark * 0.8)
+            yield _draw_bar("alarm", _LEFT + number * mark, mark * 0.8)
         begin = _LEFT + curves.answers * mark
-        yield _bar("pause", begin, _LEFT + width - begin - 8)
-        yield _bar("again", _LEFT + width - 8, 8)
-    yield _text(_LEFT, _LINE + 32, curves.timeline)
+        yield _draw_bar("pause", begin, _LEFT + width - begin - 8)
+        yield _draw_bar("again", _LEFT + width - 8, 8)
+    yield _draw_text(_LEFT, _LINE + 32, curves.timeline)
 
 
-def _bar(name: str, x: float, width: float) -> str:
-    return f'<rect class="{name}" x="{_number(x)}" y="{_LINE}" width="{_number(width)}" height="14"/>'
+def _draw_bar(name: str, x: float, width: float) -> str:
+    return f'<rect class="{name}" x="{_format_number(x)}" y="{_LINE}" width="{_format_number(width)}" height="14"/>'
 
 
-def _axes(left: int, curves: Curves, ticks: Sequence[tuple[float, str]]) -> Iterator[str]:
+def _draw_axes(left: int, curves: Curves, ticks: Sequence[tuple[float, str]]) -> Iterator[str]:
     for height, name in ticks:
-        y = _number(_y(height))
+        y = _format_number(_y(height))
         yield f'<line class="grid" x1="{left}" x2="{left + _PANEL}" y1="{y}" y2="{y}"/>'
-        place = f'x="{left - 6}" y="{_number(_y(height) + 4)}" text-anchor="end"'
+        place = f'x="{left - 6}" y="{_format_number(_y(height) + 4)}" text-anchor="end"'
         yield f'<text class="small" {place}>{escape(name)}</text>'
     most = len(curves.alarm) - 1
     step = max(1, round(most / 8))
     for people in range(0, most + 1, step):
-        yield _text(_x(left, people, most) - 4, _TOP + _HEIGHT + 16, str(people), "small")
-    yield _text(left + _PANEL - 90, _TOP + _HEIGHT + 32, "people there", "small")
-    x = _number(_x(left, curves.threshold, most))
+        yield _draw_text(_x(left, people, most) - 4, _TOP + _HEIGHT + 16, str(people), "small")
+    yield _draw_text(left + _PANEL - 90, _TOP + _HEIGHT + 32, "people there", "small")
+    x = _format_number(_x(left, curves.threshold, most))
     yield f'<line class="threshold" x1="{x}" x2="{x}" y1="{_TOP}" y2="{_TOP + _HEIGHT}"/>'
-    yield _text(float(x) + 4, _TOP + _HEIGHT - 6, f"T = {curves.threshold}", "small")
+    yield _draw_text(float(x) + 4, _TOP + _HEIGHT - 6, f"T = {curves.threshold}", "small")
     yield f'<line class="axis" x1="{left}" x2="{left}" y1="{_TOP}" y2="{_TOP + _HEIGHT}"/>'
 
 
-def _path(left: int, heights: Sequence[float], name: str, meaning: str) -> str:
+def _draw_path(left: int, heights: Sequence[float], name: str, meaning: str) -> str:
     most = len(heights) - 1
-    points = (f"{_number(_x(left, people, most))} {_number(_y(height))}" for people, height in enumerate(heights))
+    points = (
+        f"{_format_number(_x(left, people, most))} {_format_number(_y(height))}"
+        for people, height in enumerate(heights)
+    )
     return f'<path class="{name}" d="M {" L ".join(points)}"><title>{escape(meaning)}</title></path>'
 
 
-def _text(x: float, y: float, text: str, name: str = "") -> str:
+def _draw_text(x: float, y: float, text: str, name: str = "") -> str:
     style = f' class="{name}"' if name else ""
-    return f'<text{style} x="{_number(x)}" y="{_number(y)}">{escape(text)}</text>'
+    return f'<text{style} x="{_format_number(x)}" y="{_format_number(y)}">{escape(text)}</text>'
 
 
 def _x(left: int, people: int, most: int) -> float:
@@ -116,5 +123,5 @@ def _y(height: float) -> float:
     return _TOP + _HEIGHT * (1 - min(max(height, 0.0), 1.0))
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""What is asked of a plan: the targets, and what was fixed beforehand. Exact: no binary float."""
+"""The targets of a plan, and the values that are fixed. All are exact: there is no binary float."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class FalseAlarms:
     every: int
 
     def __str__(self) -> str:
-        """As on the command line."""
+        """Format it as on the command line."""
         return f"--false-alarm-every {format_duration(self.every)}"
 
 
@@ -29,7 +29,7 @@ class Alarm:
     chance: Fraction
 
     def __str__(self) -> str:
-        """As on the command line."""
+        """Format it as on the command line."""
         return f"--alarm-at {self.people} --with {self.chance}"
 
 
@@ -41,29 +41,29 @@ class Pays:
     period: int
 
     def __str__(self) -> str:
-        """As on the command line."""
+        """Format it as on the command line."""
         return f"--pays-at-most {format_epsilon(self.epsilon)} --in {format_duration(self.period)}"
 
 
 @dataclass(frozen=True, slots=True)
 class FixedThreshold:
-    """T itself is given."""
+    """T is given."""
 
     threshold: int
 
     def __str__(self) -> str:
-        """As on the command line."""
+        """Format it as on the command line."""
         return f"--threshold {self.threshold}"
 
 
 @dataclass(frozen=True, slots=True)
 class FixedEpsilon:
-    """The monitor's ε itself is given (that of each designated time, for `at_times`)."""
+    """The monitor's ε is given (for `at_times`, that of each designated time)."""
 
     epsilon: Fraction
 
     def __str__(self) -> str:
-        """As on the command line."""
+        """Format it as on the command line."""
         return f"--epsilon {format_epsilon(self.epsilon)}"
 
 
@@ -72,7 +72,7 @@ Target = FalseAlarms | Alarm | Pays | FixedThreshold | FixedEpsilon
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """All that is asked; None where nothing is."""
+    """All targets; None for those not given."""
 
     false_alarms: FalseAlarms | None = None
     alarm: Alarm | None = None
@@ -82,16 +82,16 @@ class Targets:
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The names of those that are asked, in a fixed order."""
+        """The names of the given targets, in a fixed order."""
         return tuple(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
     def only(self, names: Iterable[str]) -> Targets:
-        """These targets without all others."""
+        """Return these targets without all others."""
         kept = set(names)
         return replace(self, **{name: None for name in self.given if name not in kept})
 
     def without(self, name: str) -> Targets:
-        """All targets but one."""
+        """Return all targets but one."""
         return self.only(other for other in self.given if other != name)
 
     @property

@@ -1,4 +1,4 @@
-"""The picture in plain characters, for any terminal."""
+"""The picture in characters, for any terminal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ _ROWS = 10
 _MARGIN = 9
 
 
-def picture(curves: Curves) -> str:
-    """Two panels by count, and what happens after alarms; lines of at most 72 characters, words aside."""
-    return "\n".join((curves.title, *_false_alarms(curves), "", *_misses(curves), "", *_timeline(curves)))
+def draw_text(curves: Curves) -> str:
+    """Draw two panels by count, of at most 72 characters per line, and describe what happens after alarms."""
+    return "\n".join(
+        (curves.title, *_draw_false_alarms(curves), "", *_draw_misses(curves), "", *_draw_timeline(curves))
+    )
 
 
-def _false_alarms(curves: Curves) -> Iterator[str]:
-    yield "chance of an alarm per update, by people there: * false, = certain (from T on), - asked for"
+def _draw_false_alarms(curves: Curves) -> Iterator[str]:
+    yield "chance of an alarm per update, by people there: * false, = certain (from T on), - target"
     floor = min(*curves.alarm, curves.limit or 1.0)
     decades = max(1, math.ceil(-math.log10(max(floor, 1e-12))))
     each = max(1, round(_ROWS / decades))
@@ -30,7 +32,7 @@ def _false_alarms(curves: Curves) -> Iterator[str]:
     yield from panel.lines(lambda row: "1" if row == 0 else f"1e-{row // each}", each, curves.threshold)
 
 
-def _misses(curves: Curves) -> Iterator[str]:
+def _draw_misses(curves: Curves) -> Iterator[str]:
     yield "o no alarm at an update that answers (a miss); s share of the time silent"
     panel = _Panel(len(curves.miss), _ROWS, lambda share: share)
     for people, (miss, silent) in enumerate(zip(curves.miss, curves.silent, strict=True)):
@@ -40,7 +42,7 @@ def _misses(curves: Curves) -> Iterator[str]:
     yield from panel.lines(lambda row: f"{100 - 100 * row // _ROWS} %", 2, curves.threshold)
 
 
-def _timeline(curves: Curves) -> Iterator[str]:
+def _draw_timeline(curves: Curves) -> Iterator[str]:
     if curves.silence:
         alarms = "!" * min(curves.answers, _WIDTH // 3)
         yield f"{'':>{_MARGIN}} {alarms}{'.' * (_WIDTH - 2 * len(alarms))}?   ! alarm   . silent   ? answers again"
@@ -48,7 +50,7 @@ def _timeline(curves: Curves) -> Iterator[str]:
 
 
 class _Panel:
-    """A grid of characters over counts 0 … n - 1; what is marked later covers what was before."""
+    """A grid of characters over counts 0 … n - 1. A later mark covers an earlier one."""
 
     def __init__(self, counts: int, rows: int, height: Callable[[float], float]) -> None:
         self._counts = counts
@@ -82,4 +84,4 @@ class _Panel:
         width = len(self._cells[0])
         yield f"{'':>{_MARGIN}} +{'-' * width}"
         column = self._column(threshold)
-        yield f"{'people':>{_MARGIN}}  0{'T = ' + str(threshold):>{column + 4 if column > 4 else 9}}"  # noqa: PLR2004 - room for the 0
+        yield f"{'people':>{_MARGIN}}  0{'T = ' + str(threshold):>{column + 4 if column > 4 else 9}}"  # noqa: PLR2004  # room for the 0

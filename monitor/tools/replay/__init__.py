@@ -1,1 +1,1 @@
-"""A file of visits through the whole service, on a simulated public clock."""
+"""Replay a file of visits through the whole service, on a simulated public clock."""

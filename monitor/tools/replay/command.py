@@ -1,4 +1,4 @@
-"""`location-monitor replay`: what is read, shown and written around a replay."""
+"""`location-monitor replay`: read the file, show the progress, and write the output."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from monitor.tools.replay.progress import progress
 
 
 def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | None, *, embedded: bool) -> None:
-    """Replay a file and write the output topic to another; progress goes to standard error.
+    """Replay a file and write the output topic to another file. Progress goes to standard error.
 
     Raises:
-        MonitorError: with the exit code that fits.
+        MonitorError: the replay failed; the error has the exit code.
     """
-    said = Console(stderr=True)
-    _writable(alerts)
+    stderr = Console(stderr=True)
+    _require_writable(alerts)
     checked = load_checked(config_file, os.environ)
     config = checked.config
-    with _settings(config, checked.locations, said, embedded=embedded) as settings:
-        planned = _planned(visits, settings, until, said)
+    with _open_settings(config, checked.locations, stderr, embedded=embedded) as settings:
+        planned = _plan(visits, settings, until, stderr)
         try:
             total = max(0, planned.last_tick - planned.first_tick + 1)
-            with progress("Replaying", total, "ticks", said) as steps:
+            with progress("Replaying", total, "ticks", stderr) as steps:
                 summary = replay(settings, planned, lambda _tick, _records: steps.advance())
         finally:
             planned.lines.close()
         topics = config.kafka.topics
         written = write_output(settings.kafka, topics.alerts, settings.config.kafka.partitions.alerts, alerts)
-    show(summary, Console())
+    print_summary(summary, Console())
     Console().print(f"{written:,} records of {topics.alerts} in {alerts}", highlight=False)
 
 
-def _writable(alerts: Path) -> None:
+def _require_writable(alerts: Path) -> None:
     try:
         alerts.open("w").close()
     except OSError as error:
@@ -53,21 +53,25 @@ def _writable(alerts: Path) -> None:
 
 
 @contextmanager
-def _settings(config: Config, locations: tuple[Location, ...], said: Console, *, embedded: bool) -> Iterator[Settings]:
+def _open_settings(
+    config: Config, locations: tuple[Location, ...], stderr: Console, *, embedded: bool
+) -> Iterator[Settings]:
     if not embedded:
         yield settings_of(config, locations, read_person_key(config.visits))
         return
-    with embedded_settings(config, locations, lambda text: said.print(text, highlight=False, soft_wrap=True)) as moved:
+    with embedded_settings(
+        config, locations, lambda text: stderr.print(text, highlight=False, soft_wrap=True)
+    ) as moved:
         yield moved
 
 
-def _planned(visits: Path, settings: Settings, until: int | None, said: Console) -> ReplayPlan:
-    with progress(f"Reading {visits.name}", None, "lines", said) as steps:
+def _plan(visits: Path, settings: Settings, until: int | None, stderr: Console) -> ReplayPlan:
+    with progress(f"Reading {visits.name}", None, "lines", stderr) as steps:
         return plan_replay(visits, settings.parameters, until, steps.advance)
 
 
-def show(summary: Summary, console: Console) -> None:
-    """Print visits by fate, ticks, answers by status, time and rate."""
+def print_summary(summary: Summary, console: Console) -> None:
+    """Print the visits by fate, the answers by status, the number of ticks, the time and the rate."""
     visits = sum(summary.visits.values())
     table = Table(title="Visits by fate", title_justify="left")
     table.add_column("fate")

@@ -1,8 +1,7 @@
-"""A file of visits through the whole service: every part is the one that `run` uses, but the clock and the source."""
+"""Replay a file of visits through the whole service. All parts but the clock and the source are those of `run`."""
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,15 +27,13 @@ from monitor.tools.replay.lines import Extent, Line, read_lines
 from monitor.tools.replay.sorting import SortedLines
 from monitor.windows.facts import Windows
 
-log = logging.getLogger(__name__)
-
 START_SECONDS: Final = 60.0
 TICK_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """What a replay will do: the lines in order of report, and the ticks from the first to the last."""
+    """The lines of a replay in order of report, and its first and last tick."""
 
     lines: SortedLines
     extent: Extent
@@ -46,7 +43,7 @@ class ReplayPlan:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a replay did. `visits` by fate (at least once), `answers` by (monitor, status)."""
+    """The result of a replay: `visits` by fate (counted at least once), `answers` by (monitor, status)."""
 
     visits: dict[str, int]
     answers: dict[tuple[str, str], int]
@@ -55,28 +52,35 @@ class Summary:
 
 
 def plan_replay(path: Path, parameters: Parameters, until: int | None, read: Callable[[], None]) -> ReplayPlan:
-    """Read and sort the file. `until` bounds the last as_of; `read` is called for each line.
+    """Read and sort the file.
+
+    Args:
+        path: the file.
+        parameters: the parameters of the service.
+        until: bounds the last as_of (an instant).
+        read: called for each line.
 
     Raises:
         UsageError: the file cannot be read, or none of its visits can be accepted.
+        ReplayError: no visit is at a location of the registry.
     """
     extent = Extent(parameters)
     lines = SortedLines(read_lines(path, extent), read)
     if extent.first_tick is None or extent.last_tick is None:
         lines.close()
         raise ReplayError(
-            f"{path}: no visit is at a location of the registry (locations.file): there is nothing to ask"
+            f"{path}: no visit is at a location of the registry (locations.file), so there is nothing to replay"
         )
     last = extent.last_tick if until is None else min(extent.last_tick, parameters.grid.last_tick_until(until))
     return ReplayPlan(lines, extent, extent.first_tick, last)
 
 
 def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
-    """Make what topics are missing, and see that nothing was ever written to any of them.
+    """Create the missing topics, and check that nothing was ever written to any of them.
 
     Raises:
-        NotEmptyError: a topic holds records.
-        TopicError: a topic was there with settings that don't fit simulated time.
+        NotEmptyError: a topic has records.
+        TopicError: a topic exists with settings that do not fit simulated time.
     """
     config, parameters = settings.config, settings.parameters
     wanted = list_topic_needs(parameters, config.kafka, simulated=True)
@@ -90,28 +94,28 @@ def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]
     with connections.translate_errors():
         admin = connections.admin()
         try:
-            there = describe_topics(admin, [need.topic for need in wanted])
-            ends = {name: _end(admin, name, found.partitions) for name, found in there.items()}
+            topics = describe_topics(admin, [need.topic for need in wanted])
+            ends = {name: _count_offsets(admin, name, topic.partitions) for name, topic in topics.items()}
         finally:
             admin.close()
     used = [name for name, end in ends.items() if end > 0]
     if used:
         raise NotEmptyError(
-            f"replay needs topics that nothing was written to, and {', '.join(used)} hold records: name others in "
+            f"replay needs topics that nothing was written to, and {', '.join(used)} have records: set other names in "
             "kafka.topics, or use --embedded"
         )
 
 
-def _end(admin: Any, topic: str, partitions: int) -> int:
+def _count_offsets(admin: Any, topic: str, partitions: int) -> int:
     places = {TopicPartition(topic, partition): OffsetSpec.LATEST for partition in range(partitions)}
-    return sum(found.offset for found in admin.list_partition_offsets(places).values())
+    return sum(end.offset for end in admin.list_partition_offsets(places).values())
 
 
 class Replay:
-    """One service on a stepped clock, fed tick by tick. A context: it is stopped at the end.
+    """One service on a stepped clock, which runs tick by tick. As a context manager it is stopped at the end.
 
     Raises:
-        NotEmptyError: (when made) the store holds keys of this service.
+        NotEmptyError: (in the constructor) the store has keys of this service.
     """
 
     def __init__(self, settings: Settings, found: Preflight, clock: SteppedClock, *, resumes: bool = False) -> None:
@@ -128,7 +132,7 @@ class Replay:
         self.service = Service(settings, found, self.windows, clock, secure_noise(), self.metrics, Health())
 
     def __enter__(self) -> Self:
-        """Start, and wait until every ledger partition was taken over."""
+        """Start, and wait until every ledger partition is taken over."""
         self.service.start()
         try:
             self._wait(lambda: len(self.service.loop.owners) == self.service.ledger_partitions, START_SECONDS, "start")
@@ -142,15 +146,15 @@ class Replay:
         self.close()
 
     def close(self) -> None:
-        """Stop the service and let go of the store."""
+        """Stop the service and close the store."""
         self.service.stop()
         self.windows.close()
 
     def tick(self, tick: int) -> tuple[LedgerRecord, ...]:
-        """Let a tick's release time come, and wait until its answers are in the ledger.
+        """Move the clock to a tick's release time, and wait until its answers are in the ledger.
 
         Raises:
-            ReplayError: it takes longer than two minutes, or was not decided.
+            ReplayError: the tick takes longer than two minutes, or is not decided.
         """
         self._clock.move_to(self._parameters.grid.as_of(tick) + self._parameters.release_delay)
         loop = self.service.loop
@@ -159,21 +163,21 @@ class Replay:
             raise ReplayError(f"tick {tick} was not decided: a ledger partition was lost; see the log")
         return loop.last_records
 
-    def _wait(self, done: Callable[[], bool], seconds: float, what: str) -> None:
+    def _wait(self, is_done: Callable[[], bool], seconds: float, step: str) -> None:
         signal = self.service.loop.decided
         deadline = time.monotonic() + seconds
         while True:
             seen = signal.number
-            if done():
+            if is_done():
                 return
             if self.service.ended.is_set():
-                raise ReplayError(f"{what}: the service ended: {self.service.failure}") from self.service.failure
+                raise ReplayError(f"{step}: the service ended: {self.service.failure}") from self.service.failure
             if time.monotonic() > deadline:
-                raise ReplayError(f"{what}: not done within {seconds:.0f} s; see the log for what is away")
+                raise ReplayError(f"{step}: not done within {seconds:.0f} s; see the log for what is unavailable")
             signal.wait(seen, 0.05)
 
     def summary(self, ticks: int, seconds: float) -> Summary:
-        """Visits by fate and answers by status, as the service counted them."""
+        """Return the visits by fate and the answers by status, as the service counted them."""
         value = self.metrics.registry.get_sample_value
         visits = {fate: int(value(f"{PREFIX}_visits_total", {"fate": fate}) or 0) for fate in FATES}
         answers = {
@@ -188,7 +192,7 @@ class Replay:
 
 @contextmanager
 def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
-    """A feed of the configured input topic, closed at the end."""
+    """Open a feed of the configured input topic, which is closed at the end."""
     feed = Feed(settings.kafka, settings.config.kafka.topics.visits, lines)
     try:
         yield feed
@@ -197,10 +201,10 @@ def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
 
 
 def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, tuple[LedgerRecord, ...]], None]) -> Summary:
-    """Replay everything; `seen` is told each tick and its records. Topics and keys must be empty.
+    """Replay everything, and call `seen` with each tick and its records. The topics and the store must be empty.
 
     Raises:
-        RefusedError, ReplayError, UnreachableError: it cannot be done, or not be finished.
+        RefusedError, ReplayError, UnreachableError: the replay cannot start, or cannot finish.
     """
     clock = SteppedClock(settings.parameters.grid.start(planned.first_tick))
     found = prepare_empty(settings, clock)

@@ -1,4 +1,4 @@
-"""A configuration moved onto embedded servers: they start, it points at them, and they stop at the end."""
+"""Use embedded servers for a configuration: start them, point it at them, and stop them at the end."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ KEY_BYTES = 32
 def embedded_settings(
     config: Config, locations: tuple[Location, ...], report: Callable[[str], None]
 ) -> Iterator[Settings]:
-    """Start a real Kafka and Valkey, and yield the configuration as it would be for them, with a key made for it.
+    """Start a real Kafka and Valkey, and yield the settings for them, with a random key for person ids.
 
     Raises:
-        EmbeddedError: the servers cannot be had or started.
-        ConfigError, OverspentError: the configuration is wrong; no server was started.
+        EmbeddedError: the servers cannot be downloaded or started.
+        ConfigError, OverspentError: the configuration is invalid; no server was started.
     """
     key = os.urandom(KEY_BYTES)
-    settings_of(_moved(config, "localhost:9092", "redis://localhost:6379/0"), locations, key)
+    settings_of(_move(config, "localhost:9092", "redis://localhost:6379/0"), locations, key)
     with start_servers(report) as servers:
-        yield settings_of(_moved(config, servers.kafka.bootstrap_servers, servers.valkey.url), locations, key)
+        yield settings_of(_move(config, servers.kafka.bootstrap_servers, servers.valkey.url), locations, key)
 
 
-def _moved(config: Config, bootstrap_servers: str, redis_url: str) -> Config:
+def _move(config: Config, bootstrap_servers: str, redis_url: str) -> Config:
     kafka = KafkaSettings(
         bootstrap_servers=(bootstrap_servers,), topics=config.kafka.topics, partitions=config.kafka.partitions
     )

@@ -1,4 +1,4 @@
-"""Producing visits as they are reported, stamped with the simulated clock's time."""
+"""Produce visits when they are reported, stamped with the time of the simulated clock."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from monitor.errors import ReplayError
 from monitor.tools.replay.lines import Line
 
 BATCH_VISITS: Final = 500
-BAD_LINE_BYTES: Final = 900_000  # longer ones are cut: whatever they are, a record must hold them
+BAD_LINE_BYTES: Final = 900_000  # longer ones are cut, so that they fit in a record
 FLUSH_SECONDS: Final = 60.0
 
 
 class Feed:
-    """Produces lines in order. Visits that are reported at one instant go into one record, up to 500."""
+    """Produces lines in order. Up to 500 visits that are reported at the same instant share a record."""
 
     def __init__(self, connections: KafkaConnections, topic: str, lines: Iterable[Line]) -> None:
         self._topic = topic
@@ -26,16 +26,16 @@ class Feed:
         self._sent: list[Any] = []
 
     def until(self, instant: int) -> int:
-        """Produce everything reported before an instant, wait until Kafka has it, and return how many visits it was.
+        """Produce all lines reported before an instant, wait until Kafka has them, and return their number.
 
         Raises:
-            ReplayError: Kafka refused some of it.
+            ReplayError: Kafka refused some of them.
             UnreachableError: Kafka cannot be used.
         """
         count = 0
         with self._connections.translate_errors():
             while self._next is not None and self._next.reported_at < instant:
-                batch = self._batch()
+                batch = self._next_batch()
                 count += len(batch)
                 self._send(batch)
             if self._sent:
@@ -46,7 +46,7 @@ class Feed:
             raise ReplayError(f"Kafka refused {len(failed)} records for {self._topic}: {failed[0]}")
         return count
 
-    def _batch(self) -> list[Line]:
+    def _next_batch(self) -> list[Line]:
         batch: list[Line] = []
         while self._next is not None and len(batch) < BATCH_VISITS:
             if batch and not (self._next.is_visit and self._next.reported_at == batch[0].reported_at):
@@ -69,5 +69,5 @@ class Feed:
         self._sent.append(self._producer.send(self._topic, value=value, timestamp_ms=timestamp))
 
     def close(self) -> None:
-        """Let go of the producer."""
+        """Close the producer."""
         self._producer.close(timeout=5)

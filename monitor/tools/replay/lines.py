@@ -1,4 +1,4 @@
-"""A replay file read line by line: CSV (also gzipped) with a header, in any order (docs/interface.md, section 2)."""
+"""Read a replay file line by line: CSV (also gzipped) with a header, in any order (docs/interface.md, section 2)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from monitor.public.parameters import Parameters
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")
 OPTIONAL: Final = ("left_at", "reported_at")
 
-# A field may be a 1 MB id: it becomes a dead letter, not a fault of the reader.
+# A field may be an id of 1 MB: it becomes a dead letter, and must not stop the reader.
 _FIELD_BYTES: Final = 2**30
 
 
 class Line(NamedTuple):
-    """One visit to be produced: when it is reported (an instant), its place in the file, and its JSON.
+    """One visit to produce: when it is reported (an instant), its place in the file, and its JSON.
 
-    One that is no visit goes alone: it may be no JSON, which would take its siblings with it.
+    An invalid visit gets its own record: it may not be JSON, and would make a whole batch a dead letter.
     """
 
     reported_at: int
@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Extent:
-    """What the good visits span: the first slot, and the last tick at which any is in a window or horizon."""
+    """The span of the valid visits: the first slot, and the last tick at which any is in a window or horizon."""
 
     parameters: Parameters
     first_tick: int | None = None
@@ -45,7 +45,7 @@ class Extent:
     bad: int = 0
 
     def add(self, visit: Visit, left_at: int, reported_at: int) -> None:
-        """Take in a good visit; what lies too far ahead of its report is refused or cut there."""
+        """Add a valid visit, up to where it is refused or cut because it is too far ahead of its report."""
         grid = self.parameters.grid
         reported = grid.slot_of(reported_at)
         first = min(grid.slot_of(visit.arrived_at), reported)
@@ -57,31 +57,31 @@ class Extent:
 
 
 def open_text(path: Path) -> IO[str]:
-    """Open a file, gzipped if its name ends so; bytes that are no UTF-8 are kept as lone surrogates."""
+    """Open a file, which is gzipped if its name says so. Bytes that are not UTF-8 become lone surrogates."""
     if path.suffix == ".gz":
         return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape", newline="")
     return path.open(encoding="utf-8", errors="surrogateescape", newline="")
 
 
 def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
-    """Yield every line with the time at which it is reported, noting in `extent` what the good ones span.
+    """Yield every line with the time at which it is reported, and add the valid visits to `extent`.
 
-    A line that is no visit comes just before the next good one (or just after the last).
+    An invalid line comes just before the next valid one, or just after the last one.
 
     Raises:
-        UsageError: the file cannot be read, has no such header, or no line is a visit.
+        UsageError: the file cannot be read, the header lacks a column, or no line is a valid visit.
     """
-    limit = csv.field_size_limit(_FIELD_BYTES)  # of the whole process, so it is put back
+    limit = csv.field_size_limit(_FIELD_BYTES)  # a setting of the whole process, so it is restored
     waiting: list[tuple[int, bytes]] = []
     latest: int | None = None
     try:
         with open_text(path) as file:
             rows = csv.reader(file)
-            header = _header(path, next(rows, []))
+            header = _require_columns(path, next(rows, []))
             for number, row in enumerate(rows):
                 fields = dict(zip(header, row, strict=False))
                 extent.lines += 1
-                reported_at, payload = _reported(fields, extent)
+                reported_at, payload = _parse_fields(fields, extent)
                 if reported_at is None:
                     extent.bad += 1
                     waiting.append((number, payload))
@@ -96,12 +96,14 @@ def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
     finally:
         csv.field_size_limit(limit)
     if latest is None:
-        raise UsageError(f"{path}: none of its {extent.lines} lines is a visit; expected {', '.join(REQUIRED)}, …")
+        raise UsageError(
+            f"{path}: none of its {extent.lines} lines is a valid visit; expected {', '.join(REQUIRED)}, …"
+        )
     for before, bad in waiting:
         yield Line(latest, before, bad, is_visit=False)
 
 
-def _header(path: Path, header: list[str]) -> list[str]:
+def _require_columns(path: Path, header: list[str]) -> list[str]:
     missing = [name for name in REQUIRED if name not in header]
     if missing:
         raise UsageError(
@@ -111,8 +113,8 @@ def _header(path: Path, header: list[str]) -> list[str]:
     return header
 
 
-def _reported(fields: dict[str, str], extent: Extent) -> tuple[int | None, bytes]:
-    """When a line is reported (None if it is no visit), and its visit as JSON, as it stands in the file."""
+def _parse_fields(fields: dict[str, str], extent: Extent) -> tuple[int | None, bytes]:
+    """Return when a line is reported (None if it is invalid), and its fields as the JSON of a visit."""
     given: dict[str, str] = {name: fields[name] for name in REQUIRED if name in fields}
     if fields.get("left_at"):
         given["left_at"] = fields["left_at"]
@@ -124,7 +126,7 @@ def _reported(fields: dict[str, str], extent: Extent) -> tuple[int | None, bytes
     try:
         reported_at = parse_instant(fields["reported_at"]) if fields.get("reported_at") else left_at
     except TimeError:
-        # Without its time it is no visit, though what the service would be sent of it is one: so the row goes itself.
+        # The line is invalid, but its other fields are a valid visit. So the row is sent instead of a visit.
         return None, json.dumps(list(fields.values()), ensure_ascii=False).encode(errors="surrogateescape")
     if visit.location_id in extent.parameters.registry.rows:
         extent.add(visit, left_at, reported_at)

@@ -1,4 +1,4 @@
-"""The whole output topic as a file: a JSON line per record, by tick, then partition and offset."""
+"""Write the whole output topic to a file: one JSON line per record, by tick, partition and offset."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _BEFORE_ALL = -(2**62)
 
 
 def write_output(connections: KafkaConnections, topic: str, partitions: int, path: Path) -> int:
-    """Write every record of the topic, and return how many. Records without a tick come with the tick before them.
+    """Write every record of the topic, and return their number. A record without a tick follows the one before it.
 
     Raises:
         UsageError: the file cannot be written.
         UnreachableError: the topic cannot be read.
     """
-    parts = [_keyed(connections, topic, partition) for partition in range(partitions)]
+    parts = [_read_partition(connections, topic, partition) for partition in range(partitions)]
     written = 0
     try:
         with path.open("w", encoding="utf-8") as file:
             for (_tick, partition, offset), record in heapq.merge(*parts, key=lambda keyed: keyed[0]):
-                file.write(json.dumps(_shown(record, partition, offset), ensure_ascii=False) + "\n")
+                file.write(json.dumps(_to_json(record, partition, offset), ensure_ascii=False) + "\n")
                 written += 1
     except OSError as error:
         raise UsageError(f"--alerts {path} cannot be written: {error.strerror or error}") from error
     return written
 
 
-def _keyed(connections: KafkaConnections, topic: str, partition: int) -> Iterator[_Keyed]:
+def _read_partition(connections: KafkaConnections, topic: str, partition: int) -> Iterator[_Keyed]:
     tick = _BEFORE_ALL
     for offset, record in read_partition(connections, topic, partition):
         entry = read_record(record.key, record.value, record.headers)
@@ -45,7 +45,7 @@ def _keyed(connections: KafkaConnections, topic: str, partition: int) -> Iterato
         yield (tick, partition, offset), record
 
 
-def _shown(record: LedgerRecord, partition: int, offset: int) -> dict[str, object]:
+def _to_json(record: LedgerRecord, partition: int, offset: int) -> dict[str, object]:
     return {
         "key": record.key.decode(),
         "headers": {name: value.decode() for name, value in record.headers},

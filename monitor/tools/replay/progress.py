@@ -1,4 +1,4 @@
-"""How far long work has come: a bar with rate and time left on a terminal, a plain line now and then otherwise."""
+"""The progress of long work: a bar with rate and time left on a terminal, otherwise a plain line every five seconds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LINE_SECONDS: Final = 5.0
 
 
 class Steps(Protocol):
-    """Work that is counted."""
+    """The steps of long work."""
 
     def advance(self, steps: int = 1) -> None:
-        """So much more is done."""
+        """Add finished steps."""
 
 
 class _Bar:
@@ -56,7 +56,7 @@ class _Lines:
     def __init__(self, title: str, total: int | None, unit: str, console: Console) -> None:
         self._title, self._total, self._unit, self._console = title, total, unit, console
         self._done = 0
-        self._began = self._said = time.monotonic()
+        self._began = self._printed = time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -64,27 +64,27 @@ class _Lines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._say()
+        self._print()
 
     def advance(self, steps: int = 1) -> None:
         self._done += steps
-        if time.monotonic() - self._said >= LINE_SECONDS:
-            self._say()
+        if time.monotonic() - self._printed >= LINE_SECONDS:
+            self._print()
 
-    def _say(self) -> None:
-        self._said = time.monotonic()
-        rate = self._done / max(self._said - self._began, 1e-9)
+    def _print(self) -> None:
+        self._printed = time.monotonic()
+        rate = self._done / max(self._printed - self._began, 1e-9)
         if self._total is None:
-            far = f"{self._done:,} {self._unit}, {rate:,.0f}/s"
+            text = f"{self._done:,} {self._unit}, {rate:,.0f}/s"
         else:
             left = (self._total - self._done) / rate if rate else 0.0
             share = self._done / max(self._total, 1)
-            far = f"{self._done:,} of {self._total:,} {self._unit} ({share:.0%}), {rate:,.0f}/s, {left:.0f} s left"
-        self._console.print(f"{self._title}: {far}", highlight=False, soft_wrap=True)
+            text = f"{self._done:,} of {self._total:,} {self._unit} ({share:.0%}), {rate:,.0f}/s, {left:.0f} s left"
+        self._console.print(f"{self._title}: {text}", highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def progress(title: str, total: int | None, unit: str, console: Console) -> Iterator[Steps]:
-    """Show how far `total` steps have come (None: nobody knows how many); `unit` names them in the plural."""
-    with (_Bar if console.is_terminal else _Lines)(title, total, unit, console) as shown:
-        yield shown
+    """Show the progress over `total` steps (None if the number is unknown). `unit` names the steps in the plural."""
+    with (_Bar if console.is_terminal else _Lines)(title, total, unit, console) as steps:
+        yield steps

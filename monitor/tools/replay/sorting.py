@@ -1,4 +1,4 @@
-"""Sorting more lines than fit in memory: sorted runs in temporary files, merged."""
+"""Sort more lines than fit in memory: sorted runs in temporary files, which are merged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK: Final = 2_000
 
 
 class SortedLines:
-    """Lines in order of report, then of the file. A context: its temporary files go with it."""
+    """Lines in order of report, then of the file. `close` removes the temporary files."""
 
     def __init__(self, lines: Iterable[Line], read: Callable[[], None], run_lines: int = RUN_LINES) -> None:
         self._folder = TemporaryDirectory(prefix="location-monitor-replay-")
@@ -41,23 +41,23 @@ class SortedLines:
         self._runs.append(path)
 
     def __iter__(self) -> Iterator[Line]:
-        """All lines, in order."""
-        return heapq.merge(self._last, *(_read(path) for path in self._runs))
+        """Yield all lines, in order."""
+        return heapq.merge(self._last, *(_read_run(path) for path in self._runs))
 
     def close(self) -> None:
         """Remove the temporary files."""
         self._folder.cleanup()
 
 
-def _read(path: Path) -> Iterator[Line]:
+def _read_run(path: Path) -> Iterator[Line]:
     with path.open("rb") as file:
-        while block := _block(file):
+        while block := _load_block(file):
             yield from (Line(*line) for line in block)
 
 
-def _block(file: IO[bytes]) -> list[tuple[int, int, bytes, bool]]:
+def _load_block(file: IO[bytes]) -> list[tuple[int, int, bytes, bool]]:
     try:
-        block: list[tuple[int, int, bytes, bool]] = pickle.load(file)  # noqa: S301  # written by this process
+        block: list[tuple[int, int, bytes, bool]] = pickle.load(file)  # noqa: S301  # this process wrote it
     except EOFError:
         return []
     return block
