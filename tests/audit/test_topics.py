@@ -211,7 +211,7 @@ def test_both_files_or_none(tiny: Tiny) -> None:
     visits, config, _alerts = tiny.write()
     result = CliRunner().invoke(main, ["audit", str(visits), "--config", str(config)])
     assert result.exit_code == 2
-    assert "VISITS and --alerts go together" in result.output
+    assert "VISITS and --alerts must be given together" in result.output
 
 
 def test_missing_or_wrong_topic(live: Live) -> None:
