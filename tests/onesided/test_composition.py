@@ -55,7 +55,7 @@ def test_budget_is_never_exceeded() -> None:
 
 
 def test_wider_policy_covers_narrower() -> None:
-    """A differentially private event is valid under every policy, but not the reverse ([ADP], Theorem 5(2))."""
+    """An event of differential privacy is valid under every policy, not the reverse ([ADP], Theorem 5(2); docs/references.md)."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
     assert accountant().cost(Released(symmetric, Fraction(1))) == 1
     with pytest.raises(MixedPoliciesError, match="another policy"):

@@ -66,7 +66,7 @@ def test_all_small_dataset_neighbours_agree() -> None:
 
 
 def test_differential_privacy_is_symmetric() -> None:
-    """Under the symmetric policy any other record is a neighbour, in both directions ([ADP], Theorem 5(1))."""
+    """Any other record is a neighbour, in both directions (Theorem 5(1) of [ADP], docs/references.md)."""
     symmetric = RecordPolicy.uniform(Policy.symmetric((0, 1)), 2)
     assert Policy.symmetric((0, 1)).is_symmetric
     assert not VISITED.is_symmetric
