@@ -16,7 +16,7 @@ help:  ## explain each target
 demo: $(READY)  ## run the service on a simulated town, with its own Kafka and Valkey (only Python is needed)
 	@$(BIN)/location-monitor demo
 
-unit: $(DEV)  ## run the fast tests, without servers: under a minute on 2 cores
+unit: $(DEV)  ## run the fast tests, without servers
 	$(BIN)/pytest -m "not servers and not long and not soak" --numprocesses 2 --dist loadfile
 
 one: $(DEV)  ## run one test, file or folder and show its output: make one T=tests/…/test_….py::test_…

@@ -39,6 +39,7 @@ _LONG = (
     "tests/deploy",
     "tests/experiments",
     "tests/fuzz",
+    "tests/ingest/test_decode.py",
     "tests/mutants",
     "tests/onesided/test_estimates.py",
     "tests/privacy/test_marks_of_the_earlier_build.py",

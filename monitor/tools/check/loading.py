@@ -23,7 +23,7 @@ class CheckedConfig:
 
 
 def load_checked(path: Path, environ: Mapping[str, str]) -> CheckedConfig:
-    """Read a configuration and its registry, and check them.
+    """ParsedConfig a configuration and its registry, and check them.
 
     Raises:
         ConfigError: there are problems; it lists all of both files, and the sum of the period if that is one.
