@@ -31,6 +31,7 @@ def imports(path: Path) -> set[str]:
     return modules
 
 
+@pytest.mark.promise(37)
 def test_audit_imports_nothing_of_service() -> None:
     """The audit imports only itself, the standard library and three packages."""
     folder = Path(monitor.tools.audit.__file__).parent
@@ -58,6 +59,7 @@ def test_faultless_run_exits_0(tiny: Tiny) -> None:
     assert "ε = 1 of 2" in text
 
 
+@pytest.mark.promise(37)
 def test_violation_exits_1(tiny: Tiny) -> None:
     """The command names the missing tick; with `--live` a tick may be missing."""
     tiny.remove("walk/park/3")
@@ -81,6 +83,7 @@ def test_early_end_is_reported(tiny: Tiny) -> None:
     assert "The run ends before every visit has left" in run(tiny)[1]
 
 
+@pytest.mark.promise(22)
 def test_output_names_no_person_or_count(tiny: Tiny) -> None:
     """Neither a person nor an exact count is printed or listed."""
     # 4,711 people at the park, of whom each record says too little

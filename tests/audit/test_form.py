@@ -17,6 +17,7 @@ def test_record_may_come_twice(tiny: Tiny) -> None:
     assert tiny.audit().ok
 
 
+@pytest.mark.promise(29)
 def test_other_bytes_are_found(tiny: Tiny) -> None:
     """A repeat with other bytes is a violation, even if only a header differs."""
     again = copy.deepcopy(tiny.records[0])
@@ -72,6 +73,7 @@ def test_output_without_ticks_is_found(tiny: Tiny) -> None:
     assert find(tiny, "ticks") == ["the output topic answers no tick"]
 
 
+@pytest.mark.promise(28)
 def test_second_answer_of_tick_is_found(tiny: Tiny) -> None:
     """A tick is answered once, also under different ce_ids."""
     again = copy.deepcopy(tiny.records[0])
@@ -82,6 +84,7 @@ def test_second_answer_of_tick_is_found(tiny: Tiny) -> None:
     assert report.totals == {"ticks": 1, "form": 1}
 
 
+@pytest.mark.promise(21)
 @pytest.mark.parametrize(
     ("ce_id", "name", "value"),
     [
@@ -140,6 +143,7 @@ def test_owner_records_are_skipped(tiny: Tiny) -> None:
     assert tiny.audit().ok
 
 
+@pytest.mark.promise(26)
 def test_different_fates_are_found(tiny: Tiny) -> None:
     """Different numbers of visits by fate are a violation."""
     report = tiny.audit(fates={"applied": 5, "not_watched": 0, "expired": 0, "dead_letter": 0})

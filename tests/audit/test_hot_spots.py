@@ -52,6 +52,7 @@ def test_hot_spots_alone_decide_fates(tiny: Tiny) -> None:
     assert report.whole_until == 5 + 3
 
 
+@pytest.mark.promise(3)
 def test_noisy_count_below_count_is_found(tiny: Tiny) -> None:
     """A noisy count is an upper bound of the count."""
     tiny.watch_busiest({"shop": 1})
@@ -103,6 +104,7 @@ def test_repeated_location_is_found(tiny: Tiny) -> None:
     assert find(tiny, "form") == [f"{BUSIEST}, tick 4: shop is named 2 times"]
 
 
+@pytest.mark.promise(14)
 def test_unknown_costs_nothing(tiny: Tiny) -> None:
     """An unknown answer without names passes, and nobody pays for it."""
     tiny.watch_busiest({}, status="unknown")
@@ -142,6 +144,7 @@ def test_undesignated_time_is_found(tiny: Tiny) -> None:
     assert text.startswith("busiest/2026-01-01T02:31:00Z, tick 4: the time is not designated")
 
 
+@pytest.mark.promise(13)
 def test_second_drawing_is_found(tiny: Tiny) -> None:
     """A second drawing is found, also under another ce_id."""
     tiny.watch_busiest({"shop": 3})
@@ -173,6 +176,7 @@ def test_public_facts_are_checked(tiny: Tiny, name: str, value: object) -> None:
     assert name in text or repr(value) in text
 
 
+@pytest.mark.promise(13)
 def test_unnamed_people_pay_too(tiny: Tiny) -> None:
     """A drawing charges everyone who was anywhere, also at locations that are not named."""
     # p5 is at the park at 02:30, while it is silent; the shop is named, for which nobody was there
@@ -182,6 +186,7 @@ def test_unnamed_people_pay_too(tiny: Tiny) -> None:
     assert tiny.audit().paid == 5
 
 
+@pytest.mark.promise(16)
 def test_two_places_at_once_cost_twice(tiny: Tiny) -> None:
     """A person reported at two places at once pays at both."""
     tiny.watch_busiest({"shop": 3})

@@ -14,6 +14,7 @@ MARK = {"tick": 1, "noisy_count": 3, "epsilon": "1", "until": 4}
 NIGHT = "night/2026-01-01T02:30:00Z/0"
 
 
+@pytest.mark.promise(37)
 def test_faultless_run_passes(tiny: Tiny) -> None:
     """A correct run has no violation, and the report has the right numbers."""
     report = tiny.audit(fates={"applied": 4, "not_watched": 0, "expired": 0, "dead_letter": 0})
@@ -31,6 +32,7 @@ def test_faultless_run_passes(tiny: Tiny) -> None:
     assert report.may_pay == 2
 
 
+@pytest.mark.promise(1)
 def test_safe_false_by_one_is_found(tiny: Tiny) -> None:
     """A "safe" is false if there are exactly T people."""
     # people at the park: 1 2 2 1; with a third at tick 0 they are T at once
@@ -44,6 +46,7 @@ def test_person_counts_once(tiny: Tiny) -> None:
     assert tiny.audit().ok
 
 
+@pytest.mark.promise(2)
 def test_false_safe_of_snapshot_is_found(tiny: Tiny) -> None:
     """A location that a complete snapshot does not list is "safe"."""
     tiny[f"{NIGHT}/3"]["noisy_counts"] = {}
@@ -53,6 +56,7 @@ def test_false_safe_of_snapshot_is_found(tiny: Tiny) -> None:
     ]
 
 
+@pytest.mark.promise(2)
 def test_unknown_snapshot_says_no_safe(tiny: Tiny) -> None:
     """The unlisted locations of an unknown snapshot are not "safe"."""
     for tick in (3, 4):
@@ -62,6 +66,7 @@ def test_unknown_snapshot_says_no_safe(tiny: Tiny) -> None:
     assert report.safe == 3 + 2
 
 
+@pytest.mark.promise(3)
 @pytest.mark.parametrize(("people", "true"), [(3, True), (4, False)])
 def test_noisy_count_may_equal_count(tiny: Tiny, people: int, true: bool) -> None:
     """A noisy count may be equal to the count, but not below it."""
@@ -75,6 +80,7 @@ def test_noisy_count_may_equal_count(tiny: Tiny, people: int, true: bool) -> Non
         assert find(tiny, "noisy_count") == ["walk/park, tick 1: there were more people than the noisy count"]
 
 
+@pytest.mark.promise(3)
 def test_low_count_of_snapshot_is_found(tiny: Tiny) -> None:
     """A noisy count of a snapshot below the count is a violation."""
     tiny.lines.append("p5,shop,2026-01-01T02:20:00Z,2026-01-01T02:40:00Z,2026-01-01T03:59:59Z")
@@ -87,6 +93,7 @@ def test_leaving_at_the_time_is_absence(tiny: Tiny) -> None:
     assert tiny.audit().ok
 
 
+@pytest.mark.promise(4)
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -110,6 +117,7 @@ def test_count_below_threshold_is_found(tiny: Tiny) -> None:
     assert find(tiny, "noisy_count") == [f"{NIGHT}, tick 3, park: the noisy count is below the threshold"]
 
 
+@pytest.mark.promise(19)
 def test_short_pause_is_found(tiny: Tiny) -> None:
     """A pause that ends one tick early is found in the marks, the status and resumes_at."""
     # the mark runs until 3, although W + F - 1 = 3 ticks must follow tick 1, and tick 4 is answered
@@ -124,6 +132,7 @@ def test_short_pause_is_found(tiny: Tiny) -> None:
     assert "walk/park, tick 1: answers are not the noisy answers that run, each until tick + W + F - 1" in texts
 
 
+@pytest.mark.promise(19)
 def test_long_pause_is_found(tiny: Tiny) -> None:
     """A pause that ends one tick late is found."""
     tiny.walk(5, "paused", [], resumes_at="2026-01-01T07:00:00Z")
@@ -138,6 +147,7 @@ def test_unknown_does_not_beat_paused(tiny: Tiny) -> None:
     ]
 
 
+@pytest.mark.promise(10)
 def test_answer_in_pause_is_found(tiny: Tiny) -> None:
     """A second answer in the pause costs more than the ε of the location."""
     second = {"tick": 4, "noisy_count": 2, "epsilon": "1", "until": 7}
@@ -198,6 +208,7 @@ def _unknown(tiny: Tiny) -> str:
     return "tick 3, shop: the noisy count of tick 3 was not published at that tick"
 
 
+@pytest.mark.promise(12)
 @pytest.mark.parametrize("broken", [_changed, _gone, _backdated, _unknown])
 def test_snapshot_counts_are_drawn_once(tiny: Tiny, broken: Callable[[Tiny], str]) -> None:
     """A noisy count about a designated time is drawn once, at a complete tick, and stays."""
@@ -205,12 +216,14 @@ def test_snapshot_counts_are_drawn_once(tiny: Tiny, broken: Callable[[Tiny], str
     assert find(tiny, "budget") == [f"{NIGHT}, {text}"]
 
 
+@pytest.mark.promise(15)
 def test_overpayment_is_found(tiny: Tiny) -> None:
     """One person must not pay more than `privacy.epsilon` within a period."""
     tiny.config = tiny.config.replace('epsilon: "2", period', 'epsilon: "1/2", period')
     assert find(tiny, "paid") == ["one person paid ε = 1 within a period, more than the stated 1/2"]
 
 
+@pytest.mark.promise(11)
 def test_person_pays_for_each_answer(tiny: Tiny) -> None:
     """A person pays for each noisy answer that counts a visit of theirs."""
     tiny.lines.append("p3,park,2026-01-01T01:10:00Z,2026-01-01T01:50:00Z,")  # charged at the park, then at the shop

@@ -67,6 +67,7 @@ def files(
     return tmp_path / "visits.csv", tmp_path / "config.yaml", tmp_path / "alerts.jsonl"
 
 
+@pytest.mark.promise(1)
 def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
     """A replay of a random town passes every check, and `watch` shows its hot spots."""
     visits, config, alerts = files

@@ -83,6 +83,7 @@ FATES = {
 }
 
 
+@pytest.mark.promise(26)
 @pytest.mark.parametrize("what", FATES)
 def test_fates(tiny: Tiny, what: str) -> None:
     """Each visit has the fate that docs/interface.md defines."""

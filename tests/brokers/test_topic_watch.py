@@ -36,6 +36,7 @@ def wanted(
     return needs
 
 
+@pytest.mark.promise(36)
 @pytest.mark.parametrize(
     ("topic_of", "setting", "value"),
     [

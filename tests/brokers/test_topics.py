@@ -113,6 +113,7 @@ class TestNeeds:
         hot = [(location, 1_000_000) for location in ids]
         assert _size(hot_spots_record(**common, locations=9_000, top=9_000, hot_spots=hot)) < limit
 
+    @pytest.mark.promise(36)
     def test_large_shard_needs_larger_records(self, parameters: Parameters, kafka_settings: KafkaSettings) -> None:
         """100,000 locations in one shard need records of about 7 MB; the reason names 8 shards."""
         wide = replace(parameters, registry=Registry(tuple(f"place-{n}" for n in range(100_000)), 1))
@@ -180,6 +181,7 @@ class TestCheckTopics:
                 "`location-monitor topics --create`"
             )
 
+    @pytest.mark.promise(36)
     def test_wrong_settings_are_reported(
         self,
         connections: KafkaConnections,
@@ -226,6 +228,7 @@ class TestCheckTopics:
             alter_topic(name, **dict([setting.split("=")]))
         check_topics(connections, wanted)
 
+    @pytest.mark.promise(36)
     @pytest.mark.parametrize(("kept", "suffices"), [(-1, True), (0, True), (1, False)])
     def test_short_retention_is_refused(
         self,

@@ -96,6 +96,7 @@ def run_if_accepted(drawn: Drawn, folder: Path, eventually: Eventually, *, start
     return True
 
 
+@pytest.mark.promise(36)
 def test_accepted_configurations_run(maker: Callable[[int], Maker], tmp_path: Path, eventually: Eventually) -> None:
     """What `check` accepts becomes ready on new servers.
 

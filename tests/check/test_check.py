@@ -67,6 +67,7 @@ def test_report_explains_a_change() -> None:
     assert "Start a new instance, wait until it is ready, and only then end an old one" in text
 
 
+@pytest.mark.promise(15)
 def test_unaligned_period_touches_one_slot_more() -> None:
     """A period that is not aligned touches one slot more than fit in it."""
     # slots    |---|---|---|---|
@@ -96,6 +97,7 @@ def test_single_instants_are_counted(evening: Callable[..., AtTimesMonitor]) -> 
     assert most_designated_times(evening("18:00", "2026-01-05T12:00:00Z", timezone="UTC"), DAY) == 2
 
 
+@pytest.mark.promise(15)
 def test_payments_by_hand() -> None:
     """The charges equal a calculation by hand.
 
@@ -121,6 +123,7 @@ def test_report_has_the_sum() -> None:
     assert "N = H + W + F - 1 = 673" in " ".join(text.split())
 
 
+@pytest.mark.promise(15)
 def test_overspending_is_refused() -> None:
     """A sum above privacy.epsilon is refused, and the message has the sum."""
     config = city(PRIVACY__EPSILON="9")
@@ -253,6 +256,7 @@ def test_unencrypted_passwords_cause_a_warning() -> None:
     assert "hunter2" not in format_text(report) + report.to_json() + repr(report)
 
 
+@pytest.mark.promise(16)
 def test_long_default_stay_causes_a_warning() -> None:
     """A default stay that puts a person at many places at once causes a warning.
 

@@ -70,6 +70,7 @@ def test_too_many_answers_are_refused() -> None:
     check(load_minutes(accepted), registry)
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(3333333333333333, 10**16) * 123457 / 9999998])
 def test_most_accepted_answers_fit(epsilon: Fraction) -> None:
     """The most accepted answers fit in a record, whatever their numbers and the digits of ε."""

@@ -82,6 +82,7 @@ def test_invalid_records_are_counted(
     assert subscriber_view.unreadable == 1
 
 
+@pytest.mark.promise(2)
 def test_unlisted_location_is_safe(subscriber_view: SubscriberView, snapshot_record: Record) -> None:
     """A location without an entry in a complete snapshot is safe."""
     add_all(subscriber_view, [snapshot_record(0, 3), snapshot_record(1, 3, {"market": (3, 9)})])

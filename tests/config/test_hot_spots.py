@@ -93,6 +93,7 @@ def test_tiny_epsilon_is_refused(refusal: Any) -> None:
     assert "monitors.1.epsilon" in refusal(hot_spots(epsilon="1/10000000000000"))
 
 
+@pytest.mark.promise(15)
 def test_period_sum_includes_hot_spots(load: Any) -> None:
     """Each designated time within the period counts towards the sum."""
     # 14 evenings in Tokyo, and 2 for the stations, whose window is as long as the period

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ def common_fields(parameters: Parameters, monitor: AtTimes | HotSpots) -> dict[s
     return common | {"registry": parameters.registry.digest, "locations": 4, "epsilon": monitor.epsilon}
 
 
+@pytest.mark.promise(31)
 def test_accepted_shares_are_read_back(load: Any) -> None:
     """The ledger keeps ε of many digits exactly, for all three kinds, with the real writers and readers."""
 

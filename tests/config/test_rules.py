@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 
+@pytest.mark.promise(20)
 def test_release_delay_fits_into_a_slot(refusal: Any, load: Any) -> None:
     """The release delay and two tolerances must be shorter than a slot."""
     # as_of(t)            + release_delay  + 2·tolerance       as_of(t + 1)

@@ -24,6 +24,7 @@ SECRETS = {
 SASL = {"kafka.security_protocol": "SASL_SSL", "kafka.sasl_mechanism": "PLAIN", "kafka.username": "monitor"}
 
 
+@pytest.mark.promise(23)
 def test_config_never_shows_secrets(load: Any) -> None:
     """No representation of a configuration shows a secret."""
     config: Config = load(SASL, SECRETS)
@@ -51,6 +52,7 @@ def test_secret_in_file_is_refused_and_masked(load: Any, key: str, value: str) -
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.promise(23)
 @pytest.mark.parametrize(
     "environ",
     [
@@ -108,6 +110,7 @@ WEAK = (
 )
 
 
+@pytest.mark.promise(23)
 @pytest.mark.parametrize("weak", WEAK)
 def test_guessable_person_key_is_refused(load: Any, refusal: Any, tmp_path: Path, weak: bytes) -> None:
     """A guessable key is refused, from the file and from the environment: repetitions, runs, words, under 16 bytes."""
@@ -140,6 +143,7 @@ def test_random_person_keys_are_accepted(generate: Callable[[], bytes]) -> None:
     assert not [key for key in (generate() for _ in range(2_000)) if is_guessable(key)]
 
 
+@pytest.mark.promise(23)
 @pytest.mark.parametrize("content", [None, b"", b"0123456789abcde\n"])
 def test_missing_or_short_person_key_is_refused(load: Any, tmp_path: Path, content: bytes | None) -> None:
     """A missing or short person key file is refused; the message says how to create a key."""

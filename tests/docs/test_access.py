@@ -79,12 +79,14 @@ def _refusal(command: str) -> str:
     return rf"refused the command {re.escape(command)} \(NOPERM\): check the permissions of its user"
 
 
+@pytest.mark.promise(38)
 def test_the_access_list_suffices_on_one_server(root: Path, any_redis: str) -> None:
     with _user(any_redis, redis_rules()) as client:
         _use(any_redis, _parameters(root), cluster=False)
         assert _refused(client) == set()
 
 
+@pytest.mark.promise(38)
 def test_with_what_is_added_it_suffices_on_a_cluster(
     named: dict[str, Any], root: Path, valkey_cluster: EmbeddedValkey
 ) -> None:
@@ -93,6 +95,7 @@ def test_with_what_is_added_it_suffices_on_a_cluster(
         assert _refused(client) == set()
 
 
+@pytest.mark.promise(38)
 def test_no_command_of_the_access_list_can_be_spared_and_each_is_named_where_it_lacks(
     root: Path, any_redis: str
 ) -> None:

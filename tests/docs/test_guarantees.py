@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.docs.guarantees import collect_tests, render
+
 _TEST = re.compile(r"`(tests/[\w/]+\.py)((?:::\w+)+)`")
 _PROMISE = re.compile(r"^### (\d+)\. (.+)$", re.MULTILINE)
 _ROOT = Path(__file__).parents[2]
@@ -96,3 +98,9 @@ def test_a_test_that_is_gone_would_be_noticed(tmp_path: Path) -> None:
     )
     assert _collected(file) == {"::TestA::test_b", "::test_c"}
     assert not _collected(tmp_path / "test_y.py")
+
+
+def test_lists_are_generated(named: dict[str, Any], root: Path) -> None:
+    """The lists of tests are those of the markers; to update them: python -m tests.docs.guarantees --write."""
+    page = named["docs/guarantees.md"].text
+    assert render(page, collect_tests(root)) == page

@@ -193,6 +193,7 @@ def site(town: Town) -> Iterator[Site]:
     site.end()
 
 
+@pytest.mark.promise(25)
 def test_no_batch_stops_the_service(site: Site) -> None:
     """One process reads all batches below 600 MB without a restart. Lost visits make answers unknown."""
     seconds = {}

@@ -85,6 +85,7 @@ def test_topics_create_completes_after_kills(town: Town) -> None:
     assert verdict.count("safe") > 0
 
 
+@pytest.mark.promise(32)
 def test_ledger_is_lost_in_all_partitions(town: Town) -> None:
     """A ledger declared lost is lost in all partitions, even if a later run has no such option."""
     kill_setup_at(town, "setup.begun", "--ledger-lost")
@@ -98,6 +99,7 @@ def test_ledger_is_lost_in_all_partitions(town: Town) -> None:
     assert {state.lost_at for state in states} == {made.lost_at} != {None}
 
 
+@pytest.mark.promise(32)
 def test_partly_used_ledger_is_refused(town: Town) -> None:
     """If one ledger partition is in use and another is empty, `topics --create` refuses, since records may be lost."""
     kill_setup_at(town, "setup.begun")

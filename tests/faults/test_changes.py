@@ -83,6 +83,7 @@ def wait_spent(scene: Scene, cost: str) -> None:
     )
 
 
+@pytest.mark.promise(8, 33)
 def test_rolling_change_of_configuration(scene: Scene) -> None:
     """In a rolling change, no answer is false, no ε is spent twice, and each version waits until the last has left.
 
@@ -145,6 +146,7 @@ def reason(version: Version, expected: str) -> re.Match[str]:
     return match
 
 
+@pytest.mark.promise(33)
 def test_changes_that_break_accounting_are_refused(
     scene: Scene,
 ) -> None:

@@ -62,6 +62,7 @@ def status(instance: Instance, path: str) -> int:
             return failing.code
 
 
+@pytest.mark.promise(30)
 @pytest.mark.parametrize(
     "place", [pytest.param("tick.released", marks=SOAK), "ledger.sent", pytest.param("reader.accepted", marks=SOAK)]
 )
@@ -83,6 +84,7 @@ def test_zombie_wakes_after_takeover(place: str, scene: Scene) -> None:
     assert settle_findings(scene, other) == []
 
 
+@pytest.mark.promise(30)
 def test_one_of_two_owners_is_fenced(scene: Scene) -> None:
     """If two owners have drawn answers to one tick, the first owner is fenced and its answers are not published."""
     gate = scene.town.folder / "gate"
@@ -98,6 +100,7 @@ def test_one_of_two_owners_is_fenced(scene: Scene) -> None:
     assert settle_findings(scene, other) == []
 
 
+@pytest.mark.promise(34)
 @pytest.mark.parametrize(
     "offset",
     [-HOUR, pytest.param(-6 * SECOND, marks=SOAK), 6 * SECOND, pytest.param(HOUR, marks=SOAK)],
@@ -126,6 +129,7 @@ def test_wrong_clock_at_start(offset: int, scene: Scene) -> None:
     assert settle_findings(scene, right) == []
 
 
+@pytest.mark.promise(34)
 def test_clock_steps_back_and_ahead(scene: Scene) -> None:
     """While its clock is wrong, a running instance publishes nothing, and it continues once the clock is right.
 

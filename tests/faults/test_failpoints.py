@@ -107,6 +107,7 @@ LATER = {
 LATER |= {"ledger.begun": 6, "ledger.sent": 6, "ledger.committed": 5}
 
 
+@pytest.mark.promise(28)
 @pytest.mark.parametrize("place", RUN_PLACES)
 def test_killed_at(place: str, module_scene: Scene) -> None:
     """After a SIGKILL at the place, everything published is right.
@@ -139,6 +140,7 @@ def test_stopped_at(place: str, module_scene: Scene) -> None:
     other.kill()
 
 
+@pytest.mark.promise(22, 28)
 def test_promises_after_all_kills(module_scene: Scene) -> None:
     """After kills at all places, every answer seen is committed, every visit has its fate, and no planted id leaks."""
     instance = module_scene.start()

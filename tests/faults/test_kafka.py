@@ -143,6 +143,7 @@ def scene(broker: EmbeddedKafka, store: EmbeddedValkey, make_module_scene: MakeS
     return scene
 
 
+@pytest.mark.promise(24)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_kafka(fault: str, scene: Scene, broker: EmbeddedKafka) -> None:
     """After the fault, the service recovers without a restart, and no answer is false."""
@@ -151,6 +152,7 @@ def test_kafka(fault: str, scene: Scene, broker: EmbeddedKafka) -> None:
     assert judge(scene.town).broken == []
 
 
+@pytest.mark.promise(13, 25, 26, 28)
 def test_promises_after_kafka_faults(scene: Scene) -> None:
     """After all faults of Kafka, no promise is broken."""
     verdict = scene.settle(running(scene))

@@ -34,6 +34,7 @@ def late_ticks(scene: Scene) -> list[tuple[str, int, int]]:
     return reports
 
 
+@pytest.mark.promise(27)
 def test_late_report_counts_at_next_tick(kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene) -> None:
     """
     A report stamped after as_of and before the release of a tick is not in the count of that tick.

@@ -152,6 +152,7 @@ def test_redis_is(fault: str, scene: Scene, broken_store: EmbeddedValkey) -> Non
     assert judge(scene.town).broken == []
 
 
+@pytest.mark.promise(6)
 def test_promises_after_redis_faults(scene: Scene) -> None:
     """After all faults of Redis, no promise is broken."""
     verdict = scene.settle(running(scene))
@@ -175,6 +176,7 @@ def test_persisted_facts_are_not_read_again(
     assert verdict.broken == []
 
 
+@pytest.mark.promise(6)
 def test_lagging_replica_is_promoted(
     kafka: EmbeddedKafka, fragile_store: EmbeddedValkey, make_scene: MakeScene
 ) -> None:

@@ -118,6 +118,7 @@ def stop_others(version: Version, staying: Instance) -> None:
             assert instance.terminate() == 0
 
 
+@pytest.mark.promise(39)
 @BOTH
 def test_rolling_update_misses_no_tick(scene: Scene) -> None:
     """A rolling update misses no tick and publishes no "unknown": old instances answer until the last has left.
@@ -143,6 +144,7 @@ def test_rolling_update_misses_no_tick(scene: Scene) -> None:
     assert any("instances with another configuration answer" in instance.text for instance in new.instances)
 
 
+@pytest.mark.promise(39)
 @ONE_IN_SOAK
 def test_rollback_during_update_misses_no_tick(scene: Scene) -> None:
     """A rollback in the middle of an update misses no tick and publishes no "unknown".
@@ -168,6 +170,7 @@ def test_rollback_during_update_misses_no_tick(scene: Scene) -> None:
     assert not annex_ticks(scene)
 
 
+@pytest.mark.promise(39)
 @ONE_IN_SOAK
 def test_rollback_after_update_misses_no_tick(scene: Scene) -> None:
     """A rollback after an update misses no tick and publishes no "unknown", since the old facts are still there.
@@ -189,6 +192,7 @@ def test_rollback_after_update_misses_no_tick(scene: Scene) -> None:
     assert back.code == 0
 
 
+@pytest.mark.promise(39)
 @ONE_IN_SOAK
 def test_recreate_update_takes_over(
     scene: Scene,
@@ -217,6 +221,7 @@ def test_recreate_update_takes_over(
     assert f"{scene.town.name}-release" in groups
 
 
+@pytest.mark.promise(39)
 @ONE_IN_SOAK
 def test_kill_all_during_update(scene: Scene) -> None:
     """If all instances are killed during an update, a new one waits for the end of their sessions and then answers.

@@ -49,6 +49,7 @@ def delete(scene: Scene, topic: str) -> None:
         until(lambda: admin.describe_topics([topic])[0]["error_code"], 30, f"{topic} is gone")
 
 
+@pytest.mark.promise(7)
 def test_recreated_input_topic_makes_answers_unknown(scene: Scene) -> None:
     """After the input topic is recreated, answers are unknown for every window that may contain lost visits.
 
@@ -91,6 +92,7 @@ def long_horizons() -> Shape:
     return Shape(inputs=2, ledger_partitions=1, changes={"monitors": longer})
 
 
+@pytest.mark.promise(32)
 def test_lost_ledger_pauses_over_restarts(
     kafka: EmbeddedKafka, store: EmbeddedValkey, make_scene: MakeScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +193,7 @@ class Loss:
         return finding in ("committed", "audited") and ce_id in ids
 
 
+@pytest.mark.promise(35)
 def test_second_service_on_ledger_is_refused(scene: Scene) -> None:
     """A second service on one ledger is refused with exit code 3, and the first one continues."""
     town = scene.town
@@ -207,6 +210,7 @@ def test_second_service_on_ledger_is_refused(scene: Scene) -> None:
     assert scene.settle(instance).broken == []
 
 
+@pytest.mark.promise(26)
 @pytest.mark.parametrize("made", ["after the producer gave up", pytest.param("soon", marks=pytest.mark.soak)])
 def test_reading_waits_for_deleted_dead_letters(made: str, scene: Scene) -> None:
     """Without the topic of dead letters, reading waits at the next invalid visit, and answers are unknown.

@@ -74,6 +74,7 @@ def test_each_kind_comes_once_first() -> None:
         assert sorted(kinds) == sorted(FAULTS)
 
 
+@pytest.mark.promise(1, 26, 27, 29)
 @pytest.mark.timeout(900)
 def test_fifty_faults_one_after_another(start: StartWalk) -> None:
     """After fifty faults in a row, of every kind, no promise is broken."""

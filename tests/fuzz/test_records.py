@@ -101,6 +101,7 @@ def town(make_settings: Callable[[str, str, str], Settings]) -> Settings:
     return make_settings("town", "localhost:9092", "redis://localhost:6379/0")
 
 
+@pytest.mark.promise(25, 26)
 def test_random_records(town: Settings, seeds: Seeds) -> None:
     """No record changes the fate of another, and every visit has one fate.
 
@@ -113,6 +114,7 @@ def test_random_records(town: Settings, seeds: Seeds) -> None:
     assert totals["not_watched"] + totals["expired"] > 0
 
 
+@pytest.mark.promise(26)
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
 def test_a_million_random_records(town: Settings, seeds: Seeds) -> None:

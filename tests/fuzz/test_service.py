@@ -94,6 +94,7 @@ def people(settings: Settings, accepted: Accepted) -> dict[str, int]:
     return {location: len(persons) for location, persons in people_at.items()}
 
 
+@pytest.mark.promise(25, 26)
 def test_service_survives_strange_records(
     make_settings: Callable[[str, str, str], Settings],
     kafka: EmbeddedKafka,

@@ -109,6 +109,7 @@ def check(parameters: Parameters, hasher: PersonHasher, batches: list[tuple[int,
     return accepted
 
 
+@pytest.mark.promise(24)
 def test_bulk_equals_single(parameters: Parameters, hasher: PersonHasher) -> None:
     """Acceptance in bulk equals acceptance one by one.
 
@@ -244,6 +245,7 @@ def test_ends_of_the_calendar(parameters: Parameters, hasher: PersonHasher) -> N
     assert accepted.fates == {"applied": 2, "expired": 1, "not_watched": 1, "dead_letter": 4}
 
 
+@pytest.mark.promise(24)
 def test_visits_are_independent(parameters: Parameters, hasher: PersonHasher) -> None:
     """Removing visits removes their own facts and no others (docs/rules.md, rule 7): facts are a union."""
     rng = random.Random(5)

@@ -62,6 +62,7 @@ def dead_topic(world: World) -> str:
     return name
 
 
+@pytest.mark.promise(25)
 def test_bad_records(world: World, drain: Drain, dead_topic: str) -> None:
     """Each bad record is one dead letter with reason and position, and the good records around it count."""
     world.create()
@@ -100,6 +101,7 @@ def test_large_dead_letter_is_truncated(world: World, drain: Drain, dead_topic: 
     assert third.value == b"short"
 
 
+@pytest.mark.promise(25)
 def test_bad_visits_of_a_batch(world: World, drain: Drain) -> None:
     """The bad visits of a batch are dead letters, and the others count."""
     world.create()
@@ -131,6 +133,7 @@ def test_empty_batch(world: World, drain: Drain) -> None:
     assert +world.seen.fates == {"applied": 1}
 
 
+@pytest.mark.promise(9)
 def test_record_of_ten_thousand_visits(world: World, drain: Drain) -> None:
     """All visits of a large record count."""
     world.create()
@@ -141,6 +144,7 @@ def test_record_of_ten_thousand_visits(world: World, drain: Drain) -> None:
     assert world.count("inn", NOW_SLOT) == 10_000
 
 
+@pytest.mark.promise(26)
 def test_fates_add_up(world: World, drain: Drain) -> None:
     """Every visit has one fate, and fates add up."""
     #   slot       … 41      | 43 …             45 (now)   46   47

@@ -18,6 +18,7 @@ from tests.ingest.crafted import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from tests.ingest.crafted_batches import ACCEPTED, FRAMED, PACKS, RECORDS, VALUES, ZIPPED, flipped, read, unread, xerial
 
 
+@pytest.mark.promise(25)
 @pytest.mark.parametrize("codec", PACKS)
 def test_batch_beyond_bounds(codec: int) -> None:
     """A batch is lost from the record on that exceeds the bounds; earlier records are returned, with every codec."""
@@ -57,6 +58,7 @@ def test_bounds_follow_topic() -> None:
     assert Bounds(1_000).batch_bytes == Bounds().batch_bytes == 64 * 1_048_588
 
 
+@pytest.mark.promise(25)
 @pytest.mark.parametrize(
     ("codec", "data"),
     [

@@ -96,6 +96,7 @@ def read(
     return values, passed
 
 
+@pytest.mark.promise(36)
 def test_unstamped_records_are_lost(connections: KafkaConnections, visits: Topic, eventually: Eventually) -> None:
     """Records without a broker timestamp are lost, and the others are read. The topic was set to CreateTime twice."""
     kinds = {b"a": "LogAppendTime", b"b": "CreateTime", b"c": "LogAppendTime", b"d": "CreateTime"}

@@ -86,6 +86,7 @@ def test_wrong_envelope(value: bytes) -> None:
     assert reasons(value) == [(0, None, Reason.NOT_A_VISIT)]
 
 
+@pytest.mark.promise(25)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -145,6 +146,7 @@ def test_empty_visit() -> None:
     assert reasons(record({**GOOD, "left_at": GOOD["arrived_at"]})) == []
 
 
+@pytest.mark.promise(22)
 def test_errors_quote_nothing() -> None:
     """An error names the key and the expected value, never the actual value (docs/rules.md, rule 10).
 
@@ -237,6 +239,7 @@ _VALUES = st.builds(
 )
 
 
+@pytest.mark.promise(25)
 @settings(max_examples=4_000, derandomize=True, deadline=None)
 @given(st.lists(st.one_of(_VALUES, st.none(), st.binary(max_size=8)), max_size=3))
 def test_bulk_equals_contract(values: list[bytes | None]) -> None:

@@ -67,6 +67,7 @@ def fetch(source: InputLog, end: int, eventually: Eventually, deadline_seconds: 
     return found
 
 
+@pytest.mark.promise(25)
 def test_forms_that_java_accepts(
     connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually
 ) -> None:
@@ -80,6 +81,7 @@ def test_forms_that_java_accepts(
     assert dict(zip(ACCEPTED, [[values[at + n] for n in range(len(VALUES))] for at in offsets], strict=True)) == rest
 
 
+@pytest.mark.promise(25)
 def test_invented_offsets(connections: KafkaConnections, name: str, source: InputLog, eventually: Eventually) -> None:
     """Offsets from a producer are ignored. The broker stores two records numbered 0 and 7 at the offsets 0 and 1."""
     crafted.produce(connections, name, crafted.batch(crafted.record(b"a", 0) + crafted.record(b"b", 7), 2))
@@ -139,6 +141,7 @@ def test_data_without_frames() -> None:
     assert "all records from offset 4" in rest.fault.error
 
 
+@pytest.mark.promise(25)
 def test_temporary_damage(
     connections: KafkaConnections, kafka: EmbeddedKafka, name: str, source: InputLog, eventually: Eventually
 ) -> None:
@@ -191,6 +194,7 @@ def test_permanent_damage(
     assert fetch(source, 3, eventually)[-1].values == [b"good"]
 
 
+@pytest.mark.promise(25)
 @pytest.mark.parametrize(
     "error", [RuntimeError("loop"), AssertionError(), MemoryError(), KeyError(TopicPartition("t", 0))]
 )

@@ -14,6 +14,7 @@ from monitor.windows.keys import Keys
 from tests.ingest.world import FINGERPRINT, NOW_SLOT, Drain, Eventually, World, persons
 
 
+@pytest.mark.promise(7)
 def test_progress_beyond_the_log(world: World, drain: Drain, eventually: Eventually) -> None:
     """Progress beyond the log's end means lost visits.
 
@@ -35,6 +36,7 @@ def test_progress_beyond_the_log(world: World, drain: Drain, eventually: Eventua
     assert world.windows.progress() == [{0: 4}] * 4
 
 
+@pytest.mark.promise(7)
 def test_failover_forgets_a_loss(
     world: World, drain: Drain, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +104,7 @@ def test_repeated_loss_keeps_lower_shard(
     assert world.count("inn", NOW_SLOT) == 3  # of the records 1, 2 and 3
 
 
+@pytest.mark.promise(7)
 @pytest.mark.parametrize(("kept", "read_from"), [(2, 2), (None, 0)])
 def test_truncated_log(
     world: World,

@@ -33,6 +33,7 @@ def test_added_partition(world: World, drain: Drain, monkeypatch: pytest.MonkeyP
     assert world.complete_from() == {COMPLETE_FROM_START}
 
 
+@pytest.mark.promise(6)
 def test_flush_rereads_everything(world: World, drain: Drain) -> None:
     """After a flush, everything is read again, even without new records."""
     world.create(2)
@@ -47,6 +48,7 @@ def test_flush_rereads_everything(world: World, drain: Drain) -> None:
     assert world.windows.progress() == [{0: 20, 1: 10}] * 4
 
 
+@pytest.mark.promise(6)
 def test_batch_after_a_gap(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch after a gap is refused and read again with the gap.
 
@@ -68,6 +70,7 @@ def test_batch_after_a_gap(world: World, drain: Drain, monkeypatch: pytest.Monke
     assert world.windows.progress() == [{0: 10, 1: 5}] * 4
 
 
+@pytest.mark.promise(26)
 def test_dead_letters_precede_progress(world: World, drain: Drain) -> None:
     """Dead letters are written before progress passes them."""
     world.create()
@@ -165,6 +168,7 @@ def test_transaction_end_on_a_quiet_partition(world: World, drain: Drain, monkey
     drain(world, reader)
 
 
+@pytest.mark.promise(27)
 def test_readers_join_and_leave(world: World, eventually: Eventually) -> None:
     """Readers that join and leave count every visit once."""
     #   first    ├─ a ─┼─ b ─┤        both read while b comes,

@@ -42,6 +42,7 @@ def look(readiness: Readiness) -> str:
     return readiness.waiting
 
 
+@pytest.mark.promise(39)
 def test_ready_at_first_end_offsets(
     connections: KafkaConnections, parameters: Parameters, produced: tuple[str, Callable[[int, int], None]]
 ) -> None:

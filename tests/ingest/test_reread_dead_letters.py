@@ -34,6 +34,7 @@ class Reached:
         return all(shard.get(p, -1) >= end for shard in progress for p, end in ends.items())
 
 
+@pytest.mark.promise(26)
 def test_unread_records_are_read(world: World, drain: Drain) -> None:
     """Records that no group has read are read, however old: Redis was emptied while no reader ran."""
     #   slot        5   6   7 … 17 | 18 19 …  45
@@ -59,6 +60,7 @@ def test_unread_records_are_read(world: World, drain: Drain) -> None:
 OTHER = "fedcba9876543210"
 
 
+@pytest.mark.promise(39)
 def test_new_configuration_repeats_no_dead_letter(world: World, drain: Drain) -> None:
     """A new configuration reads old records and counts their fates, but writes only dead letters that are missing."""
     world.create()

@@ -27,6 +27,7 @@ def counted(places: SeveralPlaces, facts: Sequence[Fact]) -> int:
     )
 
 
+@pytest.mark.promise(16)
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [

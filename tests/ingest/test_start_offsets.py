@@ -91,6 +91,7 @@ def test_expired_records_lose_nothing(world: World, drain: Drain) -> None:
     assert world.windows.progress() == [{0: 9}] * 4
 
 
+@pytest.mark.promise(7)
 @pytest.mark.parametrize("fast", [0, HOUR, -HOUR], ids=["right", "an hour fast", "an hour slow"])
 def test_deleted_recent_records(world: World, drain: Drain, fast: int) -> None:
     """

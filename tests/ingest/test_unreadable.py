@@ -83,6 +83,7 @@ def test_reader_counts_odd_batches(world: World, eventually: Eventually) -> None
     assert not world.dead.letters
 
 
+@pytest.mark.promise(25)
 def test_contradicting_batch(world: World, drain: Drain) -> None:
     """The unreadable rest of a batch is one dead letter, and all else counts.
 
@@ -106,6 +107,7 @@ def test_contradicting_batch(world: World, drain: Drain) -> None:
     assert "log_lost_records" not in world.seen.recoveries
 
 
+@pytest.mark.promise(25)
 @pytest.mark.parametrize("slot", [NOW_SLOT, NOW_SLOT - 3])
 def test_batch_lost_unread(world: World, drain: Drain, slot: int, caplog: pytest.LogCaptureFixture) -> None:
     """A batch lost unread leaves counts incomplete.
@@ -130,6 +132,7 @@ def test_batch_lost_unread(world: World, drain: Drain, slot: int, caplog: pytest
     assert any(record.levelname == "ERROR" and "lost unread" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.promise(25)
 def test_damaged_batch_is_lost(world: World, kafka: EmbeddedKafka, drain: Drain) -> None:
     """A damaged batch is lost as of now, because its timestamp cannot be trusted; later batches are read."""
     put_batch(world, crafted.records([world.visit("harmed")]), 1, crafted.NONE, 30)
@@ -157,6 +160,7 @@ def test_unknown_end_loses_the_log(world: World, drain: Drain) -> None:
     assert world.count("inn", 0) == 4
 
 
+@pytest.mark.promise(26)
 def test_loss_is_reported_before_it_is_skipped(world: World, eventually: Eventually, drain: Drain) -> None:
     """No shard passes a lost batch before its dead letter is durable and its facts are marked incomplete."""
     put_batch(world, BOMB, 80, ZSTD)
@@ -182,6 +186,7 @@ def test_loss_is_reported_before_it_is_skipped(world: World, eventually: Eventua
     assert world.count("inn", NOW_SLOT) == 1
 
 
+@pytest.mark.promise(25)
 def test_lagging_shard_reads_before_loss(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shard that lost six visits reads them before the lost batch is skipped.
 
@@ -203,6 +208,7 @@ def test_lagging_shard_reads_before_loss(world: World, drain: Drain, monkeypatch
     assert world.complete_from() == {NOW_SLOT - 8 + world.parameters.max_lead + 1}
 
 
+@pytest.mark.promise(26)
 def test_two_million_junk_visits(world: World, drain: Drain) -> None:
     """Two million junk visits are 100 dead letters and one for the rest.
 
@@ -248,6 +254,7 @@ def test_dead_letter_of_several_visits(world: World, drain: Drain) -> None:
     assert (batch["index"], int(batch["offset"]) + int(batch["count"])) == ("-", 81)
 
 
+@pytest.mark.promise(26)
 def test_refused_visits_have_one_fate(
     parameters: Parameters,
 ) -> None:

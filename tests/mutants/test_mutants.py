@@ -135,6 +135,7 @@ def run(copy: Path) -> Run:
     return run_tests
 
 
+@pytest.mark.promise(9, 21)
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
 def test_mutant_is_caught(patch: Path, copy: Path, run: Run) -> None:
     """Every test that a patch names fails on the code with the patch."""
@@ -146,6 +147,7 @@ def test_mutant_is_caught(patch: Path, copy: Path, run: Run) -> None:
     assert re.match(r"\d+ failed in ", last), f"a test of the patch passes, or has an error instead\n{output}"
 
 
+@pytest.mark.promise(37)
 def test_tests_pass_without_mutant(run: Run) -> None:
     """Every test that a patch names passes on the code without a patch."""
     tests = sorted({test for patch in PATCHES for test in read_mutant(patch).tests})

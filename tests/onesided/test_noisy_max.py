@@ -161,6 +161,7 @@ class TestMutants:
         return law
 
 
+@pytest.mark.promise(21)
 def test_ties_keep_public_order() -> None:
     """Of equal noisy counts the earlier item comes first, and the later one is left out."""
     assert real(NoisyMaxRule(ONE, 2))((1, 1, 0), (0, 0, 1)) == ((0, 1), (1, 1))

@@ -77,6 +77,7 @@ def worst_of(answering: Answering, draws: Draws, memberships: int, worst_ratio: 
     return max(worst_ratio(mechanism, 0, choices) for choices in streams(memberships, sign))
 
 
+@pytest.mark.promise(14)
 @pytest.mark.parametrize("answers", [1, 2, 3])
 @pytest.mark.parametrize("memberships", [None, 1, 2])
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])

@@ -42,6 +42,7 @@ def test_difference_within_tolerance_is_accepted(store_at: Callable[[int], Memor
     check_clock(store_at(NOW + off), PublicClock(NOW, NOW), TOLERANCE)
 
 
+@pytest.mark.promise(34)
 @pytest.mark.parametrize(
     ("off", "shown"),
     [

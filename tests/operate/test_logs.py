@@ -34,6 +34,7 @@ def test_line_has_time_level_logger_and_message(capsys: pytest.CaptureFixture[st
     assert re.fullmatch(line, captured.err)
 
 
+@pytest.mark.promise(22)
 def test_client_libraries_log_no_payloads(capsys: pytest.CaptureFixture[str]) -> None:
     """Client libraries log no payloads, not even with --verbose."""
     set_up_logging(logging.DEBUG)

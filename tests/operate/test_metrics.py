@@ -65,6 +65,7 @@ def test_interface_metrics_exist(metrics: Metrics) -> None:
     assert {name: labels_by_name.get(name) for name in NAMES} == NAMES
 
 
+@pytest.mark.promise(22)
 def test_no_label_for_locations_or_people(metrics: Metrics) -> None:
     """The closed list of labels contains no location and no person (docs/rules.md, rule 10)."""
     ours = {label for name, labels in samples(metrics) if name.startswith("location_monitor_") for label, _ in labels}

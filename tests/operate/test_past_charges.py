@@ -26,6 +26,7 @@ class TestMarks:
         marks = {("stations", f"place-{row}"): (Mark(10, 5, HALF, 34),) for row in (0, 1)}
         check_past_charges(parameters, states_with_marks(marks), Fraction(4), Fraction(4), 12)
 
+    @pytest.mark.promise(15)
     def test_marks_of_removed_monitor_are_added(self, parameters: Parameters) -> None:
         """
         Marks of a removed monitor are added; the message has the sum and the date from which it fits.
@@ -86,6 +87,7 @@ class TestMarks:
         with pytest.raises(PeriodError, match="1 more for answers"):
             check_past_charges(parameters, states, Fraction(4), Fraction(4), 12)
 
+    @pytest.mark.promise(15)
     def test_expired_marks_count_within_a_period(self, parameters: Parameters) -> None:
         """
         Expired marks count while a period contains the visits that they charged.
@@ -133,6 +135,7 @@ class TestTimes:
         state = state_with_answers(parameters, *(("at_times", "noon", day, Fraction(1)) for day in range(4)))
         self.check(parameters, state, 3, hour=13)
 
+    @pytest.mark.promise(15)
     @pytest.mark.parametrize("kind", ["at_times", "hot_spots"])
     def test_renamed_monitor_draws_again(self, kind: str, parameters: Parameters) -> None:
         """
@@ -172,6 +175,7 @@ class TestTimes:
             self.check(replace(parameters, at_times=()), state, 3, hour=18)
         self.check(replace(parameters, at_times=()), state, 3, hour=13, day=7)
 
+    @pytest.mark.promise(15)
     def test_excess_counts_within_one_period(self, parameters: Parameters) -> None:
         """Five noons at 3/2 instead of 1 add 1/2 for each of the three noons in a period."""
         state = state_with_answers(parameters, *(("at_times", "noon", day, Fraction(3, 2)) for day in range(5)))

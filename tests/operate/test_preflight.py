@@ -106,6 +106,7 @@ class TestRunPreflight:
         with pytest.raises(LedgerError, match="partition 1 of"):
             preflight(parameters)
 
+    @pytest.mark.promise(35)
     def test_another_services_ledger_is_refused(
         self, create: Create, preflight: Callable[[Parameters], Preflight], parameters: Parameters
     ) -> None:
@@ -114,6 +115,7 @@ class TestRunPreflight:
         with pytest.raises(LedgerError, match=r"service\.name is 'osaka'.*belongs to 'town'"):
             preflight(replace(parameters, name="osaka"))
 
+    @pytest.mark.promise(33)
     def test_other_slot_grid_is_refused(
         self, preflight: Callable[[Parameters], Preflight], parameters: Parameters, published: Callable[..., None]
     ) -> None:
@@ -124,6 +126,7 @@ class TestRunPreflight:
         with pytest.raises(LedgerError, match=r"clock\.slot and clock\.origin put tick 10 at"):
             preflight(halves)
 
+    @pytest.mark.promise(33)
     def test_other_number_of_shards_is_refused(
         self, create: Create, preflight: Callable[[Parameters], Preflight], parameters: Parameters
     ) -> None:
@@ -226,6 +229,7 @@ class TestRoom:
 
 
 class TestEviction:
+    @pytest.mark.promise(36)
     def test_eviction_policy_is_refused(self, valkey: EmbeddedValkey, parameters: Parameters) -> None:
         """A Redis that may evict facts is refused."""
         with redis.Redis.from_url(valkey.url) as raw:

@@ -69,6 +69,7 @@ def test_first_start_initialises_all_partitions(
     assert read_ledger_state(connections, parameters, names.alerts, 0).records == 1
 
 
+@pytest.mark.promise(32, 39)
 def test_empty_ledger_of_earlier_service_is_refused(
     create: Create,
     connections: KafkaConnections,
@@ -93,6 +94,7 @@ def test_first_start_pauses_nothing(
     assert terms(connections, parameters, kafka_settings.topics.alerts) == OwnerTerms("town", 2)
 
 
+@pytest.mark.promise(32)
 @pytest.mark.usefixtures("ran_before")
 def test_ledger_lost_pauses_all_locations(
     create: Create, connections: KafkaConnections, parameters: Parameters, kafka_settings: KafkaSettings

@@ -14,6 +14,7 @@ from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 RULE = AtTimesRule(Fraction(1), threshold=3)
 
 
+@pytest.mark.promise(2)
 def test_answers_are_upper_bounds() -> None:
     """No noisy count is below its count or the threshold, and every location at the threshold has one."""
     counts = np.arange(10_000, dtype=np.int64) % 7

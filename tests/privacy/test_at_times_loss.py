@@ -142,6 +142,7 @@ def worst_of(mechanism: Mechanism, start: Hashable, worst_ratio: WorstRatio) -> 
     return max(worst_ratio(mechanism, start, choices) for choices in streams())
 
 
+@pytest.mark.promise(12)
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 def test_worst_loss_is_exactly_epsilon(
@@ -163,6 +164,7 @@ def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) 
     assert count_streams() * len(THRESHOLDS) == stated_streams("Algorithm 4, one visit")
 
 
+@pytest.mark.promise(4)
 @pytest.mark.parametrize(("threshold", "count"), list(product((1, 2, 3), (0, 1, 2))))
 def test_law_is_count_plus_noise(threshold: int, count: int, one_sided: OneSided) -> None:
     """P[z] = (1 - q) q^(z - f) for z ≥ max(f, T), and P["safe"] = 1 - q^(T - f), or 0 for f ≥ T."""
@@ -183,6 +185,7 @@ def test_halved_noise_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) ->
     assert worst_of(mechanism_of(2, q, q**2, one_sided), (False,) * PLACES, worst_ratio) == q**-2
 
 
+@pytest.mark.promise(12)
 def test_second_answer_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -> None:
     """Without marks, the noisy answer of each tick charges again."""
     q = Fraction(1, 2)
@@ -195,6 +198,7 @@ def test_second_answer_is_caught(worst_ratio: WorstRatio, one_sided: OneSided) -
     assert worst_of(forgetful, unmarked, worst_ratio) == q**-TICKS
 
 
+@pytest.mark.promise(18)
 @pytest.mark.parametrize("skipped", ["empty", "unchanged"])
 def test_skipped_locations_are_caught(skipped: str, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
     """If locations without people or without changes draw no noise, a noisy answer proves a visit."""

@@ -44,6 +44,7 @@ def cases() -> list[tuple[Fraction, int]]:
     return [(x, bits) for x, bits in drawn if x < 100] + [(x, bits) for x in chosen for bits in (1, 16, 64, 80, 256)]
 
 
+@pytest.mark.promise(17)
 @pytest.mark.parametrize(("x", "bits"), cases())
 def test_floors_match_independent_computation(x: Fraction, bits: int) -> None:
     """The floors of e^-x and of y/(1 + y) = 1/(1 + e^x) match the independent computation."""

@@ -84,6 +84,7 @@ def worst_ratio(stays: Sequence[Stay], top: int, q: Fraction, law_q: Fraction) -
     return worst
 
 
+@pytest.mark.promise(13)
 @pytest.mark.parametrize("top", TOPS)
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(9, 10)])
 def test_worst_loss_is_exactly_epsilon(q: Fraction, top: int) -> None:
@@ -97,6 +98,7 @@ def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) 
     assert len(pairs(ONE_PLACE)) * len(TOPS) == stated_streams("Hot spots, one visit")
 
 
+@pytest.mark.promise(16)
 def test_two_places_cost_twice_epsilon() -> None:
     """A person reported at two places pays at both."""
     q = Fraction(1, 2)
@@ -110,6 +112,7 @@ def test_halved_noise_is_caught() -> None:
     assert worst_ratio(ONE_PLACE, 2, q, q**2) == 1 / q**2
 
 
+@pytest.mark.promise(21)
 def test_highest_noisy_counts_come_first() -> None:
     """
     The highest noisy counts are named, highest first, with ties in registry order.
@@ -127,6 +130,7 @@ def test_many_ties_keep_registry_order() -> None:
     assert [row for row, _ in draw_hot_spots(counts, 1_500, [0] * 3_000)] == [*range(2, 3_000, 3), *range(1, 1_500, 3)]
 
 
+@pytest.mark.promise(13)
 def test_empty_locations_draw_noise() -> None:
     """Every location draws noise, also with count 0."""
     assert draw_hot_spots((0, 0), 1, (0, 2)) == ((1, 2),)
@@ -137,6 +141,7 @@ def test_fewer_locations_than_top() -> None:
     assert draw_hot_spots((1, 2), 5, (0, 0)) == ((1, 2), (0, 1))
 
 
+@pytest.mark.promise(3)
 def test_noisy_counts_are_upper_bounds() -> None:
     """A named noisy count is never below the true count."""
     counts = np.arange(1_000, dtype=np.int64) % 7

@@ -94,6 +94,7 @@ def most_counts(before: OverTimeRule, after: OverTimeRule) -> int:
     return max(len(counting_ticks(stamped, change, before, after)) for change, stamped in VISITS)
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize(("before", "after", "answers"), CHANGES)
 def test_visit_costs_epsilon_across_the_upgrade(
     before: tuple[int, int], after: tuple[int, int], answers: int, worst_ratio: WorstRatio, one_sided: OneSided
@@ -111,6 +112,7 @@ def test_visit_costs_epsilon_across_the_upgrade(
     assert worst_of(old, new, worst_ratio, one_sided, flagged=True) == Q ** -min(answers, most_counts(old, new))
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize(("before", "after", "answers"), CHANGES)
 def test_pause_one_tick_short_is_caught(
     before: tuple[int, int], after: tuple[int, int], answers: int, worst_ratio: WorstRatio, one_sided: OneSided

@@ -55,6 +55,7 @@ def by_inversion(epsilon: Fraction, uniform: int, bits: int) -> int:
     return k - 1
 
 
+@pytest.mark.promise(3, 17)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), ONE, Fraction(2), Fraction(1, 32), Fraction(7, 5)])
 @pytest.mark.parametrize("filled", [0, 255])
 def test_first_bits_are_inverted_exactly(epsilon: Fraction, filled: int) -> None:
@@ -82,6 +83,7 @@ def test_near_a_threshold_64_bits_decide(epsilon: Fraction, k: int, offset: int)
     assert OneSidedNoise(entropy).geometric(epsilon, 1).tolist() == [k if offset < 0 else k - 1]
 
 
+@pytest.mark.promise(17)
 @pytest.mark.parametrize("k", [1, 7, 20])
 @pytest.mark.parametrize("ties", [1, 2, 3])
 @pytest.mark.parametrize("offset", [-1, 1])
@@ -113,6 +115,7 @@ def test_low_digits_have_exact_odds(offset: int) -> None:
     assert OneSidedNoise(entropy).geometric(Fraction(1, 64), 1).tolist() == [2 * 3 + (offset < 0)]
 
 
+@pytest.mark.promise(17)
 def test_low_and_high_digits_form_the_law() -> None:
     """(1 - q) q^g is the product of the laws of the parts, in exact fractions for three digits and q = 2/3."""
     q, digits = Fraction(2, 3), 3
@@ -202,6 +205,7 @@ def chances_of(epsilon: float, starts: list[int]) -> NDArray[np.float64]:
     return -np.diff(np.array(beyond))
 
 
+@pytest.mark.promise(17)
 @pytest.mark.parametrize(
     "epsilon",
     [Fraction(*ratio) for ratio in ((1, 3), (1, 2), (1, 1), (2, 1), (3, 1), (1, 100), (1, 10**6), (1, 10**12))],
@@ -305,6 +309,7 @@ def test_decisions_agree_with_draws() -> None:
         assert ((drawn >= gap) == reached).all()
 
 
+@pytest.mark.promise(17)
 def test_only_system_entropy_is_secure() -> None:
     """Only the operating system's entropy is secure, which the service checks at the start."""
     assert OneSidedNoise(SystemEntropy()).secure

@@ -38,6 +38,7 @@ def statuses(rule: OverTimeRule, ticks: range, count: int | None, lost_tick: int
     return letters
 
 
+@pytest.mark.promise(19)
 def test_noisy_answer_pauses_w_plus_f_minus_1() -> None:
     """
     With W = 3 and F = 2 a noisy answer pauses the location for four ticks.
@@ -59,6 +60,7 @@ def test_two_answers_per_window_cost_half() -> None:
     assert statuses(TWICE, range(10), count=9) == "zzpppzzppp"
 
 
+@pytest.mark.promise(14)
 def test_safe_is_free() -> None:
     """Answers below the threshold leave no marks."""
     assert statuses(RULE, range(9), count=4) == "sssssssss"
@@ -72,12 +74,14 @@ def test_count_at_threshold_is_noisy() -> None:
     assert answer.marks == (Mark(tick=7, noisy_count=5, epsilon=ONE, until=11),)
 
 
+@pytest.mark.promise(5, 14)
 def test_incomplete_input_is_unknown_and_free() -> None:
     """An incomplete input is unknown and leaves no mark, also with noise that would reach the threshold."""
     answer = step(RULE, (), 7, None, 99)
     assert (answer.status, answer.noisy_count, answer.marks) == ("unknown", None, ())
 
 
+@pytest.mark.promise(19)
 def test_paused_beats_unknown() -> None:
     """A paused location stays paused with an incomplete input: a pause depends only on answers and the clock."""
     marks = (Mark(2, 6, ONE, 6),)
@@ -100,6 +104,7 @@ def test_pause_ends_with_enough_marks() -> None:
     assert running_marks(marks, 5) == marks[1:]
 
 
+@pytest.mark.promise(34)
 def test_marks_ahead_of_the_clock_run() -> None:
     """After the public clock jumped back, an answer of a later tick still charges (docs/rules.md, rule 5)."""
     answer = step(RULE, (Mark(40, 6, ONE, 44),), 10, 0, 0)
@@ -186,6 +191,7 @@ def test_thousands_of_marks_are_fast() -> None:
     assert time.process_time() - began < 2
 
 
+@pytest.mark.promise(4)
 def test_p_value_is_the_tail_chance() -> None:
     """With T - 1 people, G must reach z - T + 1."""
     assert p_value(ONE, threshold=5, noisy_count=5) == pytest.approx(math.exp(-1))
@@ -214,6 +220,7 @@ def test_undrawable_epsilon_is_refused(epsilon: Fraction) -> None:
         OverTimeRule(epsilon, answers=2, threshold=5, window=3, max_lead=0)
 
 
+@pytest.mark.promise(3, 22)
 @pytest.mark.parametrize(("count", "noise"), [(-1, 0), (3, -1)])
 def test_negative_count_or_noise_is_refused(count: int, noise: int) -> None:
     """A negative count or noise would make "safe" false, so it is refused; the message does not contain the count."""

@@ -97,6 +97,7 @@ def presence_ticks(rule: OverTimeRule, slots: int) -> range:
     return range(1, slots + rule.mark_lifetime)
 
 
+@pytest.mark.promise(10)
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("q", QS)
 def test_worst_loss_of_a_visit_is_epsilon(
@@ -131,6 +132,7 @@ def test_stream_count_matches_theory_page(stated_streams: Callable[[str], int]) 
     assert many == stated_streams("Algorithm 3, visits in H = 1..4 slots")
 
 
+@pytest.mark.promise(11)
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("slots", H_SLOTS)
 def test_repeated_visits_pay_the_formula(
@@ -156,6 +158,7 @@ def test_repeated_visits_pay_the_formula(
     assert over_time_payment(rule.epsilon, answers, window, max_lead, slots) == most * rule.answer_epsilon
 
 
+@pytest.mark.promise(19)
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 def test_decisions_ignore_earlier_noisy_counts(window: int, max_lead: int, answers: int, threshold: int) -> None:
     """Marks that differ only in their noisy counts give the same status, count and end of the pause."""
@@ -175,6 +178,7 @@ def false_safe(mechanism: Mechanism, threshold: int) -> Fraction:
     )
 
 
+@pytest.mark.promise(1)
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 def test_safe_is_always_true(window: int, max_lead: int, answers: int, threshold: int, one_sided: OneSided) -> None:
     """One-sided noise never lowers a count, so a location at the threshold is never "safe"."""
@@ -195,6 +199,7 @@ class TestMutants:
             worst_ratio(mechanism, (), streams(counted, ticks)) for counted in visit_ranges(mark_lifetime, ticks)
         )
 
+    @pytest.mark.promise(10)
     @pytest.mark.parametrize(("window", "max_lead", "answers"), [shape for shape in TIGHT if shape[0] > 1])
     def test_pause_one_tick_short(
         self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
@@ -210,6 +215,7 @@ class TestMutants:
         short = mechanism_of(rule_of(window - 1, max_lead, answers, 1), one_sided(self.q, 3), 3)
         assert self.worst(short, true_reach, worst_ratio) == self.q ** -(answers + 1)
 
+    @pytest.mark.promise(10)
     @pytest.mark.parametrize(("window", "max_lead", "answers"), TIGHT)
     def test_one_answer_too_many(
         self, window: int, max_lead: int, answers: int, worst_ratio: WorstRatio, one_sided: OneSided
@@ -239,6 +245,7 @@ class TestMutants:
         assert sum(chance for _, chance in both) == 1
         assert false_safe(mechanism_of(rule_of(2, 0, 1, threshold), both, cap), threshold) > 0
 
+    @pytest.mark.promise(18)
     def test_skipping_unchanged_locations(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """If an unchanged count repeats "safe" without a draw, a noisy answer proves a visit."""
         real = mechanism_of(rule_of(2, 0, 1, 2), one_sided(self.q, 3), 3)
@@ -253,6 +260,7 @@ class TestMutants:
 
         assert self.worst(skipping, 3, worst_ratio) == math.inf
 
+    @pytest.mark.promise(19)
     def test_marks_on_visits(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """
         T = 2, W = 3, two people with a visit each. The pause lasts while a marked visit is in the window.
@@ -320,6 +328,7 @@ class TestChangedRules:
             outcomes.append(((given[0], public_part(answer, 3)), chance, without_counts((*marks, *new))))
         return collect(outcomes)
 
+    @pytest.mark.promise(33)
     def test_visit_pays_the_largest_epsilon(self, worst_ratio: WorstRatio, one_sided: OneSided) -> None:
         """
         A visit stamped in slot 0 is in the counts of the W + F ticks of each rule.

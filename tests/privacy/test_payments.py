@@ -32,6 +32,7 @@ def test_single_visit_pays_epsilon() -> None:
         assert over_time_payment(Fraction(1, 3), answers, window, max_lead, slots=1) == Fraction(1, 3)
 
 
+@pytest.mark.promise(11)
 @pytest.mark.parametrize(("window", "max_lead", "answers"), list(product((1, 2, 3), (0, 1), (1, 2, 3))))
 def test_formula_is_the_greedy_schedule(window: int, max_lead: int, answers: int) -> None:
     """Answering whenever W + F ticks have fewer than k answers gives as many answers as the formula, for k ≤ W + F."""

@@ -79,6 +79,7 @@ def place(rules: Sequence[OverTimeRule], marks: tuple[Mark, ...], max_lead: int)
     return Place(tuple(PaidAnswer.of(mark, max_lead, bound.mark_lifetime) for mark in marks), bound, NOW)
 
 
+@pytest.mark.promise(15)
 @pytest.mark.parametrize("seed", range(60))
 def test_bound_covers_every_schedule(seed: int) -> None:
     """The bound is at least every schedule's payment, and equal if the past shares are whole present answers."""
@@ -123,6 +124,7 @@ def test_earlier_build_marks_keep_the_worst_case(seed: int) -> None:
     assert most_paid([Place(paid, bound, now)], slots, now - rule.window - 1) <= bound.most_in_slots(slots)
 
 
+@pytest.mark.promise(15)
 @pytest.mark.parametrize("seed", range(25))
 def test_alternating_rules_pay_the_larger(seed: int) -> None:
     """Two rules that alternate in any order pay at most the larger of both, including answers of the earlier one."""
@@ -133,6 +135,7 @@ def test_alternating_rules_pay_the_larger(seed: int) -> None:
     assert most_paid([place([old, new], marks, 0)], slots, oldest) >= most_of_all([old, new], old, marks, slots, oldest)
 
 
+@pytest.mark.promise(15)
 def test_two_places_and_a_third() -> None:
     """
     Two places were answered at ε/2 each; with a third place, each may be answered at ε/3.
@@ -147,6 +150,7 @@ def test_two_places_and_a_third() -> None:
     assert most_paid(places, 1, NOW - 3) == Fraction(4, 3)
 
 
+@pytest.mark.promise(15)
 def test_ended_answers_count_within_the_period() -> None:
     """
     A place has a window of one day and ε = 1; after two weeks another place has 14 days and ε = 7.

@@ -56,6 +56,7 @@ def test_only_numpy_and_standard_library(file: Path) -> None:
         assert not name.startswith("numpy.random")
 
 
+@pytest.mark.promise(17)
 @pytest.mark.parametrize("file", EXACT, ids=lambda file: file.name)
 def test_no_floats_in_decisions(file: Path) -> None:
     """No float literal, no float() and no float type occur, except where figures are displayed."""

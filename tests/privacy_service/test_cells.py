@@ -42,6 +42,7 @@ def own(law: dict[Hashable, Any], cell: Any) -> dict[Hashable, Fraction]:
     return {dict(outcome)[cell]: chance for outcome, (chance, _) in law.items()}  # type: ignore[call-overload]  # pairs
 
 
+@pytest.mark.promise(18)
 @pytest.mark.parametrize(("answers", "threshold"), [(1, 2), pytest.param(2, 3, marks=pytest.mark.soak)])
 def test_joint_law_is_the_product_of_cells(answers: int, threshold: int, make_town: Callable[..., Any]) -> None:
     """For any counts and marks of the others, an answer depends only on its own cell, and draws are independent."""

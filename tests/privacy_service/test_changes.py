@@ -15,6 +15,7 @@ from itertools import combinations, permutations, product
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from monitor.privacy.over_time import Mark
@@ -84,6 +85,7 @@ def changing_towns(make_town: Callable[..., Any]) -> list[Any]:
     ]
 
 
+@pytest.mark.promise(33)
 def test_one_visit_pays_the_largest_epsilon(
     make_town: Callable[..., Any],
     visit: Callable[..., Any],
@@ -116,6 +118,7 @@ def test_one_visit_pays_the_largest_epsilon(
     assert reached == {most: Q ** -int(most / UNIT) for most in reached}
 
 
+@pytest.mark.promise(33)
 def test_added_location_exceeds_shares_as_checked(
     make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
 ) -> None:
@@ -136,6 +139,7 @@ def test_added_location_exceeds_shares_as_checked(
     assert worst_of_all == Q ** -int(Fraction(4, 3) / UNIT)
 
 
+@pytest.mark.promise(15)
 def test_alternating_configurations_pay_the_larger(
     make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
 ) -> None:
@@ -164,6 +168,7 @@ def test_alternating_configurations_pay_the_larger(
     assert total == Q ** -int(Fraction(4, 3) / UNIT)
 
 
+@pytest.mark.promise(33)
 def test_rewatched_location_keeps_its_marks(
     make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
 ) -> None:
@@ -260,6 +265,7 @@ def losses_of(stages: Stages, cell: Any, changes: Sequence[tuple[Any, Any]]) -> 
             assert ratio == 2 ** (ratio.numerator.bit_length() - 1)
 
 
+@pytest.mark.promise(33)
 def test_two_visits_across_a_change(
     make_town: Callable[..., Any],
     visit: Callable[..., Any],
@@ -293,6 +299,7 @@ def test_two_visits_across_a_change(
     assert {pair for pair, met in reached.items() if not met} == {(0, 1), (0, 3), (1, 0), (3, 0)}
 
 
+@pytest.mark.promise(33)
 def test_two_visits_at_a_rewatched_location(
     make_town: Callable[..., Any],
     visit: Callable[..., Any],

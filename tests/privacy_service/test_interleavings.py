@@ -116,6 +116,7 @@ EVERY_LOG = [
 ]
 
 
+@pytest.mark.promise(27)
 @pytest.mark.parametrize(("log", "window", "max_lead"), EVERY_LOG)
 def test_every_interleaving_gives_the_same_counts(log: str, window: int, max_lead: int, stated: Stated) -> None:
     """One reader and one owner: any number of records per poll, writes at once or late, looks before and after each.
@@ -146,6 +147,7 @@ WORSE: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.promise(27)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_fault_changes_a_count(fault: str, stated: Stated) -> None:
     """In every order of the fault and the other steps, a tick is unknown or has the counts of the log."""
@@ -163,6 +165,7 @@ def test_no_fault_changes_neighbouring_counts(fault: str, log: str) -> None:
     assert totals[0] > 1_000
 
 
+@pytest.mark.promise(27)
 @pytest.mark.parametrize("readers", [((0, 1),), ((0,), (1,))], ids=["one reader", "two readers"])
 def test_two_partitions_at_any_speed(readers: tuple[tuple[int, ...], ...], stated: Stated) -> None:
     """One partition may be a slot ahead of the other; its facts of the next slot wait."""
@@ -172,6 +175,7 @@ def test_two_partitions_at_any_speed(readers: tuple[tuple[int, ...], ...], state
     assert count_orders(label, with_neighbours(plan)) == stated(f"Two partitions, {label}")
 
 
+@pytest.mark.promise(27)
 def test_late_report_is_not_counted() -> None:
     """
     Four people were at the inn, which has T = 5. The target was at the mill. Bob's report at the inn is late.
@@ -223,6 +227,7 @@ def walk(plan: Plan, choose: random.Random, stores: Any) -> World:
     return world
 
 
+@pytest.mark.promise(27)
 @pytest.mark.parametrize("name", REDIS_PLANS)
 def test_sampled_orders_on_a_real_store(valkey: EmbeddedValkey, name: str) -> None:
     """Sixty orders of forty steps each, drawn with a fixed seed, give the same counts on Valkey."""

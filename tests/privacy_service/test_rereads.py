@@ -50,6 +50,7 @@ def reader_of(parameters: Parameters, log: Log, now: int) -> Any:
     return cast("Any", Reader)(parameters, log, windows, None, None, None, PublicClock(now - 12 * HOUR))
 
 
+@pytest.mark.promise(6)
 @pytest.mark.parametrize(("window", "max_lead"), list(product((1, 2, 3), (0, 1, 2))))
 def test_reread_facts_are_complete(window: int, max_lead: int, make_town: Callable[..., Any]) -> None:
     """
@@ -67,6 +68,7 @@ def test_reread_facts_are_complete(window: int, max_lead: int, make_town: Callab
         assert complete_from <= slot - window  # complete for the tick that closes next
 
 
+@pytest.mark.promise(7)
 @pytest.mark.parametrize(("window", "max_lead"), list(product((1, 2, 3, 12), (0, 1, 2))))
 def test_longer_window_excludes_expired_facts(window: int, max_lead: int, make_town: Callable[..., Any]) -> None:
     """
@@ -97,6 +99,7 @@ def test_longer_window_excludes_expired_facts(window: int, max_lead: int, make_t
                 assert complete_from == kept + max_lead + 1
 
 
+@pytest.mark.promise(5)
 @pytest.mark.parametrize(
     ("progress", "late", "complete"),
     [

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from monitor.errors import UnreachableError
@@ -44,6 +45,7 @@ def statuses(records: Any) -> list[str]:
     return [json.loads(record.value)["status"] for record in records]
 
 
+@pytest.mark.promise(18)
 def test_unchanged_count_gets_a_fresh_draw(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
     """Tick 1 has the same people as tick 0 and draws again: safe, then a noisy count (docs/rules.md, rule 3)."""
     town = make_town(2, 0, 1, 2, times=())
@@ -53,6 +55,7 @@ def test_unchanged_count_gets_a_fresh_draw(make_town: Callable[..., Any], cell_o
     assert statuses(decider.decide(1, evidence[1], state).records) == ["noisy_count", "noisy_count"]
 
 
+@pytest.mark.promise(1)
 def test_noise_never_lowers_a_count(make_town: Callable[..., Any], cell_of: Callable[..., Any]) -> None:
     """Of 300 first answers with as many people as the threshold, none is safe, and none is too low."""
     town = make_town(2, 0, 1, 3, times=())
@@ -65,6 +68,7 @@ def test_noise_never_lowers_a_count(make_town: Callable[..., Any], cell_of: Call
         assert all(value["count_at_most"] >= count for value, count in zip(values, (3, 4), strict=True))
 
 
+@pytest.mark.promise(28)
 def test_decided_ticks_are_not_decided_again(make_town: Callable[..., Any]) -> None:
     """A tick in the ledger is decided, by any owner, because a retry would be a second draw (docs/rules.md, rule 4)."""
     town = make_town(2, 0, 1, 2, times=())
@@ -103,6 +107,7 @@ class Unread:
         return {0: 0}
 
 
+@pytest.mark.promise(28)
 def test_failed_append_is_not_decided_again(make_town: Callable[..., Any]) -> None:
     """
     The answers may be in the ledger, so the owner is closed, and the next one reads them (docs/rules.md, rule 4).

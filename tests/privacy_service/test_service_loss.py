@@ -53,6 +53,7 @@ SWEPT = [pytest.param(1, 0, marks=pytest.mark.soak), *GROUNDS[1:]]
 """W and F for which all sets are driven."""
 
 
+@pytest.mark.promise(1, 9)
 @pytest.mark.parametrize(("window", "max_lead"), SWEPT)
 def test_every_tick_matches_a_recount(
     window: int,
@@ -72,6 +73,7 @@ def test_every_tick_matches_a_recount(
     assert any(not adds for adds in person_sets.adds)
 
 
+@pytest.mark.promise(24, 27)
 def test_duplicates_and_splits_change_nothing(make_town: Callable[..., Any], visit: Callable[..., Any]) -> None:
     """One record, one record per visit, the same record twice, and a second write by a zombie give the same counts."""
     town = make_town(2, 1, 1, 1)
@@ -83,6 +85,7 @@ def test_duplicates_and_splits_change_nothing(make_town: Callable[..., Any], vis
         assert read(town, [*group_by_moment(visits), *group_by_moment(visits)]) == expected
 
 
+@pytest.mark.promise(9, 24)
 def test_counts_of_two_people_are_sums(
     make_town: Callable[..., Any], visit: Callable[..., Any], stated_streams: Callable[[str], int]
 ) -> None:
@@ -169,6 +172,7 @@ def span(town: Any, cell: Any, gone: Sequence[Any]) -> int:
     return 0 if len(gone) == 1 else max(lasts, default=0) - min(lasts, default=0) + 1
 
 
+@pytest.mark.promise(10)
 @pytest.mark.parametrize(("answers", "threshold"), [(1, 1), (1, 2), (2, 2), (1, 3), (2, 1)])
 @pytest.mark.parametrize(("window", "max_lead"), SWEPT)
 def test_worst_loss_is_as_stated(
@@ -203,6 +207,7 @@ def test_worst_loss_is_as_stated(
     assert max(losses.whole) > 2 * min(answers, town.mark_lifetime)
 
 
+@pytest.mark.promise(13)
 def test_hot_spots_cost_epsilon_per_place(
     make_town: Callable[..., Any], visit: Callable[..., Any], stated_streams: Callable[[str], int]
 ) -> None:
@@ -258,6 +263,7 @@ def ranked_law(town: Any, time: int, counts: Counts) -> dict[Any, Fraction]:
     return law
 
 
+@pytest.mark.promise(11)
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize(("window", "max_lead"), GROUNDS)
 def test_repeated_visits_pay_the_formula(
@@ -286,6 +292,7 @@ def test_repeated_visits_pay_the_formula(
     assert worst == stated
 
 
+@pytest.mark.promise(10, 14, 24)
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize(("window", "max_lead"), [(1, 0), (2, 1)])
 def test_one_visit_pays_as_stated(
@@ -318,6 +325,7 @@ def test_one_visit_pays_as_stated(
     assert max(reached) == min(answers, town.mark_lifetime) + len(town.times)
 
 
+@pytest.mark.promise(16)
 def test_two_places_at_once_pay_twice(
     make_town: Callable[..., Any], visit: Callable[..., Any], cell_of: Callable[..., Any]
 ) -> None:

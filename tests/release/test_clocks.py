@@ -16,6 +16,7 @@ AWAY = UnreachableError("Redis does not answer")
 
 
 class TestFastClock:
+    @pytest.mark.promise(34)
     @pytest.mark.parametrize("heard", [True, False])
     def test_fast_clock_decides_nothing_without_store(self, heard: bool, make_world: MakeWorld) -> None:
         """
@@ -40,6 +41,7 @@ class TestFastClock:
         assert world.owners[0].may_decide(100)
         assert "the store's clock is not known to have reached" in release.trouble
 
+    @pytest.mark.promise(34)
     def test_trouble_lasts_and_is_logged_once(self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
         """The trouble stays until a tick is decided, and is logged once.
 
@@ -60,6 +62,7 @@ class TestFastClock:
         assert release.decide_tick(100, world.stop)
         assert (release.trouble, world.observer.lost_ticks) == ("", [])
 
+    @pytest.mark.promise(34)
     def test_decides_after_fast_clock_is_corrected(self, make_world: MakeWorld) -> None:
         """After a takeover with a clock one year ahead, no tick is lost once the clock is corrected."""
         world = make_world()
@@ -76,6 +79,7 @@ class TestFastClock:
             assert world.clock.instant - world.parameters.grid.as_of(tick) < 40 * SECOND, "not at the slot's end"
         assert world.statuses_by_tick() == [(100, ["safe"]), (101, ["safe"])]
 
+    @pytest.mark.promise(34)
     def test_ledger_ahead_is_reported_and_counted(
         self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -25,6 +25,7 @@ NOON = "2026-01-01T12:30:00Z"
 
 
 class TestOverTime:
+    @pytest.mark.promise(5)
     def test_missing_reading_is_unknown(self, make_parameters: Make, noise: Any) -> None:
         """A complete reading (counts 0, 2, 1) is decided at threshold 2; without it all places are unknown."""
         decider = Decider(make_parameters(), [0], noise)
@@ -54,6 +55,7 @@ class TestOverTime:
         assert set(statuses(decide_complete(decider, 5, LedgerState(), **{bound: 4})).values()) == {"unknown"}
         assert set(statuses(decide_complete(decider, 6, LedgerState(), **{bound: 4})).values()) == {"safe"}
 
+    @pytest.mark.promise(7)
     def test_replaced_input_is_unknown(self, make_parameters: Make, noise: Any) -> None:
         """A window that begins before `input_since` of the owner record is unknown, as with `complete_from`."""
         decider = Decider(make_parameters(window=3), [0], noise)
@@ -90,6 +92,7 @@ class TestOverTime:
         decision = decider.decide(6, Evidence({}), state)
         assert list(statuses(decision).values()) == ["unknown", "paused", "unknown"]
 
+    @pytest.mark.promise(31)
     def test_marks_of_another_owner_pause(self, make_parameters: Make, noise: Any) -> None:
         """
         W = 3, F = 1: the answer of tick 5 pauses its place at ticks 6 to 8, whichever owner decides them.
@@ -143,6 +146,7 @@ class TestOverTime:
         answered = [statuses(decide_complete(decider, tick, state))["stations/place-0"] for tick in range(7, 13)]
         assert answered == ["paused"] * 5 + ["safe"]
 
+    @pytest.mark.promise(18)
     def test_every_location_gets_fresh_noise(self, make_parameters: Make, noise: Any) -> None:
         """Every location gets fresh noise at every tick (docs/rules.md, rule 3).
 
@@ -174,6 +178,7 @@ class TestOverTime:
         values = [(value_of(record)["noisy_count"], value_of(record)["epsilon"]) for record in decision.records]
         assert values == [(7, "1/2"), (9, "1/4"), (8, "1/2")]
 
+    @pytest.mark.promise(21)
     def test_records_have_public_order(self, make_parameters: Make, noise: Any) -> None:
         """Records follow the configured monitors and the registry, whatever the counts."""
         parameters = make_parameters(watched={"zoo": [0, 2], "alley": [1, 2]})

@@ -41,6 +41,7 @@ class TestAtTimes:
         unknown = decider.decide(13, Evidence({}), LedgerState()).records[0]
         assert (value_of(unknown)["status"], value_of(unknown)["final"]) == ("unknown", True)
 
+    @pytest.mark.promise(2)
     @pytest.mark.parametrize(
         ("known", "status"),
         [
@@ -67,6 +68,7 @@ class TestAtTimes:
             state = LedgerState(terms=OwnerTerms("town", 1, input_since=complete_from))
             assert value_of(decide_complete(Decider(parameters, [0], noise), 12, state).records[0])["status"] == status
 
+    @pytest.mark.promise(32)
     def test_time_before_lost_ledger_is_unknown(self, parameters: Parameters, noise: Any) -> None:
         """A time before the loss of a ledger stays unknown, because its marked locations are not known.
 
@@ -81,6 +83,7 @@ class TestAtTimes:
         assert lost.noisy == {("noon", noon): {}}
         assert [len(gaps) for gaps in noise.gaps] == [3, 3]
 
+    @pytest.mark.promise(12)
     def test_noisy_locations_stay_listed(self, parameters: Parameters, noise: Any) -> None:
         """place-1 is drawn at tick 12; at tick 13 only the other two are drawn, although its count has changed."""
         decider, state = Decider(parameters, [0], noise), LedgerState()
@@ -93,6 +96,7 @@ class TestAtTimes:
         }
         assert noise.gaps == [[2, 0, 1], [0, 1]]
 
+    @pytest.mark.promise(18)
     def test_unmarked_locations_are_drawn(self, parameters: Parameters, noise: Any) -> None:
         """Every unmarked location is drawn at each tick, also at count 0 (docs/rules.md, rule 3)."""
         decider, state = Decider(parameters, [0], noise), LedgerState()

@@ -45,6 +45,7 @@ def counted(watched: SpiedWindows) -> list[list[int]]:
 
 
 class TestEndOffsets:
+    @pytest.mark.promise(5)
     def test_tick_waits_for_end_offsets(
         self,
         make_site: MakeSite,
@@ -103,6 +104,7 @@ class TestEndOffsets:
         assert len(counted(watched)) > 1
         assert site.statuses() == ["safe", "noisy_count", "safe"]
 
+    @pytest.mark.promise(5)
     def test_one_short_partition_is_unknown(
         self,
         make_site: MakeSite,
@@ -135,6 +137,7 @@ class TestEndOffsets:
         site.tick(0)
         assert site.statuses() == ["unknown"] * 3
 
+    @pytest.mark.promise(5)
     def test_late_facts_are_unknown_on_system_clock(
         self, make_site: MakeSite, make_parameters: Make, put: Callable[..., None]
     ) -> None:
@@ -152,6 +155,7 @@ class TestEndOffsets:
         assert release_instant(parameters, tick) <= clock.now() < parameters.grid.as_of(tick + 1)
         assert site.statuses() == ["unknown"] * 3
 
+    @pytest.mark.promise(20)
     def test_complete_tick_leaves_at_the_release(self, make_site: MakeSite, make_parameters: Make) -> None:
         """Kafka contains no answer before the release time, so the time of publishing does not reveal the load."""
         clock = SystemClock()
@@ -185,6 +189,7 @@ class TestEndOffsets:
 
 
 class TestRedisClock:
+    @pytest.mark.promise(5)
     @pytest.mark.parametrize(("seconds_ago", "status"), [(90, "unknown"), (10, "safe")])
     def test_reading_after_release_is_unknown(
         self, seconds_ago: int, status: str, make_site: MakeSite, make_parameters: Make
@@ -201,6 +206,7 @@ class TestRedisClock:
         site.tick(0)
         assert site.statuses() == [status] * 3
 
+    @pytest.mark.promise(34)
     def test_tick_open_by_redis_clock_is_not_decided(
         self, make_site: MakeSite, make_parameters: Make, kinds: Callable[..., list[str]]
     ) -> None:
@@ -214,6 +220,7 @@ class TestRedisClock:
         assert kinds(site.place) == ["owner"]
         assert "the store's clock is not known to have reached" in site.release.trouble
 
+    @pytest.mark.promise(5)
     def test_end_offsets_wait_for_the_tolerance(self, make_site: MakeSite, make_parameters: Make) -> None:
         """
         End offsets are read once Redis's clock is past as_of by the tolerance.

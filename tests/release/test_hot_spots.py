@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 
 from monitor.contracts.alerts import HotSpotsSnapshot
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
@@ -83,6 +84,7 @@ def test_incomplete_input_is_unknown(make_parameters: Make) -> None:
     assert (value["status"], value["hot_spots"]) == ("unknown", [])
 
 
+@pytest.mark.promise(13)
 def test_one_late_shard_makes_the_answer_unknown(make_parameters: Make) -> None:
     """One shard without a reading makes the whole answer unknown."""
     parameters = scheme_with(make_parameters)
@@ -92,6 +94,7 @@ def test_one_late_shard_makes_the_answer_unknown(make_parameters: Make) -> None:
     assert decision.answers == {("busiest", "unknown"): 1}
 
 
+@pytest.mark.promise(13)
 def test_longer_horizon_does_not_draw_again(
     make_parameters: Make,
 ) -> None:

@@ -58,6 +58,7 @@ def test_counts_acknowledged_records(
         assert topic.read_end_offsets() == {0: 2, 1: 1, 2: 5}
 
 
+@pytest.mark.promise(5)
 def test_counts_records_after_open_transaction(
     connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
 ) -> None:
@@ -78,6 +79,7 @@ def test_counts_records_after_open_transaction(
         open_one.abort_transaction()
 
 
+@pytest.mark.promise(5)
 def test_added_partition_appears_at_once(
     connections: KafkaConnections,
     make_topic: MakeTopic,
@@ -98,6 +100,7 @@ def test_added_partition_appears_at_once(
         assert topic.read_end_offsets() == {0: 0, 1: 4}
 
 
+@pytest.mark.promise(5)
 def test_listing_with_too_few_partitions_is_refused(
     connections: KafkaConnections,
     make_topic: MakeTopic,

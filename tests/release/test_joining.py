@@ -36,12 +36,14 @@ class TestJoinPolicy:
         """A ready instance joins at once if the group is empty or all members have its version."""
         assert joined_at([(0, members, True)]) == 0
 
+    @pytest.mark.promise(39)
     @pytest.mark.parametrize("members", [[OLD], [NEW, OLD], [""]])
     def test_ready_waits_for_other_versions(self, members: list[str]) -> None:
         """A ready instance waits for members with another version, or with none, until they leave."""
         assert joined_at([(0, members, True), (1000, members, True)]) is None
         assert joined_at([(0, members, True), (1, [NEW], True)]) == 1
 
+    @pytest.mark.promise(39)
     def test_unready_joins_after_half_an_empty_slot(self) -> None:
         """An instance that is not ready joins after the group was empty for half a slot.
 
@@ -124,6 +126,7 @@ def join(connections: KafkaConnections, alerts: str, topic: Callable[[str], str]
 Eventually = Callable[..., Any]
 
 
+@pytest.mark.promise(39)
 def test_rolling_update_hands_over(join: Join, eventually: Eventually) -> None:
     """In a rolling update the old instances answer until they leave; then the new one owns all partitions."""
     #   old 1   ├ 0 1 ─┤ 0 ┤

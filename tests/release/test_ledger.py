@@ -66,6 +66,7 @@ def test_appended_records_are_read_back(
     assert list(read_partition(connections, name, 0)) == [(0, records[0]), (1, records[1]), (3, record("c"))]
 
 
+@pytest.mark.promise(30)
 def test_zombie_is_fenced(connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter) -> None:
     """A fenced writer fails at each further append, and the new writer continues."""
     name, topic_id = make_topic("ledger")
@@ -80,6 +81,7 @@ def test_zombie_is_fenced(connections: KafkaConnections, make_topic: MakeTopic, 
     assert committed(connections, name) == ["first", "second"]
 
 
+@pytest.mark.promise(31)
 def test_aborted_records_count(connections: KafkaConnections, make_topic: MakeTopic, open_writer: OpenWriter) -> None:
     """Records of a zombie's aborted transaction count: read_uncommitted subscribers may have seen them."""
     name, topic_id = make_topic("ledger")

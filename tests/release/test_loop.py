@@ -111,6 +111,7 @@ class TestOnRealServers:
 
 
 class TestSideBySide:
+    @pytest.mark.promise(20, 40)
     def test_slow_ledger_does_not_delay_others(
         self, run_world: RunWorld, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -162,6 +163,7 @@ class TestSideBySide:
         eventually(lambda: ticks_of(world, 1) == ticks_of(world, 0) == [100, 101])
         assert world.observer.lost_ticks == []
 
+    @pytest.mark.promise(40)
     def test_takeover_during_another_release(self, run_world: RunWorld, eventually: Eventually) -> None:
         """
         A partition is taken over while another one waits for its release.

@@ -205,6 +205,7 @@ def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: 
     return worst(0, start, start)
 
 
+@pytest.mark.promise(10)
 @pytest.mark.parametrize(("window", "max_lead", "answers", "threshold"), SHAPES)
 @pytest.mark.parametrize("events", [TAKEOVERS, LOSSES], ids=["takeovers", "losses"])
 def test_one_visit_costs_its_locations_epsilon(
@@ -231,6 +232,7 @@ def test_one_visit_costs_its_locations_epsilon(
     assert worst == Q ** -min(answers, parameters.mark_lifetime)
 
 
+@pytest.mark.promise(12)
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_designated_time_costs_its_epsilon(
     threshold: int, make_parameters: Callable[..., Parameters], make_at_times: Callable[..., AtTimes]
@@ -289,6 +291,7 @@ class TestMutants:
             _worst_ratio(law, Known(), choices(counted, ("", event))) for counted in visits(parameters.mark_lifetime)
         )
 
+    @pytest.mark.promise(31)
     def test_owner_without_ledger_draws_again(self, make_parameters: Callable[..., Parameters]) -> None:
         """An owner that does not read the ledger draws again at each of the three ticks that count the visit."""
 
@@ -297,6 +300,7 @@ class TestMutants:
 
         assert self.worst("takeover", begin, make_parameters) == Q**-3
 
+    @pytest.mark.promise(32)
     def test_lost_ledger_as_first_start_refunds(self, make_parameters: Callable[..., Parameters]) -> None:
         """A wrong `--first-start` after a loss refunds the spent ε (docs/rules.md, rule 5)."""
 

@@ -64,6 +64,7 @@ def test_corrected_clock_lowers_the_first_tick(
     assert kinds(ledger(connections, place)) == ["ledger", "owner", "7", "8", "owner", "9"]
 
 
+@pytest.mark.promise(28, 34)
 def test_decided_ticks_are_never_decided_again(
     make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_parameters: Make
 ) -> None:
@@ -159,6 +160,7 @@ def test_more_input_partitions_are_recorded(
     assert terms.input_partitions == 5
 
 
+@pytest.mark.promise(23)
 def test_published_fingerprint_hides_the_key(make_parameters: Make) -> None:
     """The published fingerprint does not depend on the key of person ids, so it can't confirm a guess."""
     parameters = make_parameters()

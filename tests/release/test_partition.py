@@ -38,6 +38,7 @@ class TestNextTick:
         assert release.next_tick() == 101
         assert world.statuses_by_tick() == [(100, ["safe"])]
 
+    @pytest.mark.promise(40)
     def test_killed_first_owner_leaves_its_tick(self, make_world: MakeWorld) -> None:
         """
         If the first owner was killed before its first answer, the next owner decides that tick or counts it as lost.
@@ -57,6 +58,7 @@ class TestNextTick:
         assert world.statuses_by_tick() == [(102, ["safe"])]
         assert world.observer.lost_ticks == [(0, 2)]
 
+    @pytest.mark.promise(40)
     @pytest.mark.parametrize(("last", "expected"), [(98, 99), (99, 100), (90, 99)])
     def test_new_owner_decides_last_closed_tick(self, last: int, expected: int, make_world: MakeWorld) -> None:
         """A new owner decides the last closed tick, 99 in slot 100, unless the ledger contains it."""
@@ -66,6 +68,7 @@ class TestNextTick:
         release.take_over()
         assert release.next_tick() == expected
 
+    @pytest.mark.promise(40)
     @pytest.mark.parametrize(("left", "expected"), [(2 * SECOND, 99), (2 * SECOND - 1, 100)])
     def test_tick_is_decided_until_next_slot_closes(self, left: int, expected: int, make_world: MakeWorld) -> None:
         """Clocks may differ by a second each way, so tick 99 may be decided until two seconds before slot 100 ends."""
@@ -77,6 +80,7 @@ class TestNextTick:
         release.take_over()
         assert release.next_tick() == expected
 
+    @pytest.mark.promise(40)
     def test_late_count_equals_timely_count(self, make_world: MakeWorld) -> None:
         """
         A tick that is counted late has the same counts: two people come in slot 100, two more in slot 101, T = 2.
@@ -109,6 +113,7 @@ class TestNextTick:
 
 
 class TestReleaseTime:
+    @pytest.mark.promise(20)
     @pytest.mark.parametrize(
         ("after", "expected"),
         [(-5 * SECOND, 30 * SECOND), (10 * SECOND, 40 * SECOND), (HOUR // 2, HOUR // 2 + 30 * SECOND)],
@@ -128,6 +133,7 @@ class TestReleaseTime:
         assert release.decide_tick(99, world.stop)
         assert world.clock.instant - world.parameters.grid.as_of(99) == expected
 
+    @pytest.mark.promise(20)
     def test_answers_leave_before_next_slot_closes(self, make_world: MakeWorld) -> None:
         """Answers leave before any clock closes the next slot, even if the whole release delay does not fit."""
         world = make_world()
@@ -199,6 +205,7 @@ def test_ledger_records_input_partitions(make_world: MakeWorld) -> None:
 
 
 class TestStop:
+    @pytest.mark.promise(40)
     @pytest.mark.parametrize(("left", "decided"), [(NEAR_RELEASE, [99]), (NEAR_RELEASE + SECOND, [])])
     def test_stop_finishes_only_near_releases(self, left: int, decided: list[int], make_world: MakeWorld) -> None:
         """On a stop a near release still leaves; a far one is left to the next owner."""
@@ -242,6 +249,7 @@ class TestStop:
 
 
 class TestLostTicks:
+    @pytest.mark.promise(40)
     def test_lost_ticks_are_counted_once(self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
         """Ticks 91 to 98 are counted as lost and logged once.
 
@@ -262,6 +270,7 @@ class TestLostTicks:
         assert release.decide_tick(100, world.stop)
         assert world.observer.lost_ticks == [(0, 8)]
 
+    @pytest.mark.promise(20)
     def test_tick_too_late_is_lost(self, make_world: MakeWorld, caplog: pytest.LogCaptureFixture) -> None:
         """
         The process is stopped within tick 100's release and continues in slot 102: tick 100 is lost.
@@ -302,6 +311,7 @@ class TestLostTicks:
         assert world.observer.lost_ticks == [(0, 3)]
         assert "this instance was stopped, or delayed" in caplog.text
 
+    @pytest.mark.promise(40)
     @pytest.mark.parametrize("acknowledged", [True, False])
     def test_lost_ticks_are_counted_once_despite_failed_append(self, acknowledged: bool, make_world: MakeWorld) -> None:
         """If the append after a gap fails, the lost ticks are counted once, whether or not the append took effect."""

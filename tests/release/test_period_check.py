@@ -137,6 +137,7 @@ def make_scene(
 
 
 class TestOnePartition:
+    @pytest.mark.promise(15)
     def test_old_answers_block_new_configuration(self, make_scene: Callable[[int], Scene]) -> None:
         """An answer at X at 1/2 blocks a configuration of three thirds: together they exceed the stated ε."""
         scene = make_scene(1)
@@ -145,6 +146,7 @@ class TestOnePartition:
             scene.take(scene.new, 0)
         decide(scene.take(scene.old, 0), {1}, TICK + 1)
 
+    @pytest.mark.promise(15)
     def test_new_answers_block_old_configuration(self, make_scene: Callable[[int], Scene]) -> None:
         """An answer at Z, which the old configuration does not watch, blocks a rollback."""
         scene = make_scene(1)
@@ -172,6 +174,7 @@ class TestThreePartitions:
         for row, owner in enumerate(owners):
             decide(owner, {row})
 
+    @pytest.mark.promise(15)
     def test_owners_of_other_configuration_are_fenced(self, make_scene: Callable[[int], Scene]) -> None:
         """
         Owners of another configuration are fenced if both together would exceed the stated ε.
@@ -210,6 +213,7 @@ class TestThreePartitions:
         for row, owner in enumerate(owners):
             decide(owner, {row})
 
+    @pytest.mark.promise(15)
     def test_owners_without_charges_are_fenced(self, make_scene: Callable[[int], Scene]) -> None:
         """Owners that declare no charges (an earlier build) are fenced."""
         scene = make_scene(3)
@@ -254,6 +258,7 @@ class TestThreePartitions:
         with pytest.raises(LedgerError, match="it spent is not known"):
             scene.take(scene.new, 0)
 
+    @pytest.mark.promise(15)
     @pytest.mark.parametrize("round_", range(6))
     def test_simultaneous_takeovers_decide_at_most_once(self, round_: int, make_scene: Callable[[int], Scene]) -> None:
         """Of two simultaneous takeovers at most one decides: at least one sees the other, and fences it or is refused.

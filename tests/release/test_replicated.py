@@ -147,6 +147,7 @@ def watermark(connections: KafkaConnections, topic: str) -> int:
         return int(consumer.end_offsets([place])[place])
 
 
+@pytest.mark.promise(5)
 def test_end_offset_is_the_leaders_log_end(
     connections: KafkaConnections,
     make_topic: Callable[..., tuple[str, str]],
@@ -176,6 +177,7 @@ def test_end_offset_is_the_leaders_log_end(
         assert topic.read_end_offsets() == {0: 5}
 
 
+@pytest.mark.promise(5)
 @pytest.mark.parametrize("comes_back", [False, True])
 def test_waits_for_uncopied_records(
     comes_back: bool,

@@ -20,6 +20,7 @@ MakeSite = Callable[..., Any]
 Eventually = Callable[..., Any]
 
 
+@pytest.mark.promise(30)
 def test_fenced_owner_takes_over_again(
     make_site: MakeSite, make_parameters: Make, clock: SteppedClock, kinds: Callable[..., list[str]]
 ) -> None:
@@ -44,6 +45,7 @@ def test_fenced_owner_takes_over_again(
     assert answers == ["over_time"] * 9, "tick 0, its bytes again by the takeover, tick 1"
 
 
+@pytest.mark.promise(28)
 def test_unknown_outcome_is_never_drawn_again(
     make_site: MakeSite,
     make_parameters: Make,
@@ -118,6 +120,7 @@ def test_recreated_input_ends_the_tick(
     assert site.release.last_tick is None
 
 
+@pytest.mark.promise(32)
 def test_recreated_ledger_gets_no_answers(
     make_site: MakeSite,
     make_parameters: Make,

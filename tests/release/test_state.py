@@ -91,6 +91,7 @@ def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[L
     return state, published
 
 
+@pytest.mark.promise(31)
 @pytest.mark.parametrize("seed", range(20))
 def test_folding_restores_the_state(seed: int, parameters: Parameters) -> None:
     """After every tick folding the records gives the state that deciding left, so a takeover can happen at any tick."""
@@ -119,6 +120,7 @@ def test_last_tick_contains_all_running_marks(parameters: Parameters) -> None:
         assert last.marks_of(*key) == running
 
 
+@pytest.mark.promise(29)
 def test_last_records_are_kept(parameters: Parameters) -> None:
     """The records of the last tick are kept once each, byte for byte, for the next owner to repeat."""
     _, published = decided_ticks(parameters, seed=2)
@@ -160,6 +162,7 @@ def without_counting(record: LedgerRecord) -> LedgerRecord:
     return replace(record, value=json.dumps(value).encode())
 
 
+@pytest.mark.promise(33)
 @pytest.mark.parametrize("first", [0, 5])
 def test_owner_record_sets_counted_after(first: int, parameters: Parameters) -> None:
     """
@@ -194,6 +197,7 @@ def test_rollback_marks_are_flagged(parameters: Parameters) -> None:
     assert flagged
 
 
+@pytest.mark.promise(34)
 def test_expiry_ends_at_first_remaining_answer(parameters: Parameters) -> None:
     """
     Expired answers are older than the first remaining one, even if an owner record before it is stamped a year ahead.

@@ -30,6 +30,7 @@ MakeLedger = Callable[..., LedgerPlace]
 TakeOver = Callable[..., Owner]
 
 
+@pytest.mark.promise(29)
 def test_takeover_repeats_the_last_tick(
     connections: KafkaConnections,
     make_ledger: MakeLedger,
@@ -55,6 +56,7 @@ def test_takeover_repeats_the_last_tick(
     assert [mark.noisy_count for mark in second.state.marks_of("stations", "place-0")] == [2]
 
 
+@pytest.mark.promise(30)
 def test_takeover_fences_the_old_owner(
     connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver
 ) -> None:
@@ -67,6 +69,7 @@ def test_takeover_fences_the_old_owner(
     assert kinds(ledger(connections, place)) == ["ledger", "owner", "owner", *"000"]
 
 
+@pytest.mark.promise(28)
 def test_aborted_answers_count(
     connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
@@ -103,6 +106,7 @@ def test_aborted_answers_count(
     assert kinds(ledger(connections, place)) == ["ledger", "owner", *"000", "owner", *"000"]
 
 
+@pytest.mark.promise(32)
 def test_uninitialised_ledger_is_refused(
     connections: KafkaConnections, make_topic: Callable[..., tuple[str, str]], take_over: TakeOver
 ) -> None:
@@ -114,6 +118,7 @@ def test_uninitialised_ledger_is_refused(
     assert ledger(connections, place) == []
 
 
+@pytest.mark.promise(35)
 def test_foreign_ledger_is_refused(connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver) -> None:
     """A ledger of another service is refused, and nothing is appended."""
     place = make_ledger(service="osaka")
@@ -132,6 +137,7 @@ def test_refusal_closes_the_writer(make_ledger: MakeLedger, take_over: TakeOver,
     )
 
 
+@pytest.mark.promise(32)
 def test_lost_at_is_carried_by_owners(
     connections: KafkaConnections, make_ledger: MakeLedger, take_over: TakeOver, make_parameters: Make
 ) -> None:
@@ -175,6 +181,7 @@ def test_expired_answers_count_under_longer_window(
     assert published_statuses == [*["paused"] * 10, "safe", "safe", "safe"]
 
 
+@pytest.mark.promise(30)
 def test_recreated_ledger_needs_its_new_id(
     connections: KafkaConnections,
     admin: Any,
@@ -209,6 +216,7 @@ def test_recreated_ledger_needs_its_new_id(
     assert (state.lost_at, state.last_tick) == (parameters.grid.start(1), None)
 
 
+@pytest.mark.promise(32)
 def test_lost_ledger_sets_input_since(
     make_ledger: MakeLedger, take_over: TakeOver, clock: SteppedClock, make_parameters: Make
 ) -> None:
@@ -357,6 +365,7 @@ def test_owner_record_contents(
     assert owner.state.counting == COUNTING
 
 
+@pytest.mark.promise(34)
 def test_owner_record_uses_the_cautious_clock(
     connections: KafkaConnections, make_ledger: MakeLedger, take_over_with: Callable[..., Owner], clock: SteppedClock
 ) -> None:

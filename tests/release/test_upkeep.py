@@ -129,6 +129,7 @@ class TestEviction:
 
 
 class TestEvictionPolicy:
+    @pytest.mark.promise(36)
     def test_evicting_store_ends_the_release(self, make_world: MakeWorld) -> None:
         """If the store may evict facts since a failover, nothing is published and the error is raised."""
         world = make_world()

@@ -39,6 +39,7 @@ def over_time(**changes: Any) -> Parameters:
     return replace(SCHEME, over_time=(OverTime("stations", (0, 1), (RULE, replace(RULE, **changes))),))
 
 
+@pytest.mark.promise(39)
 @pytest.mark.parametrize(
     "changed",
     [

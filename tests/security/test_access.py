@@ -59,6 +59,7 @@ def published(
     return run
 
 
+@pytest.mark.promise(38)
 def test_publishes_with_documented_rights(published: Any, guarded_city: Any, secrets: tuple[str, ...]) -> None:
     """
     The service publishes over TLS with only the documented rights.
@@ -71,6 +72,7 @@ def test_publishes_with_documented_rights(published: Any, guarded_city: Any, sec
     assert [line for line in warnings if " monitor.operate.preflight: " not in line] == []  # of one broker
 
 
+@pytest.mark.promise(38)
 def test_client_certificate_is_accepted(
     mutual_kafka: EmbeddedKafka,
     guarded_redis: Any,
@@ -225,6 +227,7 @@ def faulty_runs(
         run.process.terminate()
 
 
+@pytest.mark.promise(23, 38)
 @pytest.mark.parametrize("fault", _MESSAGES)
 def test_fault_is_logged_in_one_line(
     fault: str,
@@ -240,6 +243,7 @@ def test_fault_is_logged_in_one_line(
     assert shows_no_secret(run, (*secrets, "planted-and-wrong"))
 
 
+@pytest.mark.promise(38)
 @pytest.mark.timeout(400)
 def test_fault_is_logged_less_and_less_often(faulty_runs: Mapping[str, Any], eventually: Callable[..., Any]) -> None:
     """From 20 s after the first message on, all parts of the service together log at most one line per five seconds."""
@@ -272,6 +276,7 @@ def test_other_commands_fail_with_one_line(
     assert not any(secret in run.text for secret in secrets)
 
 
+@pytest.mark.promise(38)
 def test_topics_create_needs_each_documented_right(
     guarded_city: Any,
     guarded_redis: Any,

@@ -33,6 +33,7 @@ class _SlowReader:
         """Close nothing."""
 
 
+@pytest.mark.promise(38)
 def test_pauses_grow_despite_slow_steps(caplog: pytest.LogCaptureFixture, eventually: Callable[..., Any]) -> None:
     """Pauses double after each failure, although successful steps take longer than the first pauses."""
     stop = threading.Event()

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from monitor.config import load_config, load_registry
 from monitor.service import redis_address, settings_of
 
 
+@pytest.mark.promise(23)
 def test_no_output_shows_a_secret(
     certificates: Any,
     configure: Callable[..., Path],
@@ -40,6 +43,7 @@ def test_no_output_shows_a_secret(
     assert not [text for text in shown for secret in secrets if secret in text]
 
 
+@pytest.mark.promise(23)
 def test_missing_person_key_is_refused(
     configure: Callable[..., Path], start_command: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ def town(make_town: Callable[..., Any]) -> Any:
     return town
 
 
+@pytest.mark.promise(40)
 def test_restart_within_release_delay_loses_no_tick(
     town: Any, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,6 +60,7 @@ def test_restart_within_release_delay_loses_no_tick(
     assert statuses(town) == {"safe"}
 
 
+@pytest.mark.promise(40)
 def test_stop_near_release_publishes_first(town: Any, eventually: Eventually) -> None:
     """An instance that is stopped shortly before a release publishes that tick at its release, and then ends."""
     with run_instance(town):
@@ -73,6 +75,7 @@ def test_stop_near_release_publishes_first(town: Any, eventually: Eventually) ->
     )
 
 
+@pytest.mark.promise(40)
 def test_join_within_release_delay_loses_no_tick(town: Any, eventually: Eventually) -> None:
     """
     The running instance gives up a partition while it waits for the release. Both publish the tick on time.
@@ -99,6 +102,7 @@ def test_join_within_release_delay_loses_no_tick(town: Any, eventually: Eventual
     assert statuses(town) == {"safe"}
 
 
+@pytest.mark.promise(40)
 def test_lost_ticks_are_counted_once(town: Any, eventually: Eventually, caplog: pytest.LogCaptureFixture) -> None:
     """
     After a gap, the ticks between the ledger's last one and the last closed one are counted as lost, once.

@@ -72,6 +72,7 @@ def kafka() -> Iterator[Broker]:
         yield broker
 
 
+@pytest.mark.promise(40)
 @pytest.mark.parametrize(
     ("place", "leave", "come_back"),
     [

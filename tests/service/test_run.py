@@ -235,6 +235,7 @@ def new_answers(site: Site, known: int) -> list[dict[str, Any]]:
     return site.answers("bath")[known:]
 
 
+@pytest.mark.promise(31)
 def test_restarted_run_continues_pause(site: Site, eventually: Eventually) -> None:
     """After a restart of `run`, the pause continues with the same noisy count."""
     site.command("topics", "--create")
@@ -309,6 +310,7 @@ def test_missing_topics_exit_with_3(site: Site) -> None:
     assert "topics --create" in ended.stderr
 
 
+@pytest.mark.promise(36)
 def test_evicting_store_exits_with_3(site: Site, valkey: EmbeddedValkey) -> None:
     """A store that may evict keys ends `run` with exit code 3."""
     with EmbeddedValkey(ValkeySettings(arguments=("--maxmemory-policy", "allkeys-lru"))) as evicting:

@@ -161,6 +161,7 @@ def test_flush_keeps_counts_and_pause(make_town: Callable[..., Any], flush: Call
     assert town.false_safe() == []
 
 
+@pytest.mark.promise(7)
 def test_recreated_input_topic_means_unknown(make_town: Callable[..., Any], eventually: Eventually) -> None:
     """A recreated input topic ends the service; answers are unknown until a window is complete."""
     #   tick   0 1 | 2 3 4 5 6 7       recreated in slot 2: facts are complete from slot 2 + F + 1 = 4 on, so the first
@@ -190,6 +191,7 @@ def recreate_input(town: Any, eventually: Eventually) -> None:
     town.renew_producer()
 
 
+@pytest.mark.promise(35)
 def test_ledger_of_another_service_is_refused(
     make_town: Callable[..., Any], make_settings: Callable[..., Settings]
 ) -> None:
@@ -203,6 +205,7 @@ def test_ledger_of_another_service_is_refused(
         prepare(intruder, town.clock)
 
 
+@pytest.mark.promise(17)
 def test_predictable_noise_is_refused(make_town: Callable[..., Any]) -> None:
     """A service refuses noise from a seeded generator."""
     town = make_town()

@@ -36,6 +36,7 @@ def watching(locations: list[str], stated: str = "4000") -> dict[str, Any]:
     return {"monitors": [{**monitor, "locations": locations}], "privacy": {"epsilon": stated, "period": "3h"}}
 
 
+@pytest.mark.promise(15)
 def test_takeover_checks_earlier_answers(make_town: Callable[..., Any], make_settings: Callable[..., Settings]) -> None:
     """
     A takeover is refused if earlier answers and the new configuration together exceed the stated ε.
@@ -64,6 +65,7 @@ def test_takeover_checks_earlier_answers(make_town: Callable[..., Any], make_set
     assert set(town.answers()) == {"inn", "bath"}
 
 
+@pytest.mark.promise(32)
 def test_recreated_ledger_pauses_everything(make_town: Callable[..., Any], eventually: Eventually) -> None:
     """A recreated ledger ends a running service. The next one pauses everything until tick 2 + W + F."""
     #   tick   0 1 | 2 3 4 5 6 7       recreated in slot 2: the new ledger pauses all until tick 2 + W + F = 6
@@ -100,6 +102,7 @@ class SlowClock(SystemClock):
         return super().now() - HOUR
 
 
+@pytest.mark.promise(34)
 def test_input_check_uses_store_clock(
     make_town: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:

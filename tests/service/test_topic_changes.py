@@ -88,6 +88,7 @@ def count_unknown(statuses: list[tuple[int, str]]) -> int:
     return not_safe[-1] - safe[-1]
 
 
+@pytest.mark.promise(36)
 @pytest.mark.parametrize("running", [3_600.0], indirect=True)
 def test_producer_timestamps_mean_unknown(
     running: RunThread, eventually: Eventually, caplog: pytest.LogCaptureFixture
@@ -112,6 +113,7 @@ def _put(running: RunThread, caplog: pytest.LogCaptureFixture) -> bool:
     return "have their producers' timestamps" in caplog.text
 
 
+@pytest.mark.promise(36)
 @pytest.mark.parametrize("running", [0.5], indirect=True)
 def test_wrong_topic_setting_stops_answers(
     running: RunThread, eventually: Eventually, caplog: pytest.LogCaptureFixture

@@ -89,6 +89,7 @@ def shown(case: Case, published: Published, neighbour: Published) -> Loss:
     return worst((*exact, *coarse))
 
 
+@pytest.mark.promise(10)
 @pytest.mark.parametrize("name", CASES)
 def test_measured_loss_is_within_epsilon(name: str) -> None:
     """One visit costs at most ε, and those of H slots at most `most_answers`; fails by chance once in 10^6 runs."""
@@ -102,6 +103,7 @@ def test_measured_loss_is_within_epsilon(name: str) -> None:
     assert stated - 0.25 < highest.at_least <= stated < highest.at_most < stated + 0.25
 
 
+@pytest.mark.promise(12)
 def test_designated_time_loss_is_within_epsilon() -> None:
     """Person b is counted at every tick, or (reported late) only at the last; fails by chance once in 10^6 runs."""
     published, neighbour = both(ONE_VISIT, SAMPLES)
@@ -112,6 +114,7 @@ def test_designated_time_loss_is_within_epsilon() -> None:
         assert 0.7 < highest.at_least <= 1 < highest.at_most < 1.3
 
 
+@pytest.mark.promise(17)
 def test_halved_noise_is_caught() -> None:
     """Halved noise has the loss 2·ε, shown by both statistics with a quarter of the samples."""
     published, neighbour = both(ONE_VISIT, FEWER, Halved())
@@ -119,12 +122,14 @@ def test_halved_noise_is_caught() -> None:
     assert worst(losses(published.noon, neighbour.noon, 10, LEVEL)).at_least > 1.2
 
 
+@pytest.mark.promise(10)
 def test_pause_one_tick_short_is_caught() -> None:
     """With a pause one tick short, one visit is in two noisy answers: 2·ε."""
     case = ONE_VISIT._replace(rule=ShortPause(EPSILON, 1, 2, 3, 0))
     assert shown(case, *both(case, FEWER)).at_least > 1.2
 
 
+@pytest.mark.promise(40)
 def test_reverse_direction_is_not_protected() -> None:
     """The policy does not protect absence: "safe" under D' is impossible under D, so its loss has no bound."""
     published, neighbour = both(ONE_VISIT, SAMPLES)

@@ -216,6 +216,7 @@ def _noon(people: int, seen: tuple[Seen, ...]) -> tuple[dict[Hashable, float], C
     return wanted, Counter(None if at is None else (at[0], min(at[1], top)) for at in answers)
 
 
+@pytest.mark.promise(10)
 def test_measured_loss_of_replay_is_within_epsilon(replayed: Replay) -> None:
     """The loss from the output topics of D and D' is within ε; fails by chance once in 10^6 runs."""
     highest = loss(replayed(with_b=True), replayed(with_b=False))
@@ -223,6 +224,7 @@ def test_measured_loss_of_replay_is_within_epsilon(replayed: Replay) -> None:
     assert 0.6 < highest.at_least <= 1 < highest.at_most < 1.4
 
 
+@pytest.mark.promise(4)
 def test_answers_follow_the_law(replayed: Replay) -> None:
     """
     The first evaluations of all locations are independent draws of one law.
@@ -236,6 +238,7 @@ def test_answers_follow_the_law(replayed: Replay) -> None:
     assert misfits(*both) == []
 
 
+@pytest.mark.promise(17)
 def test_halved_noise_of_replay_is_caught(replayed: Replay) -> None:
     """Halved noise is detected by the shown loss and by the law."""
     observed, neighbour = replayed(with_b=True, halved=True), replayed(with_b=False, halved=True)

@@ -72,6 +72,7 @@ def test_check_passes(windows: Windows) -> None:
     windows.check()
 
 
+@pytest.mark.promise(9)
 def test_person_counts_once(windows: Windows, row: int) -> None:
     """A person counts once, however often they come."""
     windows.begin(0, 0, 0)
@@ -83,6 +84,7 @@ def test_person_counts_once(windows: Windows, row: int) -> None:
     assert count(windows, row, 5) == 2
 
 
+@pytest.mark.promise(9)
 def test_later_visit_stays_in_window(windows: Windows, row: int) -> None:
     """A person who comes again later still counts in an earlier window."""
     windows.begin(0, 0, 0)
@@ -115,6 +117,7 @@ def test_slots_before_the_origin(windows: Windows, row: int) -> None:
     assert count(windows, row, -5) == 1
 
 
+@pytest.mark.promise(27)
 def test_write_is_idempotent(windows: Windows, row: int) -> None:
     """Writing again has no effect."""
     windows.begin(0, 0, 0)
@@ -124,6 +127,7 @@ def test_write_is_idempotent(windows: Windows, row: int) -> None:
     assert lowest(windows) == {0: 2}
 
 
+@pytest.mark.promise(27)
 def test_order_of_writes(windows: Windows, row: int) -> None:
     """The order of writes has no effect."""
     windows.begin(0, 0, 0)
@@ -135,6 +139,7 @@ def test_order_of_writes(windows: Windows, row: int) -> None:
     assert count(windows, row, 8) == 1
 
 
+@pytest.mark.promise(6)
 def test_zombie_write(windows: Windows, row: int) -> None:
     """A late write of a zombie reverts nothing."""
     windows.begin(0, 0, 0)
@@ -146,6 +151,7 @@ def test_zombie_write(windows: Windows, row: int) -> None:
     assert count(windows, row, 5) == 2
 
 
+@pytest.mark.promise(6)
 def test_write_after_a_gap(windows: Windows, row: int) -> None:
     """A write after a gap does not advance progress."""
     windows.begin(0, 0, 0)
@@ -241,6 +247,7 @@ def test_designated_times_are_separate(windows: Windows, row: int) -> None:
     assert [int(reading.present[instant][0]) for instant in (MORNING, EVENING)] == [2, 1]
 
 
+@pytest.mark.promise(16)
 def test_person_at_two_places(windows: Windows, parameters: Parameters) -> None:
     """A person at two places at a designated time counts at both."""
     first, second = (int(row) for row in parameters.registry.by_shard[2][:2])
@@ -249,6 +256,7 @@ def test_person_at_two_places(windows: Windows, parameters: Parameters) -> None:
     assert windows.read({2: Question(times=(EVENING,))})[2].present[EVENING][:2].tolist() == [1, 1]
 
 
+@pytest.mark.promise(6)
 def test_eviction_is_recorded(windows: Windows, row: int) -> None:
     """Eviction raises `evicted_before`."""
     windows.begin(0, 0, 0)

@@ -75,6 +75,7 @@ def test_fingerprint_format(parameters: Parameters) -> None:
     assert digits == fingerprint(replace(parameters), KEY_DIGEST, TOPIC)
 
 
+@pytest.mark.promise(8)
 @pytest.mark.parametrize("change", DECIDING.values(), ids=DECIDING)
 def test_facts_change_fingerprint(parameters: Parameters, change: Change) -> None:
     """Everything that decides facts changes the fingerprint."""
@@ -87,6 +88,7 @@ def test_other_settings_keep_fingerprint(parameters: Parameters, change: Change)
     assert fingerprint(change(parameters), KEY_DIGEST, TOPIC) == fingerprint(parameters, KEY_DIGEST, TOPIC)
 
 
+@pytest.mark.promise(8)
 def test_zone_rules_change_fingerprint(parameters: Parameters) -> None:
     """
     Other rules of the same zone change it, as another image may have them: Cairo with and without summer time.

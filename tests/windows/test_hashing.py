@@ -14,6 +14,7 @@ KEY = bytes(range(32))
 PEOPLE = [f"person-{number}" for number in range(100)]
 
 
+@pytest.mark.promise(22)
 def test_hash_is_blake2b() -> None:
     """A hash is the keyed BLAKE2b of the id, in 16 bytes."""
     expected = hashlib.blake2b(b"ann", key=KEY, person=b"person", digest_size=16).digest()

@@ -186,6 +186,7 @@ class Model:
         return any(shard.settle(tick, tick + 1) for tick in (state.slot + 1, state.slot + 2))
 
 
+@pytest.mark.promise(27)
 @pytest.mark.parametrize(
     "log", [*list(LOGS)[:2], *(pytest.param(log, marks=pytest.mark.soak) for log in list(LOGS)[2:])]
 )

@@ -68,6 +68,7 @@ def test_wrong_type_code() -> None:
     assert error_code(exceptions.ResponseError(f"{COMMAND}WRONGTYPE Operation against a key")) == "WRONGTYPE"
 
 
+@pytest.mark.promise(23)
 def test_description_without_credentials() -> None:
     """The description of a client has no credentials."""
     client = redis_client(RedisAddress("redis://someone:secret@10.0.0.7:7000/2"))

@@ -56,6 +56,7 @@ def setting(client: redis.Redis, name: str, value: str) -> Iterator[None]:
         client.config_set(name, before)
 
 
+@pytest.mark.promise(6)
 def test_flush(redis_windows: RedisWindows, raw: redis.Redis, row: int, facts: dict[int, list[ShardFacts]]) -> None:
     """After a flush there is no progress, and `begin` sets `complete_from` again."""
     redis_windows.begin(0, 0, COMPLETE_FROM_START)
@@ -99,6 +100,7 @@ def test_foreign_key_drops_progress(
     assert ":t:" not in str(refusal.value)
 
 
+@pytest.mark.promise(6)
 @pytest.mark.parametrize("spoilt", ["window", "time"])
 def test_foreign_key_without_client(
     redis_windows: RedisWindows,
@@ -296,6 +298,7 @@ def test_shard_is_in_one_cluster_slot(parameters: Parameters, valkey_cluster: Em
                 assert len({client.execute_command("CLUSTER KEYSLOT", key) for key in named}) == 1
 
 
+@pytest.mark.promise(6)
 @pytest.mark.parametrize("max_lead", [1, 400])
 def test_expiry(
     max_lead: int,
@@ -339,6 +342,7 @@ def test_least_expiry(parameters: Parameters, raw: redis.Redis, server: Embedded
     assert all(3_540 <= raw.ttl(key) <= 3_600 for key in raw.scan_iter())
 
 
+@pytest.mark.promise(22)
 def test_no_person_id_in_the_clear(redis_windows: RedisWindows, raw: redis.Redis, parameters: Parameters) -> None:
     """No key or value contains a person id."""
     planted = "planted-person-id"
@@ -353,6 +357,7 @@ def test_no_person_id_in_the_clear(redis_windows: RedisWindows, raw: redis.Redis
     assert planted.encode() not in stored
 
 
+@pytest.mark.promise(8)
 def test_fingerprints_are_separate(
     open_windows: Open, server: EmbeddedValkey, facts: dict[int, list[ShardFacts]], row: int
 ) -> None:

@@ -54,6 +54,7 @@ def at(parameters: Parameters, clock: SteppedClock) -> Callable[[int], None]:
 At = Callable[[int], None]
 
 
+@pytest.mark.promise(27)
 def test_later_facts_wait(windows: Windows, row: int, at: At) -> None:
     """Facts stamped after the tick wait for the next tick.
 
@@ -138,6 +139,7 @@ def test_fast_clock_at_begin(windows: Windows, row: int, at: At) -> None:
     assert counted(windows, row, 6) == (2, 2)
 
 
+@pytest.mark.promise(27)
 def test_facts_shown_by_a_fast_clock(windows: Windows, row: int, at: At) -> None:
     """Facts shown by a fast clock make the tick unknown.
 
@@ -158,6 +160,7 @@ def stored(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey, cl
     return open_windows(server, clock=clock)
 
 
+@pytest.mark.promise(27)
 def test_expired_numbers(stored: RedisWindows, raw: redis.Redis, row: int, at: At) -> None:
     """A shard whose meta hash has expired begins empty, because facts are kept longer than the hash."""
     at(8)

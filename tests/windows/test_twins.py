@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import hypothesis.strategies as st
+import pytest
 import redis
 from hypothesis import HealthCheck, given, settings
 
@@ -95,6 +96,7 @@ def known(windows: Windows, parameters: Parameters) -> dict[int, tuple[Reading, 
     }
 
 
+@pytest.mark.promise(27)
 def test_memory_equals_valkey(
     parameters: Parameters, clock: SteppedClock, valkey: EmbeddedValkey, open_windows: Callable[..., RedisWindows]
 ) -> None:
