@@ -21,15 +21,15 @@ from monitor.public.instants import SECOND, YEAR, to_instant
 from monitor.public.schedule import Schedule
 
 _RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
-_RULES_YEARS: Final = 40  # weekdays and dates, hence daylight saving changes, repeat after 28 years
+_RULES_YEARS: Final = 40  # the calendar, and so the dates of daylight saving changes, repeats every 28 years
 
 
 def worst_case(config: Config, registry: Sequence[Location]) -> Fraction:
     """Return the most that one person may pay in any period.
 
     Raises:
-        ConfigError: a watched location is not in the registry, or an answer may be too large for a record. Any
-            overspending is listed too.
+        ConfigError: a watched location is not in the registry, or an answer may be too large for a record. The
+            problems also include overspending.
         OverspentError: one person may pay more than privacy.epsilon; the message contains the sum.
     """
     problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
@@ -53,7 +53,7 @@ def find_overspending(config: Config) -> OverspentError | None:
 
 
 def overspending_problem(config: Config, error: OverspentError) -> Problem:
-    """Return overspending as one of several problems."""
+    """Return overspending as a problem that can be listed with others."""
     stated = format_epsilon(config.privacy.epsilon)
     return Problem("privacy.epsilon", stated, "at least what one person may pay", str(error))
 
@@ -64,15 +64,15 @@ def charges(config: Config) -> tuple[Charge, ...]:
 
 
 def period_slots(config: Config) -> int:
-    """Return the most slots that a period touches: one more than fit into it, because it need not be aligned."""
+    """Return the most slots that a period can overlap: one more than fit in it, because it may begin within a slot."""
     return slots_in(config, config.privacy.period) + 1
 
 
 def most_designated_times(monitor: TimedMonitor, period: int) -> int:
     """Return the most designated times in any half-open interval as long as the period.
 
-    Counts over each interval that begins at a designated time: from 2000 on, for at least forty years and the period,
-    so that daylight saving changes are covered, and at all single instants.
+    The maximum is over the intervals that begin at a designated time. They cover all single instants, and the daily
+    times of at least forty years from 2000 on, so that all daylight saving changes are included.
     """
     return _most_times(monitor.at, monitor.timezone, period)
 

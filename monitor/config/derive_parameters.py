@@ -1,4 +1,4 @@
-"""Derives the parameters that every part works with from a configuration and a registry."""
+"""Derives the parameters of the service from a configuration and a registry."""
 
 from __future__ import annotations
 

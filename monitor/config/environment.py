@@ -23,7 +23,7 @@ class Overrides:
     problems: tuple[Problem, ...]
 
     def name_for(self, key: str) -> str | None:
-        """Return the variable that set a dotted key, directly or as part of a list or object; None if none did."""
+        """Return the variable that set a dotted key, directly or within a list or object; None if there is none."""
         path = tuple(key.split("."))
         return next((self.names[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.names), None)
 
@@ -48,7 +48,7 @@ def override(tree: dict[str, Any], environ: Mapping[str, str]) -> Overrides:
 
 
 def _value(path: Path, text: str) -> Any:
-    """Return a list or object if the text is one in JSON; otherwise the text, which the setting's validator parses."""
+    """Return the list or object that the text is in JSON; otherwise the text, which the setting's validator parses."""
     if path in SECRETS or not text.lstrip().startswith(("[", "{")):
         return text
     try:

@@ -1,7 +1,8 @@
 """Estimates whether the secret that person ids are hashed with can be guessed.
 
-An attacker with the secret can test who was where. The randomness of a given secret cannot be measured, so this module
-refuses the secrets that people invent: repetitions, runs of consecutive characters, and words.
+An attacker who has the secret can test whether a given person was at a location. The randomness of a secret cannot be
+measured, so this module refuses the kinds of secrets that people invent: repetitions, runs of consecutive characters,
+and words.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ MIN_BYTES: Final = 16
 """The minimum length of a secret, in bytes."""
 
 MIN_REMAINING: Final = 12
-"""The minimum number of bytes without repetitions, where each run and each word counts as two bytes."""
+"""The minimum number of bytes that remain without repetitions. Each run and each word counts as two bytes."""
 
 MIN_DISTINCT: Final = 10
-"""The minimum number of distinct bytes among these."""
+"""The minimum number of distinct bytes among the remaining bytes."""
 
 STRONG_KEY: Final = f"a secret of at least {MIN_BYTES} bytes that is hard to guess: no words, runs or repetitions"
 CREATE_KEY: Final = "head -c 32 /dev/urandom | base64 > person.key"
@@ -24,11 +25,11 @@ CREATE_KEY: Final = "head -c 32 /dev/urandom | base64 > person.key"
 _RUN: Final = 3
 _WORD: Final = re.compile(
     rb"(?:[A-Za-z][a-z]{2,}|[A-Z]{4,})[ ._-]?"
-)  # random base64 contains few words, and short ones
+)  # random base64 contains few words, all of them short
 
 
 def is_guessable(key: bytes) -> bool:
-    """Return whether a key is too short, in total or without its repetitions, runs and words."""
+    """Return whether a key is too short, or has too few bytes left without its repetitions, runs and words."""
     left = _shorten_runs(_drop_repetition(key))
     if left.isascii():
         left = _WORD.sub(lambda word: word[0][:2], left)
@@ -36,7 +37,7 @@ def is_guessable(key: bytes) -> bool:
 
 
 def _drop_repetition(key: bytes) -> bytes:
-    """Return the shortest prefix whose repetition gives the key; the key itself if it repeats nothing."""
+    """Return the shortest prefix that gives the key when repeated; the whole key if there is no repetition."""
     periods = range(1, len(key) // 2 + 1)
     return next((key[:period] for period in periods if key[period:] == key[:-period]), key)
 

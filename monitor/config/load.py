@@ -42,7 +42,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
 def load_config(path: Path, environ: Mapping[str, str]) -> Config:
     """Read and check a configuration file. `LOCATION_MONITOR__…` variables override its values.
 
-    Files that it names (secrets, certificates, the registry) are not opened.
+    The files named in the configuration (secrets, certificates, the registry) are not opened.
 
     Raises:
         ConfigError: with all problems.
@@ -52,7 +52,7 @@ def load_config(path: Path, environ: Mapping[str, str]) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class ParsedConfig:
-    """The valid sections (by name) and monitors (by index) of a configuration file, and all of its problems.
+    """The valid sections (by name) and monitors (by index) of a configuration file, and all problems found in it.
 
     `problems` includes conflicts between sections and monitors.
     """
@@ -70,7 +70,7 @@ class ParsedConfig:
 
 
 def read_config(path: Path, environ: Mapping[str, str]) -> ParsedConfig:
-    """Read a configuration as `load_config` does, but return problems, so that a caller can add further ones.
+    """Read a configuration as `load_config` does, but return its problems, so that the caller can add more.
 
     Raises:
         ConfigError: the file is not a YAML mapping.

@@ -37,7 +37,7 @@ class ServiceSettings(Section):
 
 
 class ClockSettings(Section):
-    """The public slot grid, and the delay of answers."""
+    """The public slot grid, the delay of answers, and the tolerance between clocks."""
 
     slot: SlotLength = Field(description="the length of a slot, a duration such as 1h")
     origin: Instant = Field(description="the start of slot 0, a time of RFC 3339 with its offset")
@@ -65,7 +65,7 @@ class VisitsSettings(Section):
 
 
 class PrivacySettings(Section):
-    """The most that one person may pay within any such period."""
+    """The most ε that one person may pay, and the period in which this limit applies."""
 
     epsilon: Epsilon = Field(description="the most ε that one person may pay in the period")
     period: PositiveDuration = Field(description="the period, a duration such as 14d")

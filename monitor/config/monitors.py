@@ -86,7 +86,7 @@ Timezone = Annotated[
 
 
 class OverTimeMonitor(Section):
-    """Algorithm 3: named locations; at each tick, the people present within the window are counted."""
+    """Algorithm 3: counts the people at each listed location within the window, at each tick."""
 
     name: Name = Field(description="the monitor's name: letters, digits, - and _")
     kind: Literal["over_time"] = Field(description="over_time, at_times or hot_spots")
@@ -98,18 +98,18 @@ class OverTimeMonitor(Section):
 
     @property
     def location_ids(self) -> tuple[str, ...]:
-        """The watched location ids, as written."""
+        """The ids of the watched locations, in the order written."""
         return tuple(self.locations)
 
     def location_epsilons(self) -> dict[str, Fraction]:
-        """Return each location's share ε_l of the monitor's ε: equal, or by the public weights."""
+        """Return each location's share ε_l of the monitor's ε: equal shares, or in proportion to the public weights."""
         weights = self.locations if isinstance(self.locations, dict) else dict.fromkeys(self.locations, 1)
         total = sum(weights.values())
         return {location: self.epsilon * weight / total for location, weight in weights.items()}
 
 
 class TimedMonitor(Section):
-    """The common fields of all monitors of designated times."""
+    """The common fields of the monitors that have designated times."""
 
     name: Name = Field(description="the monitor's name: letters, digits, - and _")
     at: tuple[DesignatedTime, ...] = Field(description='a list of daily times ("18:00") or of instants of RFC 3339')
@@ -129,14 +129,14 @@ class TimedMonitor(Section):
 
 
 class AtTimesMonitor(TimedMonitor):
-    """Algorithm 4: all locations of the registry; the people present at each designated time are counted."""
+    """Algorithm 4: counts the people at each location of the registry, at each designated time."""
 
     kind: Literal["at_times"] = Field(description="over_time, at_times or hot_spots")
     threshold: WholeNumber = Field(description="the number of people from which a location is not safe")
 
 
 class HotSpotsMonitor(TimedMonitor):
-    """The locations with the most people at each designated time, drawn once, at the end of the reporting horizon."""
+    """Names the locations with the most people at each designated time, once, at the end of the reporting horizon."""
 
     kind: Literal["hot_spots"] = Field(description="over_time, at_times or hot_spots")
     top: WholeNumber = Field(description="the number of locations to name")

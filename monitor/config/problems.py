@@ -50,7 +50,7 @@ def misplaced_secret(key: str) -> Problem:
 
 
 def format_value(key: str, value: object) -> str:
-    """Return a value as text for a message: secrets masked, mappings and lists by their type only."""
+    """Return a value as text for a message. Secrets are masked; of mappings and lists, only the type is shown."""
     if key.rpartition(".")[2] in _SECRET_KEYS:
         return MASKED
     if isinstance(value, dict | list | tuple | set):
@@ -77,7 +77,7 @@ def _problem(detail: ErrorDetails, key: str, owner: type[BaseModel] | None, name
 
 
 def _path(location: tuple[int | str, ...]) -> list[str]:
-    """Return the parts of a key: pydantic's location without the tag of the union of `locations`."""
+    """Return the parts of a key: pydantic's location, without the tag that the union type of `locations` adds."""
     parts = [str(part) for part in location if part != "[key]"]
     return [parts[0], *parts[2:]] if parts[:1] == ["locations"] and len(parts) > 1 else parts
 

@@ -1,4 +1,4 @@
-"""Finds configurations whose records would be too large for Kafka, with the values that would fit."""
+"""Finds values of the configuration that make records too large for Kafka, and suggests values that fit."""
 
 from __future__ import annotations
 

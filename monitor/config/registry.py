@@ -21,7 +21,7 @@ COLUMNS: Final = ("location_id", "name", "latitude", "longitude")
 MAX_LISTED: Final = 20
 
 _BOUNDS: Final = {"latitude": 90.0, "longitude": 180.0}
-_COMPARABLE: Final = 10_000  # the search for the nearest id takes linear time, so it is limited
+_COMPARABLE: Final = 10_000  # the search for a similar id takes linear time, so the number of searches is limited
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def load_registry(path: Path) -> tuple[Location, ...]:
 
 
 def check_watched(config: Config, registry: Sequence[Location]) -> None:
-    """Check that each location that an `over_time` monitor watches is in the registry.
+    """Check that every location watched by an `over_time` monitor is in the registry.
 
     Raises:
         ConfigError: with each missing location and the nearest id.
@@ -65,7 +65,7 @@ def check_watched(config: Config, registry: Sequence[Location]) -> None:
 
 
 def unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Location]) -> Iterator[Problem]:
-    """Yield a problem for each location that a monitor (by index) watches but the registry lacks."""
+    """Yield a problem for each watched location that is not in the registry. `monitors` maps index to monitor."""
     known = {location.id for location in registry}
     compared = 0
     for index, monitor in monitors.items():
@@ -82,7 +82,7 @@ def unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Loc
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """Return the rows that are not blank, each with its last line number."""
+    """Return the non-blank rows, each with the number of its last line."""
     key = "locations.file"
     try:
         text = path.read_bytes().decode("utf-8-sig")

@@ -1,6 +1,7 @@
-"""The rules between values of the configuration, each with its remedy.
+"""The rules that relate values of the configuration to each other, each with its remedy.
 
-A rule runs only if each section that it compares is valid, so that all problems can be listed at once.
+A rule is checked only if all sections that it compares are valid. An invalid section therefore does not prevent the
+checks of the others, and all problems are listed at once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _GROUP_OF_ANOTHER: Final = re.compile(r"-(release|[0-9a-f]{16})\Z")
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """The sections that rules compare (None if invalid), and the valid monitors by index."""
+    """The sections that the rules compare (None if a section is invalid), and the valid monitors by index."""
 
     clock: ClockSettings | None
     visits: VisitsSettings | None
@@ -192,7 +193,7 @@ def _check_duplicates(key: str, monitor: TimedMonitor) -> Iterator[Problem]:
 def _check_topics(kafka: KafkaSettings) -> Iterator[Problem]:
     first: dict[str, str] = {}
     for role, topic in kafka.topics:
-        # Kafka replaces dots by _ in the names of metrics, and refuses two topics whose metrics would collide.
+        # Kafka replaces dots with _ in metric names, and refuses a topic whose metric names would collide.
         other = first.setdefault(topic.replace(".", "_"), role)
         if other != role:
             what = f"a topic different from kafka.topics.{other}"
@@ -203,7 +204,7 @@ def _check_topics(kafka: KafkaSettings) -> Iterator[Problem]:
 
 def _check_partitions(kafka: KafkaSettings) -> Iterator[Problem]:
     inputs, outputs = kafka.partitions.visits, kafka.partitions.alerts
-    if inputs + 2 * outputs > MAX_PARTITIONS:  # the dead letter topic has as many as the output topic
+    if inputs + 2 * outputs > MAX_PARTITIONS:  # the dead letter topic has as many partitions as the output topic
         key = "visits" if inputs > outputs else "alerts"
         yield Problem(
             f"kafka.partitions.{key}",
@@ -226,7 +227,7 @@ def _check_shards(service: ServiceSettings, kafka: KafkaSettings) -> Iterator[Pr
 
 
 def nearest_multiples(number: int, divisor: int) -> list[int]:
-    """Return the positive multiples of a divisor next to a number that is not a multiple."""
+    """Return the positive multiples of a divisor just below and just above a number that is not a multiple."""
     below = number - number % divisor
     return [multiple for multiple in (below, below + divisor) if multiple > 0]
 

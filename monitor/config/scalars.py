@@ -1,7 +1,7 @@
 """Validates single values of the configuration: durations, instants, ε, names, numbers, paths.
 
-Each validator takes a value from YAML or the environment. It returns the parsed value, or raises the error of
-`invalid_value`, which contains what was expected and what to do; `problems.py` turns it into a problem.
+Each validator takes a value from YAML or the environment. It returns the parsed value, or raises the error
+from `invalid_value`, which says what was expected and what to do. `problems.py` turns this error into a problem.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from monitor.public.instants import (
     parse_instant,
 )
 
-MAX_DURATION: Final = 100 * YEAR  # so sums of a few durations and an instant fit into int64
+MAX_DURATION: Final = 100 * YEAR  # so that the sum of an instant and a few durations fits in int64
 MAX_NUMBER: Final = 10**12
 MAX_SHARDS: Final = 4_096
 PROBLEM: Final = "location_monitor"

@@ -1,4 +1,4 @@
-"""Secrets. Each is read when it is needed: from the environment, or else from its file."""
+"""Reads secrets from the environment, or else from files, at the time they are needed."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _read_password(key: str, path: Path | None) -> SecretStr | None:
 
 
 def _read_bytes(key: str, path: Path, remedy: str) -> bytes:
-    """Return a file's content without the final newline that editors and `echo` add."""
+    """Return the content of a file without the newline that editors and `echo` add at the end."""
     try:
         content = path.read_bytes()
     except OSError as error:

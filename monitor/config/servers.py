@@ -1,4 +1,4 @@
-"""The addresses of Kafka, Redis and the metrics, and the settings of their connections."""
+"""The settings of the connections to Kafka and Redis, and of the metrics endpoint."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TopicNames(Section):
 
 
 class PartitionCounts(Section):
-    """The numbers of partitions that `topics --create` creates."""
+    """The number of partitions with which `topics --create` creates each topic."""
 
     visits: WholeNumber = Field(default=8, description="partitions of the input topic")
     alerts: WholeNumber = Field(default=1, description="partitions of the output topic")
@@ -118,7 +118,7 @@ def _parse_redis_url(value: object) -> SecretStr:
 
 
 class RedisSettings(Section):
-    """Redis (or Valkey): its address and credentials. The URL is secret, because it may contain a password."""
+    """Redis (or Valkey): its address and credentials. The URL is a secret, because it may contain a password."""
 
     url: Annotated[
         SecretStr,

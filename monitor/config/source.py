@@ -1,7 +1,7 @@
 """Reads a YAML configuration file.
 
-Times stay strings, and duplicate keys are refused. Messages never quote the file, because it may contain a misplaced
-secret.
+Times stay strings, and duplicate keys are refused. Messages never quote the content of the file, because it may
+contain a misplaced secret.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _Loader(yaml.SafeLoader):
     """A safe loader that keeps times as strings and refuses duplicate keys."""
 
     def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
-        """Check the keys as written, before merged mappings (`<<`) add theirs."""
+        """Check the keys as written, before merged mappings (`<<`) add their keys."""
         node = super().compose_mapping_node(anchor)
         seen: set[tuple[str, str]] = set()
         for key, _ in node.value:

@@ -1,7 +1,7 @@
 """The output records: alerts and ledger records, as CloudEvents in binary mode (docs/interface.md, section 4).
 
-The models are the contract. The `…_record` functions write the same bytes much faster. Fields keep their order, so the
-same answer always has the same bytes.
+The models are the contract. The `…_record` functions write the same bytes, but much faster. They write the fields in a
+fixed order, so the same answer always has the same bytes.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ def at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the re
     epsilon: Fraction,
     noisy_counts: Mapping[str, tuple[int, int]],
 ) -> OutputRecord:
-    """Return the snapshot of one shard at a designated time; `noisy_counts` is (tick, noisy count) by location."""
+    """Return the snapshot of one shard at a designated time. `noisy_counts` maps location to (tick, noisy count)."""
     value = {
         "monitor": monitor,
         "kind": "at_times",
@@ -333,7 +333,7 @@ def owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the recor
 ) -> OutputRecord:
     """Return the record of the owner of a ledger partition. `at` and `lost_at` are instants, `input_since` is a slot.
 
-    `tick` is set for a tick that was decided but had nothing to answer, which distinguishes it from a lost tick.
+    `tick` is set if a tick was decided but had nothing to answer. This distinguishes the tick from a lost tick.
     """
     value: dict[str, Any] = {
         "service": service,

@@ -1,7 +1,7 @@
-"""The charges of a configuration: what it may charge one person (docs/rules.md, section 6).
+"""The charges of a configuration: the ε that it may charge one person (docs/rules.md, section 6).
 
-Owner records contain them, so that the owners of other partitions can add them up. They are public: the watched places,
-the designated times, and their ε.
+Owner records contain the charges, so that the owners of other partitions can add them up. All of their content is
+public: the watched places, the designated times, and the ε of each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ EPSILON_PATTERN = r"^[1-9][0-9]*(/[1-9][0-9]*)?$"
 
 
 class PlaceCharges(Struct, frozen=True):
-    """One `over_time` monitor: k, W (in slots), and the places by their ε_l."""
+    """One `over_time` monitor: k, W (in slots), and the places grouped by their ε_l."""
 
     monitor: str
     answers: int
@@ -38,7 +38,7 @@ class TimeCharges(Struct, frozen=True):
 class Charges(Struct, frozen=True):
     """The charges of a configuration. Equal digests mean equal charges.
 
-    `ahead` is F, in slots. `places` and `times` are None if they would be too long for a record.
+    `ahead` is F, in slots. `places` or `times` is None if it would be too long for a record.
     """
 
     digest: str

@@ -1,7 +1,7 @@
 """Dead letters: refused records and visits, with the reason (docs/interface.md, section 4).
 
-Values of dead letters contain personal data, so their topic needs its own access rules. Headers contain none, because
-headers are logged.
+The values of dead letters contain personal data, so the topic needs its own access rules. The headers contain no
+personal data, because headers are logged.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class DeadLetter(NamedTuple):
 
 
 def encode_visit(visit: object) -> bytes:
-    """Encode one refused visit as JSON, with all of its keys. A number beyond a double's range becomes a string."""
+    """Encode one refused visit as JSON, with all of its keys. A number outside a double's range becomes a string."""
     return to_json(visit, inf_nan_mode="strings")
 
 

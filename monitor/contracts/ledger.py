@@ -1,4 +1,4 @@
-"""Read the output topic as the ledger: the parts of each record that an owner needs (docs/runtime.md, section 4)."""
+"""Reads ledger records from the output topic: the parts that an owner needs (docs/runtime.md, section 4)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from monitor.public.instants import parse_instant
 
 
 class OwnerEntry(Struct, frozen=True):
-    """The owner of the partition. `lost_at` is text as written, `input_since` a slot.
+    """The owner of the partition. `lost_at` is the text of the record, `input_since` is a slot.
 
-    `tick` is a tick that had nothing to answer. `counting` is the version of counting of the owner's ticks
-    (`alerts.COUNTING`).
+    `tick` is set if the record is about a tick that had nothing to answer. `counting` is the version of counting that
+    the owner's ticks use (`alerts.COUNTING`).
     """
 
     service: str
@@ -39,7 +39,7 @@ class OwnerEntry(Struct, frozen=True):
 
 
 class StartEntry(Struct, frozen=True):
-    """The first record of the partition. `lost_at` is text as written."""
+    """The first record of the partition. `lost_at` is the text of the record."""
 
     ledger: int
     service: str
@@ -80,7 +80,7 @@ class AtTimesEntry:
 
 @dataclass(frozen=True, slots=True)
 class HotSpotsEntry:
-    """The hot spots of a designated time (an instant): whether they were drawn, and at which ε."""
+    """The hot spots of a designated time (an instant). `status` shows whether they were drawn, `epsilon` at which ε."""
 
     ce_id: str
     monitor: str

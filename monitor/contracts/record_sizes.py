@@ -1,6 +1,7 @@
-"""The largest size of the records of a configuration, in bytes: the output topic must accept them.
+"""Upper bounds on the sizes of output records, in bytes. The output topic must accept records of these sizes.
 
-Records repeat state: the record of a place repeats its running marks, and a snapshot repeats all noisy places.
+Records repeat state: the record of a place contains all of its running marks, and a snapshot contains all noisy places
+of its shard.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from monitor.privacy.over_time import OverTimeRule
 from monitor.public.parameters import Parameters
 
 LARGEST_OF_ONE_PLACE: Final = 1_000_000
-"""The maximum bytes of a place's record. It is written at every tick, and brokers accept this size by default."""
+"""The maximum bytes of a place's record, which is written at every tick. Brokers accept this size by default."""
 
 LARGEST_SNAPSHOT: Final = 32 * 1024 * 1024
 """The maximum bytes of a snapshot or of a hot-spots record: half of the largest request."""
 
 SNAPSHOT_OVERHEAD: Final = 1_024
-_PLACE_OVERHEAD: Final = 4_096  # its id occurs up to four times, with escaped quotes
+_PLACE_OVERHEAD: Final = 4_096  # the id of the place occurs up to four times, with escaped quotes
 _LOCATION: Final = 60
 _TICK: Final = 14
 _NOISY_COUNT: Final = 20
@@ -39,9 +40,9 @@ def place_bytes(rule: OverTimeRule, running: Iterable[Fraction] = ()) -> int:
     """Return the maximum bytes of a place's record.
 
     Args:
-        rule: the present rule. Under it as many answers run as fit into ε_l and into the window.
-        running: the ε of each running mark, perhaps of an earlier rule. A mark that takes more bytes per ε than the
-            present answers increases the bound.
+        rule: the present rule. It limits the number of its running marks by ε_l and by the mark lifetime.
+        running: the ε of each running mark, which may come from an earlier rule. A mark that takes more bytes per ε
+            than an answer under the present rule increases the bound.
     """
     epsilon, each = rule.answer_epsilon, mark_bytes(rule.answer_epsilon)
     kept = heavier = 0
@@ -54,13 +55,13 @@ def place_bytes(rule: OverTimeRule, running: Iterable[Fraction] = ()) -> int:
 def max_answers_per_record(rule: OverTimeRule) -> int:
     """Return the largest `answers_per_window` at which this place's record has at most `LARGEST_OF_ONE_PLACE` bytes.
 
-    The bound reserves the digits that the ε of one answer has under the present `answers_per_window`.
+    The result assumes that the ε of one answer has as many digits as under the present `answers_per_window`.
     """
     return (LARGEST_OF_ONE_PLACE - _PLACE_OVERHEAD) // mark_bytes(rule.answer_epsilon)
 
 
 def snapshot_bytes(parameters: Parameters) -> list[int]:
-    """Return for each shard the maximum bytes of a snapshot, in which all places are noisy."""
+    """Return the maximum bytes of each shard's snapshot, which is reached when all places are noisy."""
     sizes = _location_bytes(parameters)
     return [SNAPSHOT_OVERHEAD + sum(sizes[row] for row in rows) for rows in parameters.registry.by_shard]
 
@@ -71,7 +72,7 @@ def hot_spots_bytes(parameters: Parameters, top: int) -> int:
 
 
 def shards_that_fit(parameters: Parameters, limit: int) -> int:
-    """Return about how many shards are needed for each snapshot to fit `limit` bytes."""
+    """Return the approximate number of shards with which each snapshot fits in `limit` bytes."""
     return max(1, -(-sum(_location_bytes(parameters)) // (limit - SNAPSHOT_OVERHEAD)))
 
 

@@ -65,7 +65,7 @@ def _definitions(models: Sequence[type[BaseModel]], template: str) -> Schema:
 
 
 def _plain(schema: Any) -> Any:
-    """Remove `discriminator`, which AsyncAPI writes differently; `oneOf` with constants has the same meaning."""
+    """Remove `discriminator`, which has another form in AsyncAPI; `oneOf` with constants has the same meaning."""
     if isinstance(schema, Mapping):
         return {key: _plain(value) for key, value in schema.items() if key != "discriminator"}
     return [_plain(item) for item in schema] if isinstance(schema, list) else schema
@@ -131,7 +131,7 @@ _CHANNELS: Final[Mapping[str, tuple[str, str, tuple[str, ...], str]]] = {
 
 
 def asyncapi() -> Schema:
-    """Return the AsyncAPI 3 document: three channels, with the default names of the topics."""
+    """Return the AsyncAPI 3 document, with three channels at the default topic names."""
     models = (*_VISITS, *_ALERTS, *_HEADERS)
     return {
         "asyncapi": "3.0.0",

@@ -1,7 +1,7 @@
 """The input records: visits, single or in batches, and the reasons to refuse one (docs/interface.md, section 4).
 
-Whether a visit is valid depends neither on the other visits of its record nor on the envelope of the batch
-(docs/rules.md, rule 7). Unknown keys are ignored, so that producers may add keys.
+Each visit is validated on its own: the other visits of its record and the other keys of the batch do not matter
+(docs/rules.md, rule 7). Unknown keys are ignored, so that producers can add keys.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ _BAD_ID: Final = {key: Fault(Reason.BAD_ID, f"{key}: expected a string, {_ID_SCH
 
 
 def read_visit(value: object) -> Visit | Fault:
-    """Validate one visit; of several faults, return the one that is checked first."""
+    """Validate one visit. If it has several faults, return the first one in the order of `Reason`."""
     fault = _check_keys_and_ids(value)
     if fault is not None:
         return fault

@@ -1,7 +1,7 @@
 """Algorithm 4: decide all locations at a designated time together (docs/rules.md, section 4).
 
-Each person is at no more than one place at the designated time, so every location is decided with the whole ε. A noisy
-count marks its location permanently for that time. Every unmarked location is evaluated at every tick.
+Each person is at no more than one place at the designated time, so every location is decided at the full ε. A noisy
+count permanently marks its location for that time. Every unmarked location is evaluated at every tick.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class AtTimesRule:
 def step(
     rule: AtTimesRule, marked: NDArray[np.bool_], counts: NDArray[np.int64], noise: Noise
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Decide one tick of one designated time: return the rows of the new noisy locations, ascending, and their counts.
+    """Decide one tick of one designated time: return the rows with new noisy counts, ascending, and these counts.
 
     `marked` and `counts` (distinct people, ≥ 0) have one entry for each location, in registry order. Every unmarked
-    location is evaluated with fresh noise, also at count 0 (docs/rules.md, rule 3). The law is that of z = f + G,
-    published if z ≥ T. The chance of this is P[G ≥ T - f] = e^(-ε(T - f)), or 1 for f ≥ T. The law of G is memoryless,
-    so a published z is max(f, T) + G' with a fresh G'.
+    location is evaluated with fresh noise, even at count 0 (docs/rules.md, rule 3). The results have the distribution
+    of z = f + G, where z is published if z ≥ T. This has the chance P[G ≥ T - f] = e^(-ε(T - f)), or 1 for f ≥ T. G is
+    memoryless, so a published z can be drawn as max(f, T) + G' with a fresh G'.
 
     Raises:
         PrivacyError: the arrays differ in shape, or a count is negative.

@@ -10,10 +10,10 @@ from typing import Final
 from monitor.errors import EpsilonError
 
 SMALLEST: Final = Fraction(1, 10**12)
-"""The smallest ε that noise is drawn at. With it every draw fits 64 bits (`monitor.privacy.noise`)."""
+"""The smallest ε at which noise is drawn. Every draw then fits in 64 bits (`monitor.privacy.noise`)."""
 
 LARGEST: Final = Fraction(10**12)
-"""The largest ε. It is far above any real use, so a larger value is a typing error."""
+"""The largest ε. It is far above any useful value, so a larger value must be a typing error."""
 
 _LONGEST = 40
 _LONGEST_WRITTEN: Final = 400  # an ε of 40 characters, divided by weights and answers of up to 13 digits each
@@ -26,7 +26,7 @@ def parse_epsilon(value: int | str | Fraction) -> Fraction:
     """Read an ε exactly: an integer, a fraction, or a string such as "3", "0.5" or "1/2" in ASCII.
 
     A binary float is refused because it is not exactly the number that the operator wrote. An exponent is refused
-    because it hides the size.
+    because it is easy to misread.
 
     Raises:
         EpsilonError: the value has another form, or is not in SMALLEST to LARGEST.
@@ -51,12 +51,12 @@ def require_drawable(epsilon: Fraction, meaning: str) -> None:
 
 
 def format_epsilon(epsilon: Fraction) -> str:
-    """Write an ε as records contain it: reduced, "1/2" or "3". `parse_recorded` reads it back."""
+    """Write an ε in the form used in records: reduced, "1/2" or "3". `parse_recorded` reads it back."""
     return str(epsilon)
 
 
 def parse_recorded(text: str) -> Fraction:
-    """Read an ε of a record, as `format_epsilon` writes it.
+    """Read an ε from a record, in the form that `format_epsilon` writes.
 
     It may be longer than a configured ε, because a share by weights has the digits of all weights.
 
@@ -82,7 +82,7 @@ def _read(text: str) -> Fraction:
 
 
 def _show_other(value: object) -> str:
-    """Describe a value of another type: show a number, and only name the type of anything else."""
+    """Describe a value of another type: a number by its value and type, anything else only by its type."""
     kind = type(value).__name__
     return f"{value} (a {kind})" if isinstance(value, Number) else f"a {kind}"
 

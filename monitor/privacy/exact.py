@@ -1,9 +1,9 @@
 """Exact dyadic thresholds: floor(2^bits · c) for c = e^-x and c = y/(1 + y), computed with interval arithmetic.
 
 No binary float is used. Both ends of an interval around c are computed in `decimal` with directed rounding. The exp of
-`decimal` is correctly rounded, so one step outwards bounds the true value. If both ends have the same floor, it is the
-floor of the true value; otherwise the precision is raised. This terminates: for a rational x > 0, e^-x and 1/(1 + e^x)
-are irrational (Lindemann), so 2^bits · c is never an integer.
+`decimal` is correctly rounded, so moving its result one step outwards bounds the true value. If both ends have the same
+floor, this is the floor of the true value; otherwise the precision is raised. This terminates: for a rational x > 0,
+e^-x and 1/(1 + e^x) are irrational (Lindemann), so 2^bits · c is never an integer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def floor_odds(x: Fraction, bits: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """One end of the interval: the rounding away from the true value, and towards it (for a divisor)."""
+    """One end of the interval: the contexts that round away from the true value, and towards it (for a divisor)."""
 
     outwards: Context
     inwards: Context
@@ -51,8 +51,8 @@ _Increasing = Callable[[_End, Decimal], Decimal]
 def _floor(x: Fraction, bits: int, function: _Increasing) -> int:
     """Return floor(2^bits · f(e^-x)) for an increasing f with f(y) ≤ y that rounds outwards."""
     if x >= bits:
-        return 0  # f(y) ≤ y and 2^bits · e^-x ≤ (2/e)^bits < 1; so no exponent below is large
-    digits = bits // 3 + _GUARD_DIGITS  # 2^bits has at most bits/3 + 1 digits, so it is exact
+        return 0  # f(y) ≤ y and 2^bits · e^-x ≤ (2/e)^bits < 1. So x is small below, and no exponent is large.
+    digits = bits // 3 + _GUARD_DIGITS  # 2^bits has at most bits/3 + 1 digits, so it is represented exactly
     while True:
         down, up = _context(digits, ROUND_FLOOR), _context(digits, ROUND_CEILING)
         low = _scale(x, bits, function, _End(outwards=down, inwards=up))

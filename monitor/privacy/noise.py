@@ -2,10 +2,11 @@
 
 The method is inversion by table. Let u be a uniform real in [0, 1), of which only the first bits are drawn. G is the
 number of k ≥ 1 with u < e^(-εk). The first bits of u, as an integer, are compared with floor(2^bits · e^(-εk)), which
-`monitor.privacy.exact` computes exactly. An integer less than the floor means that u is below, and a greater one that u
-is above. After a tie, more bits of both are computed until they differ. So the law is exact for any number of first
-bits. Sixteen bits decide nearly all draws with one look-up. The few others get 64 bits, and further ties 64 more each
-time. The bits of u are fair and independent, so drawing them only on demand does not change the law.
+`monitor.privacy.exact` computes exactly. If the integer is less than the floor, u is less than e^(-εk); if it is
+greater, so is u. If they are equal, more bits of both are computed until they differ. So the distribution is exact,
+however many bits are drawn first. Sixteen bits and one table look-up decide nearly all draws. The others are extended
+to 64 bits, and after each further tie by another 64. The bits of u are fair and independent, so drawing them only on
+demand does not change the distribution.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _TABLE_REACH: Final = 44
 """A table ends at K with ε·K ≥ 44, so one draw in e^44 ≈ 2^63 restarts."""
 
 _COARSE: Final = Fraction(1, 32)
-"""The smallest ε drawn from one table (K ≤ 1408). For a smaller ε the low binary digits are drawn separately."""
+"""The smallest ε for which one table is enough (K ≤ 1408). Below it, the low binary digits are drawn separately."""
 
 _MOST_RESTARTS: Final = 64
-"""Only a broken source restarts so often: with real entropy the chance is e^(-44·64) < 10^-1200 per draw."""
+"""Only a broken source needs more restarts: with real entropy the chance is e^(-44·64) < 10^-1200 per draw."""
 
 _DENSE_GAPS: Final = 4096
 
@@ -94,11 +95,11 @@ class Noise(Protocol):
 
 
 class OneSidedNoise:
-    """Exact one-sided geometric noise from a source of bytes, for one thread. It keeps the tables of each ε.
+    """Exact one-sided geometric noise from a source of bytes. It caches the tables of each ε. Not thread-safe.
 
-    A draw is at most 64 · (44/ε + 2^j), 2^j ≤ 1/(16 ε). At the smallest ε allowed, 10^-12, this fits 63 bits even after
-    any count is added. A smaller ε raises EpsilonError. A broken source, for which every draw in a row is beyond the
-    table, raises InsecureNoiseError.
+    A draw is at most 64 · (44/ε + 2^j), where 2^j ≤ 1/(16 ε). At the smallest ε allowed, 10^-12, this fits in 63 bits
+    even after any count is added. A smaller ε raises EpsilonError. If 64 draws in a row are beyond the table, the source
+    is broken, and InsecureNoiseError is raised.
     """
 
     def __init__(self, entropy: Entropy) -> None:
@@ -158,7 +159,7 @@ class OneSidedNoise:
         return law
 
     def _draw_with_restarts(self, table: _Table, size: int) -> NDArray[np.int64]:
-        """Draw from the whole law. It is memoryless, so a draw beyond the table's end K is K plus a fresh draw."""
+        """Draw from the whole distribution. It is memoryless, so a draw beyond the table's end K is K plus a new draw."""
         drawn = table.below(self._entropy, size)
         beyond = np.flatnonzero(drawn == table.length)
         for _ in range(_MOST_RESTARTS):
@@ -189,7 +190,7 @@ class _Law:
         self.high = _Table([partial(floor_exp, coarse * k) for k in range(1, length + 1)])
 
     def cuts(self, gaps: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Return floor(2^16 · e^(-ε·gap)) for each gap. Few gaps (threshold minus count) occur, so cuts are kept."""
+        """Return floor(2^16 · e^(-ε·gap)) for each gap. Few different gaps (T - count) occur, so cuts are cached."""
         largest = int(gaps.max())
         if largest >= _DENSE_GAPS:
             distinct, places = np.unique(gaps, return_inverse=True)
@@ -203,7 +204,7 @@ class _Law:
 
 
 class _Table:
-    """Decreasing cuts c_1 > c_2 > … > c_K in (0, 1), to draw how many of them are above a fresh uniform u."""
+    """Decreasing cuts c_1 > c_2 > … > c_K in (0, 1). A draw is the number of cuts above a fresh uniform u."""
 
     def __init__(self, floors: Sequence[Floor]) -> None:
         self.length = len(floors)
@@ -217,7 +218,7 @@ class _Table:
         self._first_level = counts
 
     def below(self, entropy: Entropy, size: int) -> NDArray[np.int64]:
-        """Draw `size` fresh uniforms; return for each the number of cuts that it is below, 0 to `length`."""
+        """Draw `size` fresh uniforms, and return for each the number of cuts above it, 0 to `length`."""
         first = _first_bits(entropy, size)
         counts = self._first_level[first].astype(np.int64)
         undecided = np.flatnonzero(counts == _UNDECIDED)
@@ -226,7 +227,7 @@ class _Table:
         return counts
 
     def _by_64_bits(self, entropy: Entropy, first: NDArray[np.uint16]) -> NDArray[np.int64]:
-        """Return the number of cuts that each uniform is below, given its first bits, by drawing 64 bits."""
+        """Return the number of cuts above each uniform, given its first bits, by extending it to 64 bits."""
         more = np.frombuffer(entropy.bytes(8 * first.size), dtype="<u8").astype(np.uint64)
         drawn = (first.astype(np.uint64) << np.uint64(64 - _FIRST_BITS)) | (more >> np.uint64(_FIRST_BITS))
         below = self.length - np.searchsorted(self._ascending, drawn, side="right")
@@ -241,7 +242,7 @@ def _first_bits(entropy: Entropy, size: int) -> NDArray[np.uint16]:
 
 
 def _settle(entropy: Entropy, drawn: int, bits: int, floors: Sequence[Floor]) -> int:
-    """Return how many cuts a uniform is below, given its first `bits` bits; add bits until no tie is left."""
+    """Return the number of cuts above a uniform, given its first `bits` bits. Add bits until no tie is left."""
     while True:
         cuts = [floor(bits) for floor in floors]
         if drawn not in cuts:

@@ -1,4 +1,4 @@
-"""The chances of false alarms, for display only: binary floats (docs/rules.md, section 7)."""
+"""The chances of false alarms, as binary floats for display only (docs/rules.md, section 7)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def false_alarm(epsilon: Fraction, threshold: int, count: int) -> float:
 
 
 def mean_noise(epsilon: Fraction) -> float:
-    """Return by how many people a noisy count exceeds its count on average: 1/(e^ε - 1)."""
+    """Return the average difference between a noisy count and the true count, in people: 1/(e^ε - 1)."""
     try:
         return 1 / math.expm1(float(epsilon))
     except OverflowError:

@@ -1,8 +1,8 @@
 """Algorithm 3: decide one location over time, with marks on slots (docs/rules.md, section 3 and rules 1-3).
 
-The functions are pure. The state is the location's marks, which the ledger contains. A tick turns (marks, count, noise)
-into an answer and the running marks. Whether a location is paused depends only on published answers and the public
-clock.
+The functions are pure. The state of a location is its marks, which are in the ledger. A tick turns (marks, count,
+noise) into an answer and the running marks. Whether a location is paused depends only on published answers and the
+public clock.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Status = Literal["safe", "noisy_count", "paused", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A noisy answer that spends budget: its tick, its ε, and the last tick whose count may contain its visits.
+    """A noisy answer that spends budget: its tick, its ε, and the last tick that may count the same visits (`until`).
 
     `noisy_count` is the published number; later decisions do not depend on it. `counted_after` marks an answer of an
-    earlier build, which also counted visits reported after the tick. Such an answer may contain a visit stamped in slot
-    tick + 1, so under a changed rule it runs one tick longer.
+    earlier build, which also counted visits reported after the tick. Such an answer may count a visit stamped in slot
+    tick + 1, so under a changed rule its mark runs one tick longer.
     """
 
     tick: int
@@ -76,7 +76,7 @@ class OverTimeRule:
 
     @property
     def mark_lifetime(self) -> int:
-        """W + F, the number of ticks that a mark runs (docs/rules.md, rule 2).
+        """W + F, the number of ticks for which a mark runs (docs/rules.md, rule 2).
 
         A visit stamped in slot c can be in the counts of the W + F ticks c … c + F + W - 1.
         """
@@ -99,13 +99,13 @@ class OverTimeAnswer:
 def running_marks(marks: tuple[Mark, ...], tick: int) -> tuple[Mark, ...]:
     """Return the marks that run at a tick: until ≥ tick.
 
-    After the clock jumped back, marks ahead of it run too (docs/rules.md, rule 5).
+    If the clock was set back, these include marks of later ticks (docs/rules.md, rule 5).
     """
     return tuple(mark for mark in marks if mark.until >= tick)
 
 
 def extend_marks(rule: OverTimeRule, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
-    """Return the marks under the present rule: a longer window (or F) lengthens them, a shorter one changes nothing.
+    """Return the marks under the present rule: a larger W or F lengthens them, a smaller one changes nothing.
 
     After a change of the rule, pass every mark of the last W + F ticks, including those that ended under the old
     window.
@@ -120,7 +120,7 @@ def _lengthen(mark: Mark, until: int) -> Mark:
 def may_answer(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> bool:
     """Return whether the ε of the running marks plus that of the next answer is at most ε_l (docs/rules.md, section 3).
 
-    `lost_tick` is the tick at which the ledger was lost, if it was. All budget then counts as spent for W + F ticks.
+    `lost_tick` is the tick at which the ledger was lost, if any. All budget then counts as spent for W + F ticks.
     """
     if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
         return False
@@ -151,7 +151,7 @@ def step(
 ) -> OverTimeAnswer:
     """Decide one tick of one location: "safe" if count + noise is below the threshold, else the noisy count and a mark.
 
-    A location that is paused stays paused also if the input is incomplete.
+    The answer of a paused location is "paused" even if the input is incomplete.
 
     Args:
         rule: the location's rule.
@@ -184,7 +184,8 @@ def step(
 def p_value(epsilon: Fraction, threshold: int, noisy_count: int) -> float:
     """Return the chance per update that fewer than `threshold` people give an answer this high: e^(-ε(z - T + 1)).
 
-    It is for display (a binary float). `epsilon` is that of the answer; `noisy_count` is at least `threshold`.
+    The result is a binary float, for display only. `epsilon` is the ε of the answer. `noisy_count` is at least
+    `threshold`.
     """
     return math.exp(-float(epsilon * (noisy_count - threshold + 1)))
 

@@ -1,4 +1,4 @@
-"""The maximum payment of one person: charges, and their sum (docs/rules.md, section 6 and rule 12)."""
+"""The maximum payment of one person: the charges and their sum (docs/rules.md, section 6 and rule 12)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def over_time_payment(epsilon: Fraction, answers: int, window: int, max_lead: in
     """Return the maximum payment for visits in `slots` consecutive slots: ε/k for each of `most_answers`.
 
     With ε_l this is the payment to one location. With the monitor's ε, of which the ε_l are shares, it is the payment
-    to all its locations. `window`, `max_lead` and `slots` are in slots. A period of n slot lengths that is not aligned
-    touches n + 1 slots.
+    to all its locations. `window`, `max_lead` and `slots` are in slots. A period of n slot lengths that begins within a
+    slot overlaps n + 1 slots.
     """
     return epsilon / answers * most_answers(answers, window, max_lead, slots)
 
@@ -61,13 +61,13 @@ def over_time_charge(source: str, epsilon: Fraction, answers: int, window: int, 
 
 
 def at_times_charge(source: str, epsilon: Fraction, times: int) -> Charge:
-    """Return the charge of an `at_times` monitor."""
+    """Return the charge of an `at_times` or `hot_spots` monitor."""
     reason = f"{times} designated times × {format_epsilon(epsilon)}"
     return Charge(source, at_times_payment(epsilon, times), reason)
 
 
 def check_period(stated: Fraction, charges: Sequence[Charge]) -> Fraction:
-    """Return the sum of all charges. Raise OverspentError, with every term, if it is above the configured ε."""
+    """Return the sum of all charges. Raise OverspentError, which lists every charge, if it exceeds the configured ε."""
     total = sum((charge.amount for charge in charges), Fraction(0))
     if total <= stated:
         return total

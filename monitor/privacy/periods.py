@@ -1,7 +1,8 @@
 """The maximum payment of one person in a period across a change of configuration (docs/rules.md, section 6).
 
-The functions are pure. Past answers are known. Future answers are bounded by what the rules allow from a tick on, given
-the running marks. Without a change of the configuration, the bound is never above the configuration's own worst case.
+The functions are pure. Past answers are known. Future answers are bounded by the most that the rules allow from a tick
+on, given the running marks. If the configuration never changed, the bound is at most the worst case of the
+configuration.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _Ticks = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PaidAnswer:
-    """A past noisy answer: its ε, the first and last slot of the visits it may count, and the last tick of its mark."""
+    """A past noisy answer: its ε, the first and last slot of visits it may count, and the last tick of its mark."""
 
     epsilon: Fraction
     first: int
@@ -42,7 +43,7 @@ class PaidAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The maximum ε of answers at a place: `answer_epsilon` per tick, `epsilon` in any `mark_lifetime` ticks.
+    """The limits on answers at a place: `answer_epsilon` per tick, `epsilon` in any `mark_lifetime` consecutive ticks.
 
     `window` (W) and `max_lead` (F) are in slots: a visit is in the counts of W + F ticks.
     """
@@ -59,7 +60,7 @@ class Bound:
         return cls(rule.epsilon, rule.answer_epsilon, rule.window, rule.max_lead, rule.mark_lifetime)
 
     def combine(self, other: Bound) -> Bound:
-        """Return the bound of two rules that alternate in any order: the larger of both, and the shorter pause."""
+        """Return the bound of two rules that alternate in any order: the larger values, the shorter mark lifetime."""
         return Bound(
             max(self.epsilon, other.epsilon),
             max(self.answer_epsilon, other.answer_epsilon),
@@ -69,18 +70,18 @@ class Bound:
         )
 
     def most_in_ticks(self, ticks: int) -> Fraction:
-        """Return the maximum ε of answers at `ticks` consecutive ticks, if no mark runs before them."""
+        """Return the maximum ε of answers at `ticks` consecutive ticks, if no mark runs at the first of them."""
         whole, rest = divmod(max(0, ticks), self.mark_lifetime)
         return whole * self.epsilon + min(self.epsilon, rest * self.answer_epsilon)
 
     def most_in_slots(self, slots: int) -> Fraction:
-        """Return the maximum payment for visits in `slots` consecutive slots, if no mark runs before them."""
+        """Return the maximum payment for visits in `slots` consecutive slots, if there are no earlier answers."""
         return self.most_in_ticks(slots + self.window + self.max_lead - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place: its past answers, the bound of future answers (None: there are none), and the first undecided tick."""
+    """A place: its past answers, the bound of future answers (None if there will be none), and the first open tick."""
 
     paid: tuple[PaidAnswer, ...]
     bound: Bound | None
@@ -109,7 +110,7 @@ class Place:
         )
 
     def running_ends(self) -> tuple[tuple[int, Fraction], ...]:
-        """Return (last tick, ε) of the marks that still run, sorted, with the ε of equal last ticks added up."""
+        """Return (last tick, ε) of the running marks, sorted, with the ε of marks that end together added up."""
         ends: dict[int, Fraction] = {}
         for paid in self.paid:
             if paid.until >= self.begins:
@@ -117,15 +118,15 @@ class Place:
         return tuple(sorted(ends.items()))
 
     def without_answers_before(self, tick: int) -> Place:
-        """Return the same place, if it gives no answers before `tick`."""
+        """Return the same place with the assumption that it gives no new answers before `tick`."""
         return replace(self, begins=max(self.begins, tick))
 
 
 def most_paid(places: Sequence[Place], slots: int, oldest: int) -> Fraction:
     """Return the maximum payment of one person for visits in any `slots` consecutive slots.
 
-    Only periods with a visit of slot `oldest` or later count, because no future answer charges an earlier visit. The
-    maximum is at a period that begins at the last slot of a past answer, or at a period without past answers.
+    Only periods that include slot `oldest` or a later slot matter, because no future answer charges an earlier visit.
+    The maximum is reached in a period that begins at the last slot of a past answer, or in one without past answers.
     """
     bounds = Counter((bound, place.begins, place.running_ends()) for place in places for bound in place.bounds)
     beyond = sum((times * bound.most_in_slots(slots) for (bound, _, _), times in bounds.items()), Fraction(0))
@@ -148,7 +149,7 @@ def _unit(places: Sequence[Place]) -> int:
 
 
 def _fits_int64(places: Sequence[Place], slots: int, unit: int) -> bool:
-    """Return whether all sums in units of 1/`unit` fit 64-bit integers."""
+    """Return whether all sums, in units of 1/`unit`, fit in 64-bit integers."""
     known = sum((paid.epsilon for place in places for paid in place.paid), Fraction(0))
     bounds = Counter(bound for place in places for bound in place.bounds)
     new = sum(
@@ -161,10 +162,10 @@ def _fits_int64(places: Sequence[Place], slots: int, unit: int) -> bool:
 def _paid_before(
     paid: Iterable[PaidAnswer], starts: _Ticks, slots: int, unit: int, kind: np.dtype[Any]
 ) -> NDArray[Any]:
-    """Return the charge of past answers to visits in each period that begins at `starts`."""
+    """Return the ε that past answers charge to visits, for each period that begins at one of `starts`."""
     answers = list(paid)
     amounts = [int(answer.epsilon * unit) for answer in answers]
-    # An answer counts unless its last slot is before the period or its first slot is after the period.
+    # An answer counts unless its last slot is before the period, or its first slot is after it.
     last_sums = _cumulate([answer.last for answer in answers], amounts, kind)
     first_sums = _cumulate([answer.first for answer in answers], amounts, kind)
     charged: NDArray[Any] = first_sums.up_to(starts + slots - 1) - last_sums.up_to(starts - 1)
@@ -190,10 +191,10 @@ def _cumulate(at: Sequence[int], amounts: Sequence[int], kind: np.dtype[Any]) ->
 
 
 class _GreedyAnswers:
-    """Answers at the earliest possible ticks: no other sequence has more ε up to any tick.
+    """Answers at the earliest possible ticks: no other sequence spends more ε up to any tick.
 
-    If the running marks leave ε for only a part of an answer, that part counts, because an answer of another rule may
-    fit.
+    If the ε left by the running marks is less than that of an answer, it is all counted, because an answer under
+    another rule may use it.
     """
 
     def __init__(
@@ -201,7 +202,7 @@ class _GreedyAnswers:
     ) -> None:
         self._bound, self._begins, self._unit, self._kind = bound, begins, unit, kind
         last = max((until for until, _ in running_ends), default=begins - 1)
-        # One mark lifetime after the last past answer ends, the answers repeat with the period of a mark lifetime.
+        # From one mark lifetime after the end of the last past answer, the sequence repeats every mark lifetime.
         self._known = max(begins, last + 1) + 2 * bound.mark_lifetime
         self._sums = self._simulate([(until, int(epsilon * unit)) for until, epsilon in running_ends])
 
@@ -227,7 +228,7 @@ class _GreedyAnswers:
         return _cumulate(at, amounts, self._kind)
 
     def most(self, starts: _Ticks, slots: int) -> NDArray[Any]:
-        """Return the maximum ε of answers that count visits of each period that begins at `starts`."""
+        """Return the maximum ε of future answers that count visits of a period, for each begin of a period."""
         bound = self._bound
         last = starts + slots + bound.window - 2
         within = self._up_to(last)
@@ -250,7 +251,7 @@ class _GreedyAnswers:
 
 
 def _insert(waiting: list[tuple[int, int]], entry: tuple[int, int], start: int) -> None:
-    """Insert an entry by its end. A new answer ends last, unless a past answer runs longer."""
+    """Insert an entry in order of its last tick. A new mark ends last, unless a past mark runs longer."""
     place = len(waiting)
     while place > start and waiting[place - 1] > entry:
         place -= 1
