@@ -18,7 +18,7 @@ MonitorError
 │   ├── UnknownEventError       an event that the accountant has no rule for
 │   ├── InsecureNoiseError      predictable noise in the service
 │   └── OverspentError          one person may pay more than the configuration states
-├── RefusedError                exit 3: the service refuses to start because of what is on the servers
+├── RefusedError                exit 3: the service refuses to start because of the state of the servers
 │   ├── TopicError              a topic is missing or has unsafe settings
 │   │   ├── InputChangedError   the input topic was deleted or recreated
 │   │   └── LedgerChangedError  the output topic was deleted or recreated
@@ -48,7 +48,7 @@ EXIT_REFUSED = 3
 
 
 class MonitorError(Exception):
-    """The base class of all errors that the product raises on purpose."""
+    """The base class of all errors of the product."""
 
     exit_code: ClassVar[int] = EXIT_FAILED
 
@@ -166,7 +166,7 @@ class OverspentError(PrivacyError):
 
 
 class RefusedError(MonitorError):
-    """The service refuses to start because of what it found on the servers."""
+    """The service refuses to start because of the state of the servers."""
 
     exit_code = EXIT_REFUSED
 
@@ -176,15 +176,15 @@ class TopicError(RefusedError):
 
 
 class InputChangedError(TopicError):
-    """The input topic was deleted or recreated: the facts in Redis come from another topic."""
+    """The input topic was deleted or recreated: the facts in Redis come from the earlier topic."""
 
 
 class LedgerChangedError(TopicError):
-    """The output topic was deleted or recreated: the ledger taken over was in another topic."""
+    """The output topic was deleted or recreated: the ledger that was taken over was in the earlier topic."""
 
 
 class EvictionError(RefusedError):
-    """Redis may evict facts. A missing fact leads to an undercount, and an undercount to a false "safe"."""
+    """Redis may evict facts. Missing facts make a count too low, which can cause a false "safe"."""
 
 
 class LedgerError(RefusedError):
@@ -196,7 +196,7 @@ class PeriodError(RefusedError):
 
 
 class NotEmptyError(RefusedError):
-    """Replay needs empty topics and no Redis keys of an earlier run."""
+    """Replay found topics that are not empty, or Redis keys of an earlier run."""
 
 
 class FailedError(MonitorError):
@@ -216,7 +216,7 @@ class WindowsError(FailedError):
 
 
 class FencedError(FailedError):
-    """Another owner has taken over a ledger partition, so this one must not write to it any more."""
+    """Another owner has taken over a ledger partition, so this owner must not write to it any more."""
 
 
 class ClockError(FailedError):

@@ -1,6 +1,7 @@
 """A signal between threads that a waiting thread cannot miss.
 
-Read `number`, check the condition, then wait for `number` to change: an event between check and wait is noticed.
+Usage: read `number`, check the condition, then wait until `number` changes. An event between the check and the wait is
+not lost, because it has already changed `number`.
 """
 
 from __future__ import annotations

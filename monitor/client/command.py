@@ -1,4 +1,4 @@
-"""`location-monitor watch`: shows a live table on a terminal, and prints lines of news otherwise."""
+"""`location-monitor watch`: shows a live table if the output is a terminal, and otherwise prints changes as lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from monitor.service import Settings
 
 _NEWS: Final = 5
 _LOOK_BACK: Final = 7 * DAY
-_ATTEMPTS: Final = 3  # designated times to try: about some nothing was published, as the service was down
+_ATTEMPTS: Final = 3  # designated times to try, because the service may have been down at the latest ones
 
 
 def watch_command(settings: Settings, console: Console, *, once: bool) -> None:
@@ -59,7 +59,7 @@ def watch(settings: Settings, console: Console, clock: Clock, stop: threading.Ev
 
 
 def catch_up(subscriber: Subscriber, view: SubscriberView) -> None:
-    """Read at least the last complete tick. Go further back if the latest records are not answers."""
+    """Read at least the last complete tick. Start further back if the latest records are not answers."""
     more = True
     while more and view.empty:
         more = subscriber.begin()
@@ -67,7 +67,7 @@ def catch_up(subscriber: Subscriber, view: SubscriberView) -> None:
 
 
 def look_back(subscriber: Subscriber, view: SubscriberView, parameters: Parameters) -> None:
-    """Find each monitor's latest hot spots of the last week. The slot grid determines the tick that published them."""
+    """Find the latest hot spots of each monitor in the last week. The slot grid determines the ticks to search."""
     for monitor in parameters.hot_spots:
         known = (snapshot.monitor for snapshot in view.hot_spots)
         if view.tick is not None and monitor.name not in known:
@@ -83,7 +83,7 @@ def _find_hot_spots(subscriber: Subscriber, view: SubscriberView, monitor: HotSp
 
 
 def final_ticks(monitor: HotSpots, grid: SlotGrid, until: int) -> list[int]:
-    """Return, in order, the ticks of the week up to tick `until` that publish hot spots."""
+    """Return the ticks that publish hot spots in the week up to tick `until`, in order."""
     end = grid.as_of(until + 1) - monitor.horizon
     times = monitor.times.between(end - _LOOK_BACK, end)
     return sorted({grid.last_tick_until(int(time) + monitor.horizon) for time in times})

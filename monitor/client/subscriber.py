@@ -1,4 +1,4 @@
-"""Reads the alerts as any subscriber could: a plain consumer without group, secret or Redis."""
+"""Reads the alerts as any subscriber can: with a plain consumer, without a group, a secret or Redis."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Published(NamedTuple):
 
 
 class Subscriber:
-    """Reads the output topic from a few ticks before its end. A context manager; not thread-safe.
+    """Reads the output topic, starting a few ticks before its end. A context manager; not thread-safe.
 
-    The timestamps of records are the as_of of their tick. A seek by timestamp therefore finds complete ticks,
-    independent of any clock. `tick_ms` is the length of a slot.
+    The timestamp of an answer is the as_of of its tick. A seek by timestamp therefore finds complete ticks,
+    independently of any clock. `tick_ms` is the length of a slot.
 
     Raises:
         TopicError: the topic does not exist (constructor only).
@@ -50,7 +50,7 @@ class Subscriber:
         self._back = BACK_TICKS
 
     def __enter__(self) -> Self:
-        """Return this subscriber, which is ready after construction."""
+        """Return this subscriber. Its constructor has already connected."""
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -80,10 +80,10 @@ class Subscriber:
         }
 
     def begin(self) -> bool:
-        """Seek to a few ticks before the latest record. Each further call seeks much further back.
+        """Seek to a few ticks before the latest record. Each later call seeks much further back.
 
         Returns:
-            Whether a further call can seek further back.
+            Whether another call can seek further back.
         """
         with self._connections.translate_errors():
             timestamps = {
@@ -100,10 +100,10 @@ class Subscriber:
         return more
 
     def read_tick(self, timestamp_ms: int) -> list[Published]:
-        """Return the records of one tick, given its timestamp. The position does not change.
+        """Return the records of one tick, given its timestamp. The consumer's position does not change.
 
-        Records between two ticks have later timestamps than the first of these ticks. The end is therefore one tick
-        after `timestamp_ms`, so the result may contain records of the next tick.
+        Records written between two ticks, such as owner records, have timestamps later than that of the first tick. The
+        end of the read is therefore one tick later, and the result may contain records of the next tick.
         """
         with self._connections.translate_errors():
             first = self._consumer.offsets_for_times(dict.fromkeys(self._topic_partitions, timestamp_ms))
@@ -145,7 +145,7 @@ class Subscriber:
             return int(self._consumer.position(partition))
 
     def poll(self) -> list[Published]:
-        """Return the next records, after at most 250 ms."""
+        """Return the next records. Wait for them for at most 250 ms."""
         with self._connections.translate_errors():
             polled = self._consumer.poll(timeout_ms=POLL_MS, max_records=_MAX_RECORDS)
         return [

@@ -1,7 +1,7 @@
 """Folds the records of the output topic into the current state of each location, without Kafka or a screen.
 
-A subscriber needs only the records and its copy of the public registry. Records may arrive twice or late: the latest
-tick of each key counts. Records of unknown types are skipped.
+A subscriber needs only the records and its copy of the public registry. Records may arrive twice or late, so only the
+latest tick of each key counts. Records of unknown types are skipped.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Alert = SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert
 Headers = Sequence[tuple[str, bytes | None]]
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]
 
-_KEPT_TICKS: Final = 1  # the last tick may be partly read, so the state of the tick before it is still shown
+_KEPT_TICKS: Final = 1  # the last tick may be incomplete yet, so the state at the tick before it is still shown
 
 
 @dataclass(frozen=True, slots=True)
 class AlertChange:
-    """A changed alert of a location over time. `before` is None for the first alert."""
+    """A change of the alert about one location (`over_time`). `before` is None for the first alert."""
 
     before: Alert | None
     now: Alert
@@ -45,7 +45,7 @@ class AlertChange:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
-    """The first snapshot of a shard at a designated time, or one with another status or new noisy counts."""
+    """The first snapshot of a shard at a designated time, or one whose status changed or that has new noisy counts."""
 
     before: AtTimesSnapshot | None
     now: AtTimesSnapshot
@@ -59,7 +59,7 @@ class SnapshotChange:
 
 @dataclass(frozen=True, slots=True)
 class HotSpotsChange:
-    """The hot spots of a designated time later than all before."""
+    """The hot spots of a designated time that is later than all earlier ones."""
 
     now: HotSpotsSnapshot
 
@@ -78,7 +78,7 @@ class AtTime:
 
     @property
     def sample(self) -> AtTimesSnapshot:
-        """Any of the snapshots, for the fields that are equal in all of them."""
+        """One of the snapshots, for the fields that are equal in all of them."""
         return next(iter(self.snapshots.values()))
 
     @property
@@ -93,7 +93,7 @@ class AtTime:
 
     @cached_property
     def noisy_counts(self) -> dict[str, int]:
-        """The noisy count of each location that has one, sorted by id. Each is a certain upper bound."""
+        """The noisy count of each location that has one, sorted by id. It is a certain upper bound."""
         noisy_counts = {
             place: noisy.noisy_count
             for snapshot in self.snapshots.values()
@@ -105,8 +105,8 @@ class AtTime:
     def statuses(self) -> dict[str, AtTimeStatus]:
         """The status of each location of the subscriber's registry, in its order.
 
-        A location without an entry in its shard's complete snapshot is safe, but only if the snapshot is about the
-        same registry: locations that the service does not know have no entry either.
+        A location that is not listed in the complete snapshot of its shard is safe, but only if the service uses the
+        same registry. Otherwise it may be a location that the service does not know, which is not listed either.
         """
         by_shard = Registry(self.registry.ids, self.sample.shards)
         usable = {
@@ -126,7 +126,7 @@ class AtTime:
 
     @property
     def is_known(self) -> bool:
-        """Whether no location of the subscriber's registry is unknown."""
+        """Whether no location of the subscriber's registry has the status "unknown"."""
         return "unknown" not in self.statuses.values()
 
 
@@ -202,7 +202,7 @@ class SubscriberView:
 
     @property
     def alerts(self) -> list[Alert]:
-        """The latest alert of each location over time, sorted by monitor and in the registry's order."""
+        """The latest `over_time` alert of each location, sorted by monitor, then in registry order."""
         rows, last = self.registry.rows, len(self.registry.ids)
         return sorted(
             self._alerts.values(),
@@ -216,7 +216,7 @@ class SubscriberView:
 
     @property
     def times(self) -> list[AtTime]:
-        """The designated times with recent snapshots, sorted by monitor, the latest time first."""
+        """The designated times with recent snapshots, sorted by monitor, then from the latest to the earliest."""
         times = [AtTime(monitor, time, shards, self.registry) for (monitor, time), shards in self._snapshots.items()]
         times.sort(key=lambda at: at.time, reverse=True)
         return sorted(times, key=lambda at: at.monitor)

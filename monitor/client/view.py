@@ -22,11 +22,11 @@ _LATE_SLOTS: Final = 2
 _NOTHING: Final = "Nothing has been published yet."
 _FRAME_LINES: Final = 3  # the header, the line with the number of hidden rows, and one spare line
 _MIN_ROWS: Final = 5
-_PADDING: Final = 6  # one blank on both sides of three columns
+_PADDING: Final = 6  # one space on each side of three columns
 
 
 def headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Iterator[str]:
-    """Yield the as_of of the current state (UTC), and whether it is late."""
+    """Yield a line with the as_of of the current state (UTC), and a warning if the state is old."""
     if subscriber_view.tick is None or subscriber_view.as_of is None:
         yield _NOTHING
         return
@@ -40,7 +40,7 @@ def headline(subscriber_view: SubscriberView, grid: SlotGrid, now: int) -> Itera
 
 
 def lines(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[str]:
-    """Yield the current state, one line per location over time, designated time still evaluated, and hot spots."""
+    """Yield the current state: one line per `over_time` alert, recent designated time, and hot spots record."""
     yield from headline(subscriber_view, words.grid, now)
     for alert in subscriber_view.alerts:
         older = _older(alert.tick, alert.as_of, subscriber_view)
@@ -63,12 +63,12 @@ class _Row(NamedTuple):
 
     @property
     def calm(self) -> bool:
-        """Whether the row is sorted after those that are not safe."""
+        """Whether the row is safe, so that it is sorted after the others."""
         return self.status == "safe"
 
 
 class Screen:
-    """A live table: first the rows that are not safe, then as many others as fit. `news` are the latest changes."""
+    """A live table: first the rows that are not safe, then as many safe ones as fit. `news` is the latest changes."""
 
     def __init__(self, subscriber_view: SubscriberView, words: Words, now: int, news: list[NewsLine]) -> None:
         self._subscriber_view, self._words, self._now, self._news = subscriber_view, words, now, news
@@ -82,7 +82,7 @@ class Screen:
         yield Group(*head, self._table(console, options.max_width, room), *news)
 
     def _table(self, console: Console, width: int, room: int) -> Table:
-        """Return the table with the first rows, as many as fit into `room` lines."""
+        """Return the table with as many rows as fit in `room` lines."""
         rows = sorted(self._rows(), key=lambda row: row.calm)
         sides = [("monitor", [row.monitor for row in rows]), ("where or when", [row.where for row in rows])]
         table = Table(expand=True, box=None, padding=(0, 1), header_style="bold")

@@ -1,4 +1,4 @@
-"""Describes records in plain words. Times are UTC; `people` names the people that the data is about."""
+"""Describes records in plain words. Times are in UTC."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def moment(instant: int | str) -> str:
 
 
 def span(duration: int) -> str:
-    """Return a duration as text: whole days in words, others as in the configuration."""
+    """Return a duration as text: whole days in words, other durations as in the configuration."""
     days, rest = divmod(duration, DAY)
     return format_duration(duration) if rest or not days else f"{days} days" if days > 1 else "day"
 
 
 def chance(p_value: float) -> str:
     """Return a probability in percent, with about two digits."""
-    if p_value < 1e-4:  # noqa: PLR2004  # smaller values mean nothing to readers
+    if p_value < 1e-4:  # noqa: PLR2004  # readers cannot make use of smaller values
         return "less than 0.01 %"
     return f"{p_value:.0%}".replace("%", " %") if p_value >= 0.1 else f"{100 * p_value:.2g} %"  # noqa: PLR2004  # two digits
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The wording: the public slot grid, which turns ticks into times, and the people that the data is about."""
+    """Describes records. `grid` is the slot grid, which turns ticks into times. `people` names the people counted."""
 
     grid: SlotGrid
     people: str = "target people"
 
     def alert(self, alert: Alert) -> str:
-        """Describe one location over time, at its latest tick."""
+        """Describe the state of one location (`over_time`) at its latest tick."""
         since = moment(alert.window_start)
         if isinstance(alert, NoisyCountAlert):
             return (
@@ -71,7 +71,7 @@ class Words:
         return ", ".join(parts) + ("; final" if at.final else "")
 
     def hot_spots(self, snapshot: HotSpotsSnapshot, most: int | None = None) -> str:
-        """Describe the hot spots of one designated time, naming at most `most` locations."""
+        """Describe the hot spots of one designated time. Name at most `most` locations."""
         if snapshot.status == "unknown":
             return _UNKNOWN
         named = [f"{spot.location_id} at most {spot.noisy_count}" for spot in snapshot.hot_spots[:most]]
@@ -83,7 +83,7 @@ class Words:
         return f"{moment(snapshot.time)} {snapshot.monitor}: {self.hot_spots(snapshot, NAMED)}"
 
     def alert_news(self, change: AlertChange) -> str:
-        """Describe the change of one location over time."""
+        """Describe the change of one location (`over_time`)."""
         alert = change.now
         if isinstance(alert, NoisyCountAlert):
             window = span(parse_instant(alert.as_of) - parse_instant(alert.window_start))
@@ -102,7 +102,7 @@ class Words:
 
 
 def _unknown(at: AtTime) -> list[str]:
-    """Return the number of unknown locations and the reason; empty if there are none."""
+    """Return a phrase with the number of unknown locations and the reason; an empty list if there are none."""
     count = sum(status == "unknown" for status in at.statuses.values())
     if not count:
         return []
@@ -126,13 +126,13 @@ class NewsLine(NamedTuple):
 
 
 class News:
-    """Turns changes into lines of news, one per location over time, designated time and hot spots."""
+    """Turns changes into lines of news: one for each changed location, designated time or hot spots record."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
 
     def lines(self, view: SubscriberView, changes: Iterable[Change]) -> list[NewsLine]:
-        """Return the news of changes of the view. A designated time is news once all shards are known."""
+        """Return the news for changes of the view. A designated time is reported once all of its shards are known."""
         lines: list[NewsLine] = []
         fresh: dict[tuple[str, str], dict[str, int]] = {}
         for change in changes:

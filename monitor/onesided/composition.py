@@ -37,7 +37,7 @@ class Released(Event):
 class PostProcessed(Event):
     """A result computed from the published outcome of an event, without another use of the data. It adds no cost.
 
-    For a function h, {h(z) ∈ S} is the set {z ∈ h^-1(S)} of outcomes of the event itself.
+    For a function h, {h(z) ∈ S} is {z ∈ h^-1(S)}, which is a set of outcomes of the event itself.
     """
 
     source: Event
@@ -52,7 +52,7 @@ class Sequential(Event):
 
 @dataclass(frozen=True, slots=True)
 class Repeated(Event):
-    """The same event, `times` times on the same data."""
+    """The same event, repeated `times` times on the same data."""
 
     event: Event
     times: int
@@ -68,7 +68,7 @@ class Parallel(Event):
     """Several events on disjoint groups of people. `people` names the group of each event; no group occurs twice.
 
     The group of each person must be public, and fixed before the data is known. It must not depend on the person's
-    answers, because another answer would move the person to another group.
+    data, because different data would move the person to another group.
     """
 
     people: tuple[str, ...]
@@ -86,8 +86,8 @@ class Parallel(Event):
 class Accountant:
     """The sum of the costs of events under one policy. It refuses events above the budget, and unknown events.
 
-    A P-neighbour changes one person's record. So a sequence costs the sum of its events. Of parallel events only one
-    uses the person's record, so they cost the maximum.
+    A P-neighbour differs in one person's record. Every event of a sequence may use this record, so a sequence costs the
+    sum of its events. Only one of several parallel events uses it, so parallel events cost the maximum.
     """
 
     def __init__(self, policy: RecordPolicy, budget: Fraction) -> None:
@@ -103,7 +103,7 @@ class Accountant:
 
     @property
     def remaining(self) -> Fraction:
-        """The remaining ε."""
+        """The ε of the budget that is not spent."""
         return self._budget - self._spent
 
     def compose(self, event: Event) -> Self:
@@ -111,7 +111,7 @@ class Accountant:
 
         Raises:
             BudgetError: the event costs more than the remaining ε. Nothing is spent.
-            MixedPoliciesError: the event is proven for a policy that does not cover this one.
+            MixedPoliciesError: the guarantee of the event is for a policy that does not cover the accountant's policy.
             UnknownEventError: there is no rule for this kind of event.
         """
         requested = self.cost(event)
@@ -125,7 +125,7 @@ class Accountant:
         return self
 
     def cost(self, event: Event) -> Fraction:
-        """Return the cost of an event without adding it. Raise MixedPoliciesError, UnknownEventError as `compose`."""
+        """Return the cost of an event without adding it. Raise MixedPoliciesError or UnknownEventError."""
         match event:
             case Released(policy=policy, epsilon=epsilon):
                 return self._cost_of_released(policy, epsilon)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from monitor.errors import CountsError, ExactnessError
 
 _LARGEST = 1 << 53
-"""More than any number of people. With the largest draw of noise added it still fits 63 bits."""
+"""More than any number of people. The sum with the largest draw of noise still fits in 63 bits."""
 
 
 def as_counts(values: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:

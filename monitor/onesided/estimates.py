@@ -1,7 +1,8 @@
 """Estimates of a true count from a noisy count. Averages are for display (binary floats); bounds are exact integers.
 
-They are valid for answers that are always published (`AsymmetricGeometric`). For an answer that is published because it
-is high (Algorithms 1 to 4), only the certain bound is valid; use the p-value for the rest (docs/rules.md, section 2).
+They are valid for answers that are always published (`AsymmetricGeometric`). For answers that are published only if
+they are high (Algorithms 1 to 4), only the certain bound is valid. Use the p-value instead of the others
+(docs/rules.md, section 2).
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ _FIRST_BITS = 64
 
 
 def noise_mean(epsilon: Fraction) -> float:
-    """Return E[G] = 1/(e^ε - 1); the exponential law has 1/ε. `epsilon` is the ε of the noise."""
+    """Return E[G] = 1/(e^ε - 1), which is 1/ε for exponential noise. `epsilon` is the ε of the noise."""
     return 1 / math.expm1(float(epsilon))
 
 
 def noise_variance(epsilon: Fraction) -> float:
-    """Return Var[G] = q/(1 - q)² with q = e^-ε; the exponential law has 1/ε²."""
+    """Return Var[G] = q/(1 - q)² with q = e^-ε, which is 1/ε² for exponential noise."""
     return math.exp(-float(epsilon)) / math.expm1(-float(epsilon)) ** 2
 
 
@@ -58,9 +59,9 @@ def margin(epsilon: Fraction, error: Fraction) -> int:
 def interval(
     epsilon: Fraction, noisy_count: int, error: Fraction, direction: Monotone = "decreasing"
 ) -> tuple[int, int]:
-    """Return an interval that contains the true count, ends included, except with a chance of at most `error`.
+    """Return a closed interval that contains the true count, except with a chance of at most `error`.
 
-    One end is certain: the noisy count itself. `epsilon` is the ε of the noise. Raise the errors of `margin`.
+    One end, the noisy count itself, is a certain bound. `epsilon` is the ε of the noise. Raise the errors of `margin`.
     """
     width = margin(epsilon, error)
     if direction == "decreasing":
@@ -69,7 +70,7 @@ def interval(
 
 
 def _at_most(x: Fraction, bound: Fraction) -> bool:
-    """Return whether e^-x ≤ bound, for x > 0, with more and more bits; e^-x is irrational, so the bits will differ."""
+    """Return whether e^-x ≤ bound, for x > 0. e^-x is irrational, so with enough bits it differs from the bound."""
     bits = _FIRST_BITS
     while True:
         cut, limit = floor_exp(x, bits), (bound.numerator << bits) // bound.denominator

@@ -3,14 +3,14 @@
 For a query that never rises towards P-neighbours ("decreasing"), noise that only adds is enough. An outcome z ≥ f(D)
 has the chance (1 - q) q^(z - f), where q = e^-ε for noise drawn at ε. f(D') is at most Δ below f(D), so with noise
 drawn at ε/Δ the chances differ by a factor of at most e^ε. An outcome below f(D) is impossible under D. The other
-direction is the mirror image. A query that moves both ways needs noise on both sides. This is [ADP], Theorem 10, with
-the geometric law instead of the exponential law.
+direction is the mirror image. A query that may move either way needs noise on both sides. This is [ADP], Theorem 10,
+with the geometric distribution instead of the exponential one.
 
 For a vector of queries whose changes add up to at most Δ, each query gets independent noise at ε/Δ. The ratios multiply
 to e^((ε/Δ)·Σ|f_i(D) - f_i(D')|) ≤ e^ε.
 
-There is no continuous law, because the set of binary floats that can occur as a sum reveals the count (Mironov). On a
-grid the law is exact (`AsymmetricLaplace`).
+Continuous noise is not offered, because the set of binary floats that can occur as a sum reveals the count (Mironov).
+On a grid, the distribution is exact (`AsymmetricLaplace`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class AsymmetricGeometric:
     def release(self, counts: Sequence[int] | NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
         """Return a noisy count for each count. With noise downwards or to both sides it may be negative.
 
-        Upwards f ≤ z is certain, downwards z ≤ f. Raise the errors of `monitor.onesided.counts.as_counts`.
+        With noise upwards, f ≤ z is certain; with noise downwards, z ≤ f. Raise the errors of
+        `monitor.onesided.counts.as_counts`.
         """
         exact = as_counts(counts)
         drawn = noise.geometric(self.noise_epsilon, exact.size)
@@ -84,9 +85,9 @@ class AsymmetricLaplace:
     """The asymmetric Laplace mechanism for a real-valued query on a public grid. It is exactly (P, ε)-ADP.
 
     The value is rounded to the grid in the direction of the noise, then moved by a geometric number of grid steps.
-    After rounding, a change of up to Δ is one of up to ⌈Δ/grid⌉ steps, so the noise of a step is drawn at ε/⌈Δ/grid⌉.
-    For a value on the grid and a grid that divides Δ, the noise has the paper's exponential law (mean Δ/ε), cut to the
-    grid.
+    After rounding, a change of up to Δ is at most ⌈Δ/grid⌉ steps, so the number of steps is drawn at ε/⌈Δ/grid⌉. For a
+    value on the grid and a grid that divides Δ, the noise has the paper's exponential distribution (mean Δ/ε), rounded
+    to the grid.
     """
 
     epsilon: Fraction
@@ -124,10 +125,10 @@ class OneSidedDecision:
     """Whether a count is below the threshold T. One of the two answers is certainly true ([ADP], section 5.1.1).
 
     For a decreasing count the certain answer is "below", given iff f + G < T. For an increasing count it is "reached",
-    given iff f - G ≥ T. The other answer is not certain. Let k be the number of P-neighbours to the nearest dataset
-    with the other answer (T - f, or f - T + 1). The certain answer has the chance P[G < k] = 1 - e^(-kε), which is the
-    greatest possible ([ADP], Theorem 9): each P-neighbour changes the chance of the other answer by a factor of at most
-    e^ε, and at the last one it must be 1. So the decision is optimal at every k ([ADP], Theorem 11).
+    given iff f - G ≥ T. The other answer is not certain. Let k be the number of P-neighbour steps to the nearest
+    dataset with the other answer (T - f, or f - T + 1). The certain answer has the chance P[G < k] = 1 - e^(-kε), which
+    is the greatest possible ([ADP], Theorem 9): each step changes the chance of the other answer by a factor of at most
+    e^ε, and after the last step it must be 1. So the decision is optimal at every k ([ADP], Theorem 11).
     """
 
     epsilon: Fraction
@@ -141,12 +142,12 @@ class OneSidedDecision:
             raise CountsError(f"threshold is {self.threshold}: expected at least 1, because no count is below 0.")
 
     def steps(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many P-neighbours each count is from the other answer ([ADP], Definition 14); 0 if it has it."""
+        """Return the number of P-neighbour steps from each count to the other answer ([ADP], Definition 14)."""
         below = self.threshold - counts
         return np.maximum(below if self.direction == "decreasing" else 1 - below, 0)
 
     def decide(self, counts: Sequence[int] | NDArray[np.int64], noise: Noise) -> NDArray[np.bool_]:
-        """Return for each count whether the certain answer is given. Each decision costs ε to the people counted.
+        """Return for each count whether the certain answer is given. Each decision costs the people counted ε.
 
         Raise the errors of `monitor.onesided.counts.as_counts`.
         """
@@ -154,7 +155,7 @@ class OneSidedDecision:
 
 
 def most_certain(q: Fraction, steps: int) -> Fraction:
-    """Return the greatest chance of a certain answer `steps` P-neighbours from the other answer: 1 - q^k, q = e^-ε.
+    """Return the greatest chance of a certain answer, `steps` (k) P-neighbour steps from the other: 1 - q^k, q = e^-ε.
 
     This is [ADP], Theorem 9. Raise PrivacyError if q is outside (0, 1) or `steps` is negative.
     """

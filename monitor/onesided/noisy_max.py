@@ -1,15 +1,15 @@
 """Algorithm 1: asymmetric report noisy max with values (Takagi et al. [ADP], section 5.2.1; docs/references.md).
 
 Of n decreasing counts that change by at most 1, the k highest noisy counts are published with their items, for a total
-of ε. Every public item takes part, also items with count 0.
+of ε. Every public item takes part, even with count 0.
 
 Proof (Theorem 12, as an alignment of noise). Let D' be a P-neighbour of D, and z an outcome under D: items j_1 … j_k
 with noisy counts z_1 ≥ … ≥ z_k. Under D', give each selected item the noise that results in the same z_i, and keep the
-noise of the others. The other counts only fall, so they are still not selected. This includes ties, which the public
-order decides. So the outcome is the same. A selected item whose count fell by 1 needs noise greater by 1, which is
-e^(ε_noise) times less likely; the other items cost nothing. If one person is in at most m counts, at most min(k, m)
-selected counts fall, so ε_noise = ε/min(k, m) results in at most e^ε. For all locations at one instant m = 1, so the
-cost does not depend on k.
+noise of the others. The other counts can only fall, so they are still not selected. This includes ties, which the
+public order decides. So the outcome is the same. A selected item whose count fell by 1 needs noise greater by 1, which
+is e^(ε_noise) times less likely; the other items cost nothing. If one person is in at most m counts, at most min(k, m)
+selected counts fall, so with ε_noise = ε/min(k, m) the factor is at most e^ε. If the counts are of all locations at one
+instant, m = 1, so the cost does not depend on k.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from monitor.privacy.noise import Noise
 class NoisyMaxRule:
     """The public rule: the total ε, the number of items k, and in how many counts one person may be.
 
-    `memberships` None means any number of counts. The noise is then drawn at ε/k, as in the paper.
+    If `memberships` is None, a person may be in any number of counts, and the noise is drawn at ε/k, as in the paper.
     """
 
     epsilon: Fraction

@@ -28,7 +28,7 @@ Query = Callable[[Dataset], Sequence[int]]
 Contribution = Callable[[Row], Sequence[int]]
 
 Direction = Literal["decreasing", "increasing", "constant", "not monotone"]
-"""How a query may change from a dataset to its P-neighbours ([ADP], Definition 12)."""
+"""The direction in which a query may change from a dataset to its P-neighbours ([ADP], Definition 12)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Policy:
         return value == other or (value, other) in self.pairs
 
     def minimum_step(self, value: Value, other: Value) -> int | None:
-        """Return the length of the shortest path from one value to the other ([ADP], Definition 14); None if none."""
+        """Return the length of the shortest path to `other` ([ADP], Definition 14); None if there is none."""
         self._check(value)
         self._check(other)
         reached, edge, steps, graph = {value}, {value}, 0, self.graph
@@ -122,7 +122,7 @@ class RecordPolicy:
 
     @classmethod
     def uniform(cls, policy: Policy, attributes: int) -> RecordPolicy:
-        """Return the same policy for each of a number of attributes, such as visits to locations."""
+        """Return a record policy with the same policy for each attribute, such as the visit to each location."""
         return cls((policy,) * attributes)
 
     def covers(self, other: RecordPolicy) -> bool:
@@ -173,10 +173,10 @@ class RecordPolicy:
                 yield (*dataset[:index], neighbour, *dataset[index + 1 :])
 
     def minimum_step(self, dataset: Dataset, other: Dataset) -> int | None:
-        """Return the fewest P-neighbour steps from one dataset to the other ([ADP], Definition 14); None if none do.
+        """Return the fewest P-neighbour steps from `dataset` to `other` ([ADP], Definition 14); None if unreachable.
 
-        A step changes one record, in any attributes. So the result is the sum over records of the maximum over
-        attributes.
+        A step may change any attributes of one record. So the result is the sum over the records of the maximum over
+        their attributes.
         """
         total = 0
         for record, goal in _pair_records(dataset, other):

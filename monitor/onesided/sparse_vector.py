@@ -5,16 +5,17 @@ Queries come in sequence and may depend on earlier answers. For a decreasing cou
 ends. docs/references.md defines [ADP].
 
 Proof (Theorem 13, as an alignment of noise). Under a P-neighbour D', give each charged answer the noise that results in
-the same z, and keep the noise of each "below": f only falls, so the answer is still "below". A charged answer whose
+the same z, and keep the noise of each "below": f can only fall, so the answer is still "below". A charged answer whose
 count fell by 1 is e^(ε_noise) times less likely. If one person is in the counts of at most m charged answers, at most
-min(c, m) of them fall, so ε_noise = ε/min(c, m) results in at most e^ε. The number of charged answers, and therefore
-the end, is a function of the answers.
+min(c, m) of them fall, so with ε_noise = ε/min(c, m) the factor is at most e^ε. The number of charged answers, and
+therefore the end, is a function of the answers.
 
-Increasing counts are mirrored: z = f - G. If z ≥ T the answer is "above", which is free and certainly true; z < T is
-published and charged. "Below" is not free there, because counts rise over the threshold towards D'.
+For increasing counts, everything is mirrored: z = f - G. If z ≥ T the answer is "above", which is free and certainly
+true; z < T is published and charged. "Below" is not free in this case, because counts may rise to the threshold towards
+D'.
 
-The paper's loop ends when more than c answers are above, so it gives c + 1 answers; here it gives c. Algorithm 4 is the
-instance with m = 1 and one charged answer per location. Algorithm 3 is the instance with c = k answers per window.
+The paper's loop ends when more than c answers are above, so it gives c + 1 answers; this code gives c. Algorithm 4 is
+the instance with m = 1 and one charged answer per location. Algorithm 3 is the instance with c = k answers per window.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The mechanisms that are valid for a policy and a query (Takagi et al. [ADP], sections 3.2 and 5; docs/references.md).
 
 Every proof with one-sided noise needs a query that moves in only one direction towards P-neighbours. This module checks
-it before any noise is drawn.
+this condition before any noise is drawn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Mechanism(StrEnum):
 class Requirement:
     """The assumptions of a mechanism's proof: the direction of the query, and the greatest change of one component.
 
-    A constant query satisfies every direction. `largest` is None if the noise is scaled to the sensitivity.
+    A constant query satisfies every direction, and "not monotone" accepts every query. `largest` is None if the noise
+    is scaled to the sensitivity.
     """
 
     direction: Direction

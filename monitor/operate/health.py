@@ -1,4 +1,4 @@
-"""Serves `/metrics`, `/healthz` (loops are alive) and `/readyz` (state recovered, servers reachable) on one port."""
+"""Serves `/metrics`, `/healthz` (all loops are alive) and `/readyz` (all loops are ready) on one port."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from monitor.errors import UsageError
 
 log = logging.getLogger(__name__)
 
-STALL_SECONDS: Final = 180.0  # reading a long ledger takes one turn
+STALL_SECONDS: Final = 180.0  # a loop makes no report while it reads a long ledger
 
 
 class Health:
-    """The last report of each loop: its time, and what the loop waits for (empty: the loop is ready)."""
+    """The last report of each loop: when it was made, and what the loop waits for (empty if the loop is ready)."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -31,7 +31,7 @@ class Health:
         self._waiting_for: dict[str, str] = {}
 
     def expect(self, loop: str) -> None:
-        """Register a loop, which is not ready until it reports that it is."""
+        """Register a loop. It is not ready until it reports so."""
         self.report_alive(loop, "starting")
 
     def forget(self, loop: str) -> None:
@@ -41,13 +41,13 @@ class Health:
             self._waiting_for.pop(loop, None)
 
     def report_alive(self, loop: str, waiting_for: str = "") -> None:
-        """Report that a loop has completed a turn, and what it waits for, if anything."""
+        """Record that a loop has completed a turn, and what it waits for, if anything."""
         with self._lock:
             self._last_turns[loop] = self._monotonic()
             self._waiting_for[loop] = waiting_for
 
     def stalled(self) -> list[str]:
-        """Return the loops without a report for three minutes."""
+        """Return the loops that have not reported for three minutes."""
         with self._lock:
             now = self._monotonic()
             return [loop for loop, last_turn in self._last_turns.items() if now - last_turn > STALL_SECONDS]
@@ -68,7 +68,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class Endpoint:
-    """The HTTP endpoint. A separate thread serves it from construction until `close`."""
+    """The HTTP endpoint. A separate thread serves requests from construction until `close`."""
 
     def __init__(self, port: int, registry: CollectorRegistry, health: Health) -> None:
         self._health = health

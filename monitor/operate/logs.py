@@ -10,8 +10,8 @@ from typing import Final
 from rich.console import Console
 from rich.logging import RichHandler
 
-# At DEBUG, kafka-python logs the keys and values that it sends, which are personal data. At ERROR it repeats at each
-# retry what this product logs once.
+# At DEBUG, kafka-python logs the keys and values that it sends, which are personal data. At ERROR, it logs each retry
+# of a failure that this product logs once.
 _MINIMUM_LEVELS: Final = {"kafka": logging.CRITICAL, "redis": logging.WARNING}
 
 

@@ -1,7 +1,7 @@
 """Prometheus metrics for operators (docs/interface.md, section 5). No label contains a person or a location.
 
-Totals are exact: if only one location is watched, the number of applied visits is that location's. Operators are
-trusted.
+Totals are exact. If only one location is watched, the number of applied visits is therefore the number of visits to
+this location. This is acceptable because operators are trusted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Metrics:
-    """All metrics of one instance, in a separate registry. Visits and records are counted at least once."""
+    """All metrics of one instance, in their own registry. Visits and records are counted at least once."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -80,7 +80,7 @@ class Metrics:
         self._batch_seconds.observe(seconds)
 
     def lag(self, records: Mapping[int, int]) -> None:
-        """Set the lag of each assigned partition, and remove the partitions of other instances."""
+        """Set the lag of each assigned partition, and remove all other partitions."""
         self._lag.clear()
         for partition, behind in records.items():
             self._lag.labels(str(partition)).set(behind)
@@ -100,7 +100,7 @@ class Metrics:
         outcomes: Mapping[str, str],
         answers: Mapping[tuple[str, str], int],
     ) -> None:
-        """Count a decided tick of an output partition: its outcome by monitor, its answers by (monitor, status)."""
+        """Count a decided tick of an output partition: outcomes by monitor, and answers by (monitor, status)."""
         self._last_tick.labels(str(partition)).set(as_of_seconds)
         self._lost.labels(str(partition))
         for monitor, outcome in outcomes.items():

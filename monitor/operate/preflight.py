@@ -1,4 +1,4 @@
-"""Checks before any tick is decided: the topics, the ledger, and what a person may have paid already."""
+"""Checks that run before any tick is decided: the topics, the ledger, and the ε that a person may already have paid."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from monitor.release.state import LedgerState, OwnerTerms
 log = logging.getLogger(__name__)
 
 NO_CLOCK: Final = 2**62
-"""An instant after all others, used where no clock is given."""
+"""An instant later than all others. It is used where no clock is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """The topics by name, the ledger's terms, and the state of each of its Q partitions.
+    """The topics by name, the ledger's terms, and the state of each of the Q ledger partitions.
 
-    `survey` continues reading the ledger from these states.
+    `survey` is the reader that read these states; it can continue from them.
     """
 
     topics: Mapping[str, TopicDescription]
@@ -45,7 +45,7 @@ def run_preflight(
     ledger_topic: str,
     now: Callable[[], int] = lambda: NO_CLOCK,
 ) -> Preflight:
-    """Check the topics and read the ledger. `now` returns the current instant, from a clock that is not ahead.
+    """Check the topics and read the ledger. `now` returns the current instant; its clock must not be ahead.
 
     Raises:
         TopicError: a topic is missing or has the wrong settings.
@@ -80,8 +80,8 @@ def read_ledger_partitions(states: Sequence[LedgerState], topic: str) -> int | N
     """Return Q, the number of ledger partitions, from the first records of the partitions; None if there are none.
 
     Raises:
-        LedgerError: the first records differ, so that locations would be answered from two partitions or none; or the
-            topic has fewer than Q partitions.
+        LedgerError: the first records differ in Q, so that locations would be answered from two partitions or from
+            none; or the topic has fewer than Q partitions.
     """
     counts = sorted({state.terms.partitions for state in states if state.terms is not None})
     if len(counts) > 1:
@@ -100,10 +100,10 @@ def read_ledger_partitions(states: Sequence[LedgerState], topic: str) -> int | N
 
 
 def require_shards(parameters: Parameters, ledger_partitions: int) -> None:
-    """Check that the number of shards is a multiple of Q. Otherwise it would move locations between partitions.
+    """Check that the number of shards is a multiple of Q. Otherwise locations would move between partitions.
 
     Raises:
-        LedgerError: with valid numbers of shards.
+        LedgerError: the number is not a multiple. The message contains valid numbers.
     """
     shards = parameters.registry.shards
     if shards % ledger_partitions == 0:
@@ -120,10 +120,10 @@ def require_shards(parameters: Parameters, ledger_partitions: int) -> None:
 def require_room(
     parameters: Parameters, states: Sequence[LedgerState], topic: str, settings: Mapping[str, str]
 ) -> None:
-    """Check that the record of each location fits into the topic. It repeats answers of earlier configurations too.
+    """Check that the record of each location, which includes answers of earlier configurations, fits in the topic.
 
     Raises:
-        TopicError: with the required size.
+        TopicError: a record may be too large. The message contains the required size.
     """
     rules, key = _rules(parameters), "max.message.bytes"
     sizes = (
@@ -178,7 +178,7 @@ def require_initialised(
 def check_past_charges(
     parameters: Parameters, states: Sequence[LedgerState], stated: Fraction, worst: Fraction, tick: int
 ) -> None:
-    """Refuse a configuration that, with earlier answers, may charge more than it states (docs/rules.md).
+    """Refuse a configuration that, together with earlier answers, may charge more than it states (docs/rules.md).
 
     Args:
         parameters: the watched locations and times.
@@ -188,7 +188,7 @@ def check_past_charges(
         tick: the first tick that may still be decided.
 
     Raises:
-        PeriodError: with the sum, and the time from which it would fit.
+        PeriodError: the sum is too large. The message contains the sum, and the time from which it would fit.
     """
     spent = {partition: state.spent() for partition, state in enumerate(states)}
     PeriodAccount(parameters, worst, spent).require(stated, tick)

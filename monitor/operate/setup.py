@@ -1,7 +1,7 @@
 """`location-monitor topics --create`: creates the topics, and writes the first record of each ledger partition.
 
-The first record distinguishes a new ledger from a lost one. Without it nothing is decided. If the command is
-interrupted, run it again: it continues at the step where it stopped.
+The first record distinguishes a new ledger from a lost one. The service decides nothing without it. If the command is
+interrupted, run it again: it continues with the step where it stopped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from monitor.windows.redis_client import RedisAddress, redis_client, server_time
 
 
 class Beginning(Enum):
-    """What an empty ledger means, according to the operator."""
+    """The reason why a ledger is empty, as stated by the operator."""
 
     UNSPECIFIED = "unspecified"
     FIRST_START = "first_start"
@@ -36,7 +36,7 @@ class Beginning(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SetupResult:
-    """The topics created, the ledger partitions that got a first record, and when an earlier ledger was lost."""
+    """The created topics, the ledger partitions that got a first record, and when an earlier ledger was lost."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
@@ -61,21 +61,21 @@ def set_up(
     replication_factor: int | None = None,
     lost_by: int | None = None,
 ) -> SetupResult:
-    """Create missing topics, and initialise the ledger. Repeated calls change nothing, or finish an interrupted call.
+    """Create missing topics, and initialise the ledger. A repeated call changes nothing or finishes the first.
 
     Args:
         connections: how to reach Kafka.
         parameters: the watched locations and times.
         wanted: the needs of the topics of visits, alerts and dead letters, in this order.
-        beginning: what an empty ledger means.
+        beginning: why the ledger is empty, if it is.
         now: the current instant.
         replication_factor: of new topics; the brokers' default if None.
-        lost_by: an instant by which a lost ledger was lost (see `date_ledger_loss`); `now` if None.
+        lost_by: an instant at or after the loss of a lost ledger (see `date_ledger_loss`); `now` if None.
 
     Raises:
-        LedgerError: the ledger is empty, groups of the service ran before, and `beginning` is unspecified; or the
-            ledger belongs to another service; or the number of shards does not fit its partitions, in which case
-            nothing was created.
+        LedgerError: the ledger is empty, but consumer groups of the service exist, and `beginning` is unspecified; or
+            the same for a ledger of which only some partitions are initialised; or the ledger belongs to another
+            service; or the number of shards does not fit its partitions, in which case nothing was created.
         TopicError: an existing topic has wrong settings. Nothing was created.
         UnreachableError: Kafka does not answer.
     """
@@ -115,7 +115,7 @@ def set_up(
 def _check_before_creation(
     connections: KafkaConnections, parameters: Parameters, wanted: Sequence[TopicNeeds]
 ) -> list[LedgerState] | None:
-    """Check existing topics and the shards before creating anything. Return the ledger's states, if it exists."""
+    """Check existing topics and the shards before anything is created. Return the ledger's states, if it exists."""
     ledger = wanted[1].topic
     topics = check_existing_topics(connections, wanted)
     if ledger not in topics:
@@ -132,7 +132,7 @@ def _ledger_partitions(states: Sequence[LedgerState], ledger: str) -> int:
 
 
 def redis_time(address: RedisAddress) -> int:
-    """Return the time of Redis's clock, an instant.
+    """Return the present instant according to Redis's clock.
 
     Raises:
         FailedError: Redis does not answer.
@@ -145,15 +145,15 @@ def redis_time(address: RedisAddress) -> int:
 
 
 def date_ledger_loss(clock: Clock, tolerance: int, store_time: Callable[[], int]) -> tuple[int, str]:
-    """Return an instant by which a ledger that is lost now was lost, and an explanation.
+    """Return an instant at or after the loss of a ledger that is lost now, and an explanation.
 
-    The instant is the later of two clocks plus the tolerance. With a slow clock alone, locations would be answered
-    again before everything in the lost ledger has expired.
+    The instant is the later of two clocks plus the tolerance. If it came from one slow clock, locations would be
+    answered again before all marks of the lost ledger have ended.
 
     Args:
         clock: this machine's clock.
         tolerance: the largest difference between clocks, in microseconds.
-        store_time: returns the time of Redis, which all instances compare their clocks with. Raises FailedError if
+        store_time: returns the time of Redis, with which all instances compare their clocks. It raises FailedError if
             Redis does not answer.
     """
     try:
@@ -171,8 +171,8 @@ def date_ledger_loss(clock: Clock, tolerance: int, store_time: Callable[[], int]
 class _LedgerContents:
     """The contents of a ledger in which some partitions lack their first record.
 
-    `partly_initialised`: some partitions have one. `interrupted`: an earlier set-up stopped between two partitions, so
-    nothing was answered yet. `lost_at`: the latest loss that first records contain.
+    `partly_initialised`: other partitions have one. `interrupted`: an earlier set-up stopped between two partitions, so
+    no answer was published yet. `lost_at`: the latest time of loss in the first records.
     """
 
     partly_initialised: bool
@@ -183,9 +183,9 @@ class _LedgerContents:
 def _inspect_ledger(connections: KafkaConnections, ledger: str, states: Sequence[LedgerState]) -> _LedgerContents:
     """Distinguish an interrupted set-up from a ledger that was lost in part.
 
-    After an interrupted set-up some partitions contain only their first record, and the others never contained any
-    record. A partition that lost its records begins above offset 0, and a partition with answers also contains its
-    owner's record.
+    After an interrupted set-up, some partitions contain only their first record, and the others never contained a
+    record. In contrast, a partition that lost its records begins above offset 0, and a partition with answers also
+    contains an owner record.
     """
     terms = [state.terms for state in states if state.terms is not None]
     losses = [term.lost_at for term in terms if term.lost_at is not None]
@@ -198,7 +198,7 @@ def _inspect_ledger(connections: KafkaConnections, ledger: str, states: Sequence
 def _loss_time(
     beginning: Beginning, groups: Sequence[str], contents: _LedgerContents, ledger: str, lost_by: int
 ) -> int | None:
-    """Return when an earlier ledger was lost; None if there was none."""
+    """Return when an earlier ledger was lost; None if no ledger was lost."""
     if beginning is Beginning.LEDGER_LOST:
         return lost_by
     if beginning is Beginning.FIRST_START:

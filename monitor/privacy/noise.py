@@ -95,11 +95,11 @@ class Noise(Protocol):
 
 
 class OneSidedNoise:
-    """Exact one-sided geometric noise from a source of bytes. It caches the tables of each ε. Not thread-safe.
+    """Exact one-sided geometric noise from a source of random bytes. Caches the tables of each ε. Not thread-safe.
 
     A draw is at most 64 · (44/ε + 2^j), where 2^j ≤ 1/(16 ε). At the smallest ε allowed, 10^-12, this fits in 63 bits
-    even after any count is added. A smaller ε raises EpsilonError. If 64 draws in a row are beyond the table, the source
-    is broken, and InsecureNoiseError is raised.
+    even after any count is added. A smaller ε raises EpsilonError. If 64 draws in a row are beyond the table, the
+    source is broken, and InsecureNoiseError is raised.
     """
 
     def __init__(self, entropy: Entropy) -> None:
@@ -118,7 +118,7 @@ class OneSidedNoise:
         chance y_i/(1 + y_i), y_i = e^(-2^i·ε). Proof: with q = e^-ε and g = 2^j·h + Σ 2^i·b_i,
         q^g = (q^(2^j))^h · Π y_i^(b_i). The product (1 - q)(1 + q)(1 + q²)… telescopes, so
         (1 - q)·Π (1 + y_i) = 1 - q^(2^j). Hence P[G = g] is the product
-        (1 - q^(2^j)) (q^(2^j))^h · Π y_i^(b_i)/(1 + y_i) of the laws of the parts.
+        (1 - q^(2^j)) (q^(2^j))^h · Π y_i^(b_i)/(1 + y_i) of the chances of the parts.
 
         Raises:
             EpsilonError: ε is below 10^-12.
@@ -159,7 +159,7 @@ class OneSidedNoise:
         return law
 
     def _draw_with_restarts(self, table: _Table, size: int) -> NDArray[np.int64]:
-        """Draw from the whole distribution. It is memoryless, so a draw beyond the table's end K is K plus a new draw."""
+        """Draw from the whole distribution. It is memoryless, so a draw beyond the table's end K is K plus another."""
         drawn = table.below(self._entropy, size)
         beyond = np.flatnonzero(drawn == table.length)
         for _ in range(_MOST_RESTARTS):

@@ -1,4 +1,4 @@
-"""The public clock: the clock of the system, and a clock that replay, demo and tests move step by step."""
+"""The public clock: the system clock, and a clock that replay, demo and tests move step by step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.public.instants import SECOND
 
 
 class Clock(Protocol):
-    """A source of public time. If it is `simulated`, the clocks of the servers are not related to it."""
+    """A source of public time. If it is `simulated`, it is unrelated to the clocks of the servers."""
 
     simulated: bool
 
@@ -31,7 +31,7 @@ class SystemClock:
         return time.time_ns() // 1_000
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
-        """Wait in short steps, to notice when the clock is changed. Return False if woken, or if it was set back."""
+        """Wait in short steps, to notice changes of the clock. Return False if woken, or if the clock was set back."""
         began = now = self.now()
         while now < instant:
             if now < began or wake.wait(min((instant - now) / SECOND, 1.0)):
@@ -50,7 +50,7 @@ class SteppedClock:
         self._moved = threading.Condition()
 
     def now(self) -> int:
-        """Return the instant that it was last moved to."""
+        """Return the instant that the clock was last moved to."""
         return self._now
 
     def move_to(self, instant: int) -> None:

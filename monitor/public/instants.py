@@ -45,7 +45,7 @@ def parse_duration(text: str) -> int:
 
 
 def format_duration(duration: int) -> str:
-    """Write a duration of whole milliseconds in the notation of Prometheus, with units up to days (`1h30m`, `14d`)."""
+    """Write a duration of whole milliseconds in the notation of Prometheus (`1h30m`). The largest unit is days."""
     if duration <= 0:
         return "0s"
     parts = []

@@ -1,6 +1,6 @@
-"""The parameters of the service, compiled from the configuration into numbers.
+"""The parameters of the service, which are numbers computed from the configuration.
 
-All of them are public. They alone determine when a location is evaluated, and whether a visit is accepted.
+All parameters are public. Nothing else determines when a location is evaluated, and whether a visit is accepted.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Registry:
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """Row by location id."""
+        """The row of each location id."""
         return {location: row for row, location in enumerate(self.ids)}
 
     @cached_property
     def shard(self) -> NDArray[np.int64]:
-        """Shard by row; shape (locations,)."""
+        """The shard of each row; shape (locations,)."""
         return np.array([shard_of(location, self.shards) for location in self.ids], np.int64)
 
     @cached_property
@@ -64,7 +64,7 @@ class OverTime:
 
     @property
     def window(self) -> int:
-        """W, in slots. It is the same for all locations of a monitor."""
+        """The window W, in slots. It is the same for all locations of a monitor."""
         return self.rules[0].window
 
 
@@ -75,11 +75,11 @@ class _TimedMonitor:
     horizon: int
 
     def live(self, as_of: int) -> list[int]:
-        """Return the designated times evaluated at the tick with this as_of: τ < as_of ≤ τ + horizon."""
+        """Return the designated times τ that the tick with this as_of evaluates: τ < as_of ≤ τ + horizon."""
         return [int(instant) for instant in self.times.between(as_of - self.horizon, as_of)]
 
     def is_final(self, instant: int, as_of: int, grid: SlotGrid) -> bool:
-        """Return whether this is the last tick that evaluates τ."""
+        """Return whether the tick with this as_of is the last one that evaluates the designated time `instant`."""
         return as_of + grid.length > instant + self.horizon
 
 
@@ -112,7 +112,7 @@ Timed = AtTimes | HotSpots
 class Parameters:
     """All parameters. Durations are in microseconds, windows and F (`max_lead`) in slots.
 
-    `period` is the time in which a person pays at most the configured ε.
+    Within any interval of length `period`, a person pays at most the configured ε.
     """
 
     name: str
@@ -144,7 +144,7 @@ class Parameters:
 
     @cached_property
     def row_window(self) -> NDArray[np.int64]:
-        """The longest window of each row, in slots, 0 if it is not watched; shape (locations,)."""
+        """The longest window of each row, in slots; 0 if no monitor watches the row. Shape (locations,)."""
         windows = np.zeros(len(self.registry.ids), np.int64)
         for monitor in self.over_time:
             rows = list(monitor.rows)
@@ -153,13 +153,13 @@ class Parameters:
 
     @cached_property
     def longest_horizon(self) -> int:
-        """The longest horizon of any monitor, in slots, rounded up; 0 if there is none."""
+        """The longest reporting horizon of any monitor, in slots, rounded up; 0 if there is none."""
         longest = max((monitor.horizon for monitor in self.timed), default=0)
         return -(-longest // self.grid.length)
 
     @property
     def mark_lifetime(self) -> int:
-        """W + F of the longest window, in slots: how long the mark of a noisy answer runs."""
+        """W + F for the longest window, in slots: the longest time that the mark of a noisy answer runs."""
         return self.widest_window + self.max_lead
 
     @property
@@ -168,7 +168,7 @@ class Parameters:
         return max(self.widest_window, self.longest_horizon) + 2
 
     def draws_hot_spots_at(self, tick: int) -> bool:
-        """Return whether hot spots are drawn at a tick: it is the final tick of one of their designated times."""
+        """Return whether hot spots are drawn at a tick, which is the case at the final tick of each of their times."""
         as_of = self.grid.as_of(tick)
         return any(
             monitor.is_final(time, as_of, self.grid) for monitor in self.hot_spots for time in monitor.live(as_of)
@@ -176,14 +176,14 @@ class Parameters:
 
     @property
     def period_slots(self) -> int:
-        """The most slots that a period touches: one more than fit in it, because it may begin within a slot."""
+        """The most slots that a period can overlap: one more than fit in it, because it may begin within a slot."""
         return -(-self.period // self.grid.length) + 1 if self.period else 0
 
     @property
     def memory_slots(self) -> int:
-        """The number of slots for which an answer whose mark has ended may still count in a period."""
+        """The number of slots for which an answer may count in a period, even after its mark has ended."""
         return self.period_slots + self.history_slots
 
     def window_start(self, window: int, tick: int) -> int:
-        """Return the first slot of the window of `window` slots that ends with tick t."""
+        """Return the first slot of the window of `window` slots that ends with the slot of the tick."""
         return tick - window + 1

@@ -1,4 +1,4 @@
-"""Designated times: the instants τ for which a monitor answers (Algorithm 4, hot spots)."""
+"""Designated times: the instants τ about which a monitor gives answers (Algorithm 4, hot spots)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from monitor.public.instants import DAY, parse_instant, to_datetime, to_instant
 
-# Daily times exist from 1970 to 2199. This public bound limits the cost of a visit that claims to last for millennia.
+# Daily times are limited to 1970 to 2199. This public bound limits the cost of a visit that claims to last millennia.
 _FIRST_DAY: Final = date(1970, 1, 1)
 _LAST_DAY: Final = date(2199, 12, 31)
 _FIRST: Final = to_instant(datetime(1970, 1, 1, tzinfo=UTC))
@@ -36,8 +36,8 @@ class _Table:
 class Schedule:
     """All designated times of one monitor: single instants, and times of day in a time zone (default UTC).
 
-    When the zone's clocks change, a time of day that occurs twice counts once (the first), and a skipped one moves by
-    the length of the gap, as in `datetime`.
+    When the zone's clocks change, a time of day that occurs twice counts only the first time, and one that is skipped
+    is moved by the length of the gap, as in `datetime`.
     """
 
     instants: tuple[int, ...]
@@ -47,7 +47,7 @@ class Schedule:
 
     @classmethod
     def of(cls, at: tuple[str, ...], timezone: str | None) -> Schedule:
-        """Read the times of the configuration: `18:00` (daily, in `timezone`) or RFC 3339 instants."""
+        """Parse the times of the configuration: `18:00` (daily, in `timezone`) or RFC 3339 instants."""
         daily = tuple(time.fromisoformat(text) for text in at if "T" not in text.upper())
         instants = tuple(sorted(parse_instant(text) for text in at if "T" in text.upper()))
         return cls(instants, daily, ZoneInfo(timezone) if timezone and daily else None)
@@ -61,7 +61,7 @@ class Schedule:
     def digest(self) -> str:
         """Return SHA-256 of all designated times, in hexadecimal.
 
-        It depends on the time zone data of the image: under other rules the same times of day are other instants.
+        It depends on the time zone data of the image: under other rules, the same times of day are different instants.
         """
         return hashlib.sha256(self._build_table(_FIRST, _LAST).times.astype("<i8").tobytes()).hexdigest()
 
@@ -84,7 +84,7 @@ class Schedule:
         return _Table(low, high, np.unique(np.concatenate([np.array(self.instants, np.int64), *daily])))
 
     def _daily_from(self, wall: datetime, days: int) -> NDArray[np.int64]:
-        """Return the instants of one time of day on consecutive days: local time minus the offset on that day."""
+        """Return the instants of a time of day on consecutive days: the local time minus the offset on each day."""
         zone = self.zone or UTC
         walls = (wall + timedelta(days=n) for n in range(days))
         offsets = ((zone.utcoffset(local) or timedelta()) // _MICROSECOND for local in walls)

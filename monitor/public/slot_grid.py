@@ -21,7 +21,7 @@ class SlotGrid:
         return self.origin + slot * self.length
 
     def as_of(self, tick: int) -> int:
-        """Return the instant at which tick t closes slot t, which is the end of the slot."""
+        """Return the instant at which tick t closes slot t: the end of the slot."""
         return self.start(tick + 1)
 
     def last_slot(self, arrived_at: int, left_at: int) -> int:
