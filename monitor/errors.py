@@ -23,7 +23,7 @@ MonitorError
 │   │   ├── InputChangedError   the input topic was deleted or recreated
 │   │   └── LedgerChangedError  the output topic was deleted or recreated
 │   ├── EvictionError           Redis may evict facts
-│   ├── LedgerError             the ledger is uninitialised, expired or another service's
+│   ├── LedgerError             the ledger is uninitialised, unreadable, expired or another service's
 │   ├── PeriodError             running marks and the configuration exceed what a person may pay
 │   └── NotEmptyError           replay found data of another run
 └── FailedError                 exit 1: failed while running
@@ -188,7 +188,7 @@ class EvictionError(RefusedError):
 
 
 class LedgerError(RefusedError):
-    """The ledger is uninitialised, has expired, or belongs to another service."""
+    """The ledger is uninitialised, unreadable or expired, or it does not fit this service and its configuration."""
 
 
 class PeriodError(RefusedError):

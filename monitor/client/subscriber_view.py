@@ -32,7 +32,7 @@ Alert = SafeAlert | NoisyCountAlert | PausedAlert | UnknownAlert
 Headers = Sequence[tuple[str, bytes | None]]
 AtTimeStatus = Literal["safe", "noisy_count", "unknown"]
 
-_KEPT_TICKS: Final = 1  # the last tick may be incomplete yet, so the state at the tick before it is still shown
+_KEPT_TICKS: Final = 1  # the last tick may still be incomplete, so the state at the tick before it is still shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class SnapshotChange:
 
 @dataclass(frozen=True, slots=True)
 class HotSpotsChange:
-    """The hot spots of a designated time that is later than all earlier ones."""
+    """New hot spots, whose designated time is later than that of all earlier ones."""
 
     now: HotSpotsSnapshot
 

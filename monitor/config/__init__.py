@@ -1,4 +1,4 @@
-"""The configuration and the registry of locations: everything operators set (docs/interface.md, section 3)."""
+"""The configuration and the registry of locations, both written by operators (docs/interface.md, section 3)."""
 
 from monitor.config.load import ParsedConfig, load_config, read_config
 from monitor.config.model import Config

@@ -57,7 +57,7 @@ def check_watched(config: Config, registry: Sequence[Location]) -> None:
     """Check that every location watched by an `over_time` monitor is in the registry.
 
     Raises:
-        ConfigError: with each missing location and the nearest id.
+        ConfigError: with each missing location, and a similar id if there is one.
     """
     problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
     if problems:

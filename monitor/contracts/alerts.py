@@ -373,6 +373,6 @@ def ledger_record(
 
 
 def _record_without_tick(source: str, ce_type: str, key: str, partition: int, at: int, value: bytes) -> OutputRecord:
-    """Return a record without a tick. A digest in its ce_id distinguishes two records of the same instant."""
+    """Return a record whose ce_id contains no tick. A digest in the ce_id distinguishes records of the same instant."""
     digest = hashlib.sha256(value).hexdigest()[:16]
     return _record(source, ce_type, f"{key}/{partition}/{_format(at)}/{digest}", at, key, value)

@@ -20,7 +20,7 @@ from monitor.public.instants import parse_instant
 
 
 class OwnerEntry(Struct, frozen=True):
-    """The owner of the partition. `lost_at` is the text of the record, `input_since` is a slot.
+    """The owner of the partition. `lost_at` is unparsed text, `input_since` is a slot.
 
     `tick` is set if the record is about a tick that had nothing to answer. `counting` is the version of counting that
     the owner's ticks use (`alerts.COUNTING`).
@@ -39,7 +39,7 @@ class OwnerEntry(Struct, frozen=True):
 
 
 class StartEntry(Struct, frozen=True):
-    """The first record of the partition. `lost_at` is the text of the record."""
+    """The first record of the partition. `lost_at` is unparsed text."""
 
     ledger: int
     service: str

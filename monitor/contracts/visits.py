@@ -190,7 +190,7 @@ def read_visit(value: object) -> Visit | Fault:
 
 
 def _check_keys_and_ids(value: object) -> Fault | None:
-    """Return a fault in the keys or ids. The model finds it too, but is too slow for millions of invalid visits."""
+    """Return a fault in the keys or ids. The model finds it too, but too slowly for millions of invalid visits."""
     if not isinstance(value, dict):
         return _NO_OBJECT
     for key in REQUIRED:

@@ -87,7 +87,7 @@ class AsymmetricLaplace:
     The value is rounded to the grid in the direction of the noise, then moved by a geometric number of grid steps.
     After rounding, a change of up to Δ is at most ⌈Δ/grid⌉ steps, so the number of steps is drawn at ε/⌈Δ/grid⌉. For a
     value on the grid and a grid that divides Δ, the noise has the paper's exponential distribution (mean Δ/ε), rounded
-    to the grid.
+    down to the grid.
     """
 
     epsilon: Fraction

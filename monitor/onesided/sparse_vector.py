@@ -68,7 +68,7 @@ class SparseVectorRule:
 class SparseVectorAnswer:
     """One answer: the noisy count if it is charged, otherwise FREE.
 
-    `charged` is the number of charged answers so far, including this one. It is the only state of the next step.
+    `charged` is the number of charged answers so far, including this one. This is the only state that a step needs.
     """
 
     noisy_count: int | None

@@ -60,7 +60,7 @@ class Health:
 
 class _QuietHandler(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name is the base class's
-        """Log nothing: probes arrive every few seconds."""
+        """Log nothing, because probes arrive every few seconds."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):

@@ -61,7 +61,7 @@ def set_up(
     replication_factor: int | None = None,
     lost_by: int | None = None,
 ) -> SetupResult:
-    """Create missing topics, and initialise the ledger. A repeated call changes nothing or finishes the first.
+    """Create missing topics, and initialise the ledger. A repeated call completes the first, or changes nothing.
 
     Args:
         connections: how to reach Kafka.
@@ -73,9 +73,9 @@ def set_up(
         lost_by: an instant at or after the loss of a lost ledger (see `date_ledger_loss`); `now` if None.
 
     Raises:
-        LedgerError: the ledger is empty, but consumer groups of the service exist, and `beginning` is unspecified; or
-            the same for a ledger of which only some partitions are initialised; or the ledger belongs to another
-            service; or the number of shards does not fit its partitions, in which case nothing was created.
+        LedgerError: the ledger or a part of it is empty although the service may have run before, and `beginning` is
+            unspecified; or the ledger belongs to another service; or the number of shards does not fit its partitions,
+            in which case nothing was created.
         TopicError: an existing topic has wrong settings. Nothing was created.
         UnreachableError: Kafka does not answer.
     """

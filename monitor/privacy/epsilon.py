@@ -26,7 +26,7 @@ def parse_epsilon(value: int | str | Fraction) -> Fraction:
     """Read an ε exactly: an integer, a fraction, or a string such as "3", "0.5" or "1/2" in ASCII.
 
     A binary float is refused because it is not exactly the number that the operator wrote. An exponent is refused
-    because it is easy to misread.
+    because it hides how large the number is.
 
     Raises:
         EpsilonError: the value has another form, or is not in SMALLEST to LARGEST.

@@ -51,7 +51,7 @@ _Increasing = Callable[[_End, Decimal], Decimal]
 def _floor(x: Fraction, bits: int, function: _Increasing) -> int:
     """Return floor(2^bits · f(e^-x)) for an increasing f with f(y) ≤ y that rounds outwards."""
     if x >= bits:
-        return 0  # f(y) ≤ y and 2^bits · e^-x ≤ (2/e)^bits < 1. So x is small below, and no exponent is large.
+        return 0  # f(y) ≤ y and 2^bits · e^-x ≤ (2/e)^bits < 1. From here on x < bits, so no exponent is large.
     digits = bits // 3 + _GUARD_DIGITS  # 2^bits has at most bits/3 + 1 digits, so it is represented exactly
     while True:
         down, up = _context(digits, ROUND_FLOOR), _context(digits, ROUND_CEILING)

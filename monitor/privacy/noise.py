@@ -3,10 +3,10 @@
 The method is inversion by table. Let u be a uniform real in [0, 1), of which only the first bits are drawn. G is the
 number of k ≥ 1 with u < e^(-εk). The first bits of u, as an integer, are compared with floor(2^bits · e^(-εk)), which
 `monitor.privacy.exact` computes exactly. If the integer is less than the floor, u is less than e^(-εk); if it is
-greater, so is u. If they are equal, more bits of both are computed until they differ. So the distribution is exact,
-however many bits are drawn first. Sixteen bits and one table look-up decide nearly all draws. The others are extended
-to 64 bits, and after each further tie by another 64. The bits of u are fair and independent, so drawing them only on
-demand does not change the distribution.
+greater, u is greater. If they are equal, more bits of both are computed until they differ. So the distribution is
+exact, however many bits are drawn first. Sixteen bits and one table look-up decide nearly all draws. The others are
+extended to 64 bits, and after each further tie by another 64. The bits of u are fair and independent, so drawing them
+only on demand does not change the distribution.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Entropy(Protocol):
 
     @property
     def secure(self) -> bool:
-        """Whether nobody can predict the bytes, which is required wherever answers are published."""
+        """Whether the bytes are unpredictable. This is required wherever answers are published."""
 
     def bytes(self, count: int) -> bytes:
         """Return the next `count` bytes."""
@@ -81,11 +81,11 @@ class SeededEntropy:
 
 
 class Noise(Protocol):
-    """The noise that decisions draw from. Tests inject one that enumerates every outcome."""
+    """A source of noise for decisions. Tests inject an implementation that enumerates every outcome."""
 
     @property
     def secure(self) -> bool:
-        """Whether nobody can predict the noise."""
+        """Whether the noise is unpredictable."""
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
         """Draw `size` independent values of G, P[G = k] = (1 - e^-ε) e^(-εk)."""
@@ -108,7 +108,7 @@ class OneSidedNoise:
 
     @property
     def secure(self) -> bool:
-        """Whether the source is the operating system's generator, so that nobody can predict the noise."""
+        """Whether the source of bytes is secure, so that the noise is unpredictable."""
         return self._entropy.secure
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:

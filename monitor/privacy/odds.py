@@ -7,10 +7,10 @@ from fractions import Fraction
 
 
 def false_alarm(epsilon: Fraction, threshold: int, count: int) -> float:
-    """Return the chance per update that a location with `count` < `threshold` people is not safe: e^(-ε(T - f)).
+    """Return the chance per update that a location with `count` < `threshold` people is not "safe": e^(-ε(T - f)).
 
-    It is 1.0 at a count of `threshold` or more. No one-sided ε-ADP mechanism has a smaller chance (Takagi et al. [ADP],
-    Theorem 9; docs/references.md).
+    The result is 1.0 if `count` is at least `threshold`. No one-sided ε-ADP mechanism has a smaller chance (Takagi et
+    al. [ADP], Theorem 9; docs/references.md).
     """
     return math.exp(-float(epsilon * max(threshold - count, 0)))
 

@@ -1,4 +1,4 @@
-"""Algorithm 3: decide one location over time, with marks on slots (docs/rules.md, section 3 and rules 1-3).
+"""Algorithm 3: decide one location over time, with marks for spent ε (docs/rules.md, section 3 and rules 1-3).
 
 The functions are pure. The state of a location is its marks, which are in the ledger. A tick turns (marks, count,
 noise) into an answer and the running marks. Whether a location is paused depends only on published answers and the

@@ -81,7 +81,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place: its past answers, the bound of future answers (None if there will be none), and the first open tick."""
+    """A place: its past answers, the bound of future answers (None if there are none), and the first undecided tick."""
 
     paid: tuple[PaidAnswer, ...]
     bound: Bound | None
@@ -174,7 +174,7 @@ def _paid_before(
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Cumulated amounts by tick."""
+    """Cumulative amounts by tick."""
 
     at: _Ticks
     sums: NDArray[Any]
@@ -207,7 +207,7 @@ class _GreedyAnswers:
         self._sums = self._simulate([(until, int(epsilon * unit)) for until, epsilon in running_ends])
 
     def _simulate(self, running_ends: list[tuple[int, int]]) -> _Sums:
-        """Return the cumulated answers before `_known`."""
+        """Return the cumulative ε of the answers before tick `_known`."""
         epsilon, answer_epsilon = int(self._bound.epsilon * self._unit), int(self._bound.answer_epsilon * self._unit)
         waiting = sorted(running_ends)
         spent, ended, tick = sum(amount for _, amount in waiting), 0, self._begins
@@ -228,7 +228,7 @@ class _GreedyAnswers:
         return _cumulate(at, amounts, self._kind)
 
     def most(self, starts: _Ticks, slots: int) -> NDArray[Any]:
-        """Return the maximum ε of future answers that count visits of a period, for each begin of a period."""
+        """Return the maximum ε of future answers that count visits of each period that begins at one of `starts`."""
         bound = self._bound
         last = starts + slots + bound.window - 2
         within = self._up_to(last)

@@ -27,11 +27,14 @@ class SystemClock:
     simulated = False
 
     def now(self) -> int:
-        """Return the present instant."""
+        """Return the present instant, in microseconds since the epoch."""
         return time.time_ns() // 1_000
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
-        """Wait in short steps, to notice changes of the clock. Return False if woken, or if the clock was set back."""
+        """Wait in short steps, to notice changes of the clock.
+
+        Return False if woken, or if the clock was set back to before the wait began.
+        """
         began = now = self.now()
         while now < instant:
             if now < began or wake.wait(min((instant - now) / SECOND, 1.0)):

@@ -1,6 +1,6 @@
 """The parameters of the service, which are numbers computed from the configuration.
 
-All parameters are public. Nothing else determines when a location is evaluated, and whether a visit is accepted.
+All parameters are public. Nothing else determines when a location is evaluated, or whether a visit is accepted.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class OverTime:
 
 
 class _TimedMonitor:
-    """A monitor of designated times."""
+    """A monitor that has designated times."""
 
     times: Schedule
     horizon: int
