@@ -1,7 +1,7 @@
 """Validates single values of the configuration: durations, instants, ε, names, numbers, paths.
 
-Each validator takes a value from YAML or the environment. It returns the parsed value, or raises the error
-from `invalid_value`, which says what was expected and what to do. `problems.py` turns this error into a problem.
+Each validator takes a value from YAML or the environment. It returns the parsed value, or raises the error from
+`invalid_value`, which says what was expected and what to do. `problems.py` turns this error into a problem.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads a YAML configuration file.
 
-Times stay strings, and duplicate keys are refused. Messages never quote the content of the file, because it may
-contain a misplaced secret.
+Times stay strings, and duplicate keys are refused. Messages never quote the content of the file, because it may contain
+a misplaced secret.
 """
 
 from __future__ import annotations

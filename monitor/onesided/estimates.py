@@ -1,8 +1,8 @@
 """Estimates of a true count from a noisy count. Averages are for display (binary floats); bounds are exact integers.
 
 They are valid for answers that are always published (`AsymmetricGeometric`). For answers that are published only if
-they are high (Algorithms 1 to 4), only the certain bound is valid. Use the p-value instead of an
-estimate (docs/rules.md, section 2).
+they are high (Algorithms 1 to 4), only the certain bound is valid. Use the p-value instead of an estimate
+(docs/rules.md, section 2).
 """
 
 from __future__ import annotations
