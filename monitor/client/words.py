@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -130,21 +130,30 @@ class News:
 
     def __init__(self, words: Words) -> None:
         self._words = words
+        self._new_counts: dict[tuple[str, str], dict[str, int]] = {}
 
     def lines(self, view: SubscriberView, changes: Iterable[Change]) -> list[NewsLine]:
         """Return the news for changes of the view. A designated time is reported once all of its shards are known."""
         lines: list[NewsLine] = []
-        fresh: dict[tuple[str, str], dict[str, int]] = {}
         for change in changes:
             if isinstance(change, AlertChange):
                 lines.append(NewsLine(self._words.alert_news(change), change.now.status))
             elif isinstance(change, HotSpotsChange):
                 lines.append(NewsLine(self._words.hot_spots_news(change.now), hot_spots_status(change.now)))
             else:
-                fresh.setdefault((change.now.monitor, change.now.time), {}).update(change.fresh)
+                self._new_counts.setdefault((change.now.monitor, change.now.time), {}).update(change.fresh)
+        return [*lines, *self._time_lines(view)]
+
+    def _time_lines(self, view: SubscriberView) -> Iterator[NewsLine]:
+        """Yield the news of designated times whose shards are all known. The shards may arrive in several polls."""
+        pending = self._new_counts
+        self._new_counts = {}
         for at in view.times:
-            counts = fresh.get((at.monitor, at.time))
-            if counts is not None and len(at.snapshots) == at.sample.shards:
-                status = "noisy_count" if counts else "safe" if at.is_known else "unknown"
-                lines.append(NewsLine(self._words.time_news(at, counts), status))
-        return lines
+            counts = pending.get((at.monitor, at.time))
+            if counts is None:
+                continue
+            if len(at.snapshots) < at.sample.shards:
+                self._new_counts[at.monitor, at.time] = counts
+                continue
+            status = "noisy_count" if counts else "safe" if at.is_known else "unknown"
+            yield NewsLine(self._words.time_news(at, counts), status)

@@ -101,6 +101,14 @@ def test_news_of_a_time_needs_all_shards(news: NewsOf, snapshot_record: Record) 
     ]
 
 
+def test_news_keeps_counts_of_earlier_polls(news: NewsOf, snapshot_record: Record) -> None:
+    """A noisy count is news also if its shard arrives before the other shards, in another poll."""
+    assert news([snapshot_record(1, 2, {"market": (2, 9)})]) == []
+    assert news([snapshot_record(0, 2)]) == [
+        "Mon 5 Jan 02:30 midday: 3 of 4 locations safe, market at most 9 target people"
+    ]
+
+
 def test_news_names_five_hot_spots(news: NewsOf, hot_spots_of: Record) -> None:
     """News names the five highest hot spots."""
     assert news([hot_spots_of(2, {"park": 17, "market": 12})]) == [

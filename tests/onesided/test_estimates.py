@@ -27,6 +27,12 @@ def test_mean_and_variance_match_the_law(epsilon: Fraction) -> None:
     assert noise_variance(epsilon) < 1 / epsilon**2
 
 
+def test_mean_of_a_large_epsilon_is_zero() -> None:
+    """At an ε so large that e^ε exceeds a binary float, the mean is 0 and the estimate is the noisy count."""
+    assert noise_mean(Fraction(1_000)) == 0
+    assert unbiased(Fraction(1_000), 7) == 7
+
+
 @pytest.mark.parametrize("direction", ["decreasing", "increasing"])
 def test_estimate_is_unbiased(direction: Monotone) -> None:
     """The average of 50,000 estimates of 40 people is within 6.5 standard errors: 10^-10 for a random seed."""
