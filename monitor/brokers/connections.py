@@ -86,7 +86,7 @@ class _Net(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships no types
 
 @dataclass(frozen=True)
 class KafkaConnections:
-    """The address of Kafka and how to connect. `security`: settings of kafka-python, secret and omitted from `repr`."""
+    """The address of Kafka and how to connect. `security`: settings of kafka-python; secret, so `repr` omits them."""
 
     bootstrap_servers: tuple[str, ...]
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -197,7 +197,7 @@ class KafkaConnections:
 
 
 def _explain(error: BaseException) -> str | None:
-    """Return what an error of authentication, authorization or TLS means; None for any other error."""
+    """Return an explanation of an error of authentication, authorization or TLS; None for any other error."""
     if isinstance(error, SaslAuthenticationFailedError):
         return f"it refused the login: {_LOGIN}"
     if isinstance(error, UnsupportedSaslMechanismError):

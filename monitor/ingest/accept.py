@@ -8,7 +8,8 @@ accepted (docs/rules.md, rule 7). With F = `max_lead` and W the widest window at
 3. `over_time`: a visit at a watched location counts if its last slot ≥ c - W + 1, the first slot of tick c's window.
    Otherwise it is expired.
 4. `at_times`: a visit counts if it covers a designated time τ, arrived ≤ τ < left, that tick c or a later tick still
-   counts. The last tick that counts τ has as_of ≤ τ + horizon. It is tick c or later if τ + horizon ≥ as_of(c).
+   counts. The last tick that counts τ has as_of ≤ τ + horizon. So tick c or a later one counts τ exactly if
+   τ + horizon ≥ as_of(c).
 
 Tick c is the first tick that counts the visit (docs/rules.md, rule 2). A visit that no tick can count is not stored.
 """

@@ -88,9 +88,9 @@ class InputLog:
 
     Attributes:
         waiting: assigned partitions that wait for a start offset (`resume`).
-        truncated: partitions whose log has lost records that were read, with the offset up to which the log is
-            unchanged (0: unknown). With `stamped_by_brokers`, also partitions with records that brokers did not stamp,
-            with the offset after these.
+        truncated: an offset by partition. If the log has lost records that were read, it is the offset up to which the
+            log is unchanged (0: unknown). If there are records that brokers did not stamp (only with
+            `stamped_by_brokers`), it is the offset after these.
         unread: partitions that wait because of records that this client cannot read, and that count as lost.
 
     Args:

@@ -1,7 +1,7 @@
 """Charges carried over from earlier configurations, for answers about designated times (docs/rules.md, section 6).
 
 A monitor that was renamed, or whose kind has changed, draws again for every time within its horizon. The ε of the
-earlier answers still counts while one period may contain visits that both answers charge.
+earlier answers still counts while one period may contain visits that these and the new answers charge.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CarriedOverTimes:
         self._known_from = _NEVER if known_from is None else known_from
 
     def excess(self, tick: int) -> Fraction:
-        """Return the largest excess, over the worst case, of the times in one period, from a tick on.
+        """Return the most by which the times of one period exceed the worst case, from a tick on.
 
         Only periods that contain visits which a later answer may still charge are counted.
         """

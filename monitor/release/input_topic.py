@@ -112,7 +112,7 @@ class InputTopic:
             try:
                 ends = self._list_end_offsets(known)
             except KafkaError as error:
-                self._leaders = self._describe()  # raises if the topic is gone, or came back with fewer partitions
+                self._leaders = self._describe()  # raises if the topic was replaced, or has fewer partitions
                 if not error.retriable:
                     raise
                 why = str(error)

@@ -144,7 +144,7 @@ def _to_ledger_record(record: Any) -> LedgerRecord:
 
 
 def _run_in_thread(work: Callable[[], _T], name: str) -> Future[_T]:
-    """Run work in a separate thread, because kafka-python waits for a commit forever and the caller must time out."""
+    """Run work in a separate thread, because kafka-python waits for a commit without a timeout."""
     future: Future[_T] = Future()
 
     def run() -> None:

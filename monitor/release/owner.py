@@ -51,7 +51,7 @@ class Owner:
         UnreachableError: (any method) the outcome is not known; create a new owner.
         FencedError: (any method) another owner has taken over.
         LedgerError: the ledger belongs to another service, is uninitialised, or can't be read.
-        LedgerChangedError: the ledger's topic was re-created: the fence and the records would go to different topics.
+        LedgerChangedError: the ledger's topic was re-created, so the fence and the records would be in two topics.
         PeriodError: with the answers of other configurations, one person may pay more than the stated ε.
     """
 

@@ -1,4 +1,4 @@
-"""The check that ends every takeover: what one person may pay, given the records of all ledger partitions.
+"""Check at the end of every takeover what one person may pay, given the records of all ledger partitions.
 
 An owner first writes its owner record, which contains the charges of its configuration. Then it reads the other
 partitions. If two owners take over at the same time, at least one of them sees the record of the other.

@@ -259,7 +259,7 @@ class LedgerState:
     def forget(self, tick: int, mark_lifetime: int, oldest_time: int, kept: int = 0) -> None:
         """Move marks that no window can contain again to `past`, and drop designated times before `oldest_time`.
 
-        A mark stays in `past` for `kept` more slots, because a period may contain what it charged.
+        A mark stays in `past` for `kept` more slots, because a period may contain the visits that it charged.
         """
         for key, known in list(self.marks.items()):
             gone = [at for at, mark in known.items() if max(mark.until, mark.last_stamp + mark_lifetime - 1) < tick]

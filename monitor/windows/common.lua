@@ -7,7 +7,7 @@
 local HEADER = 9          -- bytes before the facts of a waiting member: stamp (8 bytes), then s (seen) or p (present)
 local SEEN, PRESENT = 24, 28  -- bytes of a packed fact (monitor/windows/packing.py)
 local PORTION = 2000      -- facts per command
-local MERGED = 50000      -- the most facts that one script merges; they keep the server busy for a fraction of a second
+local MERGED = 50000      -- facts after which a script stops merging, so that the server is busy only briefly
 
 local NOTHING_SHOWN = -2 ^ 52  -- as monitor.windows.facts.COMPLETE_FROM_START
 
@@ -70,7 +70,7 @@ local function add_seen(prefix, stamp, blob, from, expiry)
   flush()
 end
 
--- Add packed facts, sorted by time, to the sets of designated times. Evicted times are skipped: nothing counts them.
+-- Add packed facts, sorted by time, to the sets of designated times. Skip evicted times, because no tick counts them.
 local function add_present(prefix, dropped, blob, from, expiry)
   local instant, arguments, count, i = nil, {}, 0, from
   local function flush()

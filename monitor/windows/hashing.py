@@ -54,7 +54,7 @@ class PersonHasher:
     Fewer people are cached if their ids are long.
 
     Raises:
-        UsageError: the key is shorter than 16 bytes. Whoever guessed it could find out where each person was.
+        UsageError: the key is shorter than 16 bytes. An attacker who guessed it could find out where each person was.
     """
 
     def __init__(self, key: bytes, cached: int = _CACHED) -> None:

@@ -74,7 +74,7 @@ _KINDS: Final[dict[type[Exception], str]] = {  # for these errors, redis-py remo
     NoPermissionError: "NOPERM",
 }
 _COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
-_IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not say which
+_IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not name it
 _NO_MULTI: Final = "EXEC without MULTI"  # the error of redis-py if MULTI was refused
 _KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
 _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)

@@ -4,7 +4,7 @@
 --
 -- KEYS[1]  a key that nothing else uses, in a shard's slot; it does not exist afterwards, even if a command is refused
 --
--- Returns 1, or the error of the first refused command. Redis 7 does not say which command that was.
+-- Returns 1, or the error of the first refused command. Redis 7 itself does not name that command.
 
 local key = KEYS[1]
 local commands = {
