@@ -252,7 +252,7 @@ class InputLog:
         try:
             end = self._consumer.position(TopicPartition(self._topic, partition), timeout_ms=TIMEOUT_MS)
         except IllegalStateError:
-            return None  # revoked meanwhile, as the listener has recorded
+            return None  # the partition was revoked, as the listener has recorded
         start = self._next[partition]
         return Fetched(partition, start, end, (), (), ()) if end is not None and end > start else None
 

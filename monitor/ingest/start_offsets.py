@@ -1,4 +1,4 @@
-"""Find the offset at which a reader starts a partition, and the slot from which the facts are complete then.
+"""Find the offset at which a reader starts a partition, and the slot from which the facts are then complete.
 
 The progress in the windows decides, rather than offsets committed to Kafka. Facts and progress are written together, so
 if facts are lost, their progress is lost too, and they are read again. Without progress, the committed offsets show
@@ -95,7 +95,7 @@ class StartOffsets:
         return min(reached)
 
     def _find_without_progress(self, partition: int, first: int, end: int) -> tuple[int, int]:
-        """Return the start offset without progress, and the slot from which the facts are complete then.
+        """Return the start offset if there is no progress, and the slot from which the facts are then complete.
 
         A visit may be reported F slots before its last slot, so reading starts F slots before the first slot that can
         still be counted. A log that starts at offset 0 is complete. Any other log may not reach back far enough,

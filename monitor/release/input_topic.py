@@ -104,7 +104,7 @@ class InputTopic:
         """Read the end offsets between two descriptions of the topic.
 
         If both descriptions agree, the topic, its partitions and its leaders were the same when the offsets were read.
-        The last description of the previous tick serves as the first one, if it exists.
+        The latest description of an earlier call serves as the first one, if there is one.
         """
         why = "the leaders change faster than the offsets can be read"
         for _ in range(ATTEMPTS):
