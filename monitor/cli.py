@@ -1,6 +1,6 @@
 """The command line (docs/interface.md, section 2).
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused because of what is on the servers.
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused because of the state of the servers.
 """
 
 from __future__ import annotations

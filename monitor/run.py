@@ -54,7 +54,7 @@ def topic_needs(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
 def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
     """Check that the clocks of this machine and of Redis agree.
 
-    The start of complete data in the windows is computed from this machine's clock.
+    The release times of answers are computed from this machine's clock, and Redis's clock decides when ticks close.
 
     Raises:
         ClockError: the clocks differ by more than `tolerance` (microseconds). `run` then tries again.

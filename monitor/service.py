@@ -1,7 +1,7 @@
 """The composition root: it creates and connects all components, for `run`, `replay` and `demo`.
 
 A service is created for fixed topics, a fixed fingerprint and a fixed number of ledger partitions (Q). When one of them
-changes, the service is stopped and another one is created. Recovery is a start like any other.
+changes, the service is stopped and another one is created. Recovery is the same as a start.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Settings:
 
 
 def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> Settings:
-    """Prepare a configuration for use: read the password files, and open no connection.
+    """Prepare a configuration for use. This reads the password files, but opens no connection.
 
     Raises:
         ConfigError, OverspentError: (exit 2) the configuration is wrong; the message contains every problem.
@@ -135,9 +135,9 @@ def _require_secure(noise: Noise) -> None:
 
 
 class Service:
-    """A running service: one thread that reads and one that releases, from `start` to `stop`.
+    """A running service: from `start` to `stop`, one thread reads the input and one publishes answers.
 
-    `ended` is set when a thread fails, and `failure` is then its error.
+    `ended` is set when a thread ends. If the thread failed, `failure` is its error.
 
     Raises:
         InsecureNoiseError: (on creation) the noise is predictable.

@@ -23,7 +23,7 @@ BOOTSTRAP_TIMEOUT_MS: Final = 5_000
 REQUEST_TIMEOUT_MS: Final = 10_000
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # the limit of the producer; the limits of the topics are lower
 
-# How soon new partitions are seen and assigned. The input end offsets of a tick do not depend on it.
+# How soon new partitions are noticed and assigned. The end offsets that a tick waits for do not depend on it.
 METADATA_MAX_AGE_MS: Final = 10_000
 
 _DISCONNECTED: Final = "socket disconnected"
@@ -34,8 +34,8 @@ class _Coordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python s
     """A consumer coordinator that finishes each rebalance it has started, however short the polls are.
 
     kafka-python 3.0.12 leaves two kinds of rebalance unfinished. The member then sends no heartbeat and is assigned
-    nothing. It forgets a rebalance started by new metadata (added partitions, or the first metadata) if the poll times
-    out during it. And it discards a rebalance that ends between two polls, and starts it again, without end.
+    nothing. First, it forgets a rebalance started by new metadata (added partitions, or the first metadata) if the poll
+    times out meanwhile. Second, it discards a rebalance that ends between two polls and starts it again, forever.
     """
 
     _synced: tuple[Any, bytes] | None = None
@@ -80,13 +80,13 @@ class _Net(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships no types
         return connection
 
     def stop_recording(self) -> None:
-        """Stop recording: a client that exists raises its own errors."""
+        """Stop recording. After its creation, the client raises its own errors."""
         self._manager.get_connection = self._connect
 
 
 @dataclass(frozen=True)
 class KafkaConnections:
-    """The address of Kafka and how to connect. `security`: settings of kafka-python; `repr` omits them as secrets."""
+    """The address of Kafka and how to connect. `security`: settings of kafka-python; secret, so `repr` omits them."""
 
     bootstrap_servers: tuple[str, ...]
     security: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -133,7 +133,7 @@ class KafkaConnections:
             raise self.unreachable_error(error) from error
 
     def unreachable_error(self, *reasons: BaseException) -> UnreachableError:
-        """Return an error with the clearest of these reasons and the setting to check."""
+        """Return an error with the first of these reasons that can be explained, and the setting to check."""
         explanation = next(filter(None, map(_explain, reasons)), None)
         if explanation is None and any(_DISCONNECTED in str(reason) for reason in reasons):
             explanation = self._explain_disconnect()
@@ -143,7 +143,7 @@ class KafkaConnections:
         )
 
     def _explain_disconnect(self) -> str:
-        """Return the likely reason of a disconnect; after a refused login, kafka-python often sees nothing else."""
+        """Return the likely reason for a disconnect. After a refused login, kafka-python often reports only that."""
         protocol = self.security.get("security_protocol", "PLAINTEXT")
         check_protocol = f"check that the port uses kafka.security_protocol ({protocol})"
         if "sasl_mechanism" not in self.security:
@@ -151,7 +151,7 @@ class KafkaConnections:
         return f"it closed the connection during the login: {_LOGIN}; {check_protocol}"
 
     def _create(self, kind: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
-        """Create a client. If that fails, close its network client, or a thread and sockets would remain."""
+        """Create a client. If that fails, close its network client; otherwise a thread and sockets would remain."""
         nets: list[_Net] = []
 
         def net(**given: Any) -> _Net:
@@ -191,13 +191,13 @@ class KafkaConnections:
             "client_id": self.client_id,
             "bootstrap_timeout_ms": BOOTSTRAP_TIMEOUT_MS,
             "request_timeout_ms": REQUEST_TIMEOUT_MS,
-            "reconnect_backoff_max_ms": 500,  # a broker that returns is used again after this time at most
+            "reconnect_backoff_max_ms": 500,  # a broker that comes back is used again within this time
             **self.security,
         }
 
 
 def _explain(error: BaseException) -> str | None:
-    """Return what an error of authentication, authorization or TLS means; None for any other error."""
+    """Return an explanation of an error of authentication, authorization or TLS; None for any other error."""
     if isinstance(error, SaslAuthenticationFailedError):
         return f"it refused the login: {_LOGIN}"
     if isinstance(error, UnsupportedSaslMechanismError):

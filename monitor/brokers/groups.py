@@ -1,8 +1,8 @@
 """The service's consumer groups: their names, committed offsets and members.
 
-Each configuration reads the input in a separate group, `<name>-<fingerprint>`, so that an old and a new one share no
-partitions. All configurations share the output partitions in one group, `<name>-release`. An earlier build read the
-input in the group `<name>`.
+Each configuration reads the input in a separate group, `<name>-<fingerprint>`, so that each reads all partitions. All
+configurations share the output partitions in one group, `<name>-release`. An earlier build read the input in the group
+`<name>`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ownership of output partitions: membership in a second consumer group, which reads nothing."""
+"""Ownership of output partitions, by membership in a second consumer group. Its members read nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Membership:
     """A member of the release group, kept alive by a separate thread. It sets `wake` when ownership changes.
 
     Ownership is a hint: it keeps two instances from taking a ledger partition from each other in turns. Kafka's fence
-    ensures that there is one writer (`ledger.Owner`), so no answer depends on the hint.
+    ensures that there is one writer (`monitor.release.ledger.Writer`), so no answer depends on the hint.
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, group: str, wake: threading.Event) -> None:
@@ -106,7 +106,7 @@ class Membership:
             pause = FIRST_BACKOFF_SECONDS
 
     def _commit_periodically(self) -> None:
-        """Commit an offset that nobody reads: Kafka keeps a group with offsets for days after its last member left."""
+        """Commit an unused offset, because Kafka keeps a group with offsets for days after its last member has left."""
         owned = self._ownership.owned
         if not owned or (self._committed_at is not None and time.monotonic() - self._committed_at < COMMIT_SECONDS):
             return

@@ -1,4 +1,4 @@
-"""Explanations of TLS failures, with the setting to check. kafka-python and redis-py pass OpenSSL's text on."""
+"""Explanations of TLS failures, with the setting to check. The errors of kafka-python and redis-py quote OpenSSL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_E
 def explain_tls_error(text: str, section: str) -> str | None:
     """Return why TLS failed according to a client's error text; None if the error is not about TLS.
 
-    The explanation quotes nothing of the text but OpenSSL's own words.
+    The explanation quotes only OpenSSL's own words from the text.
 
     Args:
         text: the client's error text.

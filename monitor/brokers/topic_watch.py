@@ -1,4 +1,4 @@
-"""Repeated checks of the topics' settings: someone may change them while the service runs."""
+"""Repeated checks of the topics' settings, because someone may change them while the service runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 class TopicWatch:
     """A check of the topics' settings every `every_seconds`, for one thread. `monotonic` returns seconds.
 
-    It does not report a missing topic: the parts that read or write the topic notice that and handle it.
+    It does not report a missing topic. The components that read or write the topic notice that and handle it.
     """
 
     def __init__(
@@ -32,9 +32,9 @@ class TopicWatch:
         self._checked_at = monotonic()
 
     def look(self) -> bool:
-        """Check the settings if it is time to; return whether they were read and suffice.
+        """Check the settings if a check is due; return whether they were read and suffice.
 
-        If Kafka does not answer, the next check is as usual.
+        If Kafka does not answer, the next check takes place at the usual time.
 
         Raises:
             TopicError: lists every setting that no longer suffices, and how to correct it.

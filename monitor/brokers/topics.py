@@ -26,10 +26,10 @@ LEDGER_BATCH_BYTES: Final = 128 * 1024
 
 LEAST_MESSAGE_BYTES: Final = 2 * LEDGER_BATCH_BYTES
 LEAST_REPLICAS: Final = 2
-"""The number of disks that must have an acknowledged record."""
+"""The number of replicas that must have an acknowledged record."""
 
 _IN_SYNC: Final = "min.insync.replicas"
-_SPARE: Final = LEAST_REPLICAS + 1  # replicas with which the topic can be written to while one broker is down
+_SPARE: Final = LEAST_REPLICAS + 1  # the replicas needed to write to the topic while one broker is down
 _NO_ID: Final = ("", "None", str(UUID(int=0)))
 
 
@@ -129,7 +129,7 @@ def list_topic_needs(parameters: Parameters, kafka: Any, *, simulated: bool) -> 
 
 
 def _message_bytes(parameters: Parameters) -> Setting:
-    """Return the limit that the largest answer fits: a shard with noisy counts only, or the longest hot spots."""
+    """Return the required `max.message.bytes`, which the largest possible answer must fit."""
     largest = largest_record(parameters)
     least = max(largest, LEAST_MESSAGE_BYTES)
     enough = shards_that_fit(parameters, DEFAULT_RECORD_BYTES)
@@ -188,7 +188,7 @@ def list_problems(wanted: TopicNeeds, found: TopicDescription | None) -> list[st
 
 
 def list_risks(wanted: Sequence[TopicNeeds], found: Mapping[str, TopicDescription]) -> list[str]:
-    """Return the topics of which the loss of one disk may lose acknowledged records, each with the remedy."""
+    """Return a warning, with the remedy, for each topic that may lose acknowledged records if one disk fails."""
     return [
         f"{need.config_key} is {need.topic!r}, whose {reason}: an acknowledged record may be on the disk of one broker "
         f"only, and be lost with it unnoticed; {remedy}"

@@ -1,4 +1,4 @@
-"""From visits to facts: which visits count, and for what (docs/interface.md, section 1). Pure.
+"""Turn visits into facts: decide which visits count, and for which monitors (docs/interface.md, section 1). Pure.
 
 Only the visit, the current slot c of its record's broker timestamp, and public information decide whether a visit is
 accepted (docs/rules.md, rule 7). With F = `max_lead` and W the widest window at the visit's location:
@@ -8,7 +8,8 @@ accepted (docs/rules.md, rule 7). With F = `max_lead` and W the widest window at
 3. `over_time`: a visit at a watched location counts if its last slot ≥ c - W + 1, the first slot of tick c's window.
    Otherwise it is expired.
 4. `at_times`: a visit counts if it covers a designated time τ, arrived ≤ τ < left, that tick c or a later tick still
-   counts. The last such tick has as_of ≤ τ + horizon. It is ≥ c exactly if τ + horizon ≥ as_of(c).
+   counts. The last tick that counts τ has as_of ≤ τ + horizon. So tick c or a later one counts τ exactly if
+   τ + horizon ≥ as_of(c).
 
 Tick c is the first tick that counts the visit (docs/rules.md, rule 2). A visit that no tick can count is not stored.
 """
@@ -159,7 +160,7 @@ def _group_by_horizon(parameters: Parameters) -> Iterator[tuple[int, list[Schedu
 def _select_present(parameters: Parameters, stays: _Stays) -> tuple[_LiveFacts, Flags]:
     """Return (stay, τ) for each τ that a stay covers and a tick still counts; and which stays cover any τ.
 
-    A τ of several monitors is one fact. It is counted until the longest of their horizons has passed.
+    A τ that several monitors share is one fact. It is counted until the longest of their horizons has passed.
     """
     covering = np.zeros(stays.place.size, np.bool_)
     if not parameters.timed or not covering.size:
@@ -187,7 +188,7 @@ def _find_covering(times: Ints, stays: _Stays) -> Ints:
 
 
 def _select_live(parameters: Parameters, times: Ints, horizon: int, stays: _Stays, stay: Ints) -> _LiveFacts:
-    """Return each τ that these stays cover and a tick still counts, so even a stay of decades yields few."""
+    """Return each τ that these stays cover and a tick still counts. Even a stay of decades yields few."""
     oldest = parameters.grid.origin + (stays.current[stay] + 1) * parameters.grid.length - horizon
     first = np.searchsorted(times, np.maximum(stays.arrived[stay], oldest))
     counts = np.maximum(np.searchsorted(times, stays.left[stay]) - first, 0)

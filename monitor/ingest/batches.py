@@ -2,10 +2,10 @@
 
 A batch can become unreadable in two ways:
 
-* Its records contradict themselves, for example by a wrong length. Then no client can read on, including Java's, and
-  the rest of the batch becomes one dead letter.
-* Only this client cannot read it: the batch exceeds the bounds, its checksum remains wrong, or a codec fails although
-  the broker decompressed the batch before it accepted it. Then the records are lost unread, and may include visits.
+* Its records are inconsistent, for example because a length is wrong. Then no client can read further, not even Java's,
+  and the rest of the batch becomes one dead letter.
+* Only this client cannot read it: the batch exceeds the bounds, its checksum is wrong on every fetch, or a codec fails
+  although the broker could decompress the batch. Then the records are lost unread, and may include visits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BATCH_FACTOR: Final = 64
 _RECORD_FACTOR: Final = 8
 _LEAST_RECORD_BYTES: Final = 256
 LOG_END: Final = 2**63 - 1
-"""The end offset of unreadable records if the end of their batch is unknown: the whole log at that time is unread."""
+"""The end offset of unreadable records if the end of their batch is unknown. Then the rest of the log is unread."""
 
 _HEADER_BYTES: Final = 61
 FORMAT: Final = 2
@@ -37,7 +37,7 @@ _CODEC_MASK: Final = 0x07
 
 
 class FetchedRecord(NamedTuple):
-    """A record as the reader needs it. A `value` of type `Unreadable` stands for the unreadable rest of a batch."""
+    """The parts of a record that the reader uses. A `value` of type `Unreadable` replaces the rest of a batch."""
 
     offset: int
     timestamp: int
@@ -49,8 +49,8 @@ class FetchedRecord(NamedTuple):
 class Unreadable:
     """The unreadable part of a batch: `records` records at the offsets [first, end).
 
-    `lost`: the records may include visits. `stamp_ms`: the latest broker timestamp of the batch, None if unknown. `why`
-    quotes nothing of the batch. `raw`: the fetched bytes of the batch, which are personal data.
+    `lost`: the records may include visits. `stamp_ms`: the latest broker timestamp of the batch, None if unknown.
+    `why`: the reason, without any content of the batch. `raw`: the fetched bytes of the batch, which are personal data.
     """
 
     first: int
@@ -63,7 +63,7 @@ class Unreadable:
 
     @property
     def fault(self) -> Fault:
-        """The reason of the dead letter."""
+        """The reason for the dead letter."""
         lost = "; counted as lost unread" if self.lost else ""
         where = f"{self.records} records from offset {self.first} to {self.end - 1}"
         if self.end == LOG_END:
@@ -76,8 +76,8 @@ class Bounds:
     """The limits of decompressed batches, derived from a topic's `max.message.bytes`, which limits compressed batches.
 
     Compression makes JSON of visits 10 to 20 times smaller, so a factor of 64 is enough for any honest batch. The limit
-    of one record is an eighth of that, because a record is parsed as a whole, which may take 30 times its bytes.
-    Uncompressed batches need no limit here: the broker has limited them.
+    of one record is an eighth of that, because a record is parsed as a whole, which may need 30 times its size in
+    memory. Uncompressed batches need no limit here, because the broker has limited their size.
     """
 
     message_bytes: int = DEFAULT_MESSAGE_BYTES
@@ -99,7 +99,7 @@ class Bounds:
 
 
 class ContradictionError(Exception):
-    """A record contradicts itself, so no client can read on."""
+    """A record is inconsistent, so no client can read the rest of the batch."""
 
 
 class TooMuchError(Exception):
@@ -113,7 +113,7 @@ def read_batch(batch: Any, begin: int, bounds: Bounds) -> Iterator[FetchedRecord
 
     Args:
         batch: a batch of kafka-python, not read yet.
-        begin: the first offset that the reader wants; earlier records may be yielded too.
+        begin: the first offset that the reader needs; earlier records may be yielded too.
         bounds: the limits of decompression.
     """
     raw = bytes(batch._buffer)  # noqa: SLF001  # kafka-python has no public access to the bytes
@@ -129,7 +129,7 @@ def read_batch(batch: Any, begin: int, bounds: Bounds) -> Iterator[FetchedRecord
 
 
 def make_unreadable(batch: Any, begin: int, stamp_ms: int | None, why: str, *, lost: bool) -> FetchedRecord:
-    """Return a record that stands for a batch from an offset on."""
+    """Return a placeholder record for the part of a batch from an offset on."""
     end = max(begin + 1, batch.next_offset if batch.magic == FORMAT else batch.base_offset + 1)
     begin = max(begin, batch.base_offset) if batch.magic == FORMAT else begin
     raw = bytes(batch._buffer)  # noqa: SLF001  # as above
@@ -144,7 +144,7 @@ def _explain(error: Exception) -> str:
 
 
 class _Feed:
-    """The decompressed bytes of a batch: `buffer` has a part of them, and `more` decompresses the next."""
+    """The decompressed bytes of a batch. `buffer` contains a part of them, and `more` decompresses the next part."""
 
     def __init__(self, codec: int, data: bytes, bounds: Bounds) -> None:
         self._pieces = decompress(codec, data)
@@ -155,7 +155,7 @@ class _Feed:
         self.buffer = b""
 
     def more(self, at: int, need: int) -> bool:
-        """Drop the bytes before `at`, and decompress until there are `need` bytes; return whether there are enough."""
+        """Drop the bytes before `at`, and decompress until `buffer` has `need` bytes; return whether it has them."""
         parts, size = [self.buffer[at:]], len(self.buffer) - at
         while size < need:
             piece = self._next()
@@ -203,7 +203,7 @@ def _read_records(batch: Any, raw: bytes, bounds: Bounds) -> Iterator[FetchedRec
         raise TooMuchError(f"it has more than {bounds.records} records")
     appended = batch.timestamp_type == LOG_APPEND_TIME
     stamp = batch.max_timestamp if appended else batch.first_timestamp
-    # Offsets of the producer are not trusted. The broker's have no gaps, unless the topic was compacted.
+    # Offsets set by the producer are not trusted. The broker's offsets have no gaps, unless the topic was compacted.
     without_gaps = batch.last_offset_delta == count - 1
     feed, at = _Feed(codec, data, bounds), 0
     for index in range(count):
@@ -222,7 +222,7 @@ def _clamp(stamp: int) -> int:
 
 
 def _read_frame(feed: _Feed, at: int, limit: int) -> tuple[int, int]:
-    """Return where the next record's fields begin in the feed's buffer, and where they end by its length."""
+    """Return where the next record's fields begin in the feed's buffer, and where they end according to its length."""
     if len(feed.buffer) - at < _LONGEST_NUMBER:
         feed.more(at, _LONGEST_NUMBER)
         at = 0

@@ -1,4 +1,4 @@
-"""Finds records without a broker timestamp, on which a visit's fate depends (docs/rules.md, rule 7)."""
+"""Find records without a broker timestamp. A visit's fate depends on this timestamp (docs/rules.md, rule 7)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOG_APPEND_TIME: Final = 1
 
 
 class Stamped(Protocol):
-    """A record, as kafka-python gives it."""
+    """A record as kafka-python returns it."""
 
     @property
     def timestamp_type(self) -> int:

@@ -20,7 +20,7 @@ Value = bytes | Unreadable | None
 """A record's value, None for a tombstone, or the placeholder of unreadable records."""
 
 SINGLE: Final = 100
-"""The limit of dead letters for single visits of one record; one more dead letter covers all other visits."""
+"""The most dead letters for single visits of one record. One more dead letter covers its other refused visits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Refusal:
 
     @property
     def error(self) -> str:
-        """The reason in words, which quote nothing of the visit."""
+        """The reason in words, without any content of the visit."""
         return self.fault.error
 
     @property

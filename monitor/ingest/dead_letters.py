@@ -23,7 +23,7 @@ OVERHEAD_BYTES: Final = 4_096
 class DeadLetterTopic:
     """A writer of dead letters, for one thread.
 
-    After a refused record, the producer's sequence is broken. A new producer replaces it.
+    After Kafka refuses a record, the producer's sequence is broken, so a new producer replaces it.
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, input_topic: str, max_message_bytes: int) -> None:
@@ -48,7 +48,7 @@ class DeadLetterTopic:
 
     def _put(self, letters: Sequence[DeadLetter]) -> None:
         if self._producer is None:
-            # kafka-python splits a batch that is too large for the topic into batches of this size, without end.
+            # If this exceeded the topic's limit, kafka-python would split a refused batch into equal ones, forever.
             batch_size = max(1, min(BATCH_BYTES, self._limit))
             self._producer = self._connections.producer(linger_ms=5, batch_size=batch_size)
         sent = []

@@ -77,9 +77,9 @@ class _Record(Struct, forbid_unknown_fields=True, gc=False):
 class _Gathered:
     """Visits whose fields have the right types, and refusals.
 
-    `counts`: the number of visits by record. `gaps`: the first visit and the places of the visits of a record, where
-    these are not 0, 1, 2, … `more`: by record with many invalid visits, the place of the first one not in `faults`, and
-    their number by reason.
+    `counts`: the number of visits by record. `gaps`: for each record whose visits are not at the places 0, 1, 2, …, the
+    index of its first visit in `visits`, and the places of its visits. `more`: for each record with many invalid
+    visits, the place of the first one that is not in `faults`, and the number of all such visits by reason.
     """
 
     visits: list[_Visit] = field(default_factory=list)
@@ -148,7 +148,7 @@ def _read_slowly(record: int, value: Value, gathered: _Gathered) -> list[_Visit]
 
 
 def _refuse_junk(record: int, opened: list[Any], count: int, gathered: _Gathered) -> None:
-    """Refuse items with too few keys for a visit. Only items with a separate dead letter are read."""
+    """Refuse items with too few keys for a visit. Only items that get a separate dead letter are read."""
     indexes = (index for index, item in enumerate(opened) if type(item) is not dict or len(item) < len(REQUIRED))
     for index in islice(indexes, SINGLE):
         fault = read_visit(opened[index])
@@ -183,7 +183,7 @@ def _locate_visits(gathered: _Gathered) -> tuple[NDArray[np.int64], NDArray[np.i
 def _parse_departures(
     texts: list[str | None], arrived: NDArray[np.int64], default_stay: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return when visits ended, and which texts were understood; missing ends follow from the default stay."""
+    """Return when visits ended, and which texts were understood. A missing end is the arrival plus the default stay."""
     try:
         return parse_instants(texts)  # type: ignore[arg-type]  # joining raises TypeError where one is missing
     except TypeError:
@@ -193,7 +193,7 @@ def _parse_departures(
 
 
 def decode_records(values: Sequence[Value], default_stay: int) -> Columns:
-    """Read many records at once: the same visits and refusals as `decode` of each, as columns.
+    """Read many records at once, and return as columns the visits and refusals that `decode` finds in each record.
 
     Args:
         values: the values of the records, None for a tombstone, and placeholders of unreadable records.

@@ -1,9 +1,9 @@
 """Incremental decompression of record batches, as lenient as Kafka's Java client.
 
-Each codec reads what Java reads, and ignores what Java ignores: bytes after the gzip stream and the lz4 frame, reserved
-flags, and lz4's checksum of the content. Checksums of codecs are ignored even where Java verifies them: the checksum of
-the batch has shown that these are the producer's bytes. Data is decompressed on demand, so the caller can stop at any
-size.
+Each codec accepts all data that Java accepts, and ignores the same parts: bytes after the gzip stream and the lz4
+frame, reserved flags, and lz4's checksum of the content. Checksums of codecs are ignored even where Java verifies them,
+because the checksum of the batch has shown that these are the producer's bytes. Data is decompressed on demand, so the
+caller can stop at any size.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import snappy
 import zstandard
 
 PIECE_BYTES: Final = 256 * 1024
-"""The size of one decompressed piece; an lz4 block may have 4 MiB, and a snappy block has its own length."""
+"""The size of one decompressed piece. An lz4 block may be larger (up to 4 MiB), and so may a snappy block."""
 
 _FEED_BYTES: Final = 64 * 1024
 
@@ -41,7 +41,7 @@ _SNAPPY_RATIO: Final = 32  # the largest ratio of snappy: three bytes copy at mo
 
 
 class CodecError(Exception):
-    """The bytes cannot be decompressed. The text quotes nothing of them."""
+    """The bytes cannot be decompressed. The error text does not quote them."""
 
 
 def decompress(codec: int, data: bytes) -> Iterator[bytes]:

@@ -1,6 +1,6 @@
-"""A replacement of kafka-python's fetcher that cannot get stuck at a batch, and reads leniently and within bounds.
+"""A replacement for kafka-python's fetcher that cannot get stuck at a batch, and reads leniently and within bounds.
 
-kafka-python 3.0.12 keeps a fetch that it failed to read, and a seek to its offset makes it loop without end. It refuses
+kafka-python 3.0.12 keeps a fetch that it failed to read, and a seek to its offset makes it loop forever. It refuses
 some batches that brokers and Java's client accept, and it decompresses a whole batch at once.
 """
 
@@ -19,10 +19,10 @@ from kafka.protocol.consumer import IsolationLevel
 from monitor.ingest.batches import FORMAT, LOG_END, Bounds, FetchedRecord, Unreadable, make_unreadable, read_batch
 
 POLL_BYTES: Final = 4 * 1024 * 1024
-"""The size limit of the records that a poll returns, besides one record."""
+"""The size limit of the records that a poll returns. The last record may exceed it."""
 
 TRIES: Final = 4
-"""How often a damaged batch is fetched: the damage may be in transit, or on the disk of one broker only."""
+"""How often a damaged batch is fetched. The damage may be in transit, or on the disk of only one broker."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ def read_leniently(consumer: Any, reading: FetchState) -> Any:
 
 
 class _NoBatches:
-    """A placeholder for bytes in which not even the frames of batches are right."""
+    """A placeholder for bytes that cannot even be split into batches."""
 
     def next_batch(self) -> NoReturn:
         raise CorruptRecordError("no complete batch was found")
@@ -85,14 +85,14 @@ class _Fetcher(Fetcher):  # type: ignore[misc]  # kafka-python ships no types
 
 
 class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
-    """The fetched records of one partition, as `FetchedRecord`s. Nothing follows records that are lost unread."""
+    """The fetched records of one partition, as `FetchedRecord`s. They end after records that are lost unread."""
 
     def __init__(self, reading: FetchState, *arguments: Any, **settings: Any) -> None:
         self._reading = reading
         super().__init__(*arguments, **settings)
 
     def take(self, n: int | None = None) -> list[FetchedRecord]:
-        """Return at most `n` records, and hardly more bytes than the poll may still return.
+        """Return at most `n` records. Only the last one may exceed the bytes that the poll may still return.
 
         Raises:
             CorruptRecordError: the next batch is damaged, and is fetched again.
@@ -111,7 +111,7 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
             if taken:
                 self._next_inline_exception = error
                 return taken
-            self.drain()  # otherwise kafka-python would call this again without end
+            self.drain()  # otherwise kafka-python would call this method forever
             raise
         self.drain()
         return taken
@@ -147,7 +147,7 @@ class _Records(Fetcher.PartitionRecords):  # type: ignore[misc]  # as above
             yield from read_batch(batch, begin, self._reading.bounds)
 
     def _is_skipped(self, batch: Any) -> bool:
-        """Return whether a batch has no visible records: a transaction's end, or an aborted transaction."""
+        """Return whether a batch has no visible records: a transaction marker, or records of an aborted transaction."""
         if batch.magic != FORMAT:
             return False
         self.leader_epoch = batch.leader_epoch

@@ -1,4 +1,4 @@
-"""Interfaces that the reader uses: the destination of dead letters, and the observer of its figures."""
+"""Interfaces that the reader uses: the destination of dead letters, and the observer of its metrics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DeadLetter:
 
 
 class IngestObserver(Protocol):
-    """A receiver of the reader's figures."""
+    """A receiver of the reader's metrics."""
 
     def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         """Count a written batch: its records, visits by fate, refusals by reason, and the time it took."""

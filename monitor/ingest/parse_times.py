@@ -1,6 +1,6 @@
-"""Parsing of times in bulk: `parse_instant` for the common forms, by arithmetic on eight bytes at a time.
+"""Parse times in bulk: like `parse_instant` for the common forms, by arithmetic on eight bytes at a time.
 
-Forms that are not understood here may still be valid: the caller reads them with `parse_instant`, which decides.
+A form that is not understood here may still be valid. The caller reads it with `parse_instant`, which decides.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _HEAD: Final = len("2026-11-20T08:15:00")
 _PACKED: Final = np.dtype([("date", "<u8"), ("time", "<u8"), ("second", "<u4"), ("end", "u1")])
 _NEWLINE: Final = ord("\n")
 _LONGEST_TAIL: Final = len(".123456789012345678+00:00")
-"""A longer text is not a time. The limit also bounds the bytes in the cache."""
+"""The text after the seconds of a time is never longer. This limit also bounds the size of the cache."""
 
 _DAY_ZERO: Final = "1970-01-02T00:00:00"
 
 
 class _Shape(NamedTuple):
-    """A template of a few characters, checked all at once. 0 stands for any digit, other characters for themselves.
+    """A template of a few characters, checked all at once. 0 matches any digit, other characters match themselves.
 
-    With x = word ^ zero, the byte of a digit is 0 to 9, and that of another character is 0. Adding six carries a byte
-    above 9 into its high four bits. `mask` selects these bits, and all bits of characters that are not digits. No byte
-    overflows into the next: a byte that could has high bits already.
+    In word ^ zero, the byte of a digit is 0 to 9, and the byte of another character is 0. Adding six carries a byte
+    above 9 into its high four bits. `mask` selects these bits, and all bits of characters that are not digits. The
+    check also uses the bits from before the addition, so a byte that overflows into the next one never fits.
     """
 
     zero: int
@@ -61,7 +61,7 @@ def _compute_months() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _parse_digits(field: NDArray[np.void], shape: _Shape) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return words with the number of characters i and i + 1 at bits 8·i, and which words fit the shape."""
+    """Return words whose byte i is the number in characters i and i + 1, and which words fit the shape."""
     word = field.astype(np.uint64)
     word ^= np.uint64(shape.zero)
     odd = (word + np.uint64(shape.six)) | word
@@ -76,7 +76,7 @@ def _pick(pairs: NDArray[np.int64], place: int) -> NDArray[np.int64]:
 
 
 def _parse_fixed(joined: bytes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the instants of texts of 20 characters, each with a newline, and which have the form `…Z`."""
+    """Return the instants of texts of 20 characters, each followed by a newline, and which have the form `…Z`."""
     rows = np.frombuffer(joined, _PACKED)
     date, date_fits = _parse_digits(rows["date"], _DATE)
     time, time_fits = _parse_digits(rows["time"], _TIME)
@@ -126,8 +126,8 @@ def _parse_with_tails(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.b
 def parse_instants(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the instants of texts, and which texts were understood; shape (n,) each.
 
-    An understood text has the instant that `parse_instant` returns. The instants of other texts have no meaning. If
-    every joined row fits, no text contains a newline, so each row is one text.
+    The instant of an understood text is the one that `parse_instant` returns. The instants of other texts have no
+    meaning. If every row of the joined texts fits, no text contains a newline, so each row is one text.
     """
     if not texts:
         return np.empty(0, np.int64), np.empty(0, np.bool_)

@@ -104,7 +104,7 @@ class Reader:
         if not self._source.waiting:
             return
         if self._source.unread:
-            self._finish()  # records before them count as read only when they are written
+            self._finish()  # the records before the unread ones count as read only after they are written
         progress = self._windows.progress()
         self._start_offsets.forget_commits()
         for partition in sorted(self._source.waiting):
@@ -125,7 +125,7 @@ class Reader:
         return _Batch(spans, accepted, letters, len(values), began)
 
     def _write(self, batch: _Batch) -> dict[int, int]:
-        """Write dead letters, then facts: when progress has passed a record, nobody reads it again."""
+        """Write dead letters, then facts, because a record is not read again after progress has passed it."""
         letters = [
             letter
             for letter in batch.letters
@@ -140,7 +140,7 @@ class Reader:
         return lowest
 
     def _finish(self) -> bool:
-        """Wait for the pending write; return False if the records read since then must be read again."""
+        """Wait for the pending write; return False if the records read since it began must be read again."""
         if self._writing is None:
             return True
         batch, future = self._writing
@@ -156,7 +156,7 @@ class Reader:
         return not behind
 
     def _abandon(self) -> None:
-        """Start all partitions again. A pending write may still succeed, and then counts."""
+        """Park all partitions, so that they are started again. A pending write may still succeed; then it counts."""
         try:
             self._finish()
         except (UnreachableError, WindowsError) as error:
@@ -164,15 +164,15 @@ class Reader:
         self._source.park()
 
     def _check_windows(self) -> None:
-        """Check now and then that the windows still have everything written. Writes do that too, but may be rare."""
+        """Check regularly that the windows still have everything written. Writes check that too, but may be rare."""
         if time.monotonic() - self._checked_at < CHECK_SECONDS:
             return
         written, reading = self._written_offsets, dict(self._source.reading)
         progress = self._windows.progress()
         self._checked_at = time.monotonic()
         for partition in self._start_offsets.lost:
-            # Progress ahead of this reader may be from before the loss: a store that failed over may have lost the
-            # record of it. (Without a loss, another member's last batch may be ahead of a reader that took over.)
+            # Progress ahead of this reader may be from before the loss: after a failover, the store may have no record
+            # of the loss. (Without a loss, another member's last batch may be ahead of a reader that took over.)
             if partition in reading and _find_highest(progress, partition) > reading[partition]:
                 self._start_offsets.repeat_loss(partition, min(written[partition], _find_lowest(progress, partition)))
         behind = [partition for partition in written if _find_lowest(progress, partition) < written[partition]]
@@ -190,7 +190,7 @@ class Reader:
 
     @property
     def _written_offsets(self) -> dict[int, int]:
-        """The offsets up to which everything is in the windows, without the pending write."""
+        """The offsets up to which everything is in the windows. The pending write does not count."""
         offsets = dict(self._source.reading)
         if self._writing is not None:
             offsets |= {span.partition: span.start for span in self._writing[0].spans if span.partition in offsets}
@@ -219,8 +219,8 @@ def _find_highest(progress: Sequence[Mapping[int, int]], partition: int) -> int:
 def run_reader(reader: Reader, stop: threading.Event, alive: Callable[[str], None]) -> None:
     """Run the reader until `stop` is set, with growing pauses while a server is unavailable.
 
-    Between two failed writes, reading may succeed and take long. So a failure within twice the longest pause counts as
-    the same problem. Otherwise, a batch that cannot be written would be retried and logged without growing pauses.
+    Between two failed writes, reading may succeed and take long. Therefore a failure within twice the longest pause
+    counts as the same problem. Otherwise, a batch that cannot be written would be retried without growing pauses.
     """
     pause = FIRST_BACKOFF_SECONDS
     calm_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Whether the facts are complete up to the end offsets at startup, so that this instance may take over."""
+"""Check whether the facts are complete up to the end offsets at startup, so that this instance may take over."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TIMEOUT_MS: Final = 10_000
 class Readiness:
     """Ready when the progress of every shard has reached the end offsets that the input partitions had at startup.
 
-    It then stays ready: each tick checks the later lag. It does not matter which instance reads or owns partitions. One
-    thread calls `look` repeatedly; any thread may read `waiting`.
+    It then stays ready, because each tick waits for its own end offsets. It does not matter which instance reads or
+    owns partitions. One thread calls `look` repeatedly; any thread may read `waiting`.
     """
 
     def __init__(self, connections: KafkaConnections, topic: str, windows: Windows) -> None:
@@ -50,7 +50,7 @@ class Readiness:
             raise
 
     def _read_ends(self) -> Mapping[int, int]:
-        """Return the end offsets of all partitions, up to which they can be read."""
+        """Return the offsets up to which all partitions can be read with isolation level read_committed."""
         with self._connections.translate_errors():
             consumer = self._connections.consumer(isolation_level="read_committed")
             try:

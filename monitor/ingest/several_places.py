@@ -1,7 +1,7 @@
-"""Counts people reported at more than one place at a designated time. The total names neither people nor places.
+"""Count people reported at more than one place at a designated time. The total names neither people nor places.
 
 Such a person counts, and pays, at each of the places (docs/rules.md, rule 7). The visits are not refused. The count
-shows operators whether the assumption is true that a person is at one place at a time.
+shows operators whether people are at one place at a time, as the privacy model assumes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from monitor.windows.packing import PRESENT
 Ints = NDArray[np.int64]
 
 LIMIT: Final = 200_000
-"""The limit of remembered (person, designated time): about 25 MB."""
+"""The most (person, designated time) pairs that are remembered. They take about 25 MB."""
 
 _COUNTED: Final = -1
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)  # spreads an instant over all bits
 
 
 class SeveralPlaces:
-    """A counter of the (person, designated time) reported at more than one place, each counted once over all batches.
+    """A counter of the (person, designated time) pairs with more than one place, each counted once over all batches.
 
     It remembers the first place of the latest `limit` pairs. It misses a person reported again later, or to another
     instance, so the count is a lower bound. A record that is read again does not count again.
@@ -38,7 +38,7 @@ class SeveralPlaces:
         self._first: dict[int, int] = {}
 
     def count(self, instant: Ints, row: Ints, hashes: NDArray[np.uint8]) -> int:
-        """Return how many pairs these facts show at more than one place for the first time.
+        """Return the number of pairs that these facts show at more than one place for the first time.
 
         Args:
             instant: the designated time of each fact; shape (n,).

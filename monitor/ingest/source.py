@@ -1,4 +1,4 @@
-"""The input topic as a member of the consumer group reads it: assignments, fetched records and positions."""
+"""Read the input topic as a member of a consumer group: assignments, fetched records and positions."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Fetched:
 class _Rebalances(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python ships no types
     """A queue of assigned and revoked partitions, filled on the network thread, which must not be blocked.
 
-    An assigned partition is paused at offset 0 until the reader knows its start offset. Without a position,
-    kafka-python would look for one.
+    An assigned partition is paused at offset 0 until the reader knows its start offset. If it had no position,
+    kafka-python would look one up.
     """
 
     def __init__(self) -> None:
@@ -88,9 +88,9 @@ class InputLog:
 
     Attributes:
         waiting: assigned partitions that wait for a start offset (`resume`).
-        truncated: partitions whose log has lost records that were read, with the offset up to which the log is
-            unchanged (0: unknown). With `stamped_by_brokers`, also partitions with records that brokers did not stamp,
-            with the offset after these.
+        truncated: an offset by partition. If the log has lost records that were read, it is the offset up to which the
+            log is unchanged (0: unknown). If there are records that brokers did not stamp (only with
+            `stamped_by_brokers`), it is the offset after these.
         unread: partitions that wait because of records that this client cannot read, and that count as lost.
 
     Args:
@@ -190,7 +190,7 @@ class InputLog:
 
     def _note_failure(self, cause: BaseException | None) -> None:
         if isinstance(cause, CorruptRecordError):
-            return  # the batch is damaged: it is fetched again, and skipped in the end
+            return  # the damaged batch is fetched again, and skipped after the last try
         self._failures += 1
         if self._failures >= FAILURES and self._consumer is not None:
             self._discard_consumer()
@@ -202,7 +202,7 @@ class InputLog:
             polled = self._consumer.poll(timeout_ms=timeout_ms)
             self._note_rebalances()
             fetched = [self._make_fetched(tp.partition, records) for tp, records in polled.items() if records]
-            # Also while other partitions have records: an input end offset may be after a transaction's end.
+            # Even while other partitions have records: a tick's end offset may be after a transaction marker.
             busy = {tp.partition for tp, records in polled.items() if records}
             fetched += [self._skip_invisible(partition) for partition in self._next.keys() - busy]
         return [fetch for fetch in fetched if fetch is not None]
@@ -236,7 +236,7 @@ class InputLog:
         return None if end <= start else Fetched.of(partition, start, end, records)
 
     def _skip_unstamped(self, partition: int, end: int) -> None:
-        """Continue after records without a broker timestamp, whose slot is unknown: their visits are lost."""
+        """Continue after records without a broker timestamp. Their slot is unknown, so their visits are lost."""
         log.error(
             "records below offset %d of %s-%d have their producers' timestamps, so they cannot be counted: expected "
             "message.timestamp.type=LogAppendTime; find out who changed the setting",
@@ -252,7 +252,7 @@ class InputLog:
         try:
             end = self._consumer.position(TopicPartition(self._topic, partition), timeout_ms=TIMEOUT_MS)
         except IllegalStateError:
-            return None  # revoked meanwhile, as the listener has recorded
+            return None  # the partition was revoked, as the listener has recorded
         start = self._next[partition]
         return Fetched(partition, start, end, (), (), ()) if end is not None and end > start else None
 
@@ -293,7 +293,7 @@ class InputLog:
         return read_committed_offsets(self._connections, self._service, self._topic, self._topic_id)
 
     def lag(self) -> dict[int, int]:
-        """Return the records between the position and the high watermark, by partition, as of the last fetch."""
+        """Return the number of records between the position and the high watermark, by partition, at the last fetch."""
         lags = {}
         for partition, offset in self._next.items():
             high = self._consumer.highwater(TopicPartition(self._topic, partition))
@@ -308,7 +308,7 @@ class InputLog:
             self._consumer.commit_async(places)
 
     def close(self, offsets: Mapping[int, int]) -> None:
-        """Commit once more, which may fail, and leave the group."""
+        """Try to commit once more, and leave the group."""
         if self._consumer is None:
             return
         places = self._to_commits(offsets)
@@ -330,5 +330,5 @@ class InputLog:
         except KafkaError:
             pass  # the windows have the progress; the commit is for lag tools
         finally:
-            with suppress(Exception):  # errors of a consumer that is closed do not matter
+            with suppress(Exception):  # errors while closing do not matter
                 consumer.close(autocommit=False, timeout_ms=5_000)

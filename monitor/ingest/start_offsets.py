@@ -1,4 +1,4 @@
-"""The offset at which a reader starts a partition, and the slot from which the facts are complete then.
+"""Find the offset at which a reader starts a partition, and the slot from which the facts are then complete.
 
 The progress in the windows decides, rather than offsets committed to Kafka. Facts and progress are written together, so
 if facts are lost, their progress is lost too, and they are read again. Without progress, the committed offsets show
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 class StartOffsets:
     """Finds the start offsets of partitions, and updates the windows. Used by the reader's thread.
 
-    `lost`: by partition in which this reader noticed lost records, the slot from which the facts are complete.
+    `lost`: for each partition in which this reader found lost records, the slot from which the facts are complete.
     `dead_letters_from`: by partition, the offset below which earlier groups have written the dead letters.
     """
 
@@ -56,7 +56,7 @@ class StartOffsets:
         self._commits = None
 
     def repeat_loss(self, partition: int, lowest: int) -> None:
-        """Record a loss in the windows again, at the lowest progress of all shards (others may have lost some too)."""
+        """Record a loss in the windows again, at the lowest progress of all shards (some may have lost progress)."""
         offset = lowest if lowest >= 0 else self._source.bounds(partition)[0]
         self._windows.restart(partition, offset, self.lost[partition])
         self._observer.recovery("log_lost_records")
@@ -95,11 +95,11 @@ class StartOffsets:
         return min(reached)
 
     def _find_without_progress(self, partition: int, first: int, end: int) -> tuple[int, int]:
-        """Return the start offset without progress, and the slot from which the facts are complete then.
+        """Return the start offset if there is no progress, and the slot from which the facts are then complete.
 
         A visit may be reported F slots before its last slot, so reading starts F slots before the first slot that can
-        still be counted. A log that starts at offset 0 is complete. Another log does not show whether it was kept long
-        enough, because the retention may have been set for a shorter window.
+        still be counted. A log that starts at offset 0 is complete. Any other log may not reach back far enough,
+        because the retention may have been set for a shorter window.
         """
         if self._clock.simulated:
             return first, COMPLETE_FROM_START
@@ -118,7 +118,8 @@ class StartOffsets:
     def _find_complete_from(self, partition: int, first: int, end: int, complete_from: int) -> int:
         """Return the slot from which facts are complete if records before the log's first one were deleted.
 
-        They were stamped at most `tolerance` later than the first one, and their visits end at most F slots after that.
+        The deleted records were stamped at most `tolerance` after the first remaining one, and their visits end at most
+        F slots after that.
         """
         grid, max_lead = self._parameters.grid, self._parameters.max_lead
         now = grid.slot_of(self._now() + self._parameters.tolerance)
@@ -127,16 +128,16 @@ class StartOffsets:
         candidates = range(complete_from - max_lead + 1, now + 1)
 
         def stamped_before(at: int) -> bool:
-            # With the tolerance of clocks: an earlier leader may have stamped deleted records later than the first one.
+            # Subtract the tolerance: an earlier leader may have stamped deleted records later than the first one.
             return self._source.offset_at(partition, grid.start(at) - self._parameters.tolerance) != first
 
         index = bisect_left(candidates, True, key=stamped_before)  # noqa: FBT003  # the value to find
         return candidates.start + index + max_lead
 
     def _restart_behind_log(self, partition: int, first: int, end: int) -> int:
-        """Restart a partition whose next records were deleted, by retention or by somebody.
+        """Restart a partition whose next records were deleted, by retention or by an operator.
 
-        If the log still has records that are too old to count, the deleted ones are older still, and nothing is lost.
+        If the log still has records that are too old to count, the deleted records are even older, and nothing is lost.
         """
         offset, complete_from = self._find_without_progress(partition, first, end)
         if offset == first > 0 and not self._clock.simulated:
@@ -160,7 +161,7 @@ class StartOffsets:
         committed = self._commits.get(partition)
         if committed is None:
             return offset
-        if partition not in self.lost:  # otherwise, other records may have the committed offsets
+        if partition not in self.lost:  # after a loss, other records may have the committed offsets
             self.dead_letters_from[partition] = min(committed.lowest, end)
         return max(first, min(offset, committed.highest))
 
@@ -178,7 +179,7 @@ class StartOffsets:
         )
 
     def _skip_unreadable(self, partition: int, unread: Unreadable, end: int) -> int:
-        """Restart after records that this client cannot read. They count as lost unread, because they may have visits.
+        """Restart after records that this client cannot read. They may contain visits, so they count as lost unread.
 
         The visits end at most F slots after the slot in which the batch was stamped. If the timestamp is unknown, the
         end of the batch may be wrong too, but all skipped records were stamped before now.
@@ -200,6 +201,6 @@ class StartOffsets:
     def _now(self) -> int:
         """Return the present instant by the store's clock, which also decides when ticks close.
 
-        By a slow clock of this machine, deleted records would seem older than they may be.
+        If a slow clock of this machine were used, deleted records would seem older than they are.
         """
         return self._windows.time(range(self._parameters.registry.shards))

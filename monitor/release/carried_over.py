@@ -1,7 +1,7 @@
 """Charges carried over from earlier configurations, for answers about designated times (docs/rules.md, section 6).
 
-A monitor that was renamed, or whose kind has changed, draws again for every time within its horizon. What was paid for
-the earlier answers remains paid while one period may contain visits of both.
+A monitor that was renamed, or whose kind has changed, draws again for every time within its horizon. The ε of the
+earlier answers still counts while one period may contain visits that these and the new answers charge.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CarriedOverTimes:
 
     Args:
         parameters: the parameters of the service. Without a period a payment counts while the ledger contains it.
-        states: what was spent, for each ledger partition.
+        states: what each ledger partition has spent.
     """
 
     def __init__(self, parameters: Parameters, states: Sequence[Spent]) -> None:
@@ -49,9 +49,9 @@ class CarriedOverTimes:
         self._known_from = _NEVER if known_from is None else known_from
 
     def excess(self, tick: int) -> Fraction:
-        """Return the largest excess of the times of one period over the worst case, from a tick on.
+        """Return the most by which the times of one period exceed the worst case, from a tick on.
 
-        Only periods with visits that a later answer may still charge are counted.
+        Only periods that contain visits which a later answer may still charge are counted.
         """
         last_past = self._oldest_chargeable(tick) - self._period
         times = self._times[bisect_left(self._times, last_past + 1) :]
@@ -60,7 +60,7 @@ class CarriedOverTimes:
         return max((sums[end] - sums[begin] for begin, end in enumerate(ends)), default=Fraction(0))
 
     def change_ticks(self) -> Iterator[int]:
-        """Yield the ticks at which the excess may fall: a time is final, or no period contains it any more."""
+        """Yield the ticks at which the excess may fall: a time becomes final, or no period contains it any more."""
         grid = self._parameters.grid
         horizons = {monitor.horizon for monitor in self._monitors.values()}
         for time in self._times:
@@ -73,7 +73,7 @@ class CarriedOverTimes:
         return self._parameters.grid.start(tick + 1 - self._parameters.history_slots)
 
     def _excess_at(self, time: int, tick: int) -> Fraction:
-        """Return what was and may still be paid for one time, minus the worst case of this configuration."""
+        """Return the ε that was or may still be paid for one time, minus the worst case of this configuration."""
         current = {
             key: monitor for key, monitor in self._monitors.items() if monitor.times.between(time, time + 1).size
         }

@@ -54,8 +54,8 @@ class ReleaseContext:
     """The objects that the partition threads of an instance share. All of them are thread-safe.
 
     `take_over` creates the owner of a partition, which fences earlier owners. `progressed` is signalled when this
-    instance's reader has written; writes of other instances are seen by polling. `decided` is signalled after each
-    decided tick.
+    instance's reader has written to the windows; polling detects the writes of other instances. `decided` is signalled
+    after each decided tick.
     """
 
     parameters: Parameters
@@ -87,11 +87,11 @@ class SharedNoise:
         return self._noise.secure
 
     def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
-        """Draw as `Noise.geometric` does."""
+        """Call `Noise.geometric` under the lock."""
         with self._lock:
             return self._noise.geometric(epsilon, size)
 
     def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Draw as `Noise.reaches` does."""
+        """Call `Noise.reaches` under the lock."""
         with self._lock:
             return self._noise.reaches(epsilon, gaps)

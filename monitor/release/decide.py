@@ -102,7 +102,7 @@ class Decider:
         return [time for time in monitor.live(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
 
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
-        """Draw every answer of a tick once, and record in `state` what the answers spend."""
+        """Draw every answer of a tick once, and record the spent ε in `state`."""
         tally: Counter[tuple[str, str]] = Counter()
         records = []
         for monitor, indices in self._watched:
@@ -152,7 +152,7 @@ class Decider:
         }
 
     def _count(self, row: int, window: int, tick: int, evidence: Evidence, state: LedgerState) -> int | None:
-        """Return the distinct people of a window; None unless it contains everything reported before as_of."""
+        """Return the number of distinct people in a window; None if visits reported before as_of may be missing."""
         shard = int(self._parameters.registry.shard[row])
         start = self._parameters.window_start(window, tick)
         complete_from = evidence.complete_from(shard)
@@ -312,6 +312,6 @@ class Decider:
 
 
 def _input_since(state: LedgerState) -> int:
-    """Return the slot from which facts are complete, if those of an earlier input topic were lost."""
+    """Return the slot from which facts are complete if an earlier input topic was lost, else the least slot."""
     complete_from = None if state.terms is None else state.terms.input_since
     return -(2**62) if complete_from is None else complete_from

@@ -13,13 +13,13 @@ from monitor.public.instants import format_duration, format_instant
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Timed
 
 MAX_CHARGES_BYTES: Final = 64 * 1024
-"""The largest encoded charges in an owner record, in bytes: the record must fit the smallest allowed topic limit."""
+"""The size limit of encoded charges, in bytes. An owner record must fit the lowest allowed `max.message.bytes`."""
 
 _DIGITS: Final = 16
 
 
 def declare_charges(parameters: Parameters) -> Charges:
-    """Return the charges of a configuration: only their digest if they are too large for an owner record."""
+    """Return the charges of a configuration; only their digest and F if they are too large for an owner record."""
     places = tuple(_declare_places(parameters, monitor) for monitor in parameters.over_time)
     times = tuple(declare_times(monitor) for monitor in parameters.timed)
     whole = msgspec.json.encode([parameters.max_lead, places, times])

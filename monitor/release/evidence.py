@@ -1,4 +1,4 @@
-"""Read the evidence of a tick: the counts of each shard that contains everything reported before as_of."""
+"""Read the evidence of a tick: the counts of each shard whose facts contain everything reported before as_of."""
 
 from __future__ import annotations
 
@@ -47,14 +47,15 @@ class EvidenceReader:
     def read(self) -> Evidence | None:
         """Read the input's end offsets, then poll until the facts reach them or the release time has come.
 
-        The store's clock is read first: end offsets from before as_of would miss visits that are reported after them.
+        The store's clock is read first: end offsets read before as_of would miss visits that are reported between
+        that read and as_of.
 
-        Return None if a stop was requested, or if the tick has not closed by the store's clock. In the second case
-        "unknown" would be published too early, and would block the instances whose clocks are right.
+        Return None if a stop was requested, or if the tick has not closed by the store's clock. In the second case, an
+        "unknown" would be published too early, and instances with correct clocks could no longer decide the tick.
 
         Raises:
             InputChangedError, LedgerChangedError: a topic was replaced; the service must start again.
-            UnreachableError: the end offsets were not read, and whether the topics are the same is not known.
+            UnreachableError: the end offsets were not read, and the topics' ids could not be checked.
         """
         context = self._context
         while self._questions:
@@ -73,12 +74,12 @@ class EvidenceReader:
         return Evidence(self._readings)
 
     def _closes_at(self) -> int:
-        """Return when the tick may be counted: every broker's clock has passed as_of by then."""
+        """Return the instant from which the tick may be counted. By then, every broker's clock has passed as_of."""
         parameters = self._context.parameters
         return parameters.grid.as_of(self._tick) + parameters.tolerance
 
     def _read_once(self) -> None:
-        """Read the shards that are complete now. An unreachable store or broker is tried again until the release."""
+        """Read the shards that are complete now. If the store or a broker is unreachable, the next poll tries again."""
         try:
             self._closed = self._closed or self._has_closed()
             if self._closed:
@@ -92,7 +93,7 @@ class EvidenceReader:
             self._warned.add(type(error).__name__)
 
     def _has_closed(self) -> bool:
-        """Return whether the tick has closed by the store's clock, with the tolerance between clocks added."""
+        """Return whether the store's clock has passed as_of plus the tolerance."""
         shard = next(iter(self._questions))
         now = self._context.windows.time([shard])
         self._context.store_clock.update(now)

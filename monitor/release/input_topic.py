@@ -36,9 +36,9 @@ class _Leader:
 class InputTopic:
     """Reads fresh metadata of the input topic, and checks that neither it nor the ledger was replaced. Thread-safe.
 
-    The metadata of a consumer may be minutes old. The end offsets of a consumer omit acknowledged records after an open
+    The metadata of a consumer may be outdated. The end offsets of a consumer omit acknowledged records after an open
     transaction, and a high watermark omits records that a follower has not copied yet. These records are stamped, so a
-    tick must wait for them. The leaders are therefore asked for their log end offsets.
+    tick must wait for them. Therefore this class asks the leaders for their log end offsets.
 
     `ledger` is the name and the id of the output topic.
 
@@ -68,7 +68,7 @@ class InputTopic:
             return self._client
 
     def _run_exclusively(self, request: Callable[[], _T]) -> _T:
-        """Run one request at a time. A call that waited for a request that failed fails with it."""
+        """Run one request at a time. If a call waits for another request, and that one fails, the call fails too."""
         began = time.monotonic()
         with self._lock:
             failed_at, why = self._failure
@@ -82,12 +82,12 @@ class InputTopic:
                 raise
 
     def expect_partitions(self, partitions: int) -> None:
-        """Record a known number of input partitions: a listing with fewer is refused as outdated."""
+        """Record a known number of input partitions. Metadata that lists fewer is then refused as outdated."""
         with self._lock:
             self.most_partitions = max(self.most_partitions, partitions)
 
     def end_offsets_at(self, tick: int) -> Mapping[int, int]:
-        """Return the end offsets for a closed tick. They are read once per tick, at any moment after it closed."""
+        """Return the end offsets for a closed tick. They are read once per tick, at some time after it has closed."""
 
         def read() -> Mapping[int, int]:
             if self._cached is None or self._cached[0] != tick:
@@ -101,9 +101,10 @@ class InputTopic:
         return self._run_exclusively(self._read_end_offsets)
 
     def _read_end_offsets(self) -> Mapping[int, int]:
-        """Read the end offsets between two descriptions of the topic, the first from the tick before if there is one.
+        """Read the end offsets between two descriptions of the topic.
 
         If both descriptions agree, the topic, its partitions and its leaders were the same when the offsets were read.
+        The latest description of an earlier call serves as the first one, if there is one.
         """
         why = "the leaders change faster than the offsets can be read"
         for _ in range(ATTEMPTS):
@@ -111,7 +112,7 @@ class InputTopic:
             try:
                 ends = self._list_end_offsets(known)
             except KafkaError as error:
-                self._leaders = self._describe()  # raises if the topic is gone, or came back with fewer partitions
+                self._leaders = self._describe()  # raises if the topic was replaced, or has fewer partitions
                 if not error.retriable:
                     raise
                 why = str(error)
@@ -130,7 +131,7 @@ class InputTopic:
         self._run_exclusively(read)
 
     def newest_timestamps(self, partitions: int) -> Mapping[int, int]:
-        """Return the latest record timestamp (an instant) by output partition, without the empty ones."""
+        """Return the latest record timestamp (an instant) of each output partition that is not empty."""
         topic = self._ledger[0]
         wanted = {TopicPartition(topic, partition): OffsetSpec.MAX_TIMESTAMP for partition in range(partitions)}
         with self._connections.translate_errors():
@@ -161,7 +162,7 @@ class InputTopic:
         return listed
 
     def _list_end_offsets(self, leaders: Mapping[int, _Leader]) -> dict[int, int]:
-        """Return the log end offset by partition, from the partition's leader."""
+        """Return the log end offset by partition, as its leader reports it."""
         manager = self._admin._manager  # noqa: SLF001  # kafka-python has no request for log end offsets
         return dict(manager.run(self._request_end_offsets, leaders))
 

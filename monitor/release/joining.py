@@ -31,8 +31,8 @@ CLOSE_SECONDS: Final = 15.0
 class JoinPolicy:
     """Decides whether an instance may join the release group. Remembers since when the group has been empty.
 
-    `version` is the version of the instance's configuration. An instance that is not ready can only answer "unknown":
-    it joins after the group has been empty for `patience` seconds.
+    `version` is the version of the instance's configuration. An instance that is not ready can only answer "unknown",
+    so it joins only after the group has been empty for `patience` seconds.
     """
 
     def __init__(self, version: str, patience: float) -> None:
@@ -44,7 +44,7 @@ class JoinPolicy:
         """Return whether to join now.
 
         Args:
-            members: the versions of the group's members, None if they are not known now.
+            members: the versions of the group's members; None if unknown.
             ready: whether the instance's facts are complete.
             now: seconds of a monotonic clock.
         """
@@ -61,7 +61,7 @@ class JoinPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An instance that waits to join a group: the group, its version, and the length of a slot in seconds."""
+    """An instance that waits to join a group: the group, the instance's version, and the slot length in seconds."""
 
     group: str
     version: str

@@ -31,13 +31,13 @@ _FENCES: Final = (ProducerFencedError, InvalidProducerEpochError)
 
 READ_TIMEOUT_SECONDS: Final = 30.0
 POLL_MS: Final = 50
-# If a broker is gone, its partitions must be taken over within the slot. Larger transactions are allowed more time.
+# After a broker has failed, its partitions must be taken over within the slot. Larger transactions get more time.
 ACKNOWLEDGED_SECONDS: Final = 6.0
 RECORDS_PER_SECOND: Final = 20_000
 BEGIN_SECONDS: Final = 11.0  # kafka-python waits 10 s for a transactional id
 TRANSACTION_TIMEOUT_MS: Final = 30_000
 
-# With the default of kafka-python, 100 ms, each transaction waits 70 ms for its coordinator.
+# With kafka-python's default (100 ms), each transaction would wait 70 ms for its coordinator.
 RETRY_BACKOFF_MS: Final = 3
 
 
@@ -84,9 +84,9 @@ def read_partitions(
                 consumer.seek(place, max(first[place], start))
             received_at = time.monotonic()
             while waiting := {place for place in places if consumer.position(place) < end[place]}:
-                # Pause partitions that are read to their ends: their new records would hide a timeout of the others.
+                # Pause partitions that have been read to their ends. Their new records would hide a stalled partition.
                 consumer.pause(*(places.keys() - waiting - consumer.paused()))
-                # The last offset is a transaction marker: the position moves past it on a poll without records.
+                # The last offset may be a transaction marker. The position passes it on a poll without records.
                 polled = consumer.poll(timeout_ms=POLL_MS, max_records=5_000)
                 if polled:
                     received_at = time.monotonic()
@@ -144,7 +144,7 @@ def _to_ledger_record(record: Any) -> LedgerRecord:
 
 
 def _run_in_thread(work: Callable[[], _T], name: str) -> Future[_T]:
-    """Run work in a separate thread: kafka-python waits for a commit without a limit, and the caller must time out."""
+    """Run work in a separate thread, because kafka-python waits for a commit without a timeout."""
     future: Future[_T] = Future()
 
     def run() -> None:
@@ -158,7 +158,7 @@ def _run_in_thread(work: Callable[[], _T], name: str) -> Future[_T]:
 
 
 def _is_fence(error: KafkaError) -> bool:
-    """Return whether the producer was fenced. After the first error kafka-python names the cause only in the text."""
+    """Return whether the producer was fenced. After the first error, only kafka-python's error text names the cause."""
     return isinstance(error, _FENCES) or any(fence.__name__ in str(error) for fence in _FENCES)
 
 
@@ -166,7 +166,7 @@ class Writer:
     """The one writer of a ledger partition. A new writer fences every earlier one.
 
     The transactional id is derived from the ledger's topic and not from the service. A second service on the same topic
-    therefore fences the first one, and both never draw at the same time.
+    therefore fences the first one, and the two never draw at the same time.
 
     Raises:
         UnreachableError: (any method) the outcome is not known; take over again.
@@ -191,7 +191,7 @@ class Writer:
             raise
 
     def append(self, records: Sequence[LedgerRecord]) -> int:
-        """Append records in one transaction, and return the offset of the last (-1 without any)."""
+        """Append records in one transaction, and return the offset of the last one; -1 if there are no records."""
         seconds = ACKNOWLEDGED_SECONDS + len(records) / RECORDS_PER_SECOND
         return self._run(lambda: self._transaction(records, seconds), seconds) if records else -1
 
@@ -213,7 +213,7 @@ class Writer:
         failpoint("ledger.sent")
         self._producer.commit_transaction()
         failpoint("ledger.committed")
-        # After the commit all records are in the log. `get` raises the error of a record that was refused.
+        # After the commit, all records are in the log. `get` raises the error of a refused record.
         return max(int(future.get(timeout=0.001).offset) for future in sent)
 
     def _run(self, work: Callable[[], _T], seconds: float) -> _T:

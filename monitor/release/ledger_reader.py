@@ -1,4 +1,4 @@
-"""Read all partitions of the ledger without taking them over. Each read adds the records that are new."""
+"""Read all partitions of the ledger without taking them over. Each read adds the new records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LedgerReader:
         parameters: the parameters of the service.
         topic: the ledger's topic.
         partitions: the number of partitions of the topic.
-        now: returns the present instant. A clock that is ahead would date expired answers too late.
+        now: returns the present instant. With a clock that is ahead, expired answers would be dated too late.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class LedgerReader:
     def refresh(self) -> None:
         """Read all partitions to their ends, including every record acknowledged before this call.
 
-        If another thread starts a read after this call, this call returns the result of that read.
+        If another thread starts a read after this call has begun, this call shares the result of that read.
 
         Raises:
             UnreachableError: the brokers fail.
@@ -73,7 +73,7 @@ class LedgerReader:
             self._offsets[partition] = offset + 1
 
     def forget(self, tick: int) -> None:
-        """Drop what no period can contain any more. `tick` must come from a clock that is not ahead."""
+        """Drop marks and times that no period can contain any more. `tick` must come from a clock that is not ahead."""
         grid = self._parameters.grid
         oldest = grid.as_of(tick) - (self._parameters.longest_horizon + 1) * grid.length
         with self._lock:

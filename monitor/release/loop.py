@@ -19,7 +19,7 @@ from monitor.release.upkeep import Upkeep
 log = logging.getLogger(__name__)
 
 CYCLE_SECONDS: Final = 1.0
-STALL_SECONDS: Final = 120.0  # a long ledger is read between two heartbeats
+STALL_SECONDS: Final = 120.0  # long, because there is no heartbeat while a takeover reads a long ledger
 JOIN_SECONDS: Final = 15.0
 REPEAT_SECONDS: Final = 60.0  # how long before the same error is logged again
 
@@ -33,13 +33,13 @@ class Ownership(Protocol):
 
     @property
     def joined(self) -> bool:
-        """Whether this instance is a member of the release group; before, it waits for other instances to leave."""
+        """Whether this instance is a member of the release group. Before that, it waits until it may join."""
 
 
 class ReleaseLoop:
     """Runs each owned partition on a separate thread, so that no partition blocks another. Used by one thread.
 
-    `ledger_partitions` (Q) is the number of output partitions that have shards. Partitions beyond it have none.
+    `ledger_partitions` (Q) is the number of output partitions that have shards. Other partitions are not run.
     """
 
     def __init__(self, context: ReleaseContext, ownership: Ownership, ledger_partitions: int) -> None:
@@ -62,7 +62,7 @@ class ReleaseLoop:
 
     @property
     def owners(self) -> Mapping[int, Owner]:
-        """The owners of the partitions that are taken over, by partition."""
+        """The owners of the partitions that this instance has taken over, by partition."""
         owners = {partition: running.release.owner for partition, running in dict(self._running).items()}
         return {partition: owner for partition, owner in owners.items() if owner is not None}
 
@@ -80,7 +80,7 @@ class ReleaseLoop:
 
     @property
     def trouble(self) -> str:
-        """Why ticks of some partition are not decided now; empty if all are."""
+        """The reasons why partitions do not decide their ticks now; empty if all partitions do."""
         reasons = [running.release.trouble for running in dict(self._running).values()]
         return "; ".join(dict.fromkeys(reason for reason in [*reasons, self._undecided] if reason))
 
@@ -96,7 +96,7 @@ class ReleaseLoop:
         try:
             while not stop.is_set():
                 wake.clear()
-                if stop.is_set():  # set before `wake`, so that clearing `wake` could not hide it
+                if stop.is_set():  # check after the clear: `stop` is set before `wake`
                     break
                 self.reconcile()
                 self._check_topics_in_background()
@@ -140,7 +140,7 @@ class ReleaseLoop:
         ]
 
     def _check_topics_in_background(self) -> None:
-        """Check the topics in a separate thread: a broker that hangs must not delay takeovers."""
+        """Check the topics in a separate thread, because a hanging broker must not delay takeovers."""
         if self._is_check_due() and (self._topic_check is None or not self._topic_check.is_alive()):
             self._topic_check = threading.Thread(target=self._run_topic_check, name="topic-check", daemon=True)
             self._topic_check.start()
@@ -158,8 +158,8 @@ class ReleaseLoop:
     def check_topics(self) -> None:
         """Check once per slot that the topics are the same, and that each output partition is being decided.
 
-        Without this check an instance without partitions would stay in the input group and read for nothing, and a
-        partition that is owned by a foreign member would raise no alarm.
+        Without this check, an instance that owns no partition would not notice a replaced topic, and would keep reading
+        in the input group for nothing. A partition that a foreign group member owns would raise no alarm.
 
         Raises:
             InputChangedError, LedgerChangedError: a topic was replaced.
@@ -172,7 +172,7 @@ class ReleaseLoop:
             self._context.input_topic.require_same()
             timestamps = self._context.input_topic.newest_timestamps(self._ledger_partitions)
         except UnreachableError as error:
-            if self._warned_slot != slot:  # the check runs again in each cycle
+            if self._warned_slot != slot:  # the check is repeated in each cycle
                 log.warning("could not check whether all partitions are decided: %s", error)
             self._warned_slot = slot
             return
@@ -182,8 +182,8 @@ class ReleaseLoop:
     def _report_undecided(self, timestamps: Mapping[int, int], slot: int) -> None:
         """Report partitions whose ledger lacks the tick before the one that is being decided.
 
-        Ticks that closed before this instance was a member are ignored: it left them to other instances, which may have
-        stopped since.
+        Ticks that closed before this instance joined the group are ignored: they were left to other instances, which
+        may have stopped since.
         """
         if not self._ownership.joined:
             self._member_since = None
@@ -204,12 +204,12 @@ class ReleaseLoop:
                 self._logged = time.monotonic(), late
 
     def _request_stop(self) -> None:
-        """Request every partition's thread to stop. A release that is near still leaves."""
+        """Request every partition's thread to stop. Answers that are due soon are still published."""
         for running in self._running.values():
             running.stop.set()
 
     def close(self) -> None:
-        """Stop all partitions, and wait for a release that is near."""
+        """Stop all partitions, and wait for answers that are due soon."""
         self._request_stop()
         deadline = time.monotonic() + JOIN_SECONDS
         for running in [*self._running.values(), *self._stopping]:

@@ -40,7 +40,7 @@ class TakeoverCheck(Protocol):
 
         Raises:
             PeriodError: the sum is larger than the stated ε, so no tick may be decided.
-            UnreachableError, FencedError: the check failed; take over again later.
+            UnreachableError, FencedError: the check could not be completed; take over again later.
         """
 
 
@@ -51,7 +51,7 @@ class Owner:
         UnreachableError: (any method) the outcome is not known; create a new owner.
         FencedError: (any method) another owner has taken over.
         LedgerError: the ledger belongs to another service, is uninitialised, or can't be read.
-        LedgerChangedError: the ledger's topic was re-created: the fence and the records would go to different topics.
+        LedgerChangedError: the ledger's topic was re-created, so the fence and the records would be in two topics.
         PeriodError: with the answers of other configurations, one person may pay more than the stated ε.
     """
 
@@ -90,7 +90,7 @@ class Owner:
     def _assigned(self) -> tuple[list[int], list[HotSpots]]:
         """Return the shards and the hot spot monitors of this partition.
 
-        One hot spots answer covers all shards. The hash of the monitor's name selects the partition that gives it.
+        One hot spots answer covers all shards. The hash of the monitor's name selects the partition that publishes it.
         """
         terms, parameters = self.state.terms, self._parameters
         partitions = terms.partitions if terms is not None else 1
@@ -99,10 +99,10 @@ class Owner:
         return shards, ranked
 
     def _take_over(self) -> LedgerState:
-        """Append an owner record, read up to it, append the last tick's bytes again, and check the period.
+        """Append an owner record, read up to it, append the last tick's records again unchanged, and check the period.
 
         The topic's id is checked after the owner record is written. Kafka never reuses an id, so a match shows that the
-        record went to the topic that was fenced.
+        record was written to the topic on which earlier owners were fenced.
         """
         state = LedgerState()
         next_offset = self._read(state, 0, None)
@@ -156,7 +156,7 @@ class Owner:
         return tick >= self.first_undecided
 
     def lower_first_tick(self, slot: int) -> None:
-        """Allow ticks from the present slot on, in case the clock was ahead at the takeover and was corrected since.
+        """Allow ticks from the present slot on: the clock may have been ahead at the takeover and corrected since.
 
         No tick is decided twice: ticks up to the ledger's last one remain decided.
         """
@@ -166,7 +166,7 @@ class Owner:
     def decide(self, tick: int, evidence: Evidence) -> Decision:
         """Decide a tick and append its answers. When this returns, they are in the ledger.
 
-        A tick without answers leaves an owner record, which distinguishes it from a lost tick.
+        For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one.
         """
         decision = self._decider.decide(tick, evidence, self.state)
         self._writer.append([*self._due_owner_records(tick, empty=not decision.records), *decision.records])
@@ -177,7 +177,10 @@ class Owner:
         return decision
 
     def _due_owner_records(self, tick: int, *, empty: bool) -> list[LedgerRecord]:
-        """Return an owner record if one is due: for a tick without answers, or to renew it before it expires."""
+        """Return an owner record if one is due.
+
+        One is due for a tick without answers, for added input partitions, and before the last one expires.
+        """
         terms = self.state.terms
         due = tick - self._owner_record_at >= max(1, self._parameters.mark_lifetime // OWNER_RECORDS_PER_LIFETIME)
         if terms is None or not (due or empty or self._input_grew):

@@ -34,7 +34,7 @@ class LedgerPlace:
 
 @dataclass(frozen=True, slots=True)
 class OwnerRecords:
-    """Creates owner records. `now` returns the present instant by a clock that is not ahead: records expire by it."""
+    """Creates owner records. `now` returns their timestamp, by which they expire, from a clock that is not ahead."""
 
     place: LedgerPlace
     parameters: Parameters
@@ -42,7 +42,7 @@ class OwnerRecords:
     now: Callable[[], int]
 
     def update_terms(self, known: OwnerTerms | None, partition: int) -> OwnerTerms:
-        """Return the terms of the owner record, given the terms that the partition contains.
+        """Return the terms of the next owner record, given the terms that were read from the partition.
 
         Raises:
             LedgerError: the partition has no first record, or belongs to another service.
@@ -69,12 +69,12 @@ class OwnerRecords:
         if known.input_topic_id not in ("", self.place.input_topic_id):
             since = later(since, self._complete_after(self.place.input_seen_at + tolerance))
         if known.fingerprint == "" and known.lost_at is not None:
-            # Only the lost ledger contained the id of its input topic, so this input may be another one.
+            # Only the lost ledger contained the id of its input topic, so the present topic may be another one.
             since = later(since, self._complete_after(known.lost_at + tolerance))
         return since
 
     def _complete_after(self, instant: int) -> int:
-        """Return the first complete slot if all records up to an instant are lost, planned stays included."""
+        """Return the first slot with complete facts if all records up to an instant are lost. Visits may be F ahead."""
         return self.parameters.grid.slot_of(instant) + self.parameters.max_lead + 1
 
     def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> LedgerRecord:
@@ -101,8 +101,8 @@ class OwnerRecords:
     ) -> OwnerTerms:
         """Append an owner record, read up to it, and return its terms.
 
-        A read up to the writer's own record is complete: a leader with an outdated log end can't shorten it. If the
-        records before it change the terms, another owner record is appended.
+        A read up to the writer's own record is complete, even if a leader reports an outdated log end. If the records
+        before it change the terms, another owner record is appended.
 
         Args:
             writer: the writer of the partition, which has fenced every earlier one.

@@ -1,7 +1,7 @@
 """Run one ledger partition on a separate thread: take it over and decide it tick by tick.
 
-A count is a function of the log, so it does not matter when it is taken. The owner of the partition decides the last
-closed tick until the next slot closes. A tick that no instance has decided by then is lost, counted and logged.
+A count is a function of the log, so it does not matter when it is taken. The owner of the partition may decide the last
+closed tick until the next slot closes. A tick that no instance has decided by then is lost. It is counted and logged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIRST_BACKOFF_SECONDS: Final = 0.5
 TAKEOVER_BACKOFF_SECONDS: Final = 2.0  # the longest: a broker that returns must be found within the slot
 APPEND_BACKOFF_SECONDS: Final = 8.0  # the longest after failed appends, each of which writes to the ledger
 RETRY_SECONDS: Final = 0.5  # after a tick that had not closed by the store's clock
-NEAR_RELEASE: Final = 10 * SECOND  # on a stop, a release that is due within this time still leaves
+NEAR_RELEASE: Final = 10 * SECOND  # on a stop, answers that are due within this time are still published
 
 _NO_OWNER: Final = "no instance had taken the partition over"
 _HELD_UP: Final = "this instance was stopped, or delayed"
@@ -76,7 +76,7 @@ class PartitionRelease:
                 if self._decide_next(stop):
                     failed_appends = 0
                 elif self.owner is None:
-                    if failed_appends:  # the first takeover follows at once: the tick may still be decided in its slot
+                    if failed_appends:  # take over at once the first time: the tick may still be decided
                         stop.wait(_backoff(failed_appends - 1, APPEND_BACKOFF_SECONDS))
                     failed_appends += 1
         finally:
@@ -115,7 +115,7 @@ class PartitionRelease:
     def _drop_owner(self, reason: str) -> None:
         """Close the owner, and remember why no tick is decided.
 
-        Closing takes long if a broker is gone. It runs in a separate thread, so that the next takeover need not wait.
+        Closing takes long if a broker has failed, so it runs in a separate thread. The next takeover need not wait.
         """
         self.trouble = self._reason = reason
         if self.owner is not None:
@@ -123,7 +123,7 @@ class PartitionRelease:
             self.owner = None
 
     def next_tick(self) -> int:
-        """Return the last closed tick if the ledger can still take it, else the tick that closes next."""
+        """Return the last closed tick if it can still be decided, else the tick that closes next."""
         now = self._context.clock.now()
         slot = self._context.parameters.grid.slot_of(now)
         owner = self.owner
@@ -135,7 +135,7 @@ class PartitionRelease:
         return slot - 1 if owner.may_decide(slot - 1) and not self._is_too_late(slot - 1) else slot
 
     def _report_ledger_ahead(self, owner: Owner, slot: int) -> None:
-        """Report a ledger with ticks that have not closed yet. A clock that was ahead wrote them, and they remain."""
+        """Report a ledger with ticks that have not closed yet: an instance whose clock was ahead has written them."""
         last = owner.state.last_tick
         if last is None or last < slot:
             if self._refused_slot is not None:
@@ -165,23 +165,24 @@ class PartitionRelease:
         return not stop.is_set()
 
     def release_time(self, tick: int) -> int:
-        """Return when a tick's answers leave: a fixed delay after as_of, or after the takeover if that came later.
+        """Return when a tick's answers are published: a fixed delay after as_of, or after the takeover if it was later.
 
-        The delay is fixed because the moment at which reading ends would reveal the load.
+        The delay is fixed because the moment at which reading ends would reveal the load. The answers are published no
+        later than `_latest_release`.
         """
         grid = self._context.parameters.grid
         from_takeover = max(grid.as_of(tick), self._taken_at) + self._context.parameters.release_delay
         return min(from_takeover, self._latest_release(tick))
 
     def _latest_release(self, tick: int) -> int:
-        """Return the last instant at which a tick's answers may leave: before any clock has closed the next slot."""
+        """Return the last instant at which a tick's answers may be published: no clock has closed the next slot yet."""
         parameters = self._context.parameters
         if self._context.clock.simulated:
             return parameters.grid.as_of(tick) + parameters.release_delay
         return parameters.grid.as_of(tick + 1) - 2 * parameters.tolerance
 
     def _is_too_late(self, tick: int, margin: int = 0) -> bool:
-        """Return whether the last release time of a tick is past by more than `margin`."""
+        """Return whether a tick's latest release time passed more than `margin` ago."""
         clock = self._context.clock
         return not clock.simulated and max(clock.now(), self._taken_at) > self._latest_release(tick) + margin
 
@@ -211,7 +212,7 @@ class PartitionRelease:
         return True
 
     def _try_to_decide(self, owner: Owner, tick: int, stop: threading.Event) -> Decision | None:
-        """Read the evidence, wait for the release time, and append the answers. Return None if one of them fails."""
+        """Read the evidence, wait for the release time, and append the answers. Return None if a step fails."""
         due = self.release_time(tick)
         try:
             evidence = EvidenceReader(self._context, tick, owner.questions(tick), due, stop, self._heartbeat).read()
@@ -223,7 +224,7 @@ class PartitionRelease:
             if not self._wait_for_release(due, stop):
                 return None
             failpoint("tick.released")
-            # Answers that are due at the last instant leave just after it.
+            # The margin is for answers that are due at the last instant: they are appended just after it.
             if self._is_too_late(tick, self._context.parameters.tolerance):
                 self._reason = _TOO_LATE
                 return None
@@ -268,14 +269,14 @@ class PartitionRelease:
         return decision
 
     def _count_skipped(self, owner: Owner) -> None:
-        """Count skipped ticks once the ledger contains a later one; after a failed append the next owner sees it."""
+        """Count skipped ticks once the ledger contains a later one; after a failed append, a takeover shows that."""
         skipped, last = self._skipped, owner.state.last_tick
         self._skipped = None
         if skipped is not None and last is not None and last > skipped[1]:
             self._report_lost(*skipped)
 
     def _report_lost(self, first: int, last: int) -> None:
-        """Report ticks that the ledger has skipped, so no instance decided them. They are counted only here."""
+        """Report ticks that the ledger skips: no instance has decided them. They are counted only here."""
         grid = self._context.parameters.grid
         log.error(
             "ledger partition %d: the ticks of %s to %s are lost (%d): %s",

@@ -1,6 +1,6 @@
-"""The arithmetic of what one person may pay in a period (docs/rules.md, section 6).
+"""Compute what one person may pay in a period (docs/rules.md, section 6).
 
-It sums the published answers and the answers that owners may still publish. This module is pure:
+The sum covers the published answers and the answers that owners may still publish. This module is pure:
 `monitor.release.period_check` reads the ledger for it.
 """
 
@@ -29,14 +29,14 @@ _Watched = tuple[str, str]  # a monitor and a location
 
 
 class PeriodAccount:
-    """The most that one person may pay in any period that a later answer may still charge.
+    """The most that one person may pay in any period that contains visits which a later answer may still charge.
 
     Args:
         parameters: the parameters of the service.
         worst: what one person may pay under this configuration alone.
         spent: what was spent, by ledger partition.
-        others: by partition, the charges of an owner with another configuration. It may answer instead of this instance
-            or in turns with it.
+        others: by partition, the charges of an owner with another configuration. That owner may answer instead of this
+            instance or in turns with it.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PeriodAccount:
         self._carried_over = CarriedOverTimes(parameters, tuple(spent.values()))
 
     def total(self, tick: int) -> Fraction:
-        """Return the most that one person may pay if no tick before `tick` is decided any more."""
+        """Return the most that one person may pay, if no tick before `tick` will be decided any more."""
         times = self._carried_over.excess(tick) + self._other_times_total
         if self._is_unchanged:
             return self._worst + times
@@ -62,7 +62,7 @@ class PeriodAccount:
         return self._worst + max(Fraction(0), over_time - self._own) + times
 
     def fits_from(self, stated: Fraction, tick: int) -> int | None:
-        """Return the first tick at which the total fits if nothing is answered until then; None if it never fits."""
+        """Return the first tick at which the total fits, if no tick is decided until then; None if it never fits."""
         parameters = self._parameters
         last = max((paid.last for place in self._places for paid in place.paid), default=tick)
         end = max(last + parameters.memory_slots + parameters.max_lead + 1, *self._carried_over.change_ticks(), tick)
@@ -74,7 +74,7 @@ class PeriodAccount:
         """Check that the total is at most the stated ε.
 
         Raises:
-            PeriodError: it is larger; the message contains the sum and the time at which it would fit.
+            PeriodError: the total is larger; the message contains the sum and the time at which it would fit.
         """
         total, worst = self.total(tick), self._worst
         if total <= stated:
@@ -120,7 +120,7 @@ class PeriodAccount:
 
     @property
     def _oldest(self) -> int:
-        """The number of slots back to which a later answer may charge a visit."""
+        """The number of past slots whose visits a later answer may still charge."""
         return max([self._parameters.history_slots, *(bound.window for bound in self._other_bounds.values())])
 
     @cached_property
@@ -143,12 +143,12 @@ class PeriodAccount:
 
     @cached_property
     def _is_unchanged(self) -> bool:
-        """Whether all answers were given under this configuration: then its worst case covers them."""
+        """Whether all answers were published under this configuration. Then its worst case covers them."""
         return not self._others and all(place.is_steady for place in self._places)
 
     @cached_property
     def _other_times_total(self) -> Fraction:
-        """What other configurations may charge for the designated times of a period on top of this one."""
+        """The ε that other configurations may charge for the designated times of a period, in addition to this one."""
         own = {(time.kind, time.monitor): time for time in map(declare_times, self._parameters.timed)}
         totals: dict[tuple[str, str], Fraction] = {}
         for time in self._other_times():
@@ -165,7 +165,7 @@ class PeriodAccount:
             yield from charges.times or ()
 
     def _max_times(self, time: TimeCharges) -> int:
-        """Return an upper bound of the times in a period: its days plus 3 per time of day, and all single instants."""
+        """Return an upper bound of the times in a period: (its days + 3) per time of day, and 1 per single instant."""
         days = self._parameters.period // DAY + 3
         return sum(1 if "T" in at else days for at in time.at)
 

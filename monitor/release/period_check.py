@@ -1,10 +1,10 @@
-"""The check that ends every takeover: what one person may pay, given the records of all ledger partitions.
+"""Check at the end of every takeover what one person may pay, given the records of all ledger partitions.
 
 An owner first writes its owner record, which contains the charges of its configuration. Then it reads the other
 partitions. If two owners take over at the same time, at least one of them sees the record of the other.
 
-While an owner with another configuration may continue, each place and time counts with the larger of both charges. If
-the sum is too large only because of that, the other owner is fenced and its records are read again.
+While an owner with another configuration may continue, each place and time counts with the larger of the two charges.
+If the sum is too large only because of that, the other owner is fenced and its records are read again.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class PeriodCheck:
         )
 
     def _others(self, spent: dict[int, Spent]) -> dict[int, Charges | None]:
-        """Return the charges of newest owners with another configuration, by partition; None if they are not known."""
+        """Return, by partition, the charges of a newest owner with another configuration; None if they are unknown."""
         return {
             partition: snapshot.charges
             for partition, snapshot in spent.items()

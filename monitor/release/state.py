@@ -82,14 +82,14 @@ def later(first: int | None, second: int | None) -> int | None:
 class LedgerState:
     """The state of one ledger partition.
 
-    `marks`: every mark read that a window may still contain, also if it has run out: a longer window may contain what
-    it charged. `past`: marks that no window can contain, but a period may. `noisy`: by monitor and designated time,
-    (tick, noisy count) by location. `drawn`: the (monitor, designated time) pairs whose hot spots were drawn; they are
-    drawn once. `charged`: the largest ε published about a designated time, among the records that have not expired.
-    `last_records`: the records of the last tick, by ce_id. `expired_until`: the instant of the first remaining record,
-    if earlier ones have expired. `counting`: how the latest owner counts (`alerts.COUNTING`), None before the first
-    owner. `eras`: (last tick before an owner, that owner's F), where F is known. `owned_since`: the timestamp of the
-    first owner record (an instant); from then on an owner had to decide ticks.
+    `marks`: every mark that a window may still contain, even if it no longer runs: a longer window may contain the
+    visits that it charged. `past`: marks that a period may still contain, but no window. `noisy`: by monitor and
+    designated time, (tick, noisy count) by location. `drawn`: the (monitor, designated time) pairs whose hot spots were
+    drawn; they are drawn once. `charged`: the largest ε published about a designated time, among the records that have
+    not expired. `last_records`: the records of the last tick, by ce_id. `expired_until`: the instant of the first
+    remaining record, if earlier ones have expired. `counting`: how the latest owner counts (`alerts.COUNTING`), None
+    before the first owner. `eras`: (last tick before an owner, that owner's F), where F is known. `owned_since`: the
+    timestamp of the first owner record (an instant); from then on, ticks had to be decided.
     """
 
     terms: OwnerTerms | None = None
@@ -108,7 +108,7 @@ class LedgerState:
 
     @property
     def lost_at(self) -> int | None:
-        """The instant up to which answers may be unreadable: they all count as spent (docs/rules.md, rule 5).
+        """The instant up to which answers may be unreadable. They all count as spent (docs/rules.md, rule 5).
 
         An earlier ledger was lost, or records have expired. Expired records had no effect under their own window and
         horizon, but a longer window or horizon may contain what they charged.
@@ -121,7 +121,7 @@ class LedgerState:
         return tuple(marks[tick] for tick in sorted(marks))
 
     def spent(self) -> Spent:
-        """Return what was spent, including marks that have run out."""
+        """Return what was spent, including marks that no longer run."""
         begins = [-(2**62) if tick is None else tick + 1 for tick, _ in self.eras]
 
         def max_lead(tick: int) -> int | None:
@@ -214,7 +214,7 @@ class LedgerState:
     def _advance_to(self, tick: int, grid: SlotGrid) -> None:
         """Record a decided tick."""
         if self.last_tick is None and self.expired_until is not None:
-            # Ticks only rise, so all expired answers are of this tick or earlier, whatever timestamp the owner has.
+            # Ticks only rise, so all expired answers are of this tick or earlier, even if a timestamp was wrong.
             self.expired_until = grid.as_of(tick)
         if self.last_tick is None or tick > self.last_tick:
             self.last_tick = tick
@@ -259,7 +259,7 @@ class LedgerState:
     def forget(self, tick: int, mark_lifetime: int, oldest_time: int, kept: int = 0) -> None:
         """Move marks that no window can contain again to `past`, and drop designated times before `oldest_time`.
 
-        A mark stays in `past` for `kept` more slots, because a period may contain what it charged.
+        A mark stays in `past` for `kept` more slots, because a period may contain the visits that it charged.
         """
         for key, known in list(self.marks.items()):
             gone = [at for at, mark in known.items() if max(mark.until, mark.last_stamp + mark_lifetime - 1) < tick]

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 EVICTIONS_PER_HISTORY: Final = 24
 CHECK_SECONDS: Final = 60.0
-RETRY_SECONDS: Final = 1.0  # after a failed check: otherwise each partition's thread waits for the same failure
+RETRY_SECONDS: Final = 1.0  # after a failed check; without this pause, each partition's thread would fail in turn
 
 
 class Upkeep:
@@ -32,7 +32,7 @@ class Upkeep:
         self._warned: dict[str, float] = {}
 
     def check_eviction_policy(self) -> None:
-        """Check once a minute that the store evicts nothing. After a failover it may be another server.
+        """Check once a minute that the store evicts nothing. After a failover, another server may have other settings.
 
         Raises:
             EvictionError: the store may evict facts.
@@ -49,10 +49,10 @@ class Upkeep:
             self._next_check = time.monotonic() + pause
 
     def finish_tick(self, tick: int, shards: Sequence[int]) -> None:
-        """Open the next slot of these shards, whose tick is in the ledger, and evict old facts.
+        """Open the slot after a decided tick in these shards, and evict old facts.
 
-        Slots with hot spots are not opened: their answer covers all shards, so its owner also reads the shards of
-        other owners.
+        After a tick with hot spots, the next slot is not opened here: their answer covers all shards, so its owner may
+        still have to read these shards for the tick.
         """
         try:
             if not self._parameters.draws_hot_spots_at(tick):
@@ -62,7 +62,7 @@ class Upkeep:
             self._warn(f"could not open the next slot or evict old facts; retrying at the next tick: {error}")
 
     def _warn(self, text: str) -> None:
-        """Log a warning, the same text at most once a minute: there may be a tick each second."""
+        """Log a warning, but the same text at most once a minute, because there may be a tick each second."""
         now = time.monotonic()
         self._warned = {warning: at for warning, at in self._warned.items() if now - at < CHECK_SECONDS}
         if text not in self._warned:
@@ -76,7 +76,7 @@ class Upkeep:
         if not due:
             return
         grid, widest = self._parameters.grid, self._parameters.widest_window
-        # All monitors share one cut: an evicted time is gone for each of them.
+        # All monitors share one cut, because a time is evicted for all of them at once.
         cut = grid.as_of(tick) - self._parameters.longest_horizon * grid.length
         past = self._times(cut - 2 * every * grid.length, cut)
         live = self._times(cut, grid.as_of(tick + self._parameters.max_lead + 1))

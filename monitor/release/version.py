@@ -14,7 +14,7 @@ _DIGITS: Final = 16
 
 
 def compute_version(parameters: Parameters, fingerprint: str) -> str:
-    """Return 16 hexadecimal digits that change whenever answers, or what they charge, would change.
+    """Return 16 hexadecimal digits that change whenever the answers or their charges would change.
 
     Args:
         parameters: the parameters of the service.

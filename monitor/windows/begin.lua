@@ -1,5 +1,5 @@
 #!lua
--- Start a partition's progress in a shard without progress, and raise `since`, in one step.
+-- Start a partition's progress in a shard that has none, and raise `since`, in one step.
 --
 -- KEYS[1]   meta: the shard's hash
 -- KEYS[2]   the waiting facts

@@ -1,17 +1,17 @@
 -- Functions that several scripts use. This file is inserted before their text.
 --
--- A shard's hash says which facts may be in its windows: facts stamped up to the slot `opened` are in the windows, or
--- may be moved there. Later facts wait in a sorted set by stamp. `shown` is the latest stamp of any fact in the windows.
--- Numbers with more than 14 digits are formatted with %.0f, because Lua would round them.
+-- A shard's hash determines which facts may be in its windows. Facts stamped up to the slot `opened` are there, or may
+-- be moved there. Later facts wait in a sorted set, ordered by stamp. `shown` is the latest stamp of any fact in the
+-- windows. Numbers with more than 14 digits are formatted with %.0f, because Lua would round them.
 
-local HEADER = 9          -- bytes before the facts of a waiting member: the stamp (8 bytes), and s (seen) or p (present)
+local HEADER = 9          -- bytes before the facts of a waiting member: stamp (8 bytes), then s (seen) or p (present)
 local SEEN, PRESENT = 24, 28  -- bytes of a packed fact (monitor/windows/packing.py)
 local PORTION = 2000      -- facts per command
-local MERGED = 50000      -- facts that one script merges at most, which keeps the server busy for a fraction of a second
+local MERGED = 50000      -- facts after which a script stops merging, so that the server is busy only briefly
 
 local NOTHING_SHOWN = -2 ^ 52  -- as monitor.windows.facts.COMPLETE_FROM_START
 
--- Return the present slot and instant: of the server's clock, or of a simulated clock (µs) that the caller passes in.
+-- Return the present slot and instant, by the server's clock or by a simulated clock (µs) that the caller passes in.
 local function present_slot(now, origin, length)
   if now == '' then
     local time = redis.call('TIME')
@@ -30,7 +30,7 @@ local function set_number(meta, field, value)
 end
 
 -- Adapt `opened` to the present slot, and return it. If it is ahead of the clock (after a failover from a host with a
--- fast clock), lower it as far as the windows allow. Closed slots are opened.
+-- fast clock), lower it as far as the windows allow. Raise it to the last closed slot if it is lower.
 local function opened_in(meta, slot)
   local opened = number_of(meta, 'opened')
   local may = math.max(opened > slot and number_of(meta, 'shown') or opened, slot - 1)
@@ -46,7 +46,8 @@ local function raise_shown(meta, stamp)
   end
 end
 
--- Add packed facts to the windows, from a place in the blob on. They are sorted by row, so each row takes few commands.
+-- Add packed facts to the windows, beginning at a place in the blob. The facts are sorted by row, so each row needs few
+-- commands.
 local function add_seen(prefix, stamp, blob, from, expiry)
   local row, arguments, count, i = nil, {}, 0, from
   local function flush()
@@ -69,7 +70,7 @@ local function add_seen(prefix, stamp, blob, from, expiry)
   flush()
 end
 
--- Add packed facts, sorted by time, to the sets of designated times. Evicted times are skipped: nothing counts them.
+-- Add packed facts, sorted by time, to the sets of designated times. Skip evicted times, because no tick counts them.
 local function add_present(prefix, dropped, blob, from, expiry)
   local instant, arguments, count, i = nil, {}, 0, from
   local function flush()
@@ -119,7 +120,7 @@ local function merge(meta, waiting, slot, expiry)
   return redis.call('ZCOUNT', waiting, '-inf', slot) > 0
 end
 
--- Initialize a shard without `opened`: nothing says which facts its windows have, so empty them.
+-- Initialize a shard without `opened`, and empty its windows, because nothing shows which facts they contain.
 local function begin_shard(meta, slot)
   if redis.call('HEXISTS', meta, 'opened') == 0 then
     for i = 2, #KEYS do

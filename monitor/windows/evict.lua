@@ -1,20 +1,20 @@
 #!lua flags=allow-oom
--- Evict facts that are no longer counted, record that in the shard's hash, and renew the expiry of the rest.
+-- Evict facts that are no longer counted, record the eviction in the shard's hash, and renew the expiry of the rest.
 --
 -- KEYS[1]            meta: the shard's hash
 -- KEYS[2]            the waiting facts
 -- KEYS[3..2+w]       the sorted sets of its watched rows
 -- KEYS[3+w..2+w+d]   sets of designated times to delete
 -- KEYS[3+w+d..]      sets of designated times to keep
--- ARGV[1]            expiry of meta in seconds; facts expire after twice this time,
---                    after the progress that claims them
+-- ARGV[1]            expiry of meta in seconds; facts expire after twice this time, so later than the progress that
+--                    claims them
 -- ARGV[2]            w: the number of sorted sets
 -- ARGV[3]            d: the number of sets to delete
 -- ARGV[4]            trimmed: facts about slots before this one are removed
 -- ARGV[5]            dropped: the latest designated time to delete; missing if d = 0
 --
--- `trimmed` and `dropped` are raised (never lowered) before anything is removed. An error stops a script, so facts can
--- never be missing without a record of it. The script also runs when memory is full, because it frees memory.
+-- `trimmed` and `dropped` are raised (never lowered) before anything is removed. An error stops a script, so no fact is
+-- ever missing without a record of its eviction. The script also runs when memory is full, because it frees memory.
 
 local windows, dropped = tonumber(ARGV[2]), tonumber(ARGV[3])
 

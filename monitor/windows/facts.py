@@ -5,8 +5,8 @@ a designated time. Facts are only added. Writing a fact again, from any instance
 Counts are derived from the facts.
 
 Each fact has a stamp: the slot c in which its record was stamped. Tick t counts the facts with c ≤ t and no others. The
-slot `opened` of a shard says which facts are in the windows: those stamped up to it. Later facts wait. Reading for tick
-t opens slot t and no later one. Slot t + 1 is opened when tick t is in the ledger, or when slot t + 1 has closed.
+windows of a shard contain the facts stamped up to the slot `opened`. Later facts wait. Reading for tick t opens slot t
+and no later one. Slot t + 1 is opened when tick t is in the ledger, or when slot t + 1 has closed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Windows(Protocol):
         """In shards without progress for the partition, start at an offset and raise `complete_from`, in one step."""
 
     def restart(self, partition: int, offset: int, complete_from: int) -> None:
-        """Set the partition's progress in every shard, forward or back, and raise `complete_from`, in one step."""
+        """Move the partition's progress in every shard, forward or back, and raise `complete_from`, in one step."""
 
     def write(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, int]:
         """Add a batch's facts, and advance the progress of each shard that has reached the starts of the spans.
@@ -111,16 +111,16 @@ class Windows(Protocol):
         """
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
-        """Return, by shard, everything that a tick needs, read in one step; open the slot that the tick counts."""
+        """Open the slots that the ticks count, and return, by shard, everything that a tick needs, read in one step."""
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant by the store's clock.
 
-        Each shard has the clock of its server. Where the shards have several servers, the latest clock counts.
+        The clock of a shard is its server's clock. If the shards are on several servers, the latest clock counts.
         """
 
     def open(self, shards: Sequence[int], slot: int) -> None:
-        """Move facts stamped up to a slot into the windows. The tick before it is in the ledger, so nobody counts it.
+        """Move facts stamped up to a slot into the windows, after the tick before this slot has been decided.
 
         A slot that has not begun by the store's clock is not opened.
         """
@@ -128,8 +128,8 @@ class Windows(Protocol):
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Evict facts about slots before a slot and the designated times `drop`, and renew the other expiries.
 
-        `evicted_before` and `times_evicted_until` are raised in the same transaction, so that a count without evicted
-        facts shows as incomplete. `keep`: the designated times that are still counted.
+        `evicted_before` and `times_evicted_until` are raised in the same transaction, so that a count that lacks
+        evicted facts can be recognized as incomplete. `keep`: the designated times that are still counted.
         """
 
     def is_empty(self) -> bool:

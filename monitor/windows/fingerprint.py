@@ -1,7 +1,7 @@
 """The fingerprint of everything that decides facts (docs/runtime.md, section 3).
 
 A configuration with another fingerprint reads its facts from the input again. Otherwise a newly watched location would
-lack its earlier visits although the progress claims them, and be called "safe".
+lack its earlier visits, although the progress claims them, and would be called "safe".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DIGITS: Final = 16
 def fingerprint(parameters: Parameters, key_digest: bytes, topic_id: str) -> str:
     """Return 16 hexadecimal digits that differ when the facts differ.
 
-    Thresholds, ε, names, the release delay and the tolerance decide no facts, so the fingerprint ignores them.
+    Thresholds, ε, names, the release delay and the tolerance do not affect facts, so the fingerprint ignores them.
 
     Args:
         parameters: the compiled configuration.

@@ -10,7 +10,7 @@ from typing import Final
 from monitor.errors import UsageError
 
 HASH_BYTES: Final = 16
-"""128 bits: among 10⁹ people, the chance of a collision, which would be an undercount, is 10⁻²¹."""
+"""128 bits: among 10⁹ people, the chance of a collision, which would cause an undercount, is 10⁻²¹."""
 
 _LEAST_KEY: Final = 16
 _CACHED: Final = 1_000_000
@@ -20,8 +20,8 @@ _CACHED_BYTES: Final = 96 * 1024 * 1024  # for a million ids of 50 letters; an i
 class _Generations(dict[str, bytes]):
     """A cache of hashes, which computes missing ones and forgets people not seen since it was last full.
 
-    A hit is one look-up in C, without bookkeeping. Of two generations, the older one is dropped as a whole. Each has at
-    most half of the people and half of the bytes that the cache may have.
+    A hit is one look-up in C, without bookkeeping. There are two generations. When the newer one is full, the older one
+    is dropped as a whole. Each has at most half of the people and half of the bytes that the cache may have.
     """
 
     __slots__ = ("_bytes", "_keyed", "_most", "_older")
@@ -51,10 +51,10 @@ class _Generations(dict[str, bytes]):
 class PersonHasher:
     """Keyed BLAKE2b hashes of person ids, 128 bits, cached for at most `cached` people (about 200 bytes each).
 
-    Fewer are cached where ids are long.
+    Fewer people are cached if their ids are long.
 
     Raises:
-        UsageError: the key is shorter than 16 bytes. It could be guessed, and with it where each person was.
+        UsageError: the key is shorter than 16 bytes. An attacker who guessed it could find out where each person was.
     """
 
     def __init__(self, key: bytes, cached: int = _CACHED) -> None:

@@ -6,7 +6,7 @@
     {name:fingerprint:shard}:waiting      sorted set: packed facts by the slot in which their records were stamped
     {name:fingerprint:shard}:w:<row>      sorted set: by person (keyed hash, 16 bytes), the last slot seen at the row
     {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes)
-    {name:fingerprint:0}:rights           no data: a script tests with this key whether its user may run each command
+    {name:fingerprint:0}:rights           no data: a script uses this key to test whether the user may run each command
 
 The text in braces is the hash tag. It places all keys of a shard in one slot of Redis Cluster, as transactions require.
 """
@@ -39,7 +39,7 @@ class Keys:
     fingerprint: str
 
     def tag(self, shard: int) -> str:
-        """Return the hash tag, with which every key of a shard begins."""
+        """Return the hash tag with which every key of a shard begins."""
         return f"{{{_quote(self.name)}:{self.fingerprint}:{shard}}}"
 
     def meta(self, shard: int) -> str:
@@ -52,7 +52,7 @@ class Keys:
 
     @property
     def rights(self) -> str:
-        """The key with which commands are tested; nothing remains there."""
+        """The key that is used to test the permission of commands. No data remains there."""
         return f"{self.tag(0)}:rights"
 
     def window(self, shard: int, row: int) -> str:

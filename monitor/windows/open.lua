@@ -1,5 +1,5 @@
 #!lua
--- Move facts stamped up to a slot into the windows. The tick before it is in the ledger, so nobody counts it again.
+-- Move facts stamped up to a slot into the windows, after the tick before this slot has been decided.
 --
 -- KEYS[1..2]  as in write.lua
 -- ARGV[1..4]  as in write.lua

@@ -1,4 +1,4 @@
-"""The binary format of facts. The reader packs them, Lua scripts unpack them, and members of sets are counted here.
+"""The binary format of facts. The reader packs facts, Lua scripts unpack them, and members of sets are counted here.
 
 * Seen: the row (4 bytes, unsigned), the last slot of the visit minus the stamp c (4 bytes, signed), and the person's
   keyed hash (16 bytes); sorted by row.
@@ -105,7 +105,7 @@ def count_members(members: Collection[bytes], rows: Ints) -> Ints:
         Counts aligned with `rows`, shape (locations,).
 
     Raises:
-        WindowsError: a member is not in our format, or not for a row of this shard.
+        WindowsError: a member is not in this format, or its row is not in this shard.
     """
     packed = b"".join(members)
     if len(packed) != len(members) * MEMBER.itemsize:

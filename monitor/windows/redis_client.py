@@ -1,4 +1,4 @@
-"""Connections to Redis or Valkey, and what their failures mean: in plain words, without credentials or commands."""
+"""Connections to Redis or Valkey, and explanations of their failures, without credentials or commands."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _TRANSIENT: Final = {
     "EXECABORT": "it refused the transaction as a whole",
     "WRONGPASS": "it requires a user and a password, or refused them: check both, and the password file",
 }
-_KINDS: Final[dict[type[Exception], str]] = {  # redis-py removes the code from errors with a class
+_KINDS: Final[dict[type[Exception], str]] = {  # for these errors, redis-py removes the code from the text
     OutOfMemoryError: "OOM",
     ReadOnlyError: "READONLY",
     BusyLoadingError: "LOADING",
@@ -74,7 +74,7 @@ _KINDS: Final[dict[type[Exception], str]] = {  # redis-py removes the code from 
     NoPermissionError: "NOPERM",
 }
 _COMMAND: Final = re.compile(r"permissions to run the '([a-z|]{1,30})' command")
-_IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not say which
+_IN_SCRIPT: Final = "user executing the script can't run this command"  # Redis 7 does not name it
 _NO_MULTI: Final = "EXEC without MULTI"  # the error of redis-py if MULTI was refused
 _KEY: Final = re.compile(r"permissions to access (?:a key|one of the keys)")
 _CODE: Final = re.compile(r"(?:.* caused error: )?-?([A-Z]{3,})\b", re.DOTALL)
@@ -92,10 +92,11 @@ class RedisAddress:
 
 
 def redis_client(address: RedisAddress) -> Client:
-    """Return a client, which connects when it is used (for a cluster, at once to find its nodes).
+    """Return a client that connects at its first use. A cluster's client connects at once, to find the nodes.
 
-    A response may take 5 s, a connection 2 s. After a lost connection, the client connects and sends the command again,
-    once; every write may be repeated. It does not retry after a time-out, so that these limits hold.
+    A response may take 5 s, and a connection 2 s. After a lost connection, the client connects and sends the command
+    again, once, which is safe because every write may be repeated. It does not retry after a time-out, because the
+    limits would then be exceeded.
 
     Raises:
         UnreachableError: a cluster cannot be reached.
@@ -128,7 +129,7 @@ def list_cluster_nodes(client: RedisCluster) -> list[ClusterNode]:
 
 
 def describe_client(client: Client) -> str:
-    """Return the host and port of a client's server, for messages."""
+    """Return the address of a client's server or servers, for messages."""
     if isinstance(client, RedisCluster):
         return f"Redis cluster {', '.join(sorted(node.name for node in list_cluster_nodes(client)))}"
     options = client.connection_pool.connection_kwargs
@@ -167,7 +168,7 @@ def error_code(error: Exception) -> str:
 
 
 def translate_error(error: Exception, place: str) -> FailedError:
-    """Return our error for one of redis-py, without its text, which may contain a whole command."""
+    """Return our error for an error of redis-py. Its text is left out, because it may contain a whole command."""
     while isinstance(error, RedisClusterException) and isinstance(
         cause := error.__cause__ or error.__context__, REFUSALS
     ):
@@ -191,7 +192,7 @@ def translate_error(error: Exception, place: str) -> FailedError:
 
 
 def _refused_permission(error: Exception) -> str | None:
-    """Return what the server's user may not use; None if the error is not about permissions."""
+    """Return the command or key that the user may not use; None if the error is not about permissions."""
     text = str(error)
     if _KEY.search(text):
         return "a key of this service"
@@ -202,5 +203,5 @@ def _refused_permission(error: Exception) -> str | None:
 
 
 def is_transient(error: Exception) -> bool:
-    """Return whether a server's error reply reports a transient state, rather than a problem of its data."""
+    """Return whether a server's error reply reports a transient state, rather than a problem with its data."""
     return error_code(error) in _TRANSIENT

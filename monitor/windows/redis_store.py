@@ -2,7 +2,7 @@
 
 A write is one script per shard, which unpacks the facts and advances progress. Counts are read by plain commands in a
 MULTI, after a script that moves the facts which the tick counts into the windows. Every other operation is one script,
-which is a transaction too. Scripts are sent as text each time (EVAL), so that a SCRIPT FLUSH has no effect.
+which is also atomic. Scripts are sent as text each time (EVAL), so that a SCRIPT FLUSH has no effect.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
 _LEAST_EXPIRY: Final = 3_600
-_PORTION: Final = 10_000  # facts per waiting member, which bounds the facts that are merged at a time
+_PORTION: Final = 10_000  # the most facts per waiting member; a script merges whole members
 _COMMON: Final = "common"
 _STANDALONE: Final = ("read", "forget", "rights")  # scripts that do not use common.lua
 
@@ -78,8 +78,8 @@ class RedisWindows:
         self._all = range(parameters.registry.shards)
         watched = parameters.watched_rows
         self._watched = [[int(row) for row in np.intersect1d(watched, rows)] for rows in self._rows]
-        # Twice the time in which facts can be counted, beginning F slots ahead. With less, a jump of Redis's clock
-        # could delete live facts. The scripts keep facts twice as long as the progress that claims them.
+        # Twice the time in which facts can be counted, beginning F slots ahead. With a shorter expiry, a jump of
+        # Redis's clock could delete live facts. The scripts keep facts twice as long as the progress that claims them.
         self._expiry = max(
             _LEAST_EXPIRY, 2 * (parameters.history_slots + parameters.max_lead) * parameters.grid.length // SECOND
         )
@@ -96,7 +96,7 @@ class RedisWindows:
         self._set_progress("begin", partition, offset, complete_from)
 
     def restart(self, partition: int, offset: int, complete_from: int) -> None:
-        """Set the partition's progress in every shard, forward or back, and raise `complete_from`, in one step."""
+        """Move the partition's progress in every shard, forward or back, and raise `complete_from`, in one step."""
         self._set_progress("restart", partition, offset, complete_from)
 
     def _set_progress(self, script: str, partition: int, offset: int, complete_from: int) -> None:
@@ -146,7 +146,8 @@ class RedisWindows:
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """Return, by shard, everything that a tick needs, read in one step.
 
-        First, a separate script moves waiting facts into the windows, in portions that keep the server busy briefly.
+        First, a separate script moves waiting facts into the windows. It moves a limited number of facts, so that the
+        server is busy only briefly.
         """
         ticks = {shard: question.tick for shard, question in questions.items() if question.tick is not None}
         settling = {shard: self._settle_command(shard, tick) for shard, tick in ticks.items()}
@@ -172,7 +173,7 @@ class RedisWindows:
         return _eval_command("settle", self._shard_keys(shard), *self._clock_arguments(), tick, tolerance)
 
     def time(self, shards: Collection[int] = (0,)) -> int:
-        """Return the present instant by the servers of the shards: the latest of their clocks."""
+        """Return the present instant: the latest of the clocks of the shards' servers."""
         if self._simulated is not None:
             return self._simulated()
         replies = self._run({shard: _eval_command("read", [self._keys.meta(shard)]) for shard in shards})
@@ -279,7 +280,7 @@ class RedisWindows:
             return pipeline.execute(raise_on_error=False)
 
     def _run(self, work: Mapping[int, Command]) -> dict[int, Any]:
-        """Run a script per shard, without MULTI, which Redis 7 refuses when it is out of memory.
+        """Run one script per shard, without MULTI, because Redis 7 refuses MULTI when it is out of memory.
 
         Raises:
             UnreachableError: a script did not run, or its outcome is unknown.
@@ -301,8 +302,8 @@ class RedisWindows:
     def _raise_failure(self, shard: int, replies: Sequence[Any]) -> None:
         """Raise the first error of a shard's replies.
 
-        If a key has foreign data, facts are missing. Then delete the shard's progress first, so that it does not claim
-        these facts after someone deletes the key.
+        If a key has foreign data, facts are missing. In this case, first delete the shard's progress, so that it does
+        not claim these facts after an operator has deleted the key.
         """
         error = next((reply for reply in replies if isinstance(reply, Exception)), None)
         if error is None:

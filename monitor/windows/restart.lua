@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Set a partition's progress in a shard, forward or back, and raise `since`, in one step.
+-- Move a partition's progress in a shard, forward or back, and raise `since`, in one step.
 --
 -- KEYS and ARGV as in begin.lua.
 --

@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Run every command that the other scripts and the transactions use. A missing permission is then reported at start,
--- rather than at the first use of the command, which for some commands is after a failure.
+-- Run every command that the other scripts and the transactions use, so that a missing permission is reported at start.
+-- Otherwise it would be reported at the first use of the command, which for some commands is after a failure.
 --
 -- KEYS[1]  a key that nothing else uses, in a shard's slot; it does not exist afterwards, even if a command is refused
 --
--- Returns 1, or the error of the first refused command. Redis 7 does not say which command that was.
+-- Returns 1, or the error of the first refused command. Redis 7 itself does not name that command.
 
 local key = KEYS[1]
 local commands = {

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Move the facts that a tick counts into a shard's windows: those stamped up to the tick. In a MULTI, it precedes the
--- commands that count. It needs hardly any memory (allow-oom), because it moves facts that Redis has already.
+-- commands that count. It needs hardly any memory (allow-oom), because it only moves facts that are in Redis already.
 --
 -- KEYS[1..2]  as in write.lua
 -- ARGV[1..4]  as in write.lua

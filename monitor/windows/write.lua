@@ -5,14 +5,14 @@
 -- KEYS[2]          the waiting facts: a sorted set by stamp
 -- (The script computes the keys of windows and designated times from the facts. They have the same hash tag.)
 -- ARGV[1..4]       as in begin.lua: the present instant or empty, origin, length, expiry of meta in seconds; facts
---                  expire after twice this time, after the progress that claims them
+--                  expire after twice this time, so later than the progress that claims them
 -- ARGV[5]          n: the number of spans
 -- ARGV[6..5+3n]    by span: the field of the partition's progress, start, end
 -- ARGV[6+3n..]     by portion of facts: s or p, the stamp, packed facts
 --
--- Progress that has reached a span's start becomes max(progress, end). Otherwise it does not change. If no span advances
--- it, nothing is stored. Facts are added first: after an error, progress is unchanged, and adding facts twice has no
--- effect.
+-- If the progress has reached a span's start, it becomes max(progress, end). Otherwise it does not change. If no span
+-- advances any progress, nothing is stored. Facts are added before progress changes, so after an error the batch can be
+-- written again: adding facts twice has no effect.
 --
 -- Returns the progress by span, -1 without progress.
 
