@@ -151,7 +151,7 @@ def audit(
 def audit_topics(
     config: Path, open_consumer: OpenConsumer, visits: str, alerts: str, open_input: OpenConsumer | None = None
 ) -> tuple[AuditReport, Kept, Kept]:
-    """Recount a run by the clock from its topics. Return the report, and what the input and output topics still contain.
+    """Recount a run by the clock from its topics. Return the report, and what the input and output still contain.
 
     Expired input lowers the counts that the answers are compared with, so it causes no false finding. If the records of
     earlier marks and noisy counts have expired, the first remaining records are trusted for them.
@@ -217,7 +217,7 @@ def find_first_slot(visits: Visits, terms: AuditTerms, slot: int) -> int:
 
 
 def find_last_tick(visits: Visits, terms: AuditTerms, tick: int) -> int:
-    """Return the tick at which every accepted visit has left every window and horizon; the given tick without visits."""
+    """Return the tick at which every accepted visit has left every window and horizon; `tick` if there is no visit."""
     windows = [monitor.window for monitor in terms.over_time]
     horizons = [-(-monitor.horizon // terms.grid.slot) for monitor in terms.timed]
     last = max((max(visit.last, visit.current) for visit in visits.accepted), default=None)

@@ -1,4 +1,4 @@
-"""Count people exactly, in a plain loop over the visits (docs/interface.md, section 1). The counts are never printed."""
+"""Count people exactly, in a plain loop over the visits (docs/interface.md, section 1). No count is ever printed."""
 
 from __future__ import annotations
 

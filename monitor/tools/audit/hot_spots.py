@@ -16,7 +16,7 @@ from monitor.tools.audit.text import format_utc, parse_instant
 
 
 class Drawing(NamedTuple):
-    """The hot spots of one designated time, drawn at a tick. They count visits reported up to the slot `last_report`."""
+    """The hot spots of a designated time, drawn at a tick. They count visits reported up to the slot `last_report`."""
 
     time: int
     tick: int
@@ -114,7 +114,7 @@ class HotSpotsCheck:
             self._findings.add(oracle, f"{spots.where}: {text}")
 
     def _find_misnamed(self, spots: _HotSpots) -> Iterator[str]:
-        """Check that min(top, locations) locations are named, each once, by falling noisy count, then registry order."""
+        """Check that min(top, locations) locations are named once each, by falling noisy count, then registry order."""
         rows, expected = self._terms.rows, min(self._monitor.top, len(self._terms.locations))
         if len(spots.named) != expected:
             yield f"{len(spots.named)} locations are named, expected {expected}"

@@ -15,7 +15,7 @@ from monitor.tools.audit.text import AuditError, format_utc, is_utc
 
 
 class ReadRecord(NamedTuple):
-    """A record as read. `place` says where it was read, `written` has all its bytes. `partition` may be unknown (None)."""
+    """A record as read. `place` says where it was read; `written` has all its bytes. `partition` may be None."""
 
     place: str
     partition: int | None
@@ -89,7 +89,7 @@ def _parse_line(path: Path, number: int, line: str) -> ReadRecord:
 
 
 def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: int, findings: Findings) -> None:
-    """Check the key, the headers and as_of, which follow from the subject and the tick (docs/interface.md, section 4)."""
+    """Check the key, the headers and as_of, which subject and tick determine (docs/interface.md, section 4)."""
     as_of = terms.grid.as_of(tick)
     expected = {
         "ce_specversion": "1.0",

@@ -25,8 +25,8 @@ from monitor.tools.audit.visits import Line, Visits, accept_visits, parse_line
 OpenConsumer = Callable[..., Any]
 """A function that opens a kafka-python consumer without a group. It takes settings by name, such as `isolation_level`.
 
-For a batch that cannot be read, a consumer of the input topic may return one record whose value is an object: `records`
-is the number of records in the batch, and `end` the offset after them.
+For a batch that cannot be read, a consumer of the input topic may return, as the last record of a poll, one whose value
+is an object: `records` is the number of records in the batch, and `end` the offset after them.
 """
 
 _POLL_MS: Final = 500
@@ -163,7 +163,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _require_encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the pairs as a dict. Raise ValueError for a lone surrogate, even in a pair that a repeated key replaces."""
+    """Return the pairs as a dict. Raise ValueError for a lone surrogate, even in a pair that a repeated key hides."""
     json.dumps(pairs, ensure_ascii=False).encode()
     return dict(pairs)
 

@@ -18,8 +18,8 @@ _FIELD_BYTES: Final = 2**30
 class AcceptedVisit(NamedTuple):
     """A visit that counts.
 
-    `person` is a number per person id, `row` the location's row in the registry, `current` the slot c of the report, and
-    `last` the visit's last slot. `left` and `last` are after the cut at the end of slot c + F.
+    `person` is a number per person id, `row` the location's row in the registry, `current` the slot c of the report,
+    and `last` the visit's last slot. `left` and `last` are after the cut at the end of slot c + F.
     """
 
     person: int
