@@ -27,7 +27,7 @@ _DENSE: Final = 0.25
 """If an item exceeds the level with a greater chance than this, all items of its group are drawn."""
 
 _FIRST_WIDTH, _WIDENING = 0.5, 1.5
-"""A group spans counts of half a noise scale near the level, and of more below it, where few items exceed the level."""
+"""A group spans half a noise scale near the level, and more further below, where few items exceed it."""
 
 _ROOM: Final = 2_000_000
 """The largest number of draws in memory at once: 16 MB."""

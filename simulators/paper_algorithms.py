@@ -21,7 +21,7 @@ Variant = Literal["as printed", "as coded"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyMax:
-    """Algorithm 1: one stage with all of ε, and exponential noise of mean k/ε on every count, zero counts included.
+    """Algorithm 1 in one stage, with all of ε: exponential noise of mean k/ε on every count, zero counts included.
 
     `debiased` subtracts the mean from the values, as the authors' program does. In the paper, the panels with varying ε
     show the error without this step, the panels with varying k with it.
@@ -76,5 +76,5 @@ class SparseVector:
         return pad_answers(chosen, chosen.values - mean, iterations, self.k)
 
     def _query_epsilon(self) -> float:
-        """Return the ε that defines "far" in the authors' program: the part for queries as if the threshold had one."""
+        """Return the ε that defines "far" in the authors' program: that of the queries if the threshold had a share."""
         return self.epsilon * (1 - threshold_share(self.k))

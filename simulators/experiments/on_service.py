@@ -1,8 +1,8 @@
 """Compute Figures 6 and 7 with the service itself: replay Algorithm 4 on a real Kafka and Valkey.
 
-Each designated time is one run of the experiment. The people are divided into five batches in a new random order, each
-person at one place, and reported batch by batch in consecutive slots. One monitor per ε and T answers for all places
-after each batch. As in Algorithm 4, a place with a noisy count is not evaluated again.
+Each designated time is one run of the experiment. The people, each at one place, are divided into five batches in a new
+random order, and reported batch by batch in consecutive slots. One monitor per ε and T answers for all places after
+each batch. As in Algorithm 4, a place with a noisy count is not evaluated again.
 """
 
 from __future__ import annotations

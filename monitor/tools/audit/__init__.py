@@ -2,8 +2,8 @@
 
 It checks that every published answer is true and that no more ε was spent than stated. It imports nothing from the rest
 of `monitor`, so that it cannot repeat an error of the service. It recomputes everything from the input, the
-configuration and docs/interface.md. It counts in a plain loop over the visits, for all
-ticks at once; the service updates its counts tick by tick.
+configuration and docs/interface.md. It counts in a plain loop over the visits, for all ticks at once; the service
+updates its counts tick by tick.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class TimedAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """A snapshot of one designated time, shard and tick; `where` names them."""
+    """A snapshot of one designated time, shard and tick. `where` identifies it in findings."""
 
     record: PublishedRecord
     time: int
@@ -41,7 +41,7 @@ class _Snapshot:
 
 
 class AtTimesCheck:
-    """The check of one monitor's snapshots, in order of tick.
+    """The check of one monitor's snapshots, which it takes in order of tick.
 
     `answers` lists each noisy count once. `statuses` counts the snapshots by status. `safe` is the number of "safe"
     answers in complete snapshots. If the output is not `whole`, because records have expired, the earlier noisy counts

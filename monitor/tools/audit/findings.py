@@ -57,8 +57,8 @@ class AuditReport:
         noisy: the number of noisy counts checked.
         violations: the first 20 violations of each oracle that was checked.
         totals: the number of violations by oracle.
-        paid: the most ε that any one person paid within any period.
-        may_pay: the ε that the configuration states.
+        paid: the largest ε that one person paid within any period.
+        may_pay: the ε that the configuration allows (privacy.epsilon).
         fates: the number of visits by fate, as recounted.
     """
 

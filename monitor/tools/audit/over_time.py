@@ -53,7 +53,7 @@ class _LocationRecord:
 
 
 class OverTimeCheck:
-    """The check of one monitor's records, in order of tick.
+    """The check of one monitor's records, which it takes in order of tick.
 
     `answers` lists the noisy answers. `statuses` counts the records by status. If the output is not `whole`, because
     records have expired, the marks in a location's first record are assumed to be correct. `lost_tick` is the slot in

@@ -147,7 +147,7 @@ class AuditTerms:
 
 
 class _Texts(yaml.SafeLoader):
-    """YAML whose scalars all stay strings, so that no value becomes a float or a base-60 number."""
+    """A YAML loader that keeps all scalars as strings, so that no value becomes a float or a base-60 number."""
 
     yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012  # as PyYAML declares it
 

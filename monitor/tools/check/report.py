@@ -38,7 +38,7 @@ ASSUMPTION: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """The chances of a false alarm at one ε per answer, which `locations` locations have, with `people` at each."""
+    """The chances of a false alarm at the `locations` locations with one ε per answer, if `people` are at each."""
 
     epsilon: Fraction
     locations: int
@@ -294,7 +294,7 @@ def format_percent(chance: float) -> str:
     percent = 100 * chance
     if percent > 99.9:  # noqa: PLR2004  # such a chance would be rounded to 100 %
         return "> 99.9 %"
-    if percent >= 10:  # noqa: PLR2004  # from here on one decimal is enough
+    if percent >= 10:  # noqa: PLR2004  # from here on, one decimal is enough
         return f"{percent:.1f} %"
     if percent < 1e-4:  # noqa: PLR2004  # one in a million
         return "< 0.0001 %"

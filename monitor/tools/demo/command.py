@@ -45,7 +45,7 @@ last two weeks. The reports go through a real Kafka and a real Valkey (both from
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """The length of the demo: simulated days, and the least number of seconds that they take."""
+    """The length of the demo: the simulated days, and the minimum number of seconds that they take."""
 
     days: int = DAYS
     seconds: float = SECONDS

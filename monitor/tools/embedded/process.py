@@ -83,7 +83,7 @@ def _guardian_ended() -> EmbeddedError:
 
 
 class EmbeddedServer(ABC):
-    """A server on loopback ports in a temporary folder. It is stopped when this program ends, in whichever way.
+    """A server on loopback ports in a temporary folder. It is stopped when this program ends, even by SIGKILL.
 
     Use it as a context manager, or call `start()` and `stop()`. It is not thread-safe, except that `stop()` may be
     called from any thread.

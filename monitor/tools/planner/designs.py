@@ -1,4 +1,4 @@
-"""Designs: everything about a monitor but T and ε, either slot, window and answers, or designated times.
+"""Designs: monitors without T and ε. A design has a slot, and either window and answers, or designated times.
 
 A design computes the share of ε that one answer costs, the most that one person pays, and the number of occasions for a
 false alarm, in the same way as `check`. They are exact. Lengths are in slots unless stated otherwise.

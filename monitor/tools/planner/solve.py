@@ -21,7 +21,7 @@ from monitor.tools.planner.outcomes import Plan, find_unmet
 from monitor.tools.planner.targets import Targets
 
 GRID: Final = Fraction(1, 20)
-"""ε is a multiple of this step, or of a tenth, a hundredth, … of it, so that the bound is at least five steps."""
+"""ε is a multiple of this step, or of a tenth, a hundredth, … of it, so that its bound is at least five steps."""
 
 _STEPS: Final = 5
 

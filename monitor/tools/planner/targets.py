@@ -12,7 +12,7 @@ from monitor.public.instants import format_duration
 
 @dataclass(frozen=True, slots=True)
 class FalseAlarms:
-    """At most one false alarm in `every` (microseconds) at an empty location, on average, while it answers."""
+    """On average, an empty location that answers has at most one false alarm per `every` (microseconds)."""
 
     every: int
 
@@ -23,7 +23,7 @@ class FalseAlarms:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """With `people` there, an update of a location that answers is an alarm with at least `chance` (0 < chance ≤ 1)."""
+    """With `people` at a location that answers, an update is an alarm with a chance of at least `chance` (up to 1)."""
 
     people: int
     chance: Fraction

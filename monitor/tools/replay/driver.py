@@ -76,7 +76,7 @@ def plan_replay(path: Path, parameters: Parameters, until: int | None, read: Cal
 
 
 def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
-    """Create the missing topics, and check that nothing was ever written to any of them.
+    """Check that nothing was ever written to the existing topics, and create the missing ones.
 
     Raises:
         NotEmptyError: a topic has records.

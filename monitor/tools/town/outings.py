@@ -1,6 +1,6 @@
 """Outings besides work and school: the probability of each kind of place, by time of day and situation.
 
-The rates give an adult two to three stays at public places per day, as travel surveys find.
+With these rates, an adult has two to three stays at public places per day, as in travel surveys.
 """
 
 from __future__ import annotations

@@ -161,12 +161,12 @@ class Atlas:
         self._groups = {kind: self._group(kind) for kind in Kind}
         hours = np.array([[TRAITS[kind].hours[day] for kind in Kind] for day in WEEK])
         self.opens: Indices = (hours[:, :, 0] * 3600).astype(np.int32)
-        """Seconds of the day at which a kind opens, by weekday (Monday 0) and kind: shape (7, kinds)."""
+        """The second of the day at which places open, by weekday (Monday: 0) and kind, shape (7, kinds)."""
         self.closes: Indices = (hours[:, :, 1] * 3600).astype(np.int32)
-        """Seconds of the day at which a kind closes; as `opens` where it stays closed."""
+        """The second of the day at which places close, in the same shape; equal to `opens` if they stay closed."""
 
     def choose(self, kind: Kind, district: Indices, which: Floats, near: Floats | float) -> Indices:
-        """Return a place of a kind for each person, chosen by popularity, or -1 if the town has none. Shape of `which`.
+        """Choose a place of a kind for each person, by popularity; -1 if the town has none. Same shape as `which`.
 
         Args:
             kind: the kind of place.
