@@ -35,7 +35,8 @@ class Scores:
     """Accuracy and mean squared error per iteration.
 
     Accuracy is the share of the k answers with the highest noisy values that are in the true top k. The error is the
-    mean over all answers. A sparse vector may have more than k, because some are cheap. Without answers it is NaN.
+    mean over all answers. A sparse vector may have more than k, because some are cheap. The error is NaN without
+    answers.
     """
 
     accuracy: Floats

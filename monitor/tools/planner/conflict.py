@@ -20,7 +20,7 @@ _MOST_PEOPLE = 10**6
 
 
 def explain_contradiction(designs: Sequence[Design], targets: Targets) -> ContradictionError:
-    """Return the error for targets that no design meets: which of them collide, why, and the nearest ones in reach."""
+    """Return the error for targets that no design meets: which targets collide, why, and the nearest in reach."""
     names = find_colliding(designs, targets)
     colliding = targets.only(names)
     first, *rest = (str(getattr(colliding, name)) for name in names)

@@ -14,7 +14,7 @@ class Curves:
     """The chances per update while the location answers, and its share of silent time, by count f.
 
     `alarm` is e^(-ε(T - f)) at the smallest ε per answer; it is a false alarm below T. `miss` is 1 - e^(-ε(T - f)) at
-    the largest ε per answer. Both are thus the worst of several shares. `limit` is the target's chance of a false alarm
+    the largest ε per answer. Each is the worst case of several shares. `limit` is the target's chance of a false alarm
     per update, if there is such a target.
     """
 

@@ -1,7 +1,7 @@
 """Designs: monitors without T and ε. A design has a slot, and either window and answers, or designated times.
 
 A design computes the share of ε that one answer costs, the most that one person pays, and the number of occasions for a
-false alarm, in the same way as `check`. They are exact. Lengths are in slots unless stated otherwise.
+false alarm, in the same way as `check`. These values are exact. Lengths are in slots unless stated otherwise.
 """
 
 from __future__ import annotations

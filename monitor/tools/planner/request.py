@@ -100,7 +100,7 @@ def format_option(name: str) -> str:
 
 
 def read_targets(options: Options) -> Targets:
-    """Return the targets. Raise UsageError for an invalid value, or for half of a pair of options."""
+    """Return the targets. Raise UsageError for an invalid value, or if one option of a pair is missing."""
     _require_both(options, "alarm_at", "with")
     if options.text("in") and not options.text("pays_at_most"):
         raise UsageError("--in is the period of --pays-at-most: give both, or neither.")

@@ -23,7 +23,7 @@ class FalseAlarms:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """With `people` at a location that answers, an update is an alarm with a chance of at least `chance` (up to 1)."""
+    """With `people` at a location that answers, an update is an alarm with at least `chance` (0 < chance ≤ 1)."""
 
     people: int
     chance: Fraction

@@ -18,7 +18,7 @@ from monitor.public.parameters import Parameters
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")
 OPTIONAL: Final = ("left_at", "reported_at")
 
-# An id of 1 MB becomes a dead letter. It must not stop the reader, as the default limit of csv would.
+# An id of 1 MB must become a dead letter. With the default limit of csv it would stop the reader.
 _FIELD_BYTES: Final = 2**30
 
 
