@@ -1,1 +1,1 @@
-"""Simulated towns and recorded movements as files of visits for `location-monitor replay`. Not in the wheel."""
+"""Write files of visits for `location-monitor replay`, from simulated towns or recorded movements. Not in the wheel."""

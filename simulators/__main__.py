@@ -1,4 +1,4 @@
-"""`python -m simulators`."""
+"""Run `python -m simulators`."""
 
 from simulators.cli import cli
 

@@ -1,4 +1,4 @@
-"""The adaptive sparse vector technique of the authors' program: a cheap draw, and a second one where it is close."""
+"""The adaptive sparse vector technique of the authors' program: a cheap draw, then a second one if that is close."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ CHEAP, FULL = 1, 2
 
 
 def threshold_share(k: int) -> float:
-    """Return the share of ε for a threshold with noise: 1/(1 + k^(2/3)) (Lyu, Su and Li)."""
+    """Return the share of ε for the noise of the threshold: 1/(1 + k^(2/3)) (Lyu, Su and Li)."""
     return 1 / (1 + float(np.cbrt(k)) ** 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """The noise of both draws, the distance above the threshold that is far (people), and the full answers k."""
+    """The noise of both draws, the distance above the threshold (people) that counts as far, and the k full answers."""
 
     first: Law
     second: Law
@@ -32,22 +32,22 @@ class Branches:
 
     @classmethod
     def of(cls, first: Law, second: Law, query_epsilon: float, k: int) -> Self:
-        """Take σ = 4·√2·2k/ε_query as far: two standard deviations of Laplace noise of scale 4k/ε_query."""
+        """Set `far` to σ = 4·√2·2k/ε_query: two standard deviations of Laplace noise of scale 4k/ε_query."""
         return cls(first, second, 4 * math.sqrt(2) * 2 * k / query_epsilon, k)
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Answers above the threshold, sorted by iteration, and whether each is charged as a cheap one."""
+    """The answers above the threshold, sorted by iteration, and whether each is charged as a cheap one."""
 
     above: Exceedances
     cheap: NDArray[np.bool_]
 
 
 def run_adaptive(counts: Floats, thresholds: Floats, branches: Branches, rng: np.random.Generator) -> Answers:
-    """Run one iteration per threshold. Items come in a random order until the next answer would exceed the budget.
+    """Run one iteration per threshold. Items are processed in a random order until an answer would exceed the budget.
 
-    A law includes the noise of the threshold, fresh for each draw. Values are counts plus noise.
+    The laws of `branches` include the noise of the threshold, independent for each draw. Values are counts plus noise.
     """
     falling = np.argsort(-counts, kind="stable")
     first = draw_exceeding(counts, falling, branches.first, thresholds, rng)

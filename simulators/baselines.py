@@ -2,9 +2,9 @@
 
 They satisfy ε-DP in exact arithmetic. This code uses binary floats, is for comparison only, and publishes nothing.
 
-Half of ε selects, half measures. `scale` is the factor of the Laplace noise: 2 is the general bound, which the authors'
-program uses; 1 suffices for counts, because all of them change in the same direction when a person comes or goes. With
-1 the squared error of the baseline is a quarter.
+Half of ε is for selection, half for measurements. `scale` is a factor of the Laplace noise. 2 is the general bound,
+which the authors' program uses. 1 suffices for counts, because all of them change in the same direction when a person
+is added or removed; the squared error of the baseline is then a quarter.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MONOTONE: Final = 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreeGapNoisyMax:
-    """Noisy max that also returns the gaps between the k + 1 highest noisy counts, and measurements of the k selected.
+    """Noisy max with the gaps between the k + 1 highest noisy counts, and measurements of the k selected items.
 
-    Every count and every measurement gets its own Laplace noise of scale `scale`·k/(ε/2). Gaps and measurements are
-    combined into the best linear unbiased estimate for equal variances, which halves the variance of a measurement.
+    Every count and every measurement gets independent Laplace noise of scale `scale`·k/(ε/2). Gaps and measurements are
+    combined into the best linear unbiased estimates for equal variances, which halves the variance of a measurement.
     """
 
     counts: NDArray[np.int64]
@@ -38,7 +38,7 @@ class FreeGapNoisyMax:
     scale: Scale = GENERAL
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
-        """Run a number of iterations. Raises CountsError, EpsilonError, SelectionError (fewer than k + 1 items)."""
+        """Run a number of iterations. Raise CountsError, EpsilonError, SelectionError (fewer than k + 1 items)."""
         counts = validate_counts(self.counts, self.epsilon, self.k, spare=1)
         law = Laplace(self.scale * self.k / (self.epsilon / 2))
         items, values = draw_highest(counts, law, self.k + 1, iterations, rng)
@@ -50,8 +50,9 @@ class FreeGapNoisyMax:
 def combine_estimates(measured: Floats, gaps: Floats) -> Floats:
     """Return the best linear unbiased estimates from k measurements and k gaps, shape (iterations, k), highest first.
 
-    With equal variances the estimate is β_i = (k·α_i + Σ_j (α_j + x_i - x_j)) / 2k: half the own measurement α_i, half
-    the mean of all measurements, moved by the gaps. x_i - x_j is a sum of gaps. The last gap, to item k + 1, is unused.
+    With equal variances the estimate of item i is β_i = (k·α_i + Σ_j (α_j + x_i - x_j)) / 2k: one half is the item's
+    measurement α_i, the other is the mean of all measurements, shifted by the gaps. x_i - x_j is a sum of gaps. The
+    last gap, to item k + 1, is unused.
     """
     k = measured.shape[1]
     below_first = np.cumsum(gaps[:, : k - 1], axis=1)
@@ -65,9 +66,9 @@ def combine_estimates(measured: Floats, gaps: Floats) -> Floats:
 class FreeGapSparseVector:
     """Adaptive sparse vector with gaps, and measurements of the items found.
 
-    The threshold uses the share 1/(1 + k^(2/3)) of ε/2, with fresh noise for each draw. The rest, ε_query, is for the
-    queries: the first draw uses half of it, the second all of it. Gap and measurement are weighted by the variances
-    that the authors' program assumes.
+    The threshold uses the share 1/(1 + k^(2/3)) of ε/2, with new noise for each draw. The rest, ε_query, is for the
+    queries: the first draw uses half of it, the second draw all of it. Gap and measurement are weighted according to
+    the variances that the authors' program assumes.
     """
 
     counts: NDArray[np.int64]
@@ -76,13 +77,13 @@ class FreeGapSparseVector:
     scale: Scale = GENERAL
 
     def __call__(self, iterations: int, rng: np.random.Generator) -> TopK:
-        """Run a number of iterations. Raises CountsError, EpsilonError, SelectionError for bad input."""
+        """Run a number of iterations. Raise CountsError, EpsilonError, SelectionError for bad input."""
         counts = validate_counts(self.counts, self.epsilon, self.k)
         share = threshold_share(self.k)
         query_epsilon = self.epsilon / 2 * (1 - share)
         query, threshold = self.scale * self.k / query_epsilon, self.scale / (self.epsilon / 2 * share)
         thresholds = draw_thresholds(counts, self.k, iterations, rng)
-        # The program's σ is for the general scale. It shrinks with the noise.
+        # The σ of the authors' program is for the general scale. It is scaled with the noise.
         branches = Branches.of(
             LaplaceSum(2 * query, threshold), LaplaceSum(query, threshold), query_epsilon * GENERAL / self.scale, self.k
         )

@@ -1,4 +1,4 @@
-"""A simulated town as files: the reported visits, and the registry of its places."""
+"""Write a simulated town to files: the reported visits, and the registry of its places."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _COMMA: Final = ord(",")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Number of visits written, and of people reported (0 in a load, which has all people)."""
+    """The numbers of visits written and of people reported (0 if the visits of all people are written)."""
 
     visits: int
     reports: int
 
 
 def default_place_count(people: int) -> int:
-    """Return the number of public places of a town with this number of people."""
+    """Return the default number of public places of a town with this number of people."""
     return max(_LEAST_PLACES, people // _PEOPLE_PER_PLACE)
 
 
@@ -44,13 +44,13 @@ def write_registry(path: Path, places: Iterable[Place]) -> None:
 
 
 def write_city(path: Path, town: Town, *, all_visits: bool, on_day: Callable[[int, int], None]) -> Written:
-    """Write a town's visits in the order of their reports. One day is in memory at a time.
+    """Write a town's visits in order of report. Only one day is in memory at a time.
 
     Args:
         path: the file, gzipped if its name ends in `.gz`.
         town: the town.
-        all_visits: write the visits of all people, reported daily (a load), instead of those of infected people.
-        on_day: called with the number of days done and of visits written.
+        all_visits: write the visits of all people, reported daily, for load tests. Otherwise those of infected people.
+        on_day: called with the numbers of days simulated and of visits written.
     """
     lines = LineFormatter(town)
     visits = reports = 0
@@ -66,7 +66,7 @@ def write_city(path: Path, town: Town, *, all_visits: bool, on_day: Callable[[in
 
 
 class LineFormatter:
-    """Formatter of batches of visits as CSV. It works by column: rows have cells of fixed width, empty cells are 0."""
+    """A formatter of visits as CSV. It works on columns: fields are padded with zero bytes, which are then removed."""
 
     def __init__(self, town: Town) -> None:
         self._person = np.frombuffer(town.person_id(0).encode(), np.uint8)

@@ -1,11 +1,11 @@
-"""Continuous noise in binary floats, for simulation only: laws, and fast draws of the items that exceed a level.
+"""Continuous noise in binary floats, for simulation only: distributions, and fast draws of the items above a level.
 
-NOT for publishing: floats reveal counts (Mironov), and the generators are predictable. The service publishes noise of
+NOT for publishing: floats reveal counts (Mironov), and the generators are predictable. The service uses the noise of
 `monitor.privacy.noise`.
 
-Few of tens of thousands of items matter to a top-k answer. `draw_exceeding` draws only these, exactly in law: the
-number of items of a group of similar counts that exceed a level is binomial, the items are uniform, and their noise has
-the law conditioned on exceeding the level.
+Of tens of thousands of items, only a few matter for a top-k answer. `draw_exceeding` draws only these, with exactly the
+same distribution. In a group of items with similar counts, the number of items that exceed a level is binomial, the
+items are uniform, and their noise has its distribution conditioned on exceeding the level.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Places = NDArray[np.int64]
 _HALF: Final = 0.5
 
 _DENSE: Final = 0.25
-"""Above this chance of exceeding the level, all items of a group are drawn."""
+"""If an item exceeds the level with a greater chance than this, all items of its group are drawn."""
 
 _FIRST_WIDTH, _WIDENING = 0.5, 1.5
-"""Groups span half a scale of noise near the level, and more below, where few items exceed it."""
+"""A group spans half a noise scale near the level, and more further below, where few items exceed it."""
 
 _ROOM: Final = 2_000_000
-"""Number of draws in memory: 16 MB."""
+"""The largest number of draws in memory at once: 16 MB."""
 
 _PRECISION: Final = 1e-16
-"""The share of its first error that the iteration for the inverse of a tail leaves."""
+"""The iteration for the inverse of a tail reduces its first error by this factor."""
 
 
 class Law(Protocol):
-    """Noise around 0, and its upper tail."""
+    """A noise distribution and its upper tail."""
 
     @property
     def scale(self) -> float:
@@ -50,12 +50,12 @@ class Law(Protocol):
         """Return P[noise > x]."""
 
     def inverse_survival(self, chance: Floats) -> Floats:
-        """Return the x with P[noise > x] = chance, for chances between 0 and 1."""
+        """Return the x with P[noise > x] = chance. Each chance must be between 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exponential:
-    """One-sided noise: 0 and above, with a mean."""
+    """One-sided exponential noise, 0 or above."""
 
     mean: float
 
@@ -79,7 +79,7 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
-    """Two-sided noise."""
+    """Two-sided Laplace noise around 0."""
 
     scale: float
 
@@ -101,7 +101,7 @@ class Laplace:
 
 @dataclass(frozen=True, slots=True)
 class LaplaceSum:
-    """Laplace noise of a query minus that of a threshold: the sum of two independent ones of different scales."""
+    """Laplace noise of a query minus that of a threshold: the sum of two independent draws with different scales."""
 
     wide: float
     narrow: float
@@ -124,7 +124,7 @@ class LaplaceSum:
     def inverse_survival(self, chance: Floats) -> Floats:
         """Solve survival(x) = P by iterating x = a·(ln(a²/2(a² - b²)P) + ln(1 - (b/a)² e^(-x(1/b - 1/a)))).
 
-        The iteration falls to the solution from above: its slope is between 0 and r/(1 + r), r = b/a, for x ≥ 0.
+        The iteration converges from above, because its slope is between 0 and r/(1 + r), r = b/a, for x ≥ 0.
         """
         a, b = self.scale, min(self.wide, self.narrow)
         ratio, tail = b / a, np.minimum(chance, 1 - chance)
@@ -137,7 +137,7 @@ class LaplaceSum:
 
 @dataclass(frozen=True, slots=True)
 class Exceedances:
-    """Items that exceed the level of their iteration: iteration, item and value (count plus noise), one entry each."""
+    """Items that exceed the level of an iteration. An entry is an iteration, an item and a value (count plus noise)."""
 
     iterations: Places
     items: Places
@@ -153,14 +153,14 @@ class Exceedances:
         )
 
     def select(self, chosen: NDArray[np.bool_] | Places) -> Exceedances:
-        """Return the entries of a mask or of places."""
+        """Return the entries that a mask or an array of indices selects."""
         return Exceedances(self.iterations[chosen], self.items[chosen], self.values[chosen])
 
 
 def draw_exceeding(counts: Floats, items: Places, law: Law, levels: Floats, rng: np.random.Generator) -> Exceedances:
-    """Draw all pairs (iteration, item) whose count plus fresh noise exceeds the level of the iteration, exactly in law.
+    """Draw noise for all pairs (iteration, item). Return those whose count plus noise exceeds the iteration's level.
 
-    `items` are places in `counts`, sorted by falling count. `levels` has one entry per iteration, at least one.
+    `items` are indices into `counts`, sorted by falling count. `levels` has one entry per iteration, and at least one.
     """
     parts: list[Exceedances] = []
     for group in _split_into_groups(counts, items, law.scale, float(levels.min())):
@@ -173,7 +173,7 @@ def draw_exceeding(counts: Floats, items: Places, law: Law, levels: Floats, rng:
 
 
 def _split_into_groups(counts: Floats, items: Places, scale: float, level: float) -> Iterator[Places]:
-    """Yield groups of items with similar counts: those near or above the lowest level, then wider groups below."""
+    """Yield groups of items with similar counts: first the items near or above the lowest level, then wider groups."""
     falling = -counts[items]
     start, width = int(np.searchsorted(falling, -(level - scale), side="right")), _FIRST_WIDTH * scale
     if start:
@@ -191,7 +191,7 @@ def _draw_dense(counts: Floats, group: Places, law: Law, levels: Floats, rng: np
 
 
 def _draw_sparse(counts: Floats, group: Places, law: Law, levels: Floats, rng: np.random.Generator) -> Exceedances:
-    """Draw as if all items had the highest count of the group, and drop those whose own count is too low."""
+    """Draw as if all items had the highest count of the group, then drop those whose actual value is too low."""
     top = counts[group[0]]
     chances = law.survival(levels - top)
     iterations = np.repeat(np.arange(levels.size), rng.binomial(group.size, chances))
@@ -202,7 +202,7 @@ def _draw_sparse(counts: Floats, group: Places, law: Law, levels: Floats, rng: n
 
 
 def _draw_distinct(iterations: Places, size: int, rng: np.random.Generator) -> Places:
-    """Draw uniform places below `size`, distinct within an iteration: repeated ones are drawn again."""
+    """Draw uniform indices below `size`, distinct within an iteration. Repeated ones are drawn again."""
     columns = rng.integers(0, size, iterations.size)
     while True:
         _, firsts = np.unique(iterations * size + columns, return_index=True)

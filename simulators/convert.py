@@ -1,4 +1,4 @@
-"""Recorded movements (check-ins, traces) as a replay file and a registry."""
+"""Convert recorded movements (check-ins, traces) to a replay file and a registry."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _REPORT_EVERY: Final = 10_000  # rows
 
 
 class BadRowError(MonitorError):
-    """An invalid row. The message has the reason and nothing of the row."""
+    """A row is invalid. The message gives the reason and quotes nothing from the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Format of a file of points: column names, separator, and format of times.
+    """The format of a file of points: column names, separator, and format of times.
 
     `time_format`: `rfc3339`, `epoch` (seconds), or a `strptime` pattern with an offset (`%z`).
     """
@@ -52,12 +52,12 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How points become visits. Durations are in microseconds; `None` leaves them open.
+    """The rules by which points become visits. Durations are in microseconds, or None.
 
-    `stay`: duration of a check-in. `merge_gap`: points of one person at one place at most this far apart are one visit,
-    which ends at the last point plus the gap or at the person's next point elsewhere. `report_delay`: time from
-    the end of a visit (its beginning if the end is open) to its report. `person_per_day`: an id on another UTC day is
-    another person.
+    `stay`: the duration of a check-in; None leaves its end open. `merge_gap`: points of one person at one place at most
+    this far apart are merged into one visit, which ends at the last point plus the gap, or at the person's next point
+    elsewhere if that is earlier. `report_delay`: the time from the end of a visit (its beginning if the end is open) to
+    its report. `person_per_day`: the same id on another UTC day is another person.
     """
 
     stay: int | None = None
@@ -67,7 +67,7 @@ class Shape:
 
 
 class Point(NamedTuple):
-    """A person at a place at an instant (microseconds), and the line of the file."""
+    """A person at a place at an instant (microseconds), and the point's line in the file."""
 
     person_id: str
     location_id: str
@@ -76,7 +76,7 @@ class Point(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """A visit to write. `left_at` is None where the service applies its default stay."""
+    """A visit to write. If `left_at` is None, the service applies its default stay."""
 
     person_id: str
     location_id: str
@@ -86,7 +86,7 @@ class Stay(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of a conversion. `problems` has the messages of the first bad rows."""
+    """The counts of a conversion, and in `problems` the messages about the first bad rows."""
 
     rows: int = 0
     visits: int = 0
@@ -134,7 +134,7 @@ def read_locations(path: Path) -> dict[str, tuple[str, str, str]]:
 
 
 def write_registry(path: Path, locations: dict[str, tuple[str, str, str]]) -> None:
-    """Write a registry in the order given."""
+    """Write a registry. The order of the locations is kept."""
     with open_atomically(path) as out:
         out.write(csv_line(REGISTRY_HEADER))
         for location_id, details in locations.items():
@@ -142,12 +142,14 @@ def write_registry(path: Path, locations: dict[str, tuple[str, str, str]]) -> No
 
 
 class Conversion:
-    """Conversion of a file of points into a replay file. `tally` has its counts, `seen` the location ids found.
+    """The conversion of a file of points into a replay file.
+
+    `tally` has its counts. `seen` has the location ids found in the file, if `known` is None.
 
     Args:
         columns: the format of the file.
-        shape: how points become visits.
-        known: the known locations; `None` accepts any.
+        shape: the rules by which points become visits.
+        known: the ids of the known locations; None accepts any id.
     """
 
     def __init__(self, columns: Columns, shape: Shape, known: Iterable[str] | None = None) -> None:
@@ -158,13 +160,14 @@ class Conversion:
         self.seen: set[str] = set()
 
     def run(self, visits: Path, out: Path, *, strict: bool, on_rows: Callable[[int, int], None]) -> None:
-        """Convert a file. `on_rows` is called with the bytes read and the visits written.
+        """Convert a file. `on_rows` is called with the numbers of bytes read and of visits written.
 
-        Memory grows with the number of places, and of people if points are merged, but not with the file.
+        Memory grows with the number of places, and with the number of people if points are merged, but not with the
+        size of the file.
 
         Raises:
             UsageError: a column is missing, or points to merge are not in order of time.
-            BadRowError: a row is invalid, if `strict`. Then no file is written.
+            BadRowError: a row is invalid and `strict` is true. No file is written.
         """
         with _open_text(visits) as (text, position), open_atomically(out) as target:
             target.write(csv_line(VISITS_HEADER))
@@ -221,7 +224,7 @@ class Conversion:
     def _merge_points(self, points: Iterator[Point]) -> Iterator[Stay]:
         """Yield the stays of each person. One stay per person is open at a time."""
         gap = self._shape.merge_gap or 0
-        open_stays: dict[str, tuple[Point, int]] = {}  # the first point of a stay, and the instant of its last one
+        open_stays: dict[str, tuple[Point, int]] = {}  # by person: the first point, and the instant of the last one
         for point in points:
             first, last = open_stays.get(point.person_id, (point, point.at))
             if point.at < last:
@@ -247,7 +250,7 @@ class Conversion:
 
 @contextmanager
 def _open_text(path: Path) -> Iterator[tuple[TextIO, Callable[[], int]]]:
-    """Open a file, gzipped if its name ends in .gz, with a function that returns the number of bytes read."""
+    """Open a file, gzipped if its name ends in .gz. Yield it and a function that returns the number of bytes read."""
     with path.open("rb") as raw:
         plain = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
         with plain, io.TextIOWrapper(plain, "utf-8-sig", "surrogateescape", "") as text:
@@ -255,7 +258,7 @@ def _open_text(path: Path) -> Iterator[tuple[TextIO, Callable[[], int]]]:
 
 
 def _check_id(what: str, text: str) -> None:
-    """Raise BadRowError unless an id is 1 to 256 bytes of UTF-8 without control characters."""
+    """Raise BadRowError unless an id has 1 to 256 bytes of UTF-8 and no control characters."""
     try:
         length = len(text.encode())
     except UnicodeEncodeError:
@@ -267,7 +270,7 @@ def _check_id(what: str, text: str) -> None:
 
 
 def _parse_time(text: str, time_format: str) -> int:
-    """Return a time as an instant."""
+    """Parse a time and return it as an instant."""
     try:
         if time_format == RFC3339:
             instant = parse_instant(text)
@@ -285,7 +288,7 @@ def _parse_time(text: str, time_format: str) -> int:
 
 
 def _check_degrees(text: str) -> str:
-    """Return a text unchanged if it is empty or a number of degrees."""
+    """Return the text if it is empty or a finite number. Otherwise raise BadRowError."""
     try:
         if text and not math.isfinite(float(text)):
             raise BadRowError("latitude or longitude is not finite")

@@ -1,6 +1,6 @@
-"""Files of visits and registries (docs/interface.md, section 2).
+"""Write files of visits and registries (docs/interface.md, section 2).
 
-They are CSV, gzipped if the name ends in .gz, and appear under their names only when they are complete.
+They are CSV, gzipped if the name ends in .gz. A file appears under its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Final, Protocol
 VISITS_HEADER: Final = ("person_id", "location_id", "arrived_at", "left_at", "reported_at")
 REGISTRY_HEADER: Final = ("location_id", "name", "latitude", "longitude")
 
-_GZIP_LEVEL: Final = 1  # a third larger than the best, four times as fast; replay reads it at the same speed
+_GZIP_LEVEL: Final = 1  # a third larger than the best level, four times as fast; reading is not slower
 
 
 class Sink(Protocol):
-    """A target for bytes."""
+    """A binary file to write to."""
 
     def write(self, data: bytes, /) -> int:
         """Write bytes and return their number."""
@@ -28,7 +28,7 @@ class Sink(Protocol):
 
 @contextmanager
 def open_atomically(path: Path) -> Iterator[Sink]:
-    """Open a file that gets its name only when it is completely written. The same content gives the same bytes."""
+    """Open a file for writing. It gets its name only when it is complete. The same content gives the same bytes."""
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as raw:
@@ -43,7 +43,7 @@ def open_atomically(path: Path) -> Iterator[Sink]:
 
 
 def csv_line(fields: tuple[str, ...]) -> bytes:
-    """Return one line of CSV, quoted where necessary."""
+    """Format one line of CSV, with quotes where necessary."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(fields)
     return text.getvalue().encode()

@@ -1,4 +1,4 @@
-"""A load test: how fast a backlog is read from Kafka into Redis, on real servers that it starts."""
+"""A load test: start real servers, and measure how fast a backlog is read from Kafka into Redis."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ redis: {{url: "redis://localhost:6379/0"}}
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A backlog: numbers of visits, visits per record, people, locations and watched locations."""
+    """The size of a backlog: the numbers of visits, visits per record, people, locations and watched locations."""
 
     visits: int = 1_000_000
     per_record: int = 500
@@ -64,7 +64,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Result of reading the backlog, from the first poll to the last visit in the windows."""
+    """The result of reading the backlog, from the first poll with records to the last visit in the windows."""
 
     seconds: float
     visits: int
@@ -88,7 +88,7 @@ def write_config(load: Load, folder: Path) -> Path:
 
 
 def make_records(load: Load, now: int) -> list[bytes]:
-    """Return the records of the backlog, each with the visits of one person in the last two days, at random places."""
+    """Return the records of the backlog, each with visits of one person to random places in the last two days."""
     draw = random.Random(load.seed)
     encode = msgspec.json.Encoder().encode
     values = []
@@ -159,7 +159,7 @@ def _produce(settings: Settings, made: list[bytes], console: Console) -> None:
 
 
 def _open_present_slot(reader: Reader, windows: Windows, settings: Settings, clock: Clock) -> None:
-    """Start reading, and open the current slot, as an owner does when the previous tick is in the ledger."""
+    """Start reading, then open the current slot, as an owner does after the previous tick is in the ledger."""
     reader.step(0)
     while not all(windows.progress()):
         reader.step(200)
@@ -168,7 +168,7 @@ def _open_present_slot(reader: Reader, windows: Windows, settings: Settings, clo
 
 
 def _drain(reader: Reader, metrics: Metrics, load: Load, console: Console) -> float:
-    """Run the reader until all visits are written, and return the seconds since the first records."""
+    """Run the reader until all visits are written. Return the seconds since the poll that read the first records."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     began = 0.0
     with progress("Reading", load.visits, console) as meter:

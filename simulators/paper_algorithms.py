@@ -1,6 +1,6 @@
 """Algorithms 1 and 2 as in the paper's experiments: exponential noise in binary floats, many iterations at a time.
 
-For the figures only. The algorithms that may publish are in `monitor.onesided.noisy_max` and
+They are for the figures only. The versions that may publish are in `monitor.onesided.noisy_max` and
 `monitor.onesided.sparse_vector`.
 """
 
@@ -21,10 +21,10 @@ Variant = Literal["as printed", "as coded"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyMax:
-    """Algorithm 1: one stage with all of ε, and exponential noise of mean k/ε on every count, zero counts included.
+    """Algorithm 1 in one stage, with all of ε: exponential noise of mean k/ε on every count, zero counts included.
 
-    `debiased` subtracts the mean from the values, as the authors' program does. The paper's panels of varying ε show
-    the error without it, those of varying k with it.
+    `debiased` subtracts the mean from the values, as the authors' program does. In the paper, the panels with varying ε
+    show the error without this step, the panels with varying k with it.
     """
 
     counts: NDArray[np.int64]
@@ -42,15 +42,17 @@ class NoisyMax:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseVector:
-    """Algorithm 2 for top-k: items in a random order, no noise on the threshold, only answers above it cost ε.
+    """Algorithm 2 for top-k. Items are in a random order, the threshold has no noise, and only answers cost ε.
 
-    The threshold is a whole number: the count at a rank from [k, 2k] plus the mean noise k/ε, rounded down.
+    The threshold is a whole number: the count at a rank from [k, 2k] plus the mean noise k/ε, rounded down. Only values
+    above it are answers.
 
-    "as printed": one exponential draw of mean k/ε, k answers (not k + 1, see `monitor.onesided.sparse_vector`).
-    "as coded": adaptive. The first draw has mean 2k/ε. A value not above the threshold is "below". A value far above it
-    is published at half the cost. Otherwise a second draw of mean k/ε decides and is published. Every answer far above
-    is charged as cheap and has the cheap mean subtracted, whichever draw it came from. (An answer of the second draw
-    costs 3/2 of its charge: the tests of monitor.onesided.sparse_vector.)
+    "as printed": one exponential draw of mean k/ε, and k answers (not k + 1, see `monitor.onesided.sparse_vector`).
+    "as coded": adaptive. The first draw has mean 2k/ε. If the value is not above the threshold, it is dropped. If it is
+    far above, it is published at half the cost. Otherwise a second draw of mean k/ε is made, and published if it is
+    above the threshold. An answer far above is charged as a cheap one, and the mean of the cheap draw is subtracted,
+    even if it came from the second draw. (An answer of the second draw actually costs 3/2 of its charge; see the tests
+    of `monitor.onesided.sparse_vector`.)
     """
 
     counts: NDArray[np.int64]
@@ -74,5 +76,5 @@ class SparseVector:
         return pad_answers(chosen, chosen.values - mean, iterations, self.k)
 
     def _query_epsilon(self) -> float:
-        """Return the ε that defines "far" in the program: the part for queries if the threshold had a share."""
+        """Return the ε that defines "far" in the authors' program: that of the queries if the threshold had a share."""
         return self.epsilon * (1 - threshold_share(self.k))

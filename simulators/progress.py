@@ -1,4 +1,4 @@
-"""Progress of long commands on standard error: a bar on a terminal, otherwise a line every few seconds."""
+"""Show the progress of long commands on standard error: a bar on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS_BETWEEN_LINES: Final = 5.0
 
 
 class Meter:
-    """A counter of work done, out of `total`, and of visits written."""
+    """A counter of the work done, out of `total`, and of the visits written."""
 
     def __init__(self, total: int, now: Callable[[], float]) -> None:
         self.total = total

@@ -1,4 +1,4 @@
-"""Shared parts of the simulated top-k algorithms: the highest of many noisy counts, random orders, scores."""
+"""Shared parts of the simulated top-k algorithms: the highest of many noisy counts, budgets, scores."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from monitor.errors import CountsError, EpsilonError, SelectionError
 from simulators.continuous_noise import Exceedances, Floats, Law, Places, draw_exceeding
 
 NOTHING: Final = -1
-"""The item of an unused place: the iteration gave fewer answers."""
+"""The item in an unused place of an iteration with fewer answers."""
 
 _ROOM: Final = 4_000_000
-"""Numbers in memory: about 32 MB per array."""
+"""The largest number of values in memory at once: about 32 MB per array."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopK:
-    """Answers, shape (iterations, room): items and their estimated counts, highest noisy value first.
+    """The answers, shape (iterations, room): items and their estimated counts, highest noisy value first.
 
     An unused place has the item NOTHING and the estimate NaN.
     """
@@ -34,8 +34,9 @@ class TopK:
 class Scores:
     """Accuracy and mean squared error per iteration.
 
-    Accuracy is the share of the k answers with the highest noisy values that are in the true top k. The error is over
-    all answers, which may be more than k (cheap ones of a sparse vector). It is NaN without answers.
+    Accuracy is the share of the k answers with the highest noisy values that are in the true top k. The error is the
+    mean over all answers. A sparse vector may have more than k, because some are cheap. The error is NaN without
+    answers.
     """
 
     accuracy: Floats
@@ -61,9 +62,9 @@ def validate_counts(counts: NDArray[np.int64], epsilon: float, k: int, *, spare:
     """Return the counts as floats.
 
     Raises:
-        CountsError: counts are missing or negative.
+        CountsError: there are no counts, or negative ones.
         EpsilonError: ε is not above 0 and finite.
-        SelectionError: k is not from 1 to the number of items less `spare`.
+        SelectionError: k is not between 1 and the number of items minus `spare`.
     """
     if counts.ndim != 1 or counts.size == 0 or int(counts.min()) < 0:
         raise CountsError("invalid counts: expected one axis with at least one count, 0 or more; pass every item.")
@@ -81,7 +82,7 @@ def draw_highest(
 ) -> tuple[Places, Floats]:
     """Draw the `most` highest noisy counts per iteration: items and values, shape (iterations, most), highest first.
 
-    A head of the largest counts is drawn in full. Its `most`-th value is the level that the others must exceed.
+    The items with the largest counts are drawn in full. Their `most`-th value is the level that others must exceed.
     """
     falling = np.argsort(-counts, kind="stable")
     head = falling[: 2 * most + 50]
@@ -97,7 +98,7 @@ def draw_highest(
 
 
 def choose_within_budget(above: Exceedances, costs: Places, budget: int, rng: np.random.Generator) -> Places:
-    """Return the places answered: items come in a random order until the next would exceed the budget."""
+    """Return the indices of the answers published: in a random order, until the next one would exceed the budget."""
     order = np.lexsort((rng.random(costs.size), above.iterations))
     spent = np.cumsum(costs[order])
     rows = above.iterations[order]
@@ -107,7 +108,7 @@ def choose_within_budget(above: Exceedances, costs: Places, budget: int, rng: np
 
 
 def pad_answers(above: Exceedances, estimates: Floats, iterations: int, room: int) -> TopK:
-    """Return the answers as an array, sorted by falling value within an iteration."""
+    """Return the answers as arrays, sorted by falling value within an iteration."""
     order = np.lexsort((-above.values, above.iterations))
     rows = above.iterations[order]
     columns = np.arange(rows.size) - np.searchsorted(rows, rows)
@@ -119,27 +120,27 @@ def pad_answers(above: Exceedances, estimates: Floats, iterations: int, room: in
 
 
 def draw_thresholds(counts: Floats, k: int, iterations: int, rng: np.random.Generator) -> Floats:
-    """Return one threshold per iteration: the count at a random rank from k to 2k (ranks from 0), as Ding et al. do.
+    """Return one threshold per iteration: the count at a random rank from k to 2k (ranks from 0), as in Ding et al.
 
-    This reads the counts without noise, and neither algorithm accounts for it.
+    The threshold depends on the exact counts, and neither algorithm pays ε for that.
     """
     falling = -np.sort(-counts)
     return falling[np.minimum(rng.integers(k, 2 * k + 1, iterations), counts.size - 1)]
 
 
 def score(answered: TopK, counts: Floats, k: int) -> Scores:
-    """Return accuracy and mean squared error per iteration. In a tie the lower item is in the true top k."""
+    """Return accuracy and mean squared error per iteration. Of tied items, the lower index is in the true top k."""
     is_top = np.zeros(counts.size, dtype=np.bool_)
     is_top[np.argsort(-counts, kind="stable")[:k]] = True
     given = answered.items != NOTHING
     right = (is_top[answered.items] & given)[:, :k].sum(axis=1)
     errors = np.where(given, answered.estimates - counts[answered.items], 0.0)
-    with np.errstate(invalid="ignore"):  # without answers 0/0 is NaN, as documented
+    with np.errstate(invalid="ignore"):  # without answers, 0/0 gives the documented NaN
         return Scores(right / k, (errors**2).sum(axis=1) / given.sum(axis=1))
 
 
 def run_and_score(algorithm: TopKAlgorithm, iterations: int, rng: np.random.Generator) -> Scores:
-    """Return the scores of many iterations, run in parts that fit into memory. Raises the algorithm's errors."""
+    """Return the scores of many iterations, run in parts that fit into memory. Raise the algorithm's errors."""
     counts, k = algorithm.counts.astype(np.float64), algorithm.k
     at_once = max(1, _ROOM // (8 * k + 1000 + counts.size // 4))
     parts = [

@@ -1,4 +1,4 @@
-"""`python -m simulators experiments`: select figures, compute them on the data, and write them."""
+"""`python -m simulators experiments`: compute the selected figures and write them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FIGURES: Final[tuple[Figure, ...]] = ("figure1", "figure2", "figure3", "figure4"
 TOP_K_FIGURES: Final[tuple[Figure, ...]] = ("figure2", "figure3")
 BY_SERVICE_FIGURES: Final = frozenset({"figure6", "figure7"})
 PICTURED: Final = ("figure2", "figure6")
-"""Figures with a plot in the document."""
+"""The figures with a plot in the document."""
 
 _FEWEST_ITEMS: Final = max(NOISY_MAX_KS) + 1
 _SERVICE_RUNS: Final = 20
@@ -46,7 +46,7 @@ _DOCUMENT_DOTS_PER_INCH: Final = 70
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of the command. `document` is a Markdown file for all tables; `by_service` also runs the service."""
+    """The options of the command. `document` is a Markdown file for all tables. `by_service` also runs the service."""
 
     figures: tuple[Figure, ...]
     out: Path
@@ -60,7 +60,7 @@ class Options:
 
 @dataclass(slots=True)
 class Results:
-    """Points and plots by figure, and a message per dataset that was left out."""
+    """The points and plots by figure, and a message per skipped dataset."""
 
     points: dict[Figure, list[Point]] = field(default_factory=dict)
     plots: dict[Figure, Canvas] = field(default_factory=dict)
@@ -75,9 +75,9 @@ def run_experiments(options: Options, console: Console) -> Results:
     """Compute the figures and write them. Progress goes to the console.
 
     Raises:
-        UsageError: data is invalid, no selected figure has data, or plots cannot be drawn.
+        UsageError: data is invalid, no selected figure has data, `by_service` does not apply, or plots cannot be drawn.
         SelectionError: a file has fewer items than a figure needs.
-        EmbeddedError, FailedError: the service could not run.
+        EmbeddedError, FailedError: the service could not be run.
     """
     began = time.monotonic()
     require_matplotlib()
@@ -98,7 +98,7 @@ def run_experiments(options: Options, console: Console) -> Results:
 
 
 def _skip_if_missing(what: str, files: tuple[str, ...], options: Options, results: Results) -> bool:
-    """Return whether files are missing, and note it in the results."""
+    """Return whether files are missing. If so, add a message to the results."""
     lacking = find_missing(options.data, files)
     if lacking:
         results.skipped.append(f"{what} is skipped: {' and '.join(lacking)} not in {options.data.name}")

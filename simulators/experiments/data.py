@@ -1,4 +1,4 @@
-"""The data of the experiments, read from files in a folder."""
+"""Read the data of the experiments from files."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ DEFAULT_FOLDER: Final = Path(__file__).parents[3] / "shared" / "data"
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Number of records with each item, shape (largest id + 1,), 0 for ids never seen."""
+    """The number of records with each item, shape (largest id + 1,), 0 for ids that never occur."""
 
     counts: NDArray[np.int64]
 
     @property
     def noisy_max(self) -> NDArray[np.int64]:
-        """The items of the authors' noisy max: ids 0 to the largest - 1."""
+        """The counts in the authors' noisy max: those of ids 0 to the largest - 1."""
         return self.counts[:-1]
 
     @property
     def sparse_vector(self) -> NDArray[np.int64]:
-        """The items of the authors' sparse vector: ids 1 to the largest."""
+        """The counts in the authors' sparse vector: those of ids 1 to the largest."""
         return self.counts[1:]
 
     @property
     def seen(self) -> NDArray[np.int64]:
-        """The items that occur."""
+        """The counts of the items that occur."""
         return self.counts[self.counts > 0]
 
     def last_twice(self, records: int) -> Items:
         """Estimate the counts of a reader that counts the last item of each record twice.
 
-        Records list items in ascending order, so the last item is the largest. The records are not available. If items
-        were independent, item i would be the last one of n·p_i·Π_{j>i} (1 - p_j) records, with p_i = count_i/n.
+        Records list items in ascending order, so the last item is the largest. Because the records are not available,
+        items are assumed to be independent: then item i is the last one in n·p_i·Π_{j>i} (1 - p_j) of n records, with
+        p_i = count_i/n.
         """
         shares = self.counts / records
         none_above = np.append(np.cumprod((1 - shares)[:0:-1])[::-1], 1.0)
@@ -54,23 +55,23 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Movements:
-    """Places of people: the distinct places (0 to locations - 1) of person i are places[starts[i]:starts[i + 1]]."""
+    """The places of people. Those of person i, each once, are places[starts[i]:starts[i + 1]] (0 to locations - 1)."""
 
     starts: Places
     places: Places
     locations: int
     location_ids: tuple[str, ...]
     coordinates: Floats
-    """Latitude and longitude; shape (locations, 2)."""
+    """Latitude and longitude in degrees, shape (locations, 2)."""
 
     @property
     def people(self) -> int:
-        """Number of people with a visit."""
+        """The number of people with a visit."""
         return self.starts.size - 1
 
 
 def read_items(path: Path, largest_id: int = 0) -> Items:
-    """Read counts of items (`item,count`, gzipped or not). All ids up to `largest_id` are public, seen or not.
+    """Read counts of items (`item,count`, gzipped or not). All ids up to `largest_id` are items, even if never seen.
 
     Raises:
         UsageError: the file cannot be read, or an id or count is not a whole number, 0 or more.
@@ -87,7 +88,7 @@ def read_items(path: Path, largest_id: int = 0) -> Items:
 
 
 def read_movements(visits: Path, locations: Path) -> Movements:
-    """Read points (`person_id,location_id`) and the public places (`location_id,lat,lon`). Times are not used.
+    """Read points (`person_id,location_id`) and public places (`location_id,lat,lon`). Times are ignored.
 
     Raises:
         UsageError: a file cannot be read, or a visit is at a place that is not listed.
@@ -119,7 +120,7 @@ def _make_movements(visited: Sequence[Iterable[int]], location_ids: tuple[str, .
 
 
 def _read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield the rows with their line numbers. Every row has all columns."""
+    """Yield the rows with their line numbers. Raise UsageError if a row lacks one of the columns."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
             reader = csv.DictReader(file)

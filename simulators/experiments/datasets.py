@@ -1,4 +1,4 @@
-"""The datasets: titles, files, and the paper's dataset that each is compared with."""
+"""The datasets: their titles and files, and the paper's datasets that they are compared with."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from simulators.experiments.data import Items, Movements, read_items, read_movem
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Counts of items: the paper's dataset, our title, and the file.
+    """A dataset with counts of items: the paper's dataset, our title, and the file.
 
-    `records` is set where the paper's reader counted the last item of each record twice.
+    If the paper's reader counted the last item of each record twice, `records` is the number of records.
     """
 
     paper_dataset: str
@@ -23,14 +23,14 @@ class Catalogue:
     records: int | None = None
 
     def read(self, folder: Path) -> Items:
-        """Read the counts. Raises UsageError."""
+        """Read the counts. Raise UsageError if the file is invalid."""
         items = read_items(folder / self.file, self.largest_id)
         return items if self.records is None else items.last_twice(self.records)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """People and their places: title, files, and whether to compare with the paper's values."""
+    """A dataset with people and their places: title, files, and whether it is compared with the paper's values."""
 
     title: str
     visits: str
@@ -38,7 +38,7 @@ class Place:
     compared: bool
 
     def read(self, folder: Path) -> Movements:
-        """Read the movements. Raises UsageError."""
+        """Read the movements. Raise UsageError if a file is invalid."""
         return read_movements(folder / self.visits, folder / self.locations)
 
 

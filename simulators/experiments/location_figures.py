@@ -1,4 +1,4 @@
-"""Figures 1 and 4 to 7: points computed from populations."""
+"""Compute the points of Figures 1 and 4 to 7."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from simulators.experiments.paper import BATCH, EPSILONS, THRESHOLD, THRESHOLDS,
 from simulators.experiments.points import FALSE_NEGATIVES, Figure, Paper, Point, Setting, mean_and_error
 
 LOCATION_ITERATIONS: Final = 1_000
-"""Largest number of draws of people and noise for Figures 1, 6 and 7. The paper has at most 20."""
+"""The largest number of draws of people and noise for Figures 1, 6 and 7. The paper has at most 20."""
 
 ALGORITHM_3: Final = "Algorithm 3"
 ALGORITHM_4: Final = "Algorithm 4"
@@ -48,7 +48,7 @@ FIGURE_4_THRESHOLDS: Final = (5, 10)
 
 @dataclass(frozen=True, slots=True)
 class TitledPopulation:
-    """A population with its title and variant. `at_updates` are the updates that have counts."""
+    """A population with its title and variant. `at_updates` are the updates for which it has counts."""
 
     title: str
     variant: str
@@ -58,12 +58,12 @@ class TitledPopulation:
 
 
 def recorded_population(place: Place, movements: Movements) -> TitledPopulation:
-    """Return the population of recorded people."""
+    """Return the population of a dataset's recorded people."""
     return TitledPopulation(place.title, ONE_PLACE, OnePlaceEach(movements), range(1, UPDATES + 1), place.compared)
 
 
 def histogram_populations() -> tuple[TitledPopulation, ...]:
-    """Return the populations derived from Figure 1: its bars, and models with one place per person."""
+    """Return the populations derived from Figure 1: its bars as they are, and two models with one place per person."""
     bars = [_read_bar(count) for count in VISITORS]
     counts = histogram_counts(bars)
     short = DrawnByWeight(add_unread_places(counts, long_tail=False, most=BATCH), BATCH)
@@ -86,7 +86,7 @@ def _figure_1_setting(dataset: str, count: int) -> Setting:
 
 
 def figure_1_points(place: Place, movements: Movements, iterations: int, seed: int) -> Iterator[Point]:
-    """Yield the places by visitors, in random batches of 500 people (half of the people if fewer than 1,000)."""
+    """Yield the number of places by visitors, in random batches of 500 people (or half of the people, if fewer)."""
     batch = min(BATCH, max(1, movements.people // 2))
     found = draw_bars(movements, batch, min(iterations, LOCATION_ITERATIONS), _make_generator(seed, 1, place.title))
     for count in VISITORS:
@@ -99,7 +99,7 @@ def figure_1_points(place: Place, movements: Movements, iterations: int, seed: i
 def figure_4_points(iterations: int, seed: int) -> Iterator[Point]:
     """Yield the chance that a place is not called safe although its count is below the threshold.
 
-    The paper's figure is exactly e^(-ε(T - f)). It is drawn here with the paper's noise and with the service's.
+    The paper's curve is exactly e^(-ε(T - f)). Here it is estimated from draws of the paper's and the service's noise.
     """
     rng, exact = _make_generator(seed, 4, ""), OneSidedNoise(SeededEntropy(seed))
     for threshold in FIGURE_4_THRESHOLDS:
@@ -125,14 +125,14 @@ def figure_4_points(iterations: int, seed: int) -> Iterator[Point]:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """One panel of Figure 5: the places called hot at an ε. With ε None, the places that are hot."""
+    """One panel of Figure 5: the places called hot at an ε, or if ε is None, the places that are hot."""
 
     epsilon: float | None
     hot: Places
 
 
 def figure_5_maps(movements: Movements, seed: int) -> tuple[Map, ...]:
-    """Draw one run after the last update, T = 10: the places with at least T people, without and with noise."""
+    """Draw one run and return the places with T = 10 people or more after the last update, without and with noise."""
     rng = _make_generator(seed, 5, "")
     counts = OnePlaceEach(movements).draw_counts(rng)[-1]
     maps = [Map(None, np.flatnonzero(counts >= THRESHOLD))]
@@ -143,14 +143,14 @@ def figure_5_maps(movements: Movements, seed: int) -> tuple[Map, ...]:
 
 
 def figure_5_points(place: Place, maps: Sequence[Map]) -> Iterator[Point]:
-    """Yield the number of hot places of each map. The paper prints no numbers."""
+    """Yield the number of hot places of each map. The paper does not print these numbers."""
     for panel in maps:
         setting = Setting("figure5", place.title, HOT_SPOTS, ALGORITHM_4, panel.epsilon, None, THRESHOLD, UPDATES)
         yield Point(setting, TRUTH if panel.epsilon is None else ONE_PLACE, None, float(panel.hot.size))
 
 
 def ratio_points(figure: Figure, shown: TitledPopulation, iterations: int, seed: int) -> Iterator[Point]:
-    """Yield false-negative ratios after each update at T = 10 (Figure 6), or after the last update by T (Figure 7)."""
+    """Yield the false-negative ratios after each update at T = 10 (Figure 6), or by T after the last one (Figure 7)."""
     points = list(_list_queries(figure, shown))
     found = draw_ratios(
         shown.population,

@@ -1,8 +1,8 @@
-"""Counts after each update, and how often a safe place is not called safe: Figures 1 and 4 to 7.
+"""Draw the counts after each update, and how often a safe place is not called safe, for Figures 1 and 4 to 7.
 
-The paper counts each person at one of the places visited, chosen at random, in five batches of 500. An update evaluates
-all places on all reports so far, with fresh exponential noise of mean 1/ε. Its false-negative ratio is the share of the
-places with a count below T whose noisy count is T or more.
+The paper counts each person at one of the places visited, chosen at random, in five batches of 500 people. An update
+evaluates all places on all reports so far, with new exponential noise of mean 1/ε. Its false-negative ratio is the
+share of places with a noisy count of T or more among the places with a count below T.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from simulators.experiments.paper import LOCATIONS, UPDATES
 
 
 class Population(Protocol):
-    """A source of counts."""
+    """A source of the number of people at each place."""
 
     def draw_counts(self, rng: np.random.Generator) -> Places:
         """Draw the people at each place after each update, shape (updates, places)."""
@@ -30,9 +30,9 @@ class Population(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OnePlaceEach:
-    """Recorded people in random batches of equal size, each at one of their places, chosen at random.
+    """Recorded people in random batches of equal size. Each is at one of the person's places, chosen at random.
 
-    A draw leaves out people beyond a multiple of the number of batches.
+    If the number of people is not a multiple of the number of batches, a draw leaves out the remainder.
     """
 
     movements: Movements
@@ -44,7 +44,7 @@ class OnePlaceEach:
             raise UsageError(f"{self.movements.people} people: expected at least {self.updates}, one per update")
 
     def pick_places(self, rng: np.random.Generator) -> Places:
-        """Draw the place of each person, people in a random order, shape (updates, people per batch)."""
+        """Draw the place of each person, in random order, shape (updates, people per batch)."""
         starts = self.movements.starts
         numbers = np.diff(starts)
         picked = self.movements.places[starts[:-1] + (rng.random(numbers.size) * numbers).astype(np.int64)]
@@ -57,7 +57,7 @@ class OnePlaceEach:
 
 
 def accumulate(picked: Places, locations: int) -> Places:
-    """Return the people at each place after each update, given the places of each update's people."""
+    """Return the number of people at each place after each update, given the places of each update's people."""
     counts = np.stack([np.bincount(batch, minlength=locations) for batch in picked])
     return np.cumsum(counts, axis=0)
 
@@ -77,7 +77,7 @@ class DrawnByWeight:
 
 @dataclass(frozen=True, slots=True)
 class AsRead:
-    """Fixed counts and one update."""
+    """Fixed counts, and only one update."""
 
     fixed: NDArray[np.int64]
 
@@ -97,9 +97,9 @@ class RatioQuery:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """False-negative ratios with drawn noise, and expected for the same counts, shape (queries, iterations).
+    """False-negative ratios with drawn noise, and expected ones for the same counts, shape (queries, iterations).
 
-    NaN where no count is below T.
+    A ratio is NaN if no count is below T.
     """
 
     drawn: Floats
@@ -107,7 +107,7 @@ class Ratios:
 
 
 def expected_ratio(counts: Places, epsilon: float, threshold: int) -> float:
-    """Return the mean of e^(-ε(T - f)) over the counts f below T, NaN without such a count.
+    """Return the mean of e^(-ε(T - f)) over the counts f below T; NaN if there are none.
 
     Raises:
         EpsilonError: ε is not above 0 and finite.
@@ -122,10 +122,10 @@ def expected_ratio(counts: Places, epsilon: float, threshold: int) -> float:
 def draw_ratios(
     population: Population, queries: Sequence[RatioQuery], iterations: int, rng: np.random.Generator
 ) -> Ratios:
-    """Draw people and noise in each iteration. One draw of noise serves all ε and T of an update.
+    """Draw people and noise in each iteration, and return the ratios. All ε and T of an update use the same noise draw.
 
     Raises:
-        EpsilonError, UsageError: as `expected_ratio` does.
+        EpsilonError, UsageError: as in `expected_ratio`.
     """
     for query in queries:
         _validate(query.epsilon, query.threshold)
@@ -153,15 +153,15 @@ def _validate(epsilon: float, threshold: int) -> None:
 
 
 def histogram_counts(bars: Sequence[int]) -> NDArray[np.int64]:
-    """Return one count per place of a histogram: bars[c] places have c visitors."""
+    """Return the count of each place, given a histogram: bars[c] places have c visitors."""
     return np.repeat(np.arange(len(bars)), bars)
 
 
 def add_unread_places(counts: NDArray[np.int64], *, long_tail: bool, most: int) -> NDArray[np.int64]:
-    """Add the places that are beyond the readable bars of the paper's Figure 1. Each has more than the largest count.
+    """Add the places beyond the readable bars of the paper's Figure 1. Each has more visitors than the largest count.
 
-    With a short tail each has one visitor more. With a long tail the number of places with at least c visitors falls as
-    1/c, up to `most`. The true counts are between the two.
+    With a short tail, each has exactly one more. With a long tail, the number of places with at least c visitors falls
+    as 1/c, up to `most` visitors. The true counts are between the two.
     """
     unread, beyond = LOCATIONS - counts.size, int(counts.max()) + 1
     if not long_tail:

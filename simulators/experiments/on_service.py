@@ -1,8 +1,8 @@
-"""Figures 6 and 7 by the service itself: Algorithm 4 on a real Kafka and Valkey, replayed on a stepped clock.
+"""Compute Figures 6 and 7 with the service itself: replay Algorithm 4 on a real Kafka and Valkey.
 
-Each designated time is one run of the experiment: people in a new random order in five batches, each at one place,
-reported batch by batch in consecutive slots. One monitor per ε and T answers for all places after each batch. As in
-Algorithm 4 a place with a noisy count is not evaluated again.
+Each designated time is one run of the experiment. The people, each at one place, are divided into five batches in a new
+random order, and reported batch by batch in consecutive slots. One monitor per ε and T answers for all places after
+each batch. As in Algorithm 4, a place with a noisy count is not evaluated again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Run:
 
 @dataclass(slots=True)
 class Tally:
-    """Totals of one monitor after one update, over all runs: safe places evaluated, alarms, and expected alarms."""
+    """The totals of one monitor at one update, over all runs: safe places evaluated, alarms, and expected alarms."""
 
     asked: int = 0
     alarms: int = 0
@@ -72,7 +72,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Watcher:
-    """Reader of the published answers, which it compares with the places of the people."""
+    """An observer that compares the published answers with the places of the people."""
 
     runs: Sequence[Run]
     places: dict[str, int]
@@ -91,7 +91,7 @@ class Watcher:
             noisy.update({self.places[name]: at for name, (at, _count) in entry.noisy_counts.items()})
 
     def fill_tallies(self, first_tick_of: Callable[[int], int]) -> None:
-        """Fill the tallies, after the last tick. `first_tick_of` returns the tick of a time's first update."""
+        """Compute the tallies after the last tick. `first_tick_of` returns the tick of a time's first update."""
         counts = {run.time: accumulate(run.picked, len(self.places)) for run in self.runs}
         for (name, time, tick), noisy in self._noisy.items():
             update = tick - first_tick_of(time) + 1
@@ -132,7 +132,7 @@ def service_points(place: Place, movements: Movements, runs: int, seed: int, con
                 _replay(settings, planned, watcher, place.title, console)
             finally:
                 planned.lines.close()
-            # as_of of a time's first update is an hour after it.
+            # The as_of of the first update about a time is one hour after that time.
             watcher.fill_tallies(lambda time: settings.parameters.grid.last_tick_until(time + HOUR))
     if watcher.unknown:
         raise FailedError(f"{place.title}: {watcher.unknown} answers were unknown; run it again on a less busy machine")
@@ -167,7 +167,7 @@ def _make_points(place: Place, watcher: Watcher) -> Iterator[Point]:
 
 
 def _write_files(folder: Path, movements: Movements, runs: Sequence[Run]) -> Path:
-    """Write registry, visits and configuration, and return the path of the configuration."""
+    """Write the registry, the visits and the configuration, and return the configuration's path."""
     with (folder / "locations.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(REGISTRY_HEADER)
@@ -198,7 +198,7 @@ def _make_config(times: Sequence[int]) -> dict[str, object]:
         "clock": {"slot": "1h", "origin": format_instant(_ORIGIN), "release_delay": "30s"},
         "locations": {"file": "locations.csv"},
         "visits": {"default_stay": "1m", "accept_ahead": "0s"},
-        # The data is public, so ε may be the sum over all monitors and times.
+        # The data is public, so ε may be as large as the sum over all monitors and times.
         "privacy": {
             "epsilon": str(math.ceil(sum(epsilon for epsilon, _ in _MONITORS.values()) * len(times))),
             "period": "365d",

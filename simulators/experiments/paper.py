@@ -1,9 +1,10 @@
-"""The paper's values, read off its figures: `paper.csv` in this folder.
+"""The paper's values, read off its figures, from `paper.csv` in this folder.
 
-The column `error` is the uncertainty of a value. Accuracy: 0.003, and 0.01 where the line is steep (a neighbour is more
-than 0.1 away). Mean squared error: 4 %, 20 % at k = 10 and 50, or half of the last digit if that is more. Locations by
-visitors: 10. False-negative ratios: the reading error (0.0001 in Figure 6, 0.003 in Figure 7) plus the paper's sampling
-error, binomial over 5,835 locations, of 20 runs in Figure 6 and one in Figure 7.
+The column `error` is the uncertainty of a value. For accuracy it is 0.003, or 0.01 where the line is steep (a
+neighbouring value differs by more than 0.1). For the mean squared error it is 4 % (20 % at k = 10 and 50), or half of
+the last digit if that is more. For locations by visitors it is 10. For false-negative ratios it is the reading error
+(0.0001 in Figure 6, 0.003 in Figure 7) plus the paper's sampling error, which is binomial over 5,835 locations and 20
+runs in Figure 6, one run in Figure 7.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from simulators.experiments.points import Figure, Paper, Setting
 
 TOP_K_EPSILONS: Final = (0.1, 0.3, 0.5, 0.7, 1.0)
 TOP_K: Final = 100
-"""The k of the panels where ε varies."""
+"""The k of the panels in which ε varies."""
 
 TOP_K_EPSILON: Final = 0.5
-"""The ε of the panels where k varies."""
+"""The ε of the panels in which k varies."""
 
 NOISY_MAX_KS: Final = (10, 50, 200, 500)
 SPARSE_VECTOR_KS: Final = (10, 50, 100, 200, 500)
@@ -39,7 +40,7 @@ VISITORS: Final = range(11)
 
 
 def paper_value(setting: Setting, dataset: str) -> Paper | None:
-    """Return the paper's value at a setting for one of its datasets, or None."""
+    """Return the paper's value at a setting for one of the paper's datasets, or None if there is none."""
     return _read_values().get(replace(setting, dataset=dataset))
 
 

@@ -1,4 +1,4 @@
-"""Plots: our values as lines, the paper's as hollow marks, and the deviations below."""
+"""Draw the plots: our values as lines, the paper's as hollow circles, and the deviations below."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _X_LABELS: Final = {"epsilon": "ε (k = 100)", "k": "k (ε = 0.5)", "update": "u
 _COLOURS: Final = ("#0060a0", "#c04000", "#208040", "#8040a0")
 _DASHES: Final = ("-", "--", ":", "-.", (0, (1, 4)), (0, (6, 4)))
 _LINEAR_BELOW: Final = {"figure1": 1.0, "figure4": 1e-4, "figure6": 1e-4, "figure7": 1e-4}
-"""A logarithmic axis that shows 0 is linear below this value."""
+"""A logarithmic axis that must show 0 is linear below this value."""
 
 _MARKS: Final = (".", "x", "+", "1", "2", "|")
 _PALETTE: Final = 256
@@ -43,7 +43,7 @@ _Key = TypeVar("_Key", str, tuple[str, str])
 
 
 def require_matplotlib() -> None:
-    """Raise UsageError if plots cannot be drawn, before anything is computed."""
+    """Raise UsageError if matplotlib is missing. Call this before long computations."""
     try:
         import matplotlib.figure  # noqa: PLC0415  # an optional dependency
     except ImportError as error:
@@ -70,7 +70,7 @@ def draw(figure: str, points: Sequence[Point]) -> Canvas:
 
 
 def draw_maps(place: Place, movements: Movements, maps: Sequence[Map]) -> Canvas:
-    """Draw maps of the true hot spots and of those called hot at each ε."""
+    """Draw a map of the true hot spots, and of the places called hot at each ε."""
     canvas = _make_canvas(f"{TITLES['figure5']}\n{place.title}", 4 * len(maps), 4.2)
     latitude, longitude = movements.coordinates.T
     for number, panel in enumerate(maps, 1):
@@ -85,7 +85,7 @@ def draw_maps(place: Place, movements: Movements, maps: Sequence[Map]) -> Canvas
 
 
 def save(canvas: Canvas, path: Path, dots_per_inch: int = 110) -> None:
-    """Write a plot as PNG with a palette. The same plot gives the same bytes."""
+    """Write a plot as a PNG with a palette. The same plot gives the same bytes."""
     from PIL import Image  # noqa: PLC0415  # comes with matplotlib
 
     drawn, written = io.BytesIO(), io.BytesIO()
@@ -119,7 +119,7 @@ def _x_of(point: Point) -> float:
 
 
 def _series_of(point: Point) -> str:
-    """Return the name of a point's line: its algorithm, or its ε if the panel has several."""
+    """Return the name of a point's line: its algorithm, or its ε if the panel has a line per ε."""
     if point.setting.panel in {"epsilon", "k"} or point.setting.epsilon is None:
         return point.setting.algorithm
     return f"ε = {point.setting.epsilon:g}"

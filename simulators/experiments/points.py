@@ -1,4 +1,4 @@
-"""Points of figures: the paper's value, ours, and the deviation."""
+"""The points of figures, with the paper's value, our value, and the deviation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FALSE_NEGATIVES: Final = "false-negative ratio"
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A value of the paper and its error (reading the figure, and the paper's few runs)."""
+    """A value of the paper and its error, from reading the figure and from the paper's small number of runs."""
 
     value: float
     error: float
@@ -32,7 +32,7 @@ class Paper:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Coordinates of a point. `panel` names the axis: a figure may show the same setting in two panels."""
+    """The coordinates of a point. `panel` names the panel, because two panels of a figure may show the same setting."""
 
     figure: Figure
     dataset: str
@@ -47,7 +47,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point: the paper's value if it has one, ours, and our standard error if ours was sampled."""
+    """A point: the paper's value (None if it has none), ours, and our standard error (None if ours is not sampled)."""
 
     setting: Setting
     variant: str
@@ -57,7 +57,7 @@ class Point:
 
     @property
     def deviation(self) -> float | None:
-        """Ours minus the paper's, in units of both errors together (root of the sum of squares)."""
+        """Our value minus the paper's, in units of the combined error (the root of the sum of squares)."""
         if self.paper is None:
             return None
         return (self.ours - self.paper.value) / math.hypot(self.paper.error, self.standard_error or 0.0)
@@ -85,9 +85,9 @@ COLUMNS: Final = tuple(field.name for field in fields(Row))
 
 
 def mean_and_error(values: Floats) -> tuple[float, float | None]:
-    """Return the mean of independent runs and its standard error, without the runs that have no value (NaN).
+    """Return the mean of independent runs and its standard error. Runs without a value (NaN) are ignored.
 
-    The mean is NaN without values, the error None with fewer than two.
+    Without values the mean is NaN. With fewer than two values the error is None.
     """
     found = values[~np.isnan(values)]
     if found.size == 0:
@@ -97,7 +97,7 @@ def mean_and_error(values: Floats) -> tuple[float, float | None]:
 
 
 def write_points(path: Path, points: Iterable[Point]) -> None:
-    """Write points as CSV with the columns of `Row`. A column that does not apply is empty."""
+    """Write points as CSV with the columns of `Row`. A field that does not apply is empty."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)

@@ -1,4 +1,4 @@
-"""All points as a Markdown document: tables, how to read them, and the reason of every large deviation."""
+"""Write all points as a Markdown document, with an explanation of the tables and the reasons for large deviations."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from simulators.experiments.points import ACCURACY, SQUARED_ERROR, Point, distin
 from simulators.experiments.top_k import AS_CODED, AS_PRINTED, ASYMMETRIC, SEEN
 
 LARGE: Final = 3.0
-"""Deviations beyond this many errors are listed with a reason."""
+"""Deviations of more than this number of errors are listed with a reason."""
 
 _BEYOND: Final = 500
-"""The k with 2k above the number of items of T40I10D100K."""
+"""The k for which 2k exceeds the number of items of T40I10D100K."""
 
 _INTRODUCTION: Final = """# The paper's figures, reproduced
 
@@ -72,7 +72,7 @@ Figures 4 and 5 have no printed numbers: Figure 4 is the curve e^(−ε(T − f)
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """A run: command, iterations, seed, elapsed and processor time, and messages about skipped data."""
+    """A run: command, iterations, seed, elapsed and processor time, messages about skipped data, and plots."""
 
     command: str
     iterations: int
@@ -81,7 +81,7 @@ class RunInfo:
     processor_seconds: float
     skipped: tuple[str, ...]
     pictures: tuple[tuple[str, str], ...] = ()
-    """(figure, path relative to the document)."""
+    """Pairs of a figure and the path of its plot, relative to the document."""
 
 
 def render_document(points: Sequence[Point], made: RunInfo) -> str:
@@ -189,7 +189,7 @@ def _format_ratio(value: float | None) -> str:
 
 
 def _render_reasons(points: Sequence[Point]) -> Iterator[str]:
-    """Yield the large deviations by reason, with their number and the largest."""
+    """Yield the table of large deviations, grouped by reason, with the number and the largest of each group."""
     large = [point for point in points if _is_large(point)]
     compared = sum(point.deviation is not None for point in points)
     yield f"## Deviations beyond {LARGE:g} errors"
@@ -229,12 +229,12 @@ def _group_key(point: Point) -> tuple[str, ...]:
 
 
 def reason(point: Point) -> str:
-    """Return the known reason why a point may deviate from the paper's."""
+    """Return the known reason why a point may deviate from the paper, or "not explained"."""
     return next((why for holds, why in _known_reasons(point) if holds), "not explained")
 
 
 def _known_reasons(point: Point) -> Iterator[tuple[bool, str]]:
-    """Yield whether a reason applies to a point, and the reason. The first that applies counts."""
+    """Yield each possible reason, and whether it applies to the point. The first one that applies counts."""
     setting, variant, dataset = point.setting, point.variant, point.setting.dataset
     of_figure_3 = setting.figure == "figure3"
     is_t40 = dataset in {T40_COUNTED, T40_SLIP}
@@ -256,7 +256,7 @@ def _known_reasons(point: Point) -> Iterator[tuple[bool, str]]:
 
 
 def summarize_service(points: Sequence[Point]) -> Iterator[str]:
-    """Yield the largest deviation of the service from the expected ratios, per dataset."""
+    """Yield a sentence per dataset with the service's largest deviation from the expected ratios."""
     asked = [point for point in points if point.variant == BY_SERVICE and point.standard_error]
     expected = {point.setting: point.ours for point in points if point.variant == BY_SERVICE + EXPECTED}
     for dataset in distinct_values([point.setting.dataset for point in asked]):

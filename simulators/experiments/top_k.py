@@ -1,4 +1,4 @@
-"""Figures 2 and 3: top-k queries, run in several processes."""
+"""Compute Figures 2 and 3: top-k queries, run in several processes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ SEEN: Final = "as coded, seen items only"
 MONOTONE_SCALE: Final = "scale for monotone counts"
 
 _FEWER: Final = 10
-"""Variants that the paper does not have run this many times less often."""
+"""For variants that are not in the paper, the number of iterations is divided by this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One algorithm at one setting, `iterations` times, with its own seed."""
+    """The runs of one algorithm at one setting: `iterations` times, with a separate seed."""
 
     setting: Setting
     paper_dataset: str
@@ -53,11 +53,11 @@ class Job:
 
     @property
     def weight(self) -> float:
-        """A measure of the running time. Long jobs start first, which keeps all processors busy to the end."""
+        """An estimate of the running time. Long jobs start first, so that all processors are busy until the end."""
         return self.iterations * self.algorithm.counts.size * self.algorithm.k / (self.setting.epsilon or 1)
 
     def run(self) -> tuple[Point, Point]:
-        """Return accuracy and mean squared error. Raises the algorithm's errors."""
+        """Return the points for accuracy and mean squared error. Raise the algorithm's errors."""
         scores = run_and_score(self.algorithm, self.iterations, np.random.default_rng(self.seed))
         return self._point(ACCURACY, scores.accuracy), self._point(SQUARED_ERROR, scores.squared_error)
 
@@ -105,16 +105,16 @@ def _sparse_vector_jobs(items: Items, epsilon: float, k: int) -> Iterator[tuple[
 
 
 def run_all(wanted: Sequence[Job], processes: int) -> Iterator[tuple[int, tuple[Point, Point]]]:
-    """Yield the place of each finished job in `wanted`, and its points. The points do not depend on `processes`.
+    """Yield the index of each finished job in `wanted`, and its points. The points do not depend on `processes`.
 
-    Raises the errors of the algorithms.
+    Raise the errors of the algorithms.
     """
     order = sorted(range(len(wanted)), key=lambda place: -wanted[place].weight)
     if processes == 1:
         for place in order:
             yield place, wanted[place].run()
         return
-    # The progress bar has a thread, so processes must not fork.
+    # The progress bar runs a thread, so new processes must not be forked.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, context, initializer=_end_with_parent) as pool:
         running = {pool.submit(wanted[place].run): place for place in order}
@@ -126,7 +126,7 @@ def run_all(wanted: Sequence[Job], processes: int) -> Iterator[tuple[int, tuple[
 
 
 def _end_with_parent() -> None:
-    """End this process with its parent. Otherwise it would wait for work after the parent was killed."""
+    """End this process when its parent ends. Otherwise it would wait for work forever after the parent is killed."""
     parent = multiprocessing.parent_process()
 
     def watch() -> None:

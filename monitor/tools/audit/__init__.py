@@ -1,8 +1,9 @@
-"""An independent recount: whether everything published is true, and within its ε (docs/runtime.md, section 6).
+"""An independent recount of a run (docs/runtime.md, section 6).
 
-The audit imports nothing of the rest of `monitor`, so that it does not repeat an error of the service. It computes
-everything again from the input, the configuration and docs/interface.md. Its kernel is a plain loop over the visits,
-for all ticks at once; the service updates its counts tick by tick.
+It checks that every published answer is true and that no more ε was spent than stated. It imports nothing from the rest
+of `monitor`, so that it cannot repeat an error of the service. It recomputes everything from the input, the
+configuration and docs/interface.md. It counts in a plain loop over the visits, for all ticks at once; the service
+updates its counts tick by tick.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The snapshots about designated times, checked (docs/rules.md, section 4)."""
+"""Check the snapshots about designated times (docs/rules.md, section 4)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.tools.audit.text import format_utc, parse_instant
 
 
 class TimedAnswer(NamedTuple):
-    """A noisy answer about a designated time, and the last slot of the reports that it counts."""
+    """A noisy answer about a designated time. It counts visits reported up to the slot `last_report`."""
 
     time: int
     row: int
@@ -26,7 +26,7 @@ class TimedAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """A snapshot of one designated time, shard and tick; `where` names them."""
+    """A snapshot of one designated time, shard and tick. `where` identifies it in findings."""
 
     record: PublishedRecord
     time: int
@@ -41,11 +41,11 @@ class _Snapshot:
 
 
 class AtTimesCheck:
-    """The check of one monitor's snapshots, in order of tick.
+    """The check of one monitor's snapshots, which it takes in order of tick.
 
-    `answers` are the noisy counts, each once; `statuses` counts the snapshots by status; `safe` is the number of
-    locations that complete snapshots called safe. If the output is not `whole`, the earlier noisy counts in the first
-    snapshot of a time are taken as true.
+    `answers` lists each noisy count once. `statuses` counts the snapshots by status. `safe` is the number of "safe"
+    answers in complete snapshots. If the output is not `whole`, because records have expired, the earlier noisy counts
+    in the first snapshot of a time are assumed to be correct.
     """
 
     def __init__(  # by name
@@ -97,7 +97,7 @@ class AtTimesCheck:
             self._check_changes(snapshot, noisy)
 
     def finish(self, first: int, last: int) -> None:
-        """Check that every designated time was answered in every shard at every tick that asks about it."""
+        """Check that each designated time has a snapshot in every shard at every tick of its horizon."""
         grid = self._terms.grid
         for time in self._monitor.between(grid.as_of(first) - self._monitor.horizon, grid.as_of(last)):
             began, ended = self._monitor.ticks(time, grid)
@@ -107,7 +107,7 @@ class AtTimesCheck:
                 self._sequence.expect(subject, name, max(first, began), min(last, ended))
 
     def _times_asked(self, tick: int) -> frozenset[int]:
-        """Return the designated times with τ < as_of ≤ τ + horizon. Those of the latest tick are kept."""
+        """Return the designated times with τ < as_of ≤ τ + horizon. The result for the latest tick is cached."""
         if not self._asked[1] or self._asked[0] != tick:
             as_of = self._terms.grid.as_of(tick)
             self._asked = tick, frozenset(self._monitor.between(as_of - self._monitor.horizon, as_of))
@@ -139,7 +139,7 @@ class AtTimesCheck:
                 yield f'"safe" is false for {location}, there were {self._monitor.threshold} people or more'
 
     def _check_changes(self, snapshot: _Snapshot, noisy: dict[str, tuple[int, int]]) -> None:
-        """Compare with the earlier noisy counts: each is drawn once, at a complete tick, and stays."""
+        """Compare with the earlier noisy counts. Each is drawn once, at a complete tick, and then never changes."""
         before = {location: count for location, count in noisy.items() if count[0] < snapshot.tick}
         known = self._noisy.setdefault((snapshot.time, snapshot.shard), {} if self._whole else before)
         if noisy == known:

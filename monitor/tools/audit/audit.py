@@ -1,4 +1,4 @@
-"""The whole audit: it counts the visits again, then checks every record of the output topic."""
+"""The whole audit: recount the visits, then check every record of the output topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from monitor.tools.audit.visits import Visits, read_visits
 
 _KINDS: Final = {"over_time", "at_times", "hot_spots"}
 _COUNTING: Final = 2
-"""`counting` in the owner records of builds whose counts contain no visit that is reported after as_of."""
+"""The least `counting` in owner records of builds whose counts contain no visit reported at or after as_of."""
 
 _Check = OverTimeCheck | AtTimesCheck | HotSpotsCheck
 
@@ -66,7 +66,7 @@ class _Auditor:
         return {**self.over_time, **self.at_times, **self.hot_spots}
 
     def take(self, record: PublishedRecord) -> None:
-        """Check a record. An owner or start record is not checked, but may change how others are."""
+        """Check a record. Owner and start records are not checked, but change how later records are checked."""
         self.records += 1
         if record.kind not in _KINDS:
             self._take_owner(record)
@@ -89,10 +89,10 @@ class _Auditor:
             self.findings.add(FORM, text)
 
     def _take_owner(self, record: PublishedRecord) -> None:
-        """Note whether a ledger was lost, and which build owns the partition from here on.
+        """Record whether a ledger was lost, and how the partition's new owner counts.
 
-        The counts of an earlier build also contained visits of the slot after the tick's, so its marks run W + F + 1
-        ticks. Its owner records have no `counting`.
+        The counts of earlier builds also contained visits reported in the slot after the tick's, so their marks run for
+        W + F + 1 ticks. Their owner records have `counting` 1 or none.
         """
         if not isinstance(record.value, dict):
             return
@@ -104,7 +104,7 @@ class _Auditor:
             self._late_slots[record.partition] = 0 if isinstance(counting, int) and counting >= _COUNTING else 1
 
     def finish(self) -> None:
-        """Check what needs all records: that no tick is missing, and what one person paid."""
+        """After the last record, check that no tick is missing and that no person paid too much."""
         if not self.ticks:
             self.findings.add(TICKS, "the output topic answers no tick")
             return
@@ -135,12 +135,11 @@ def audit(
     """Recount a run from its input and check every record of its output topic.
 
     Args:
-        visits: the replay file (docs/interface.md, section 2); `reported_at` is the time with which Kafka stamped a
-            visit.
-        config: the configuration. Values from the environment must be written in it.
-        alerts: the output topic as `replay` writes it.
-        every_tick: whether every tick must be answered, as after a replay; False for a service that ran by the clock.
-        fates: the visits by fate as the service counted them, to compare with.
+        visits: the replay file (docs/interface.md, section 2). `reported_at` is the timestamp of a visit's record.
+        config: the configuration. It must contain the values that the service took from the environment.
+        alerts: the output topic in the form that `replay` writes.
+        every_tick: whether every tick must be answered, as after a replay. False if the service ran by the clock.
+        fates: the service's own count of visits by fate, to compare with the recount.
 
     Raises:
         AuditError: one of the files cannot be read.
@@ -152,24 +151,25 @@ def audit(
 def audit_topics(
     config: Path, open_consumer: OpenConsumer, visits: str, alerts: str, open_input: OpenConsumer | None = None
 ) -> tuple[AuditReport, Kept, Kept]:
-    """Recount a run by the clock from its topics. Return the report, and what the input and the output still contain.
+    """Recount a run by the clock from its topics. Return the report, and what the input and output still contain.
 
-    Expired input lowers the counts that the answers are compared with, so it causes no false finding. Earlier marks
-    and noisy counts, if their records have expired, are taken from the first remaining records.
+    Expired input lowers the counts that the answers are compared with, so it causes no false finding. If the records of
+    earlier marks and noisy counts have expired, the first remaining records are trusted for them.
 
     Args:
-        config: the configuration. Values from the environment must be written in it.
+        config: the configuration. It must contain the values that the service took from the environment.
         open_consumer: opens a kafka-python consumer without a group.
         visits: the input topic.
         alerts: the output topic.
-        open_input: opens another one for the input topic, which also returns batches that kafka-python cannot read.
+        open_input: opens a consumer for the input topic that also returns batches that kafka-python cannot read. The
+            default is `open_consumer`.
 
     Raises:
         AuditError: the configuration or a topic cannot be read.
     """
     terms = read_terms(config)
     output = Topic(open_consumer, alerts, committed=False)
-    # The input is opened later, so that it contains everything that was answered about.
+    # The input is opened after the output, so that it contains every visit that the published answers count.
     source = Topic(open_input or open_consumer, visits, committed=True)
     auditor = _Auditor(terms, read_input(source, terms), every_tick=False, whole=not output.kept.expired)
     return _report(auditor, read_output(output), None), source.kept, output.kept
@@ -211,13 +211,13 @@ def _compare_fates(counted: Mapping[str, int], recounted: Mapping[str, int], fin
 
 
 def find_first_slot(visits: Visits, terms: AuditTerms, slot: int) -> int:
-    """Return the earliest slot in which an accepted visit begins or is reported, the given one included."""
+    """Return the earliest slot in which an accepted visit begins or is reported, or the given slot if it is earlier."""
     slots = (min(terms.grid.slot_of(visit.arrived), visit.current) for visit in visits.accepted)
     return min(slot, min(slots, default=slot))
 
 
 def find_last_tick(visits: Visits, terms: AuditTerms, tick: int) -> int:
-    """Return the tick at which every accepted visit has left every window and horizon; without any, the given one."""
+    """Return the tick at which every accepted visit has left every window and horizon; `tick` if there is no visit."""
     windows = [monitor.window for monitor in terms.over_time]
     horizons = [-(-monitor.horizon // terms.grid.slot) for monitor in terms.timed]
     last = max((max(visit.last, visit.current) for visit in visits.accepted), default=None)

@@ -1,4 +1,4 @@
-"""The exact counts, by a plain loop over the visits (docs/interface.md, section 1). Nothing of them is printed."""
+"""Count people exactly, in a plain loop over the visits (docs/interface.md, section 1). No count is ever printed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from monitor.tools.audit.terms import AuditTerms, OverTimeTerms, TimedTerms
 from monitor.tools.audit.visits import Visits
 
 Ticks = tuple[int, int]
-"""The ticks of a range: from the first one up to, and without, the second one."""
+"""A half-open range of ticks: the first is included, the second is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A count that changes at some ticks: from `ticks[n]` on it is `counts[n]`, before them 0."""
+    """A count that changes at some ticks. From `ticks[n]` on it is `counts[n]`; before `ticks[0]` it is 0."""
 
     ticks: list[int]
     counts: list[int]
@@ -30,9 +30,9 @@ class Steps:
 
 
 def count_people(visits: Visits, terms: AuditTerms, monitor: OverTimeTerms) -> dict[str, Steps]:
-    """Count the distinct people of the window at each tick, by watched location.
+    """Count the distinct people in the window at each tick, for each watched location.
 
-    A visit that is reported in slot c and whose last slot is s is in the counts of the ticks c … s + W - 1.
+    A visit reported in slot c whose last slot is s is in the counts of the ticks c … s + W - 1.
     """
     ticks_of: dict[int, dict[int, list[Ticks]]] = {
         terms.rows[name]: {} for name in monitor.shares if name in terms.rows
@@ -44,7 +44,7 @@ def count_people(visits: Visits, terms: AuditTerms, monitor: OverTimeTerms) -> d
 
 
 def add_up(people: Iterable[Sequence[Ticks]]) -> Steps:
-    """Count the people at each tick, given the ranges of ticks of each person's visits. Each person counts once."""
+    """Count the people at each tick, given the tick ranges of each person's visits. A person counts once per tick."""
     changes: Counter[int] = Counter()
     for visits in people:
         counted_until: int | None = None
@@ -60,9 +60,9 @@ def add_up(people: Iterable[Sequence[Ticks]]) -> Steps:
 
 @dataclass(frozen=True)
 class Presence:
-    """The people who are reported to cover each designated time.
+    """The people reported to be at each location at each designated time τ.
 
-    `reports`: by (τ, row), the slot of each person's first report. `crowded`: by (τ, shard), the locations that reach
+    `reports`: the slot of each person's first report, by (τ, row). `crowded`: by (τ, shard), the locations that reach
     the threshold, each with the first tick at which it does.
     """
 
@@ -70,12 +70,12 @@ class Presence:
     crowded: dict[tuple[int, int], list[tuple[int, str]]]
 
     def count(self, time: int, row: int, tick: int) -> int:
-        """Return the number of people who cover τ at a location and are reported before the tick's as_of."""
+        """Return the number of people at a location at τ who are reported before the tick's as_of."""
         return sum(slot <= tick for slot in self.reports.get((time, row), {}).values())
 
     @cached_property
     def rows(self) -> dict[int, list[int]]:
-        """The rows of the locations where anyone is reported to be, by τ and in registry order."""
+        """The rows of the locations with at least one reported person, by τ, in registry order."""
         rows: dict[int, list[int]] = {}
         for time, row in sorted(self.reports):
             rows.setdefault(time, []).append(row)
@@ -83,11 +83,11 @@ class Presence:
 
 
 def find_present(visits: Visits, terms: AuditTerms, monitor: TimedTerms, threshold: int | None = None) -> Presence:
-    """Find who covers which designated time: arrived_at ≤ τ < left_at."""
+    """Find the people at each location at each designated time τ: those with arrived_at ≤ τ < left_at."""
     times = designated_times(visits, monitor)
     reports: dict[tuple[int, int], dict[int, int]] = {}
     for visit in visits.accepted:
-        # No tick of the report's slot or a later one asks about an older time: a stay of years is not searched in full.
+        # No tick from the report's slot on answers about an older time, so a stay of years is not searched in full.
         oldest = terms.grid.as_of(visit.current) - monitor.horizon
         for time in select(times, max(visit.arrived, oldest), visit.left):
             people = reports.setdefault((time, visit.row), {})
@@ -115,5 +115,5 @@ def designated_times(visits: Visits, monitor: TimedTerms) -> list[int]:
 
 
 def select(times: Sequence[int], low: int, high: int) -> Sequence[int]:
-    """Return the times with low ≤ τ < high, of sorted ones."""
+    """Return the times τ with low ≤ τ < high. The times must be sorted."""
     return times[bisect_left(times, low) : bisect_left(times, high)]

@@ -1,4 +1,4 @@
-"""The fate of each visit, recounted (docs/interface.md, section 1)."""
+"""Recount the visits by fate (docs/interface.md, section 1)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from monitor.tools.audit.visits import AcceptedVisit, Visits
 def count_fates(visits: Visits, terms: AuditTerms, last_tick: int) -> dict[str, int]:
     """Count the visits that were reported before the last tick's as_of, by fate.
 
-    A visit that is reported in slot c is in the counts of tick c and later ones. It is applied if any of these asks
-    about it, and expired if only earlier ones did.
+    A visit reported in slot c counts from tick c on. It is applied if tick c or a later tick has a window or designated
+    time that contains it, and expired if only earlier ticks do.
     """
     fates = {"applied": 0, "not_watched": 0, "expired": 0}
     widest = _widest_windows(terms)

@@ -32,7 +32,7 @@ LISTED: Final = 20
 
 @dataclass(slots=True)
 class Findings:
-    """The violations: the first 20 of each oracle in words, and the number of all."""
+    """The violations: the texts of the first 20 of each oracle, and the total number per oracle."""
 
     listed: dict[str, list[str]] = field(default_factory=lambda: {oracle: [] for oracle in ORACLES})
     totals: Counter[str] = field(default_factory=Counter)
@@ -46,20 +46,20 @@ class Findings:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What was checked, and what was found.
+    """The numbers of records, ticks and answers checked, and the violations found.
 
     Attributes:
         records: the number of records.
-        ticks: the number of ticks, from `first_tick` to `last_tick` (None without any).
+        ticks: the number of ticks with answers. `first_tick` and `last_tick` are None if there are none.
         whole_until: the tick at which every visit has left every window and horizon. A replay may end earlier.
         answers: the number of answers by (monitor, status).
-        safe: the number of "safe" answers checked. In a complete snapshot each location without a count is one.
+        safe: the number of "safe" answers checked. In a complete snapshot, each location without a noisy count is one.
         noisy: the number of noisy counts checked.
         violations: the first 20 violations of each oracle that was checked.
         totals: the number of violations by oracle.
-        paid: the most ε that any one person paid within any period.
-        may_pay: the ε that the configuration states.
-        fates: the recounted visits by fate.
+        paid: the largest ε that one person paid within any period.
+        may_pay: the ε that the configuration allows (privacy.epsilon).
+        fates: the number of visits by fate, as recounted.
     """
 
     records: int

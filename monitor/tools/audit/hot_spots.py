@@ -1,4 +1,4 @@
-"""The hot spots at designated times, checked: one record about each, drawn at its last tick."""
+"""Check the hot spots: one record per designated time, drawn at the last tick about that time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.tools.audit.text import format_utc, parse_instant
 
 
 class Drawing(NamedTuple):
-    """Hot spots that were drawn, and the last slot of the reports that they count."""
+    """The hot spots of a designated time, drawn at a tick. They count visits reported up to the slot `last_report`."""
 
     time: int
     tick: int
@@ -25,7 +25,7 @@ class Drawing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _HotSpots:
-    """The hot spots of one designated time: the (location, noisy count) that are named; `where` names the record."""
+    """The hot spots of one designated time. `named` has (location, noisy count); `where` identifies the record."""
 
     time: int
     tick: int
@@ -36,7 +36,7 @@ class _HotSpots:
 class HotSpotsCheck:
     """The check of one monitor's records.
 
-    `answers` are the drawings, `noisy` is the number of noisy counts in them; `statuses` counts the records by status.
+    `answers` lists the drawings, `noisy` is the number of their noisy counts, `statuses` counts the records by status.
     """
 
     safe = 0
@@ -114,7 +114,7 @@ class HotSpotsCheck:
             self._findings.add(oracle, f"{spots.where}: {text}")
 
     def _find_misnamed(self, spots: _HotSpots) -> Iterator[str]:
-        """Check that min(top, locations) are named, each once, by noisy count and then in the registry's order."""
+        """Check that min(top, locations) locations are named once each, by falling noisy count, then registry order."""
         rows, expected = self._terms.rows, min(self._monitor.top, len(self._terms.locations))
         if len(spots.named) != expected:
             yield f"{len(spots.named)} locations are named, expected {expected}"
@@ -129,7 +129,7 @@ class HotSpotsCheck:
                 yield f"{after[2]} comes after {before[2]}, expected before it"
 
     def _find_exceeded(self, spots: _HotSpots) -> Iterator[str]:
-        """Check that no count exceeds its noisy count, or the last one that is named if its location is not named."""
+        """Check that no count exceeds its noisy count, or the lowest published noisy count if it has none."""
         rows = self._terms.rows
         named = {rows[location]: count for location, count in spots.named if location in rows}
         least = min(((count, -row) for row, count in named.items()), default=None)

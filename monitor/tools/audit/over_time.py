@@ -1,4 +1,4 @@
-"""The answers about locations over time, checked (docs/rules.md, section 3 and rule 2)."""
+"""Check the answers about locations over time (docs/rules.md, section 3 and rule 2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ P_VALUE_RELATIVE: Final = 1e-9
 
 
 class Mark(NamedTuple):
-    """A noisy answer that is spent at its location until a tick."""
+    """A noisy answer whose ε counts as spent at its location up to the tick `until`."""
 
     tick: int
     noisy_count: int
@@ -29,7 +29,7 @@ class Mark(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A noisy answer, and the last slot of the reports that it counts."""
+    """A noisy answer. It counts visits reported up to the slot `last_report`."""
 
     location: str
     tick: int
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _LocationRecord:
-    """A record of one location and tick; `where` names them."""
+    """A record of one location and tick. `where` identifies it in findings."""
 
     record: PublishedRecord
     location: str
@@ -53,10 +53,11 @@ class _LocationRecord:
 
 
 class OverTimeCheck:
-    """The check of one monitor's records, in order of tick.
+    """The check of one monitor's records, which it takes in order of tick.
 
-    `answers` are the noisy ones; `statuses` counts the records by status. If the output is not `whole`, the marks in a
-    location's first record are taken as true. `lost_tick`: the slot in which an earlier ledger was lost, if any.
+    `answers` lists the noisy answers. `statuses` counts the records by status. If the output is not `whole`, because
+    records have expired, the marks in a location's first record are assumed to be correct. `lost_tick` is the slot in
+    which an earlier ledger was lost, or None.
     """
 
     def __init__(  # by name
@@ -147,7 +148,7 @@ class OverTimeCheck:
             yield "p_value is not e^(-ε(z - T + 1))"
 
     def _find_unaffordable(self, record: _LocationRecord) -> Iterator[str]:
-        """Yield what is wrong with the marks, the pause and the ε spent."""
+        """Yield the errors in the marks, the pause and the ε spent."""
         share, cost = self._monitor.shares[record.location], self._cost[record.location]
         published = _read_marks(record.value["answers"])
         lifetime = self._mark_lifetime(record, published)
@@ -179,9 +180,9 @@ class OverTimeCheck:
                 yield f"resumes_at is not the as_of of tick {resumes}, the next that can answer"
 
     def _mark_lifetime(self, record: _LocationRecord, published: list[Mark]) -> int:
-        """Return for how many ticks the record's build runs its marks: W + F, or one more by an earlier build.
+        """Return the lifetime of marks in the build that wrote the record: W + F ticks, or one more in earlier builds.
 
-        If its owner record has expired, the length of the record's own mark decides.
+        If the owner record has expired, the lifetime is derived from the record's own mark.
         """
         lifetime, late = self._monitor.mark_lifetime, record.record.late_slots
         if late is None:
@@ -189,11 +190,11 @@ class OverTimeCheck:
         return lifetime + late
 
     def _is_paused_by_loss(self, record: _LocationRecord, lifetime: int) -> bool:
-        """Return whether it must pause because an earlier ledger was lost: everything counts as spent then."""
+        """Return whether the location is paused because a ledger was lost. Everything then counts as spent."""
         return self.lost_tick is not None and record.tick < self.lost_tick + lifetime and record.status == "paused"
 
     def _running_marks(self, record: _LocationRecord, published: list[Mark], lifetime: int) -> list[Mark]:
-        """Return the earlier marks that run. A build lengthens the marks of a build whose marks are shorter."""
+        """Return the earlier marks that still run. A build extends the marks of builds with a shorter lifetime."""
         known = self._marks.get(record.location)
         if known is None:
             known = [mark for mark in published if mark.tick < record.tick]
@@ -206,7 +207,7 @@ def _chance(cost: Fraction, above: int) -> float:
 
 
 def _next_answer(running: list[Mark], free_at: Fraction, tick: int) -> int:
-    """Return the first later tick at which the ε of the marks that still run leaves room for an answer."""
+    """Return the first tick after this one at which an answer is affordable given the marks that still run."""
     ends = sorted({mark.until + 1 for mark in running} | {tick + 1})
     return next(
         end

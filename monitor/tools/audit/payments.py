@@ -1,8 +1,9 @@
-"""What one person paid (docs/rules.md, section 6): the noisy answers that charged them, and the most in any period.
+"""Compute the most that one person paid within any period (docs/rules.md, section 6).
 
-A noisy answer charges everyone with a visit in its count. It belongs to a period if such a visit's last slot touches
-the period; one about a designated time τ, if τ is in the period. Periods may begin at any instant. Hot spots charge
-everyone who was anywhere at τ, because their ε pays for the noisy counts of all locations.
+A noisy answer charges every person with a visit in its count. The charge falls in a period if the last slot of such a
+visit touches the period. For an answer about a designated time τ, it falls in the periods that contain τ. Periods may
+begin at any instant. Hot spots charge every person who was anywhere at τ, because their ε pays for the noisy counts of
+all locations.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from monitor.tools.audit.visits import AcceptedVisit, Visits
 
 
 class Charge(NamedTuple):
-    """What one visit pays to an answer: the ε of the answer, in periods that begin at the instants [first, end).
+    """The ε that one visit pays for an answer, in every period that begins at an instant in [first, end).
 
-    A person pays the same `answer` once in a period, however many of their visits it charges.
+    A person pays for the same `answer` once per period, even if it charges several of their visits.
     """
 
     answer: Hashable
@@ -37,7 +38,7 @@ class Charge(NamedTuple):
 
 
 class _Priced(NamedTuple):
-    """A noisy answer of a tick; it counts the visits that were reported in a slot up to `last_report`."""
+    """A noisy answer of a tick. It counts visits reported up to the slot `last_report`."""
 
     number: int
     epsilon: Fraction
@@ -47,7 +48,7 @@ class _Priced(NamedTuple):
 
 @dataclass
 class NoisyAnswers:
-    """All noisy answers of a run, sorted by what they are about."""
+    """All noisy answers of a run, indexed by location or designated time."""
 
     terms: AuditTerms
     _numbers: Iterator[int] = field(default_factory=count)
@@ -82,7 +83,7 @@ class NoisyAnswers:
         return sorted({time for time, _ in self._at_times} | set(self._hot_spots))
 
     def charges(self, visits: Iterable[AcceptedVisit]) -> Iterator[Charge]:
-        """Yield what each of these visits pays to each answer."""
+        """Yield the charges of these visits."""
         for visit in visits:
             yield from self._charges_of_windows(visit)
             for time in select(self._times, visit.arrived, visit.left):
@@ -91,7 +92,7 @@ class NoisyAnswers:
     def _charges_of_windows(self, visit: AcceptedVisit) -> Iterator[Charge]:
         grid, period = self.terms.grid, self.terms.period
         for window, answers in self._over_time.get(visit.row, ()):
-            # The first answer that may count the visit is one tick before its report's slot (see `late_slots`).
+            # An answer of an earlier build may count a visit reported one slot after its tick (see `late_slots`).
             place = bisect_left(answers, visit.current - 1, key=lambda answer: answer.tick)
             while place < len(answers) and answers[place].tick < visit.last + window:
                 if visit.current <= answers[place].last_report:

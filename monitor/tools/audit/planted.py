@@ -1,4 +1,4 @@
-"""Planted person ids: they may occur only in the input and the dead letters (docs/rules.md, rule 10)."""
+"""Search for planted person ids. They may occur only in the input and the dead letters (docs/rules.md, rule 10)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BLOCK: Final = 1 << 20
 
 
 def find_planted(files: Iterable[Path], planted: Sequence[str]) -> list[str]:
-    """Search files for planted ids, which must differ from all other text. Return each file and the id's number.
+    """Return each file that contains a planted id, with the id's number. Planted ids must not occur in other text.
 
     Raises:
         AuditError: a file cannot be read.
@@ -30,7 +30,7 @@ def find_planted(files: Iterable[Path], planted: Sequence[str]) -> list[str]:
 
 
 def _blocks(path: Path, overlap: int) -> Iterator[bytes]:
-    """Yield the file in blocks, each with the end of the one before."""
+    """Yield the file in blocks. Each begins with the last `overlap` bytes of the previous one."""
     tail = b""
     with path.open("rb") as file:
         while block := file.read(_BLOCK):

@@ -1,4 +1,4 @@
-"""The published records, each ce_id once, and how an OUT file is read (docs/interface.md, section 2)."""
+"""Read the published records from an OUT file (docs/interface.md, section 2), and drop repeats of a ce_id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitor.tools.audit.text import AuditError, format_utc, is_utc
 
 
 class ReadRecord(NamedTuple):
-    """A record as read: its place, its parts, and all its bytes. `partition` is None if the file has none."""
+    """A record as read. `place` says where it was read; `written` has all its bytes. `partition` may be None."""
 
     place: str
     partition: int | None
@@ -29,9 +29,9 @@ class ReadRecord(NamedTuple):
 class PublishedRecord:
     """One record of the output topic.
 
-    `place`: where it was read. `kind`: the last part of its ce_type. `late_slots`: how many slots after that of its
-    tick a visit may be reported and still be counted. It is 1 for an answer of an earlier build, and None if the build
-    is unknown.
+    `place`: where it was read. `kind`: the last part of its ce_type. `late_slots`: the number of slots after its tick
+    in which a visit may be reported and still be counted. It is 0, but 1 in earlier builds, and None if the build is
+    unknown.
     """
 
     place: str
@@ -45,10 +45,10 @@ class PublishedRecord:
 
 
 def drop_repeats(records: Iterator[ReadRecord], findings: Findings) -> Iterator[PublishedRecord]:
-    """Yield each record once. A repeat whose bytes differ is a violation, and is not checked further.
+    """Yield the first record of each ce_id. A repeat with other bytes is a violation, and is not checked further.
 
     Raises:
-        AuditError: there is something else than a record of the output topic.
+        AuditError: there is a record that does not belong to the output topic.
     """
     digests: dict[str, bytes] = {}
     for record in records:
@@ -68,7 +68,7 @@ def read_file(path: Path) -> Iterator[ReadRecord]:
     """Yield the records of an OUT file.
 
     Raises:
-        AuditError: the file cannot be read, or a line of it is not a record.
+        AuditError: the file cannot be read, or a line is not a record.
     """
     try:
         with path.open(encoding="utf-8") as file:
@@ -89,7 +89,7 @@ def _parse_line(path: Path, number: int, line: str) -> ReadRecord:
 
 
 def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: int, findings: Findings) -> None:
-    """Check the key, the headers and the times that follow from them (docs/interface.md, section 4)."""
+    """Check the key, the headers and as_of, which subject and tick determine (docs/interface.md, section 4)."""
     as_of = terms.grid.as_of(tick)
     expected = {
         "ce_specversion": "1.0",
@@ -109,7 +109,7 @@ def check_envelope(record: PublishedRecord, terms: AuditTerms, key: str, tick: i
 
 
 def check_facts(record: PublishedRecord, expected: dict[str, object], findings: Findings) -> None:
-    """Check the fields that follow from the configuration and the tick alone."""
+    """Check the fields that are determined by the configuration and the tick."""
     for name, value in expected.items():
         published = record.value.get(name)
         if published != value:

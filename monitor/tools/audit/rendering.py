@@ -1,4 +1,4 @@
-"""Print a report for people."""
+"""Print an audit report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.tools.audit.topics import Kept
 
 
 def render(report: AuditReport, console: Console) -> None:
-    """Print what was checked, what was found, and what one person paid."""
+    """Print the numbers of records checked, the violations, and the most that one person paid."""
     console.print(
         f"{report.records:,} records of {report.ticks:,} ticks ({report.first_tick} to {report.last_tick}); "
         f'checked: {report.safe:,} "safe" answers, {report.noisy:,} noisy counts',
@@ -33,7 +33,7 @@ def render(report: AuditReport, console: Console) -> None:
 
 
 def render_kept(visits: Kept, alerts: Kept, console: Console) -> None:
-    """Print the number of records read from the topics, and what has expired and cannot be recounted."""
+    """Print the number of records read from each topic, and whether earlier records have expired."""
     for name, kept in (("input", visits), ("output", alerts)):
         text = f"The {name} topic has {kept.records:,} records in {kept.partitions} partitions."
         console.print(text + (" Earlier ones have expired." if kept.expired else ""), highlight=False)

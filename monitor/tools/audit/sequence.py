@@ -17,7 +17,7 @@ class Sequence:
     _seen: dict[Hashable, tuple[int, int]] = field(default_factory=dict)
 
     def see(self, subject: Hashable, name: str, tick: int) -> bool:
-        """Take the next tick of a subject. Return False if it is not later than the one before."""
+        """Add the next tick of a subject. Return False if it is not later than the previous one."""
         first, last = self._seen.get(subject, (tick, tick - 1))
         if tick <= last:
             again = "a second time" if tick == last else f"after tick {last}"
@@ -29,7 +29,7 @@ class Sequence:
         return True
 
     def expect(self, subject: Hashable, name: str, first: int, last: int) -> None:
-        """Check, at the end, that a subject was answered from the first tick to the last."""
+        """After the last record, check that a subject was answered from the first tick to the last."""
         if not self.every_tick or first > last:
             return
         if subject not in self._seen:

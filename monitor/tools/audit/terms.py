@@ -1,6 +1,6 @@
 """The terms of a run: the parts of the configuration that the recount needs (docs/interface.md, section 3).
 
-Only the file is read. Values from the environment must be written into it first.
+Environment variables are not read: their values must be in the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import yaml
 
 from monitor.tools.audit.text import AuditError, parse_duration, parse_epsilon, parse_instant, to_datetime
 
-_FIRST_DAY: Final = date(1970, 1, 1)  # no daily time is before or after these days
+_FIRST_DAY: Final = date(1970, 1, 1)  # daily times are not searched for outside these days
 _LAST_DAY: Final = date(2199, 12, 31)
 _MARGIN: Final = timedelta(days=2)  # more than any offset from UTC
 
@@ -47,7 +47,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class OverTimeTerms:
-    """A monitor of kind `over_time`: ε_l by location, k answers per window, T people, W and W + F in slots."""
+    """A monitor of kind `over_time`: ε_l by location (`shares`), k, T (people), W and W + F (slots)."""
 
     name: str
     shares: dict[str, Fraction]
@@ -59,7 +59,7 @@ class OverTimeTerms:
 
 @dataclass(frozen=True)
 class TimedTerms:
-    """What monitors of designated times have in common: ε for each time, and the horizon in microseconds."""
+    """The common part of monitors of designated times: ε per time, and the horizon in microseconds."""
 
     name: str
     instants: tuple[int, ...]
@@ -71,7 +71,7 @@ class TimedTerms:
     def between(self, low: int, high: int) -> list[int]:
         """Return the designated times τ with low ≤ τ < high, sorted.
 
-        A time of day that occurs twice when clocks change is the first of the two.
+        If a time of day occurs twice because the clocks change, the first one counts.
         """
         times = {at for at in self.instants if low <= at < high}
         earliest, latest = _day(low) - _MARGIN, _day(high) + _MARGIN
@@ -124,7 +124,7 @@ class AuditTerms:
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """The row of each location: its place in the registry."""
+        """The row of each location: its position in the registry."""
         return {location: row for row, location in enumerate(self.locations)}
 
     @cached_property
@@ -147,7 +147,7 @@ class AuditTerms:
 
 
 class _Texts(yaml.SafeLoader):
-    """YAML whose scalars all stay strings, so that no value becomes a float or a base-60 number."""
+    """A YAML loader that keeps all scalars as strings, so that no value becomes a float or a base-60 number."""
 
     yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012  # as PyYAML declares it
 
@@ -233,7 +233,7 @@ def _parse_timed(monitor: Any) -> dict[str, Any]:
 
 
 def _day(at: int) -> date:
-    """Return the day of an instant in UTC, moved into the range where a margin can be added."""
+    """Return the UTC day of an instant, limited to a range in which a margin can be added."""
     years = timedelta(days=365)
     low, high = datetime.combine(_FIRST_DAY, time()) - years, datetime.combine(_LAST_DAY, time()) + years
     first, last = parse_instant(f"{low.isoformat()}Z"), parse_instant(f"{high.isoformat()}Z")

@@ -1,4 +1,4 @@
-"""Times, durations, ε and ids in the form of docs/interface.md. Instants and durations are `int` microseconds."""
+"""Parse and format times, durations, ε and ids (docs/interface.md). Instants and durations are `int` microseconds."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _ID_BYTES: Final = 256
 
 
 class AuditError(Exception):
-    """A file or topic cannot be read. The message says which one, and what was expected."""
+    """A file or topic cannot be read. The message names it and the expected content."""
 
 
 def parse_instant(text: str) -> int:
-    """Parse a time of RFC 3339 with an offset; digits beyond microseconds are cut.
+    """Parse an RFC 3339 time with an offset. Digits beyond microseconds are dropped.
 
     Raises:
         ValueError: the text is something else.
@@ -52,7 +52,7 @@ def format_utc(at: int) -> str:
 
 
 def is_utc(text: object, at: int) -> bool:
-    """Return whether a text is this instant, in UTC with `Z`."""
+    """Return whether a text denotes this instant in UTC with `Z`."""
     if text == format_utc(at):
         return True
     try:

@@ -23,10 +23,10 @@ from monitor.tools.audit.text import AuditError
 from monitor.tools.audit.visits import Line, Visits, accept_visits, parse_line
 
 OpenConsumer = Callable[..., Any]
-"""Opens a kafka-python consumer without a group. It takes settings by name, such as `isolation_level`.
+"""A function that opens a kafka-python consumer without a group. It takes settings by name, such as `isolation_level`.
 
-A consumer of the input topic may return an object for a batch that cannot be read, as the value of its last record:
-`records` is the number of records in the batch, and `end` the offset after them.
+For a batch that cannot be read, a consumer of the input topic may return, as the last record of a poll, one whose value
+is an object: `records` is the number of records in the batch, and `end` the offset after them.
 """
 
 _POLL_MS: Final = 500
@@ -38,7 +38,7 @@ _BEFORE_ALL: Final = -(2**62)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a topic still contains, and whether its first records have expired."""
+    """The number of records that a topic still contains, and whether earlier ones have expired."""
 
     partitions: int
     records: int
@@ -46,10 +46,10 @@ class Kept:
 
 
 class Topic:
-    """A topic from its beginning to its end at the time when it was opened.
+    """A topic, from its first record to the end offsets at the time of opening.
 
     Raises:
-        AuditError: there is no such topic, or (while reading) Kafka returns no more records.
+        AuditError: the topic does not exist, or Kafka stops returning records before the end offset.
     """
 
     def __init__(self, open_consumer: OpenConsumer, name: str, *, committed: bool) -> None:
@@ -70,7 +70,7 @@ class Topic:
 
     @property
     def kept(self) -> Kept:
-        """What the topic still contains. The offsets of transaction markers count as records."""
+        """The records that the topic still contains. Offsets of transaction markers count as records."""
         records = sum(self._end.values()) - sum(self._first.values())
         return Kept(len(self._end), records, any(self._first.values()))
 
@@ -98,7 +98,7 @@ class Topic:
 
 
 def read_input(topic: Topic, terms: AuditTerms) -> Visits:
-    """Accept or refuse each visit of the input topic. A visit is reported when Kafka stamped its record.
+    """Accept or refuse each visit of the input topic. The timestamp of its record is the time of report.
 
     Raises:
         AuditError: the topic contains no visit, or cannot be read.
@@ -116,7 +116,7 @@ def read_input(topic: Topic, terms: AuditTerms) -> Visits:
 
 
 def decode(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
-    """Yield the visits of an input record, and for each dead letter the instant at which it was stamped."""
+    """Yield the visits of an input record, and the record's timestamp for each dead letter in it."""
     if not isinstance(value, bytes | None):
         yield from repeat(stamped, value.records)
         return
@@ -132,7 +132,7 @@ def decode(value: Any, stamped: int, terms: AuditTerms) -> Iterator[Line | int]:
 
 
 def _parse_visit(visit: Any, stamped: int, terms: AuditTerms) -> Line:
-    """Parse a visit of the wire. Raise ValueError if it is invalid."""
+    """Parse a visit from its JSON. Raise ValueError if it is invalid."""
     if not isinstance(visit, dict):
         raise ValueError("expected an object")  # noqa: TRY004  # every invalid visit is the same kind of error here
     person, location, arrived = (visit.get(name) for name in ("person_id", "location_id", "arrived_at"))
@@ -145,7 +145,7 @@ def _parse_visit(visit: Any, stamped: int, terms: AuditTerms) -> Line:
 
 
 def parse_visits(value: bytes | None) -> list[Any] | None:
-    """Return the visits of a record, not yet checked; None if it is not strict JSON, or neither a visit nor a batch."""
+    """Return the unchecked visits of a record, or None if it is not strict JSON or neither a visit nor a batch."""
     text = value or b""
     hook = _require_encodable if b"\\u" in text else None  # a lone surrogate can only be escaped
     try:
@@ -163,7 +163,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _require_encodable(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object. Raise ValueError for a lone surrogate in it, also under a key that occurs twice."""
+    """Return the pairs as a dict. Raise ValueError for a lone surrogate, even in a pair that a repeated key hides."""
     json.dumps(pairs, ensure_ascii=False).encode()
     return dict(pairs)
 
@@ -176,12 +176,13 @@ def _is_too_deep(text: bytes) -> bool:
 
 
 def read_output(topic: Topic) -> Iterator[ReadRecord]:
-    """Yield the records of the output topic by tick, partition and offset; one without a tick after the one before it.
+    """Yield the records of the output topic, sorted by tick, partition and offset.
 
-    Records of aborted transactions are included, because subscribers may have seen them.
+    A record without a tick stays after its predecessor. Records of aborted transactions are included, because
+    subscribers may have seen them.
 
     Raises:
-        AuditError: there is something else than a record of the output topic, or it cannot be read.
+        AuditError: the topic cannot be read, or has a record that does not belong to it.
     """
     parts = [_read_partition(topic, partition) for partition in topic.partitions]
     return (record for _key, record in heapq.merge(*parts, key=lambda keyed: keyed[0]))
@@ -199,6 +200,6 @@ def _read_partition(topic: Topic, partition: int) -> Iterator[tuple[tuple[int, i
             read = ReadRecord(place, partition, record.key.decode(), headers, value, written)
             tick = max(tick, int(value.get("tick", tick)))
         except (ValueError, TypeError, AttributeError) as error:
-            # The message of the error is left out: it may quote the record, and this may be the wrong topic.
+            # The error's own message is omitted: this may be the wrong topic, and the message may quote its records.
             raise AuditError(f"{place}: expected a record of the output topic ({type(error).__name__})") from None
         yield (tick, partition, record.offset), read

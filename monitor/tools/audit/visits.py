@@ -1,4 +1,4 @@
-"""The visits of a replay file (docs/interface.md, section 2), and which of them count (section 1)."""
+"""Read the visits of a replay file (docs/interface.md, section 2), and decide which of them count (section 1)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _FIELD_BYTES: Final = 2**30
 class AcceptedVisit(NamedTuple):
     """A visit that counts.
 
-    `person` numbers people, `row` is the location's in the registry, `current` the slot c of the report, `last` the
-    last slot; `left` and `last` are those after the cut at slot c + F.
+    `person` is a number per person id, `row` the location's row in the registry, `current` the slot c of the report,
+    and `last` the visit's last slot. `left` and `last` are after the cut at the end of slot c + F.
     """
 
     person: int
@@ -39,7 +39,7 @@ class Visits:
 
 
 class Line(NamedTuple):
-    """A visit as reported: ids, and instants."""
+    """A visit as reported. Times are instants."""
 
     person: str
     location: str
@@ -93,7 +93,7 @@ def _parse_fields(fields: dict[str, str], terms: AuditTerms) -> Line:
 def parse_line(  # the fields of a visit
     person: str, location: str, arrived: str, left: str | None, reported: int | None, terms: AuditTerms
 ) -> Line:
-    """Return a valid visit; without `reported`, it is reported when it ends.
+    """Parse a visit. Without `reported`, it counts as reported when it ends.
 
     Raises:
         ValueError: the visit is invalid.
@@ -106,7 +106,9 @@ def parse_line(  # the fields of a visit
 
 
 def accept_visits(lines: Iterable[Line | int | None], terms: AuditTerms) -> Visits:
-    """Accept or refuse each visit. An invalid one is its time of report, or None for that of the next valid visit.
+    """Accept or refuse each visit.
+
+    An invalid visit is given as its time of report, or as None: it then has the time of the next valid visit.
 
     Raises:
         ValueError: there is no valid visit.
@@ -135,7 +137,7 @@ def accept_visits(lines: Iterable[Line | int | None], terms: AuditTerms) -> Visi
 
 
 def _cut(line: Line, person: int, row: int, current: int, terms: AuditTerms) -> AcceptedVisit:
-    """Return the visit up to the end of slot c + F. Its last slot is the last one that it touches."""
+    """Return the visit, cut at the end of slot c + F. `last` is the last slot that it touches."""
     grid = terms.grid
     left = min(line.left, grid.start(current + terms.max_lead + 1))
     last = max(grid.slot_of(line.arrived), grid.slot_of(left - 1))

@@ -1,1 +1,1 @@
-"""The meaning of a configuration in numbers: what `check` computes and prints."""
+"""Compute and print the consequences of a configuration in numbers, for `check`."""

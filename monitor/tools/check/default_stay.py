@@ -1,7 +1,7 @@
-"""The number of places at which one honest person may be at once, if visits have no end (`default_stay`).
+"""The number of places at which one honest person may be counted at once, if visits have no end (`default_stay`).
 
-A person who checks in at one place after the other, and never reports a departure, stays at each for the default stay.
-A stay is not cut at the person's next visit: without that visit, a count would rise (docs/rules.md, rule 7).
+A person who checks in at several places, and never reports a departure, is counted at each for the default stay. A stay
+is not cut at the person's next visit, because removing that visit would then raise a count (docs/rules.md, rule 7).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ APART: Final = 10 * MINUTE
 """The assumed time between check-ins, in microseconds. No configuration key states it."""
 
 TOLERATED: Final = 2
-"""The number of places at once that causes no warning: a person may be on the way from one to the next."""
+"""The largest number of places at once without a warning: a person may be on the way from one to the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
     """The effect of a default stay (microseconds) on a person who checks in elsewhere every ten minutes.
 
-    The person is at `places` places at once, and pays `places` times the `charges` of each monitor of designated times.
-    `total` is the most that a person at one place at a time pays.
+    The person is at `places` places at once, and pays `places` times the `charges`: the most that each monitor of
+    designated times charges per place. `total` is the most that a person at one place at a time pays.
     """
 
     stay: int
@@ -35,7 +35,7 @@ class Overlap:
 
     @property
     def places(self) -> int:
-        """The number of places at once."""
+        """The number of places at which the person is counted at once."""
         return max(1, -(-self.stay // APART))
 
     @property
@@ -44,7 +44,7 @@ class Overlap:
         return self.total + (self.places - 1) * sum(self.charges.values(), Fraction(0))
 
     def sentence(self) -> str:
-        """Return the effect in a sentence."""
+        """Describe the effect in a sentence."""
         stay = f"A visit without left_at lasts for visits.default_stay ({format_duration(self.stay)})"
         if self.places == 1:
             return f"{stay}: check-ins {format_duration(APART)} apart do not overlap."
@@ -54,7 +54,7 @@ class Overlap:
         )
 
     def warning(self) -> str | None:
-        """Return what to do about it; None for so few places that anybody may be there."""
+        """Return a warning with advice, or None if the number of places is tolerated."""
         if self.places <= TOLERATED:
             return None
         return (

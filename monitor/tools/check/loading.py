@@ -1,4 +1,4 @@
-"""Load a configuration and its registry, or list every problem of both, including the sum of the period."""
+"""Load a configuration and its registry, or list all problems of both, including an overspent period."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitor.tools.check.report import CheckReport, check
 
 @dataclass(frozen=True, slots=True)
 class CheckedConfig:
-    """A configuration that `check` accepts. Given the secrets, `topics --create` and `run` accept it on new servers."""
+    """A configuration that `check` accepts. With its secrets, `topics --create` and `run` accept it on new servers."""
 
     config: Config
     locations: tuple[Location, ...]
@@ -23,17 +23,17 @@ class CheckedConfig:
 
 
 def load_checked(path: Path, environ: Mapping[str, str]) -> CheckedConfig:
-    """ParsedConfig a configuration and its registry, and check them.
+    """Read a configuration and its registry, and check them.
 
     Raises:
-        ConfigError: there are problems; it lists all of both files, and the sum of the period if that is one.
-        OverspentError: the sum of the period is the only problem.
+        ConfigError: there are problems. It lists all problems of both files, and overspending if that is one.
+        OverspentError: overspending is the only problem: one person may pay more than privacy.epsilon.
     """
     return examine(read_config(path, environ))
 
 
 def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> CheckedConfig:
-    """Check a configuration that was read. `further` problems, which the caller found, are listed too.
+    """Check a parsed configuration. The `further` problems, found by the caller, are listed too.
 
     Raises:
         ConfigError, OverspentError: as `load_checked`.
@@ -58,7 +58,7 @@ def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> CheckedConfi
 
 
 def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
-    """Return the problems that a call raises as a ConfigError; none if it succeeds."""
+    """Call `work` and return the problems of the ConfigError that it raises; () if it succeeds."""
     try:
         work()
     except ConfigError as error:
@@ -67,7 +67,7 @@ def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
 
 
 def _load_registry(read: ParsedConfig) -> tuple[tuple[Location, ...] | None, list[Problem]]:
-    """Load the registry. Return None and its problems, under the name of the file, if it is invalid."""
+    """Load the registry. If it is invalid, return None and its problems, with keys that begin with the file's name."""
     if "locations" not in read.sections:
         return None, []
     file = read.sections["locations"].file
@@ -81,7 +81,7 @@ def _load_registry(read: ParsedConfig) -> tuple[tuple[Location, ...] | None, lis
 
 
 def _check_valid_parts(read: ParsedConfig, locations: Sequence[Location] | None) -> Iterator[Problem]:
-    """Yield the problems between those sections and monitors that are valid on their own."""
+    """Yield the problems between sections, monitors and registry, for the parts that are valid on their own."""
     if locations is not None:
         yield from unknown_locations(read.monitors, locations)
     invalid = [problem.key for problem in read.problems]

@@ -1,7 +1,7 @@
-"""The meaning of a configuration in numbers: payments, pauses, and chances of false alarms.
+"""The consequences of a configuration in numbers: payments, pauses, and chances of false alarms.
 
-Everything is computed from the configuration and the registry alone (docs/rules.md, sections 3, 6 and 7;
-docs/interface.md, section 2).
+They are computed from the configuration and the registry only (docs/rules.md, sections 3, 6 and 7; docs/interface.md,
+section 2).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_duration
 from monitor.tools.check.default_stay import Overlap
 
 OFTEN: Final = 0.5
-"""The chance of a false alarm at an empty location above which there is a warning."""
+"""Above this chance of a false alarm at an empty location, `check` warns."""
 
 SELDOM: Final = 0.05
-"""The chance of a false alarm below which the proposed threshold stays."""
+"""A proposed threshold keeps the chance of a false alarm below this."""
 
 ASSUMPTION: Final = (
     "A person is assumed to be reported at one place at a time; a person reported at two places pays at both."
@@ -38,7 +38,7 @@ ASSUMPTION: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Odds:
-    """The chances of a false alarm at one ε of an answer, at `locations` locations with `people` in each."""
+    """The chances of a false alarm at the `locations` locations with one ε per answer, if `people` are at each."""
 
     epsilon: Fraction
     locations: int
@@ -49,7 +49,7 @@ class Odds:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """How long noisy answers silence a location: each of k answers runs for `ticks` = W + F ticks."""
+    """The pause after k = `answers` noisy answers. Each answer runs for `ticks` = W + F ticks."""
 
     ticks: int
     duration: int
@@ -60,7 +60,7 @@ class Pause:
 class Ranking:
     """The noise of the counts of hot spots.
 
-    It is `mean_noise` people on average. With a chance of at least 1 - `SELDOM` it is below `below` at all locations.
+    It is `mean_noise` people on average. With a chance above 1 - `SELDOM`, it is less than `below` at all locations.
     """
 
     top: int
@@ -70,9 +70,9 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class MonitorReport:
-    """What one monitor costs, and how often its answers are wrong.
+    """The cost of one monitor, and the chances of its false alarms.
 
-    `updates`: W, or the most ticks within the horizon, or 1 if a time is answered once.
+    `updates`: W for a window, the most ticks within a horizon for `at_times`, or 1 for `hot_spots`.
     """
 
     name: str
@@ -91,7 +91,7 @@ class MonitorReport:
 class CheckReport:
     """The result of `check`. Durations are in microseconds; chances are floats, for display; ε is exact.
 
-    `overlap`: None without monitors of designated times.
+    `overlap` is None without monitors of designated times.
     """
 
     service: str
@@ -114,12 +114,12 @@ class CheckReport:
 
 
 def check(config: Config, registry: Sequence[Location]) -> CheckReport:
-    """Compute the meaning of a valid configuration.
+    """Compute the report of a valid configuration.
 
     Raises:
         ConfigError: a watched location is not in the registry, or the largest answer is too large for a record. It
-            lists overspending too.
-        OverspentError: one person may pay more than privacy.epsilon. The message has the sum.
+            also lists overspending.
+        OverspentError: one person may pay more than privacy.epsilon. The message contains the sum.
     """
     total = worst_case(config, registry)
     monitors = tuple(_report_monitor(config, monitor, len(registry)) for monitor in config.monitors)
@@ -143,8 +143,8 @@ def check(config: Config, registry: Sequence[Location]) -> CheckReport:
 
 
 def threshold_for(epsilon: Fraction, updates: int, chance: float = SELDOM) -> int:
-    """Return the smallest threshold at which an empty location has a false alarm in n updates less often than that."""
-    # 1 - (1 - e^(-εT))^n < c exactly if e^(-εT) < -expm1(log1p(-c)/n); the loop corrects rounding errors
+    """Return the smallest threshold at which a false alarm in n updates of an empty location is rarer than `chance`."""
+    # 1 - (1 - e^(-εT))^n < c if and only if e^(-εT) < -expm1(log1p(-c)/n). The loop corrects rounding errors.
     per_update = -math.expm1(math.log1p(-chance) / updates)
     threshold = max(1, math.floor(-math.log(per_update) / float(epsilon)))
     while over_updates(false_alarm(epsilon, threshold, 0), updates) >= chance:
@@ -290,11 +290,11 @@ def spell_duration(duration: int) -> str:
 
 
 def format_percent(chance: float) -> str:
-    """Format a chance for people: `30.1 %`, `0.0045 %`, `> 99.9 %`."""
+    """Format a chance as a percentage: `30.1 %`, `0.0045 %`, `> 99.9 %`."""
     percent = 100 * chance
     if percent > 99.9:  # noqa: PLR2004  # such a chance would be rounded to 100 %
         return "> 99.9 %"
-    if percent >= 10:  # noqa: PLR2004  # from here on one decimal is enough
+    if percent >= 10:  # noqa: PLR2004  # from here on, one decimal is enough
         return f"{percent:.1f} %"
     if percent < 1e-4:  # noqa: PLR2004  # one in a million
         return "< 0.0001 %"

@@ -1,4 +1,4 @@
-"""Print the result of `check` for people."""
+"""Print the result of `check` as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANGE: Final = (
 
 
 def render(report: CheckReport, console: Console) -> None:
-    """Print a report for people."""
+    """Print a report."""
     count = len(report.monitors)
     say = _Printer(console)
     say(f"{report.service}: the configuration is valid; {report.locations} locations, {count} monitors.")
@@ -68,7 +68,7 @@ def _render_payments(report: CheckReport, say: _Printer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Printer:
-    """Prints texts as they are, so that an id in brackets is not read as markup."""
+    """Prints texts verbatim, so that an id in brackets is not interpreted as markup."""
 
     console: Console
 
@@ -119,7 +119,7 @@ def _describe_ranking(ranking: Ranking, locations: int) -> str:
 
 
 def _format_factor(epsilon: Fraction) -> str:
-    """Format e^ε, as a number if it is not too large to mean anything."""
+    """Format e^ε, with its value unless that is too large to be meaningful."""
     exponent = float(epsilon)
     if exponent > 20:  # noqa: PLR2004  # more than half a billion
         return f"e^{exponent:g}"

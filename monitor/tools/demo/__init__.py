@@ -1,4 +1,4 @@
-"""The demo: visits of a simulated town go through the whole service on real servers and are recounted at the end."""
+"""The demo: run visits of a simulated town through the whole service on real servers, and recount them at the end."""
 
 from monitor.tools.demo.command import demo_command
 

@@ -45,14 +45,14 @@ last two weeks. The reports go through a real Kafka and a real Valkey (both from
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """The length of the demo: simulated days, and the least number of seconds that they take."""
+    """The length of the demo: the simulated days, and the minimum number of seconds that they take."""
 
     days: int = DAYS
     seconds: float = SECONDS
 
 
 def demo_command(seed: int, console: Console) -> None:
-    """Run the demo. `seed` decides the town and its epidemic; the noise is fresh each time.
+    """Run the demo. `seed` determines the town and its epidemic; the noise differs in each run.
 
     Raises:
         FailedError: the recount found a broken promise.
@@ -73,7 +73,7 @@ def _treat_sigterm_as_interrupt() -> Iterator[None]:
 
 
 def run_demo(seed: int, console: Console, length: Length) -> DemoOutcome:
-    """Run a demo of any length and return its outcome. Raises as `demo_command` does."""
+    """Run a demo of any length and return its outcome. Raise the same errors as `demo_command`."""
     _print(console, _INTRO.format(people=POPULATION, days=length.days))
     with TemporaryDirectory(prefix="location-monitor-demo-") as name:
         folder = Path(name)
@@ -124,7 +124,7 @@ def _play(settings: Settings, visits: Path, console: Console, length: Length) ->
 
 
 class Pace:
-    """Turns of a steady length. After a turn that took longer, the next turns are shorter; no turn is skipped."""
+    """Turns at a steady rate. After a turn that took too long, the next ones are shorter; no turn is skipped."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ def _open_display(story: Story, console: Console) -> Iterator[Callable[[list[Ite
 
 
 class _LineDisplay:
-    """A line per item of news that is not "safe", and a progress line every few seconds."""
+    """A display that prints a line per item of news other than "safe", and a progress line every few seconds."""
 
     def __init__(self, story: Story, console: Console) -> None:
         self._story, self._console = story, console

@@ -1,4 +1,4 @@
-"""The demo's configuration files, from the installed package or from the folder config/ of a checkout."""
+"""Find the demo's configuration files in the installed package or in the folder config/ of a checkout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def copy_examples(folder: Path) -> Path:
     """Copy the configuration and its registry into a folder and return the path of the configuration's copy.
 
     Raises:
-        FailedError: this installation lacks one of the two files.
+        FailedError: one of the two files is missing from this installation.
     """
     for name in (CONFIG, REGISTRY):
         (folder / name).write_bytes(_find(name).read_bytes())

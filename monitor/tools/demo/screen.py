@@ -19,7 +19,7 @@ from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
 from monitor.public.instants import parse_instant, to_datetime
 from monitor.tools.demo.story import Story
 
-_WIDE: Final = 96  # columns from which the news is shown next to the places
+_WIDE: Final = 96  # from this width in columns on, the news is shown next to the places
 _TIMES: Final = 3  # designated times shown at once
 _CELL: Final = 18
 _BAR: Final = 24
@@ -27,7 +27,7 @@ _LEAST_NEWS: Final = 3
 
 
 class Screen:
-    """One frame, of the terminal's size."""
+    """One frame of the screen, in the terminal's size."""
 
     def __init__(self, story: Story) -> None:
         self._story = story
@@ -93,7 +93,7 @@ class Screen:
         return table
 
     def _at_times(self, shown: list[AtTime]) -> RenderableType:
-        """Show every place with a symbol for each of the times, the latest last; amber for a noisy count."""
+        """Show every place with one symbol per time, the latest last. A place with a noisy count is coloured."""
         return Columns(
             [_cell(place, [at.statuses[place] for at in shown]) for place in self._story.parameters.registry.ids],
             width=_CELL,
@@ -102,7 +102,7 @@ class Screen:
         )
 
     def _news(self, width: int, room: int) -> Iterator[RenderableType]:
-        """Yield the latest items of news that fit, the latest first."""
+        """Yield as many items of news as fit, the latest first."""
         yield _title("news")
         room -= 1
         for item in reversed(self._story.news):

@@ -1,4 +1,4 @@
-"""The state of a demo: the public clock, the latest answers, the news, and the visits read. No screen here."""
+"""The state of a demo: the public clock, the latest answers, the news, and the visits read. It draws nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEWS_KEPT: Final = 60
 
 
 class Item(NamedTuple):
-    """A piece of news: the time on the public clock, the text, and the status that it is about."""
+    """A piece of news: the time on the public clock, the text, and the status of the answer."""
 
     at: str
     text: str
@@ -31,7 +31,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """The number of visits the service has read so far, from its own metrics."""
+    """The numbers of visits and dead letters that the service has read so far, from its metrics."""
 
     visits: int
     dead_letters: int
@@ -50,7 +50,7 @@ class Story:
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        """Begin with the view of a subscriber who has read nothing."""
+        """Create the view of a subscriber that has read no record yet."""
         self.subscriber_view = SubscriberView(self.parameters.registry)
         self.words = Words(self.parameters.grid, NOUN)
         self._news = News(self.words)
@@ -65,14 +65,14 @@ class Story:
         return fresh
 
     def _is_expected(self, change: Change) -> bool:
-        """Return whether a change is a location's first "safe", or is about a time before the demo."""
+        """Return whether a change is not news: a location's first "safe", or an answer about a time before the demo."""
         if isinstance(change, AlertChange):
             return change.before is None and change.now.status == "safe"
         return parse_instant(change.now.time) < self.parameters.grid.start(self.first_tick)
 
     @property
     def now(self) -> int:
-        """The public clock's instant."""
+        """The current instant of the public clock."""
         return self.parameters.grid.as_of(self.first_tick - 1 if self.tick is None else self.tick)
 
     @property
@@ -98,11 +98,11 @@ class Story:
 
     @property
     def seconds_left(self) -> float:
-        """The time that the remaining ticks take at the pace so far."""
+        """The time in seconds that the remaining ticks take at the average pace so far."""
         return (time.monotonic() - self.started) / max(1, self.done) * (self.ticks - self.done)
 
 
 def read_intake(metrics: CollectorRegistry) -> Intake:
-    """Return the number of visits a service has read, from its metrics."""
+    """Return the numbers of visits and dead letters that a service has read, from its metrics."""
     by_fate = {fate: int(metrics.get_sample_value(f"{PREFIX}_visits_total", {"fate": fate}) or 0) for fate in FATES}
     return Intake(sum(by_fate.values()), by_fate["dead_letter"])

@@ -1,4 +1,4 @@
-"""The demo's summary: visits by fate, answers by status, the recount, the ε one person paid, and where to go next."""
+"""The demo's summary: visits by fate, answers by status, the recount, the ε that one person paid, and next steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEXT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """The outcome of a demo; `period` in microseconds, `seconds` since the servers were up."""
+    """The outcome of a demo. `period` is in microseconds; `seconds` is the duration without starting the servers."""
 
     summary: Summary
     report: AuditReport

@@ -12,7 +12,7 @@ from monitor.tools.town import EpidemicParameters, SimulatedVisit, Town, places_
 
 POPULATION: Final = 6_000
 
-# For any seed, the outbreak is under way when the demo begins and has not reached the whole town when it ends.
+# For any seed, the outbreak has begun before the demo and has not reached the whole town at its end.
 _EPIDEMIC: Final = EpidemicParameters(initially_infected_per_10_000=150, infections_per_contact_hour=0.008)
 
 _HEADER: Final = ("person_id", "location_id", "arrived_at", "left_at", "reported_at")
@@ -22,7 +22,7 @@ _INVALID_VISITS: Final = 5
 def write_visits(path: Path, seed: int, locations: Sequence[str], start: int, days: int) -> int:
     """Write a town's reported visits, and some invalid ones, as a replay file (docs/interface.md, section 2).
 
-    `start` is an instant, a midnight. Return the number of lines written.
+    `start` is the instant of a midnight. Return the number of visits written.
     """
     town = Town(seed, POPULATION, places_of(locations), start, days, _EPIDEMIC)
     visits = list(town.reports())
@@ -41,7 +41,7 @@ def _row(visit: SimulatedVisit) -> tuple[str, ...]:
 
 
 def _invalid_rows(examples: Sequence[SimulatedVisit], start: int) -> Iterator[tuple[str, ...]]:
-    """Yield a copy of each example with one fault; at most as many as there are faults."""
+    """Yield a copy of each example with one fault, until there are no more faults."""
     faults: tuple[dict[str, str], ...] = (
         {"location_id": "lighthouse"},
         {"left_at": format_instant(start - DAY)},

@@ -1,4 +1,4 @@
-"""Real servers that need no installation: Apache Kafka and Valkey from wheels, as child processes on loopback ports."""
+"""Real servers without installation: run Apache Kafka and Valkey as child processes on loopback ports."""
 
 from monitor.tools.embedded.jars import Report
 from monitor.tools.embedded.kafka import EmbeddedKafka, NodeSettings, Quorum

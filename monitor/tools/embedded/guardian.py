@@ -1,20 +1,21 @@
-"""A small process that owns one server and its folder, and removes both when the program that started it has ended.
+"""A small process that owns one server and its folder. It ends the server and removes the folder when its owner ends.
 
-The program may end in any way, including SIGKILL: the operating system then closes the program's end of the pipe. The
-guardian runs in a separate session, so Ctrl-C in a terminal reaches only the program, which then stops its servers in
-order. The guardian uses only the standard library and is run by its path, so it starts fast.
+The owner is the program that started the guardian. It may end in any way, including SIGKILL: the operating system then
+closes its end of the pipe. The guardian runs in a separate session, so Ctrl-C in a terminal reaches only the owner,
+which then stops its servers in order. The guardian uses only the standard library and is run by its path, so it starts
+fast.
 
 Requests and responses are lines of JSON, one response per request:
 
     → (at the start)                                              {"folder": path}
     → {"do": "start", "argv": [...], "log": name}                 {"pid": n} or {"error": reason}
-    → {"do": "poll"}                                              {"exit": null while it runs, else its code}
+    → {"do": "poll"}                                              {"exit": null while the server runs, else its code}
     → {"do": "signal", "number": n, "wait_seconds": s}            {"exit": as above, after at most s seconds}
     → end of file: the server is terminated, then killed, and the folder is removed
 
 Usage: guardian.py PREFIX GRACE_SECONDS OWNER
 
-    PREFIX: the start of the folder's name; GRACE_SECONDS: from SIGTERM to SIGKILL; OWNER: the program's process id
+    PREFIX: the start of the folder's name; GRACE_SECONDS: from SIGTERM to SIGKILL; OWNER: the owner's process id
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Guardian:
                 return {"exit": self._wait(0)}
 
     def close(self) -> None:
-        """End the server in any state, and remove the folder."""
+        """End the server, even if it is paused or hangs, and remove the folder."""
         if self._server is not None and self._server.poll() is None:
             # A stopped process receives SIGTERM only after SIGCONT.
             for number in (signal.SIGTERM, signal.SIGCONT):
@@ -89,9 +90,9 @@ class Guardian:
 
 
 def read_requests(pipe: int, owner: int) -> Iterator[dict[str, Any]]:
-    """Yield requests from a pipe until its other end closes or the owner has ended.
+    """Yield requests from a pipe until its other end is closed or the owner has ended.
 
-    The owner's process id is watched too, because a process that the owner forked keeps a copy of the pipe open.
+    The parent's process id is checked too, because a process that the owner forked may keep a copy of the pipe open.
     """
     pending = b""
     while os.getppid() == owner:
@@ -105,7 +106,7 @@ def read_requests(pipe: int, owner: int) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Guard a server until the owner closes the pipe or has ended."""
+    """Guard a server until the owner closes the pipe or ends."""
     prefix, grace_seconds, owner = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -1,7 +1,7 @@
-"""Apache Kafka's jars: pinned by name and SHA-256 in `kafka.lock`, fetched once from Maven Central by jgo.
+"""Fetch Apache Kafka's jars once from Maven Central with jgo. `kafka.lock` pins each jar's name, size and SHA-256.
 
-The list is pinned so that the tested jars are the jars that run, the total size is known for progress messages, and a
-truncated or altered jar is detected. Jars are stored in Maven's local repository, which other programs share. Each jar
+The pinned list ensures that the jars that run are those that were tested, detects truncated or altered jars, and gives
+the total size for progress messages. Jars are stored in Maven's local repository, which other programs share. Each jar
 is moved there in one step, so that no partial jar appears.
 """
 
@@ -48,7 +48,7 @@ class Jar:
 
 
 def pinned_jars() -> tuple[Jar, ...]:
-    """Return the jars of the class path. A line of `kafka.lock` is a SHA-256, a size and group:artifact:version."""
+    """Return the jars of the class path. Each line of `kafka.lock` has a SHA-256, a size and group:artifact:version."""
     text = resources.files("monitor.tools.embedded").joinpath("kafka.lock").read_text(encoding="utf-8")
     rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(_jar(sha256, int(size), name) for sha256, size, name in rows)
@@ -60,10 +60,10 @@ def _jar(sha256: str, size: int, name: str) -> Jar:
 
 
 def kafka_class_path(report: Report, repository: Path | None = None) -> tuple[Path, ...]:
-    """Fetch the missing jars and return the paths of all.
+    """Fetch the missing jars and return the paths of all jars.
 
-    If a jar is missing, `report` is called with a line before the fetch, every two seconds, and after it. `repository`
-    is a local Maven repository; the default is that of jgo's configuration (`~/.m2/repository`).
+    If a jar is missing, `report` is called with a line before the fetch, about every two seconds, and after the fetch.
+    `repository` is a local Maven repository. The default is the one in jgo's configuration (`~/.m2/repository`).
 
     Raises:
         EmbeddedError: jgo is missing, or a jar could not be fetched.
@@ -78,7 +78,7 @@ def kafka_class_path(report: Report, repository: Path | None = None) -> tuple[Pa
 
 
 def _is_whole(path: Path, jar: Jar) -> bool:
-    """Return whether the file has the jar's size. This finds a truncated file without hashing 44 MB at each start."""
+    """Return whether the file has the jar's size. This detects truncation without hashing 44 MB at each start."""
     try:
         return path.stat().st_size == jar.size
     except FileNotFoundError:
@@ -94,7 +94,7 @@ def _jgo(module: str) -> Any:
         ) from error
 
 
-class _Cancelled(Exception):  # noqa: N818 - it ends a download that nobody waits for, and is no error
+class _Cancelled(Exception):  # noqa: N818 - not an error: it ends a download that is no longer needed
     """Another download failed, or the user pressed Ctrl-C."""
 
 
@@ -143,7 +143,7 @@ class _Fetch:
         )
         with ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="fetch-jars") as pool:
             try:
-                # The largest jars are fetched first, so that no connection still fetches one when the others are done.
+                # The largest jars are fetched first. Otherwise one might still be downloading when all others are done.
                 ordered = sorted(self._jars, key=lambda jar: -jar.size)
                 for future in [pool.submit(self._fetch, jar, context) for jar in ordered]:
                     future.result()

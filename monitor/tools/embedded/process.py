@@ -1,4 +1,4 @@
-"""The base class of the embedded servers: one server process in a temporary folder, run through a guardian."""
+"""The base class of the embedded servers: one server process in a temporary folder, run by a guardian."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PORT_TAKEN = "Address already in use"
 
 
 class Guard:
-    """The program's end of the pipe to one guardian, which owns a folder and a server in it."""
+    """The connection from this program to one guardian, which owns a folder and a server in it."""
 
     def __init__(self, prefix: str, grace_seconds: float) -> None:
         self._grace_seconds = grace_seconds
@@ -45,7 +45,7 @@ class Guard:
             raise
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Send one request and return the response (guardian.py lists them).
+        """Send one request and return the response (see guardian.py).
 
         Raises:
             EmbeddedError: the guardian has ended.
@@ -83,9 +83,9 @@ def _guardian_ended() -> EmbeddedError:
 
 
 class EmbeddedServer(ABC):
-    """A server on free loopback ports and in a temporary folder. It is stopped when this program ends in any way.
+    """A server on loopback ports in a temporary folder. It is stopped when this program ends, even by SIGKILL.
 
-    Use it as a context manager, or call `start()` and `stop()`. Do not share it between threads; only `stop()` may be
+    Use it as a context manager, or call `start()` and `stop()`. It is not thread-safe, except that `stop()` may be
     called from any thread.
     """
 
@@ -124,7 +124,7 @@ class EmbeddedServer(ABC):
         """Start the server and wait until it answers.
 
         Raises:
-            EmbeddedError: it was not found, did not start, or did not answer in time. Its folder is removed.
+            EmbeddedError: the server was not found, did not start, or did not answer in time. Its folder is removed.
         """
         if self._guard is not None:
             raise EmbeddedError(f"{self.name} is already started: call stop() first, or restart().")
@@ -144,11 +144,11 @@ class EmbeddedServer(ABC):
         self._ports = {}
 
     def kill(self) -> None:
-        """Send SIGKILL and wait until the server has ended. Folder and port are kept for `restart()`."""
+        """Send SIGKILL and wait until the server has ended. Its folder and ports are kept for `restart()`."""
         self._end(signal.SIGKILL, 10.0)
 
     def pause(self) -> None:
-        """Send SIGSTOP: the server keeps its connections and answers nothing."""
+        """Send SIGSTOP. The server keeps its connections but does not answer."""
         self._require_guard().ask(do="signal", number=signal.SIGSTOP, wait_seconds=0)
 
     def resume(self) -> None:
@@ -156,10 +156,10 @@ class EmbeddedServer(ABC):
         self._require_guard().ask(do="signal", number=signal.SIGCONT, wait_seconds=0)
 
     def restart(self) -> None:
-        """Start the server again on the same port with the same folder. If it still runs, end it with SIGTERM first.
+        """Start the server again on the same ports in the same folder. If it still runs, end it with SIGTERM first.
 
         Raises:
-            EmbeddedError: as for `start()`, but folder and port are kept.
+            EmbeddedError: as for `start()`, but the folder and the ports are kept.
         """
         if self.is_running():
             self.resume()
@@ -187,7 +187,7 @@ class EmbeddedServer(ABC):
         """Return whether the server answers a real request."""
 
     def _start_somewhere(self) -> None:
-        """Start the server; try other ports if another process has taken those found free."""
+        """Start the server. If another process takes a free port in the meantime, try other ports."""
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             self._ports = self._reserve_or_explain()
             self._guard = Guard(f"location-monitor-{self.name.lower()}-", self.grace_seconds)
@@ -223,7 +223,7 @@ class EmbeddedServer(ABC):
             time.sleep(_POLL_SECONDS)
 
     def _run(self, argv: Sequence[str]) -> None:
-        """Run one of the server's tools to its end, guarded like the server."""
+        """Run one of the server's tools under the guardian, and wait until it has ended."""
         self._spawn(argv)
         deadline = time.monotonic() + self._start_seconds
         while (code := self._require_guard().ask(do="poll")["exit"]) is None:

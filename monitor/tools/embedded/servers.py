@@ -1,4 +1,4 @@
-"""Both servers together, for `demo` and `--embedded`."""
+"""Start Kafka and Valkey together, for `demo` and `--embedded`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Servers:
 
 @contextmanager
 def start_servers(report: Report) -> Iterator[Servers]:
-    """Start both servers, one after the other (Valkey takes 50 ms), and stop both at the end.
+    """Start Valkey (which takes 50 ms), then Kafka, and stop both at the end.
 
     `report` is called with each progress message.
 
     Raises:
-        EmbeddedError: one of them was not found or did not start. Both folders are removed.
+        EmbeddedError: one of the servers was not found or did not start. Both folders are removed.
     """
     with EmbeddedValkey() as valkey, EmbeddedKafka(report=report) as kafka:
         report(f"Kafka runs at {kafka.bootstrap_servers}, Valkey at {valkey.url}, both in temporary folders.")

@@ -1,4 +1,4 @@
-"""Valkey 9 from its wheel, or another server with Redis's protocol (Debian's redis-server), as a child process."""
+"""Run Valkey 9 from its wheel, or another server with the Redis protocol such as redis-server, as a child process."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _SLOTS = 16_384
 class ValkeySettings:
     """The settings of the server.
 
-    Data survives a restart only with `appendonly` or `save` (as in `--save`: "60 1"). `cluster` starts a cluster of one
-    node that owns all slots, which suffices to test the rules for keys of different slots. `arguments` come last and
-    override the others (`"--maxmemory", "64mb"`). `binary` is another server's program. `port` 0 means any free port.
-    `start_seconds` is the time limit of each start.
+    Data survives a restart only with `appendonly` or `save` (the value of `--save`, such as "60 1"). `cluster` starts a
+    cluster of one node that owns all slots. This suffices to test commands with keys of different slots. `arguments`
+    (`"--maxmemory", "64mb"`) come last on the command line and override the other settings. `binary` is the path of
+    another server. `port` 0 means any free port. `start_seconds` is the time limit of each start.
     """
 
     appendonly: bool = False
@@ -56,10 +56,10 @@ class EmbeddedValkey(EmbeddedServer):
         return f"redis://{self._ports['client'].address}/0"
 
     def start(self) -> None:
-        """Start the server and wait until it answers PING (and, as a cluster, owns all slots).
+        """Start the server and wait until it answers PING and, as a cluster, owns all slots.
 
         Raises:
-            EmbeddedError: its program is missing, or it did not start. Its folder is removed.
+            EmbeddedError: the server's program is missing, or it did not start. Its folder is removed.
         """
         self._binary = self._settings.binary or _find_wheel_binary()
         super().start()

@@ -34,7 +34,7 @@ from monitor.tools.planner.terminal import draw_text
 
 @dataclass(frozen=True, slots=True)
 class PlanOutput:
-    """Where the result goes: the console, as text or JSON, and the file of the picture, if any."""
+    """Where the result goes: to the console, as text or JSON, and to the file of the picture, if any."""
 
     console: Console
     as_json: bool
@@ -45,7 +45,7 @@ def plan_command(given: Mapping[str, str | tuple[str, ...]], config: Config | No
     """Find the plans that meet the targets, or show the outcomes of a configuration and of its neighbours.
 
     Raises:
-        UsageError: an option is invalid, or the targets bound nothing.
+        UsageError: an option is invalid, the targets leave T or ε unbounded, or the configuration has no threshold.
         ContradictionError: the targets cannot be met together.
         FailedError: the picture cannot be written.
     """
@@ -60,7 +60,7 @@ def plan_command(given: Mapping[str, str | tuple[str, ...]], config: Config | No
 
 
 def find(options: Options) -> tuple[Targets, tuple[PlanOutcome, ...], int]:
-    """Return the targets, the plans that meet them in order, and the period of the payments."""
+    """Return the targets, the outcomes of the plans that meet them (best first), and the period of the payments."""
     targets = read_targets(options)
     require_decided(targets)
     designs = read_designs(options)
@@ -96,7 +96,7 @@ def _show_choices(config: Config, targets: Targets, output: PlanOutput) -> None:
 
 
 def format_title(plan: Plan) -> str:
-    """Return a plan in one line."""
+    """Format a plan in one line."""
     design = plan.design
     window = f", window {format_duration(design.span)}, k = {design.answers}" if design.mark_lifetime else ""
     epsilon = format_epsilon(plan.smallest_answer)

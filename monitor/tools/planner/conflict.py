@@ -1,4 +1,4 @@
-"""The targets that collide, why (Takagi et al. [ADP], docs/references.md), and the nearest that can be met."""
+"""Explain targets that cannot be met together (Takagi et al. [ADP], docs/references.md), and find the nearest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_PEOPLE = 10**6
 
 
 def explain_contradiction(designs: Sequence[Design], targets: Targets) -> ContradictionError:
-    """Return the error for targets that no design meets: which collide, why, and the nearest that can be met."""
+    """Return the error for targets that no design meets: which targets collide, why, and the nearest in reach."""
     names = find_colliding(designs, targets)
     colliding = targets.only(names)
     first, *rest = (str(getattr(colliding, name)) for name in names)
@@ -39,7 +39,7 @@ def explain_contradiction(designs: Sequence[Design], targets: Targets) -> Contra
 
 
 def find_colliding(designs: Sequence[Design], targets: Targets) -> tuple[str, ...]:
-    """Return the names of the fewest targets that no design meets together."""
+    """Return the names of a smallest set of targets that no design meets together."""
     given = targets.given
     sets = (names for size in range(1, len(given) + 1) for names in combinations(given, size))
     return next((names for names in sets if not _is_feasible(designs, targets.only(names))), given)
@@ -48,7 +48,7 @@ def find_colliding(designs: Sequence[Design], targets: Targets) -> tuple[str, ..
 def find_nearest(
     designs: Sequence[Design], targets: Targets, names: Sequence[str]
 ) -> Iterator[FalseAlarms | Alarm | Pays | FixedThreshold | FixedEpsilon]:
-    """Yield the nearest value of each target that collides that can be met, if any, with all others unchanged."""
+    """Yield, for each colliding target, the nearest value that can be met while all others stay the same, if any."""
     searches = {
         "false_alarms": _find_nearest_false_alarms,
         "alarm": _find_nearest_alarm,
@@ -63,7 +63,7 @@ def find_nearest(
 
 
 def explain(designs: Sequence[Design], targets: Targets) -> str:
-    """Explain why targets collide, by the design that comes nearest to meeting them."""
+    """Explain why targets collide, for the design that comes nearest to meeting them."""
     if targets.false_alarms is not None and (targets.alarm or targets.threshold):
         return _explain_bound(max(designs, key=lambda design: -_least_false_alarms(design, targets)), targets)
     if targets.pays is not None and targets.epsilon is not None:
@@ -81,7 +81,7 @@ def explain(designs: Sequence[Design], targets: Targets) -> str:
 
 
 def _most_epsilon(design: Design, targets: Targets) -> Fraction | None:
-    """Return the largest ε of an answer that the targets allow; None if nothing bounds it."""
+    """Return the largest ε per answer that the targets allow; None if nothing bounds it."""
     epsilon = targets.epsilon.epsilon if targets.epsilon else bound_epsilon(design, targets).high
     return None if epsilon is None else epsilon * design.smallest
 
@@ -93,7 +93,7 @@ def _alarm_chance(design: Design, targets: Targets) -> float:
 
 
 def _find_best_plan(design: Design, targets: Targets) -> Plan | None:
-    """Return the plan with the fewest false alarms that all other targets allow; None if they allow no plan."""
+    """Return the plan with the fewest false alarms among those that meet all other targets; None if there is none."""
     high = _most_epsilon(design, targets)
     if not high:
         return None
@@ -151,7 +151,10 @@ def _find_nearest_false_alarms(designs: Sequence[Design], targets: Targets) -> F
 
 
 def _longest_vacuous(designs: Sequence[Design], every: int) -> int:
-    """Return the longest duration up to `every` in which one false alarm is no bound: there is one at each update."""
+    """Return the longest duration up to `every` in which no design has more than one occasion for a false alarm.
+
+    For such a duration the target "at most one false alarm" is always met.
+    """
 
     def is_vacuous(seconds: int) -> bool:
         return all(design.occasions(seconds * SECOND) <= 1 for design in designs)
@@ -200,7 +203,7 @@ def _find_nearest_epsilon(designs: Sequence[Design], targets: Targets) -> FixedE
 
 
 def _find_last(is_met: Callable[[int], bool], end: int) -> int:
-    """Return the largest count in [0, end] for which a condition is true that is true at 0, by bisection."""
+    """Return the largest count in [0, end] that meets a condition, by bisection. 0 must meet it."""
     low, high = 0, end + 1
     while high - low > 1:
         middle = (low + high) // 2

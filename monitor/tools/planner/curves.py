@@ -1,4 +1,4 @@
-"""The curves of a plan by count: false alarms, misses and silence, as numbers to be drawn."""
+"""Compute the curves of a plan: false alarms, misses and silence by number of people."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from monitor.tools.planner.targets import Targets
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """The chances per update while the location answers, and its share of silent time, by count.
+    """The chances per update while the location answers, and its share of silent time, by count f.
 
-    `alarm` is e^(-ε(T - f)) at the smallest ε of an answer (false below T), and `miss` is 1 - e^(-ε(T - f)) at the
-    largest: the worst of several shares. `limit` is the target's chance of a false alarm per update, if there is one.
+    `alarm` is e^(-ε(T - f)) at the smallest ε per answer; it is a false alarm below T. `miss` is 1 - e^(-ε(T - f)) at
+    the largest ε per answer. Each is the worst case of several shares. `limit` is the target's chance of a false alarm
+    per update, if there is such a target.
     """
 
     title: str
@@ -30,7 +31,7 @@ class Curves:
 
     @property
     def timeline(self) -> str:
-        """A sentence about what happens after alarms."""
+        """A description of the silence after alarms."""
         if not self.mark_lifetime:
             return "After an alarm about a designated time the location is marked for that time only."
         if not self.silence:
@@ -44,7 +45,7 @@ class Curves:
 
 
 def compute_curves(plan: Plan, targets: Targets, title: str) -> Curves:
-    """Compute the curves of a plan, for counts from 0 to a little above T and the people of the target."""
+    """Compute the curves of a plan, for counts from 0 to about 20 % above both T and the target's people."""
     most = max(plan.threshold, targets.alarm.people if targets.alarm else 0)
     counts = range(most + most // 5 + 2)
     design = plan.design

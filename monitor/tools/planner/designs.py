@@ -1,7 +1,7 @@
-"""Designs, to which T and ε apply: the grid of updates with the window and its answers, or designated times.
+"""Designs: monitors without T and ε. A design has a slot, and either window and answers, or designated times.
 
-A design has the ε of one answer, what one person pays, and how often an empty location may be called unsafe. It
-computes them as `check` does. Shares, payments and frequencies are exact; lengths are in slots unless said otherwise.
+A design computes the share of ε that one answer costs, the most that one person pays, and the number of occasions for a
+false alarm, in the same way as `check`. These values are exact. Lengths are in slots unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Design(Protocol):
 
     @property
     def smallest(self) -> Fraction:
-        """The smallest part of the monitor's ε at which an answer is drawn. False alarms are most frequent there."""
+        """The smallest share of the monitor's ε for one answer. False alarms are most frequent there."""
 
     @property
     def largest(self) -> Fraction:
-        """The largest part of the monitor's ε at which an answer is drawn. Misses are most frequent there."""
+        """The largest share of the monitor's ε for one answer. Misses are most frequent there."""
 
     @property
     def updates(self) -> int:
-        """The number of updates in one occasion for a false alarm."""
+        """The number of updates that together are one occasion for a false alarm."""
 
     @property
     def answers(self) -> int:
@@ -48,7 +48,7 @@ class Design(Protocol):
         """The length of the window in microseconds; 0 for an instant."""
 
     def occasions(self, duration: int) -> Fraction:
-        """Return the most occasions for a false alarm in a duration (microseconds)."""
+        """Return the largest number of occasions for a false alarm in a duration (microseconds)."""
 
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
         """Return the most that one person pays within any period (microseconds) to a monitor of this ε."""
@@ -59,7 +59,7 @@ class OverTime:
     """Algorithm 3: one update per slot (docs/rules.md, section 3).
 
     `window` is W and `max_lead` is F, in slots; `answers` is k. `least_share` and `most_share` are the smallest and the
-    largest location's part of ε: 1/m for m equal ones.
+    largest share of ε of any location: 1/m for m locations with equal shares.
     """
 
     slot: int
@@ -71,17 +71,17 @@ class OverTime:
 
     @property
     def smallest(self) -> Fraction:
-        """The smallest location's part of ε, of which an answer costs one k-th."""
+        """The smallest share of a location, divided by k."""
         return self.least_share / self.answers
 
     @property
     def largest(self) -> Fraction:
-        """The largest location's part of ε, of which an answer costs one k-th."""
+        """The largest share of a location, divided by k."""
         return self.most_share / self.answers
 
     @property
     def updates(self) -> int:
-        """1: each update may be a false alarm."""
+        """1: each update is an occasion for a false alarm."""
         return 1
 
     @property
@@ -91,11 +91,11 @@ class OverTime:
 
     @property
     def span(self) -> int:
-        """The length of the window."""
+        """The length of the window in microseconds."""
         return self.window * self.slot
 
     def occasions(self, duration: int) -> Fraction:
-        """Return the number of updates, pauses included: silence does not make a design better."""
+        """Return the number of updates. Updates during pauses count too, so that silence does not improve a design."""
         return Fraction(duration, self.slot)
 
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
@@ -106,7 +106,7 @@ class OverTime:
 
 @dataclass(frozen=True, slots=True)
 class AtTimes:
-    """Algorithm 4: `horizon` updates for each designated time of `times`, whose ε and T are ignored."""
+    """Algorithm 4: `horizon` updates about each designated time of the monitor `times`. Its own ε and T are ignored."""
 
     slot: int
     horizon: int
@@ -114,40 +114,40 @@ class AtTimes:
 
     @property
     def smallest(self) -> Fraction:
-        """1: the whole ε at every location, because a person is at one place at a time."""
+        """1: every location has the whole ε, because a person is at one place at a time."""
         return Fraction(1)
 
     @property
     def largest(self) -> Fraction:
-        """1, as the smallest."""
+        """1, like `smallest`."""
         return Fraction(1)
 
     @property
     def updates(self) -> int:
-        """All updates about a designated time: a location is marked at its first alarm, so they are one occasion."""
+        """All updates about a designated time. A location is marked at its first alarm, so they are one occasion."""
         return self.horizon
 
     @property
     def answers(self) -> int:
-        """1 for each designated time."""
+        """1: a designated time has one noisy answer per location."""
         return 1
 
     @property
     def mark_lifetime(self) -> int:
-        """0: an answer does not silence the next designated time."""
+        """0: an answer does not silence a later designated time."""
         return 0
 
     @property
     def span(self) -> int:
-        """0: an instant."""
+        """0: a designated time is an instant."""
         return 0
 
     def occasions(self, duration: int) -> Fraction:
-        """Return the most designated times in a duration, also when clocks change."""
+        """Return the largest number of designated times in a duration, with clock changes taken into account."""
         return Fraction(_most_times(self.times, duration))
 
     def payment(self, epsilon: Fraction, period: int) -> Fraction:
-        """Return ε for each designated time that a period may contain."""
+        """Return ε times the largest number of designated times in a period."""
         return at_times_payment(epsilon, _most_times(self.times, period))
 
 

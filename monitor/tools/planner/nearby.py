@@ -1,4 +1,4 @@
-"""The outcomes of a configuration's monitors, and of neighbouring choices."""
+"""Compute the outcomes of a configuration's monitors, and of neighbouring choices."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Planned = OverTimeMonitor | AtTimesMonitor
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One choice for a monitor: the change and its outcome. The payment is the sum of all monitors."""
+    """One choice for a monitor: the change and its outcome. The payment is that of all monitors together."""
 
     change: str
     outcome: PlanOutcome
 
 
 def list_choices(config: Config, targets: Targets) -> dict[str, tuple[Choice, ...]]:
-    """List each monitor's present choice, then the neighbours that are valid configurations, by the monitor's name.
+    """Return, by monitor name, the present choice and then the neighbouring choices that are valid configurations.
 
-    Without a target for payments, the configuration's privacy.epsilon is the target.
+    Without a target for payments, privacy.epsilon and privacy.period of the configuration are the target.
     """
     pays = targets.pays or Pays(config.privacy.epsilon, config.privacy.period)
     targets = Targets(targets.false_alarms, targets.alarm, pays=pays)
@@ -107,7 +107,7 @@ def _list_changes(
 
 
 def _validate(config: Config, changes: Mapping[str, Any]) -> Config | None:
-    """Return the configuration with changed sections; None if a rule between them is broken."""
+    """Return the configuration with changed sections, or None if it is then invalid."""
     sections = {name: getattr(config, name) for name in Config.model_fields}
     try:
         return Config.model_validate(sections | dict(changes))

@@ -1,4 +1,4 @@
-"""The outcome of T and ε on a design, and the targets that it misses. ε is exact; chances are for display."""
+"""The outcome of a design with T and ε, and the targets that it misses. ε is exact; chances are floats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.tools.planner.targets import Targets
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A design with its ε and T. If its locations have different shares of ε, the values are those of the worst."""
+    """A design with ε and T. If locations have different shares of ε, each value is that of the worst location."""
 
     design: Design
     epsilon: Fraction
@@ -22,33 +22,33 @@ class Plan:
 
     @property
     def smallest_answer(self) -> Fraction:
-        """The smallest ε of an answer, at which false alarms are most frequent."""
+        """The smallest ε per answer, at which false alarms are most frequent."""
         return self.epsilon * self.design.smallest
 
     @property
     def largest_answer(self) -> Fraction:
-        """The largest ε of an answer, at which misses are most frequent."""
+        """The largest ε per answer, at which misses are most frequent."""
         return self.epsilon * self.design.largest
 
     def false_alarm(self, people: int) -> float:
-        """Return the chance per update that `people` < T raise an alarm: e^(-ε(T - f)); 1.0 from T people on."""
+        """Return the largest chance per update that `people` raise an alarm: e^(-ε(T - f)), or 1.0 from T people on."""
         return false_alarm(self.smallest_answer, self.threshold, people)
 
     def alarm(self, people: int) -> float:
-        """Return the least chance per update that `people` raise an alarm: e^(-ε(T - f)) at the largest ε."""
+        """Return the smallest chance per update that `people` raise an alarm: e^(-ε(T - f)) at the largest ε."""
         return false_alarm(self.largest_answer, self.threshold, people)
 
     def false_alarms(self, duration: int) -> float:
-        """Return the mean number of false alarms at an empty location that answers in a duration (microseconds)."""
+        """Return the mean number of false alarms in a duration (microseconds) at an empty location that answers."""
         return float(self.design.occasions(duration)) * over_updates(self.false_alarm(0), self.design.updates)
 
     def silent(self, people: int) -> float:
-        """Return the share of the time that a location is paused while `people` are there all the time."""
+        """Return the share of time in which a location is paused if `people` are always there."""
         return silent_share(self.false_alarm(people), self.design.answers, self.design.mark_lifetime)
 
     @property
     def silence(self) -> int:
-        """The time from the last of k alarms in a row to the next answer, in microseconds; 0 for the next tick."""
+        """The time from the last of k consecutive alarms to the next answer (microseconds); 0 if no tick is skipped."""
         ticks = self.design.mark_lifetime - self.design.answers + 1
         return ticks * self.design.slot if ticks > 1 else 0
 
@@ -59,7 +59,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """A plan in numbers. `alarm` is for the people of the target; `unmet` are the targets that it misses."""
+    """A plan in numbers. `alarm` is the chance for the target's people; `unmet` lists the targets that it misses."""
 
     plan: Plan
     per_update: float

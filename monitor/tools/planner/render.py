@@ -1,4 +1,4 @@
-"""Plans and choices as text, tables and JSON. The text cites Takagi et al. [ADP] (docs/references.md)."""
+"""Render plans and choices as text, tables and JSON. The text cites Takagi et al. [ADP] (docs/references.md)."""
 
 from __future__ import annotations
 

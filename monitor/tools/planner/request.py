@@ -32,7 +32,7 @@ _LONGEST: Final = 100 * YEAR
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options as written, by their names on the command line. Options not given are None or empty."""
+    """The options as written on the command line, by name. Options not given are None or empty."""
 
     given: Mapping[str, str | tuple[str, ...]]
 
@@ -42,7 +42,7 @@ class Options:
         return value if isinstance(value, str) else None
 
     def duration(self, name: str, least: int = SECOND) -> int | None:
-        """Parse an option that is a duration, in microseconds. Raise UsageError if it is invalid."""
+        """Return a duration option in microseconds, None if it is not given. Raise UsageError if it is invalid."""
         text = self.text(name)
         if text is None:
             return None
@@ -58,7 +58,7 @@ class Options:
         return duration
 
     def number(self, name: str) -> int | None:
-        """Parse an option that is a whole number of at least 1. Raise UsageError if it is invalid."""
+        """Return an option that is a whole number of at least 1. Raise UsageError if it is invalid."""
         text = self.text(name)
         if text is None:
             return None
@@ -69,7 +69,7 @@ class Options:
         return int(text)
 
     def epsilon(self, name: str) -> Fraction | None:
-        """Parse an option that is an exact ε. Raise UsageError if it is invalid."""
+        """Return an option that is an exact ε. Raise UsageError if it is invalid."""
         text = self.text(name)
         try:
             return None if text is None else parse_epsilon(text)
@@ -77,7 +77,7 @@ class Options:
             raise UsageError(f"{format_option(name)}: {error}") from None
 
     def chance(self, name: str) -> Fraction | None:
-        """Parse an option that is a chance above 0 and at most 1. Raise UsageError if it is invalid."""
+        """Return an option that is a chance above 0 and at most 1. Raise UsageError if it is invalid."""
         text = self.text(name)
         if text is None:
             return None
@@ -100,7 +100,7 @@ def format_option(name: str) -> str:
 
 
 def read_targets(options: Options) -> Targets:
-    """Read the targets. Raise UsageError for an invalid value, or if half of a target is missing."""
+    """Return the targets. Raise UsageError for an invalid value, or if one option of a pair is missing."""
     _require_both(options, "alarm_at", "with")
     if options.text("in") and not options.text("pays_at_most"):
         raise UsageError("--in is the period of --pays-at-most: give both, or neither.")
@@ -116,7 +116,7 @@ def read_targets(options: Options) -> Targets:
 
 
 def require_decided(targets: Targets) -> None:
-    """Raise UsageError if the targets leave T or ε without any bound."""
+    """Raise UsageError if the targets do not bound T or ε."""
     if not targets.decides_threshold:
         raise UsageError(
             "Nothing bounds T: add --false-alarm-every (a lower bound), --alarm-at with --with (an upper "
@@ -130,7 +130,7 @@ def require_decided(targets: Targets) -> None:
 
 
 def require_only_targets(options: Options) -> None:
-    """Raise UsageError for options that the configuration decides."""
+    """Raise UsageError for options whose values the configuration sets."""
     fixed = [format_option(name) for name in _FIXED if options.given.get(name)]
     if fixed or options.text("kind"):
         names = ", ".join(fixed or ["--kind"])

@@ -1,4 +1,4 @@
-"""The share of the time that a location is silent, in closed form: Erlang's loss formula on the grid of ticks."""
+"""The share of time in which a location is silent, in closed form: Erlang's loss formula in discrete time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import math
 def silent_share(alarm: float, answers: int, mark_lifetime: int) -> float:
     """Return the share of ticks at which a location is paused, if each update is an alarm with the same chance p.
 
-    `answers` is k and `mark_lifetime` is W + F = L. A tick is paused if k of the L - 1 ticks before it have noisy
-    answers (docs/rules.md, section 3). The last L - 1 ticks are a shift register whose stationary law has product form:
-    a pattern of j < k answers has the weight p^j (1 - p)^(k - 1 - j), one of k answers p^k. (Both sides of the balance
-    equation agree for every pattern.) The share is 0.0 if k ≥ L, because marks then end as fast as answers come.
+    `answers` is k and `mark_lifetime` is W + F = L. A location is paused at a tick if k of the previous L - 1 ticks
+    have noisy answers (docs/rules.md, section 3). The last L - 1 ticks form a shift register. Its stationary
+    distribution has product form: a pattern with j < k answers has the weight p^j (1 - p)^(k - 1 - j), a pattern with k
+    answers p^k. (The balance equation is satisfied for every pattern.) The share is 0.0 if k ≥ L, because L - 1 ticks
+    then never contain k answers.
     """
     slots = mark_lifetime - 1
     if alarm <= 0 or answers > slots:

@@ -1,9 +1,9 @@
-"""Find T and ε for targets: the smallest T, and the least ε if something bounds T, else the largest that is allowed.
+"""Find T and ε that meet targets: the smallest T, and the smallest ε if T is bounded from above, else the largest ε.
 
-Let a = -ln(the allowed chance of a false alarm per update) and b = -ln(the required chance of the alarm). The ε q of an
-answer and T meet both if a/q ≤ T ≤ f + b/q. By Takagi et al. [ADP] (docs/references.md), Theorem 9, no one-sided
-mechanism does with less. So q·f ≥ a - b is necessary and q·f ≥ a is sufficient; between the two the grid of ε is
-searched. Floats propose a plan, and `find_unmet` checks it.
+Let a = -ln(the allowed chance of a false alarm per update), b = -ln(the required chance of an alarm at f people), and q
+the ε per answer. Both targets are met if a/q ≤ T ≤ f + b/q. By Takagi et al. [ADP] (docs/references.md), Theorem 9, no
+one-sided mechanism needs less. So q·f ≥ a - b is necessary and q·f ≥ a is sufficient. Between these two bounds the grid
+of ε is searched: a plan is computed in floats, and `find_unmet` checks it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from monitor.tools.planner.outcomes import Plan, find_unmet
 from monitor.tools.planner.targets import Targets
 
 GRID: Final = Fraction(1, 20)
-"""ε is a multiple of this, or of a tenth, a hundredth, … of it, so that at least five steps are below the bound."""
+"""ε is a multiple of this step, or of a tenth, a hundredth, … of it, so that its bound is at least five steps."""
 
 _STEPS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The bounds of a design's ε. `low` is 0 and `enough` is None if nothing bounds T from above."""
+    """The bounds of a design's ε. Below `low` or above `high` no T meets the targets; from `enough` on, some T does.
+
+    `low` is 0 and `enough` is None unless targets bound T on both sides. `high` is None if nothing bounds ε from above.
+    """
 
     low: float
     enough: float | None
@@ -36,10 +39,11 @@ class Bounds:
 
 
 def solve(design: Design, targets: Targets) -> Plan | None:
-    """Return the plan that meets all targets on a design; None if no plan does.
+    """Return the plan of a design that meets all targets, or None if there is none.
 
-    T is the smallest that false alarms allow; without such a target, the largest at which the alarm is met. ε is the
-    least on its grid if there is a target for false alarms and a bound on T; else the largest that payments allow.
+    T is the smallest that the target for false alarms allows, or without that target the largest that meets the target
+    for the alarm. If there is a target for false alarms and T is bounded from above, ε is the smallest on its grid.
+    Otherwise it is the largest that payments allow.
     """
     for epsilon in _list_candidates(design, targets):
         if epsilon * design.smallest < SMALLEST:
@@ -52,12 +56,12 @@ def solve(design: Design, targets: Targets) -> Plan | None:
 
 
 def find_plans(designs: Iterable[Design], targets: Targets) -> tuple[Plan, ...]:
-    """Return the plans of all designs that can meet the targets."""
+    """Return one plan for each design that can meet the targets."""
     return tuple(plan for design in designs if (plan := solve(design, targets)) is not None)
 
 
 def choose_threshold(design: Design, targets: Targets, epsilon: Fraction) -> int:
-    """Return the T for an ε: the fixed one, else the smallest for false alarms, else the largest for the alarm."""
+    """Return T for an ε: the fixed T, else the smallest for false alarms, else the largest that meets the alarm."""
     if targets.threshold is not None:
         return targets.threshold.threshold
     if targets.false_alarms is not None:
@@ -67,7 +71,7 @@ def choose_threshold(design: Design, targets: Targets, epsilon: Fraction) -> int
 
 
 def allowed_chance(design: Design, targets: Targets) -> float:
-    """Return the chance of a false alarm that one occasion may have; 1.0 without a target."""
+    """Return the largest allowed chance of a false alarm per occasion; 1.0 without a target."""
     if targets.false_alarms is None:
         return 1.0
     occasions = design.occasions(targets.false_alarms.every)
@@ -75,7 +79,7 @@ def allowed_chance(design: Design, targets: Targets) -> float:
 
 
 def highest_threshold(design: Design, targets: Targets, epsilon: Fraction) -> int | None:
-    """Return the largest T at which the alarm is met; None without a target for it."""
+    """Return the largest T that meets the target for the alarm; None without such a target."""
     if targets.alarm is None:
         return None
     asked, largest = targets.alarm, epsilon * design.largest
@@ -88,7 +92,7 @@ def highest_threshold(design: Design, targets: Targets, epsilon: Fraction) -> in
 
 
 def bound_epsilon(design: Design, targets: Targets) -> Bounds:
-    """Return the bounds of ε: below `low` or above `high` no T meets the targets."""
+    """Return the bounds of ε for a design and targets."""
     low, enough = 0.0, None
     alarm, fixed = targets.alarm, targets.threshold
     if targets.false_alarms is not None and (alarm is not None or fixed is not None):
@@ -136,7 +140,7 @@ def _round_down(high: Fraction) -> Fraction:
 
 
 def grid_step(high: Fraction) -> Fraction:
-    """Return the step of the grid for an ε of at most `high`: 1/20, or a tenth, a hundredth, … of it."""
+    """Return the step of the grid for an ε of at most `high`: 1/20, 1/200, 1/2000, …."""
     step = GRID
     while step * _STEPS > high and step > SMALLEST:
         step /= 10
@@ -148,9 +152,11 @@ def _minus_log(chance: float) -> float:
 
 
 def rank(plans: Sequence[Plan], period: int) -> tuple[Plan, ...]:
-    """Sort the plans that no other of the same window beats in everything, by payment, update rate, silence and T.
+    """Drop the plans that another plan with the same window beats, and sort the others.
 
-    The payment is the most that one person pays in the period; the silence is the one after alarms.
+    A plan beats another if at least one of these values is smaller and none is larger: the most that one person pays in
+    the period, the time between updates, the silence after alarms, and T. The plans are sorted by these values, in this
+    order.
     """
     return tuple(
         sorted(

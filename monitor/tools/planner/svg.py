@@ -1,4 +1,4 @@
-"""The picture as an SVG file: two panels and a time line for each plan, one below the other."""
+"""Draw the curves as an SVG file. Each plan has two panels and a timeline; plans are drawn one below the other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ path, line { fill: none; stroke-width: 2 }
 
 
 def draw_svg(blocks: Sequence[Curves]) -> str:
-    """Draw each plan's curves by count, and its silence after alarms, as an SVG document."""
+    """Return an SVG document with each plan's curves by count, and its silence after alarms."""
     height = _BLOCK * len(blocks)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}">',

@@ -1,4 +1,4 @@
-"""The targets of a plan, and the values that are fixed. All are exact: there is no binary float."""
+"""The targets of a plan, and the values that the user fixes. All are exact: none is a binary float."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.public.instants import format_duration
 
 @dataclass(frozen=True, slots=True)
 class FalseAlarms:
-    """At most one false alarm in `every` (microseconds) at an empty location, on average, while it answers."""
+    """On average, an empty location that answers has at most one false alarm per `every` (microseconds)."""
 
     every: int
 
@@ -23,7 +23,7 @@ class FalseAlarms:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """With `people` there, an update of a location that answers is an alarm with at least `chance` (0 < chance ≤ 1)."""
+    """With `people` at a location that answers, an update is an alarm with at least `chance` (0 < chance ≤ 1)."""
 
     people: int
     chance: Fraction
@@ -47,7 +47,7 @@ class Pays:
 
 @dataclass(frozen=True, slots=True)
 class FixedThreshold:
-    """T is given."""
+    """The user fixes T."""
 
     threshold: int
 
@@ -58,7 +58,7 @@ class FixedThreshold:
 
 @dataclass(frozen=True, slots=True)
 class FixedEpsilon:
-    """The monitor's ε is given (for `at_times`, that of each designated time)."""
+    """The user fixes the monitor's ε. For `at_times`, it is the ε of each designated time."""
 
     epsilon: Fraction
 
@@ -86,7 +86,7 @@ class Targets:
         return tuple(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
     def only(self, names: Iterable[str]) -> Targets:
-        """Return these targets without all others."""
+        """Return only the targets with these names."""
         kept = set(names)
         return replace(self, **{name: None for name in self.given if name not in kept})
 
@@ -96,10 +96,13 @@ class Targets:
 
     @property
     def decides_threshold(self) -> bool:
-        """Whether T follows: it is given, or bounded from below by false alarms, or from above by an alarm."""
+        """Whether the targets bound T: it is fixed, or false alarms bound it from below, or an alarm from above."""
         return bool(self.threshold or self.false_alarms or self.alarm)
 
     @property
     def decides_epsilon(self) -> bool:
-        """Whether ε follows: given, bounded from above by payments, or from below by false alarms at a bounded T."""
+        """Whether the targets bound ε: it is fixed, or payments bound it from above, or false alarms from below.
+
+        False alarms bound ε only if T is fixed or bounded from above.
+        """
         return bool(self.epsilon or self.pays or (self.false_alarms and (self.alarm or self.threshold)))

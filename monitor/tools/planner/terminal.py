@@ -1,4 +1,4 @@
-"""The picture in characters, for any terminal."""
+"""Draw the curves as text, for any terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARGIN = 9
 
 
 def draw_text(curves: Curves) -> str:
-    """Draw two panels by count, of at most 72 characters per line, and describe what happens after alarms."""
+    """Return two panels by count, with lines of at most 72 characters, and a timeline of the silence after alarms."""
     return "\n".join(
         (curves.title, *_draw_false_alarms(curves), "", *_draw_misses(curves), "", *_draw_timeline(curves))
     )
@@ -50,7 +50,7 @@ def _draw_timeline(curves: Curves) -> Iterator[str]:
 
 
 class _Panel:
-    """A grid of characters over counts 0 … n - 1. A later mark covers an earlier one."""
+    """A grid of characters over the counts 0 … n - 1. A later mark overwrites an earlier one."""
 
     def __init__(self, counts: int, rows: int, height: Callable[[float], float]) -> None:
         self._counts = counts

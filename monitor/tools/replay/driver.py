@@ -1,4 +1,4 @@
-"""Replay a file of visits through the whole service. All parts but the clock and the source are those of `run`."""
+"""Replay a file of visits through the whole service. Only the clock and the source of visits differ from `run`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TICK_SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """The lines of a replay in order of report, and its first and last tick."""
+    """The plan of a replay: the lines in order of report, and the first and the last tick."""
 
     lines: SortedLines
     extent: Extent
@@ -43,7 +43,7 @@ class ReplayPlan:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result of a replay: `visits` by fate (counted at least once), `answers` by (monitor, status)."""
+    """The result of a replay: `visits` by fate (each counted at least once), `answers` by (monitor, status)."""
 
     visits: dict[str, int]
     answers: dict[tuple[str, str], int]
@@ -52,16 +52,16 @@ class Summary:
 
 
 def plan_replay(path: Path, parameters: Parameters, until: int | None, read: Callable[[], None]) -> ReplayPlan:
-    """Read and sort the file.
+    """Read and sort a file, and find its first and last tick.
 
     Args:
         path: the file.
         parameters: the parameters of the service.
-        until: bounds the last as_of (an instant).
+        until: the latest as_of (an instant) to replay; None for no limit.
         read: called for each line.
 
     Raises:
-        UsageError: the file cannot be read, or none of its visits can be accepted.
+        UsageError: the file cannot be read, or has no valid visit.
         ReplayError: no visit is at a location of the registry.
     """
     extent = Extent(parameters)
@@ -76,11 +76,11 @@ def plan_replay(path: Path, parameters: Parameters, until: int | None, read: Cal
 
 
 def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
-    """Create the missing topics, and check that nothing was ever written to any of them.
+    """Check that nothing was ever written to the existing topics, and create the missing ones.
 
     Raises:
         NotEmptyError: a topic has records.
-        TopicError: a topic exists with settings that do not fit simulated time.
+        TopicError: an existing topic has settings that do not work with simulated time.
     """
     config, parameters = settings.config, settings.parameters
     wanted = list_topic_needs(parameters, config.kafka, simulated=True)
@@ -112,7 +112,7 @@ def _count_offsets(admin: Any, topic: str, partitions: int) -> int:
 
 
 class Replay:
-    """One service on a stepped clock, which runs tick by tick. As a context manager it is stopped at the end.
+    """One service that runs tick by tick on a stepped clock. As a context manager, it starts and stops the service.
 
     Raises:
         NotEmptyError: (in the constructor) the store has keys of this service.
@@ -151,7 +151,7 @@ class Replay:
         self.windows.close()
 
     def tick(self, tick: int) -> tuple[LedgerRecord, ...]:
-        """Move the clock to a tick's release time, and wait until its answers are in the ledger.
+        """Move the clock to a tick's release time, wait until its answers are in the ledger, and return its records.
 
         Raises:
             ReplayError: the tick takes longer than two minutes, or is not decided.
@@ -192,7 +192,7 @@ class Replay:
 
 @contextmanager
 def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
-    """Open a feed of the configured input topic, which is closed at the end."""
+    """Yield a feed of the configured input topic, and close it at the end."""
     feed = Feed(settings.kafka, settings.config.kafka.topics.visits, lines)
     try:
         yield feed
@@ -201,10 +201,10 @@ def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
 
 
 def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, tuple[LedgerRecord, ...]], None]) -> Summary:
-    """Replay everything, and call `seen` with each tick and its records. The topics and the store must be empty.
+    """Replay all ticks, and call `seen` with each tick and its records. The topics and the store must be empty.
 
     Raises:
-        RefusedError, ReplayError, UnreachableError: the replay cannot start, or cannot finish.
+        RefusedError, ReplayError, UnreachableError: the replay cannot start or finish.
     """
     clock = SteppedClock(settings.parameters.grid.start(planned.first_tick))
     found = prepare_empty(settings, clock)

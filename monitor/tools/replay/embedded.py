@@ -1,4 +1,4 @@
-"""Use embedded servers for a configuration: start them, point it at them, and stop them at the end."""
+"""Run a configuration on embedded servers: start them, put their addresses in it, and stop them at the end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KEY_BYTES = 32
 def embedded_settings(
     config: Config, locations: tuple[Location, ...], report: Callable[[str], None]
 ) -> Iterator[Settings]:
-    """Start a real Kafka and Valkey, and yield the settings for them, with a random key for person ids.
+    """Start a real Kafka and Valkey, and yield settings with their addresses and a random key for person ids.
 
     Raises:
         EmbeddedError: the servers cannot be downloaded or started.
-        ConfigError, OverspentError: the configuration is invalid; no server was started.
+        ConfigError, OverspentError: the configuration is invalid. No server has been started.
     """
     key = os.urandom(KEY_BYTES)
     settings_of(_move(config, "localhost:9092", "redis://localhost:6379/0"), locations, key)

@@ -1,4 +1,4 @@
-"""Produce visits when they are reported, stamped with the time of the simulated clock."""
+"""Produce visits in order of report. The record's timestamp is the time of report on the simulated clock."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from monitor.errors import ReplayError
 from monitor.tools.replay.lines import Line
 
 BATCH_VISITS: Final = 500
-BAD_LINE_BYTES: Final = 900_000  # longer ones are cut, so that they fit in a record
+BAD_LINE_BYTES: Final = 900_000  # longer lines are cut, so that they fit in a record
 FLUSH_SECONDS: Final = 60.0
 
 
 class Feed:
-    """Produces lines in order. Up to 500 visits that are reported at the same instant share a record."""
+    """A producer of lines, in order. Up to 500 consecutive visits reported at the same instant share a record."""
 
     def __init__(self, connections: KafkaConnections, topic: str, lines: Iterable[Line]) -> None:
         self._topic = topic
@@ -29,7 +29,7 @@ class Feed:
         """Produce all lines reported before an instant, wait until Kafka has them, and return their number.
 
         Raises:
-            ReplayError: Kafka refused some of them.
+            ReplayError: Kafka refused some of the records.
             UnreachableError: Kafka cannot be used.
         """
         count = 0

@@ -18,14 +18,14 @@ from monitor.public.parameters import Parameters
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")
 OPTIONAL: Final = ("left_at", "reported_at")
 
-# A field may be an id of 1 MB: it becomes a dead letter, and must not stop the reader.
+# An id of 1 MB must become a dead letter. With the default limit of csv it would stop the reader.
 _FIELD_BYTES: Final = 2**30
 
 
 class Line(NamedTuple):
-    """One visit to produce: when it is reported (an instant), its place in the file, and its JSON.
+    """One visit to produce: the instant of its report, its number in the file, and its JSON.
 
-    An invalid visit gets its own record: it may not be JSON, and would make a whole batch a dead letter.
+    An invalid visit gets its own record, because it could turn a whole batch into a dead letter.
     """
 
     reported_at: int
@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Extent:
-    """The span of the valid visits: the first slot, and the last tick at which any is in a window or horizon."""
+    """The ticks that the valid visits need: from the first slot to the last tick with one in a window or horizon."""
 
     parameters: Parameters
     first_tick: int | None = None
@@ -45,7 +45,7 @@ class Extent:
     bad: int = 0
 
     def add(self, visit: Visit, left_at: int, reported_at: int) -> None:
-        """Add a valid visit, up to where it is refused or cut because it is too far ahead of its report."""
+        """Add a valid visit, up to `max_lead` slots after its report. The service refuses or cuts off the rest."""
         grid = self.parameters.grid
         reported = grid.slot_of(reported_at)
         first = min(grid.slot_of(visit.arrived_at), reported)
@@ -57,16 +57,16 @@ class Extent:
 
 
 def open_text(path: Path) -> IO[str]:
-    """Open a file, which is gzipped if its name says so. Bytes that are not UTF-8 become lone surrogates."""
+    """Open a file, gzipped if its name ends in .gz. Bytes that are not UTF-8 become lone surrogates."""
     if path.suffix == ".gz":
         return gzip.open(path, "rt", encoding="utf-8", errors="surrogateescape", newline="")
     return path.open(encoding="utf-8", errors="surrogateescape", newline="")
 
 
 def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
-    """Yield every line with the time at which it is reported, and add the valid visits to `extent`.
+    """Yield every line with its time of report, and add the valid visits to `extent`.
 
-    An invalid line comes just before the next valid one, or just after the last one.
+    An invalid line gets the time of report of the next valid line, or of the last one if none follows.
 
     Raises:
         UsageError: the file cannot be read, the header lacks a column, or no line is a valid visit.
@@ -114,7 +114,7 @@ def _require_columns(path: Path, header: list[str]) -> list[str]:
 
 
 def _parse_fields(fields: dict[str, str], extent: Extent) -> tuple[int | None, bytes]:
-    """Return when a line is reported (None if it is invalid), and its fields as the JSON of a visit."""
+    """Return the time of report of a line (None if it is invalid), and its fields as the JSON of a visit."""
     given: dict[str, str] = {name: fields[name] for name in REQUIRED if name in fields}
     if fields.get("left_at"):
         given["left_at"] = fields["left_at"]
@@ -126,7 +126,7 @@ def _parse_fields(fields: dict[str, str], extent: Extent) -> tuple[int | None, b
     try:
         reported_at = parse_instant(fields["reported_at"]) if fields.get("reported_at") else left_at
     except TimeError:
-        # The line is invalid, but its other fields are a valid visit. So the row is sent instead of a visit.
+        # Without `reported_at`, the other fields would be a valid visit. The whole row is sent, so that it is refused.
         return None, json.dumps(list(fields.values()), ensure_ascii=False).encode(errors="surrogateescape")
     if visit.location_id in extent.parameters.registry.rows:
         extent.add(visit, left_at, reported_at)

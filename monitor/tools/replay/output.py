@@ -1,4 +1,4 @@
-"""Write the whole output topic to a file: one JSON line per record, by tick, partition and offset."""
+"""Write the whole output topic to a file: one JSON line per record, sorted by tick, partition and offset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BEFORE_ALL = -(2**62)
 
 
 def write_output(connections: KafkaConnections, topic: str, partitions: int, path: Path) -> int:
-    """Write every record of the topic, and return their number. A record without a tick follows the one before it.
+    """Write every record of the topic, and return their number. A record without a tick stays after its predecessor.
 
     Raises:
         UsageError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""The progress of long work: a bar with rate and time left on a terminal, otherwise a plain line every five seconds."""
+"""Show the progress of long work: a bar with rate and time left on a terminal, otherwise a line every five seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Steps(Protocol):
     """The steps of long work."""
 
     def advance(self, steps: int = 1) -> None:
-        """Add finished steps."""
+        """Count steps as finished."""
 
 
 class _Bar:

@@ -1,4 +1,4 @@
-"""Sort more lines than fit in memory: sorted runs in temporary files, which are merged."""
+"""Sort more lines than fit in memory: write sorted runs to temporary files, and merge them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK: Final = 2_000
 
 
 class SortedLines:
-    """Lines in order of report, then of the file. `close` removes the temporary files."""
+    """Lines sorted by time of report, then by their order in the file. `close` removes the temporary files."""
 
     def __init__(self, lines: Iterable[Line], read: Callable[[], None], run_lines: int = RUN_LINES) -> None:
         self._folder: TemporaryDirectory[str] | None = None

@@ -1,7 +1,8 @@
-"""Random numbers as a function of person, day and purpose, so that any day of any person can be drawn again.
+"""Random numbers as a function of person, day and purpose, so that any day of any person can be recomputed.
 
-A counter-based generator: the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
-generators", 2014) over a key of the person and a salt of the day and the purpose. For simulated people only.
+This is a counter-based generator: the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
+number generators", 2014) is applied to the person's key plus a salt for the day and the purpose. It is for simulated
+people only: the numbers are predictable.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 LIFE: Final = -1
-"""The "day" of numbers that are drawn once in a lifetime."""
+"""The `day` of numbers that a person keeps for life."""
 
 _GOLDEN: Final = 0x9E3779B97F4A7C15
 _WORD: Final = 2**64
@@ -35,7 +36,7 @@ def keys_of(seed: int, domain: int, indices: Ints) -> Keys:
 
 
 def uniform(keys: Keys, day: int, stream: int) -> Floats:
-    """Return numbers in [0, 1), one per key, independent between days and streams (0 ≤ stream < 1024)."""
+    """Return uniform numbers in [0, 1), one per key, independent across days and streams (0 ≤ stream < 1024)."""
     return (_bits(keys, day, stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

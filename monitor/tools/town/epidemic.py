@@ -1,8 +1,8 @@
-"""An epidemic among the town's people. The routine decides who meets whom, by place and half hour.
+"""An epidemic among the town's people. People meet if their routines take them to the same place at the same time.
 
-SEIR in discrete days. The dose of a susceptible person is the time spent near infectious people at public places and
-at home; the probability of infection is 1 - exp(-dose) (Wells-Riley). The times of a case are drawn from published
-distributions.
+The model is SEIR in discrete days. The dose of a susceptible person grows with the time spent near infectious people at
+public places and at home. The probability of infection is 1 - exp(-dose) (Wells-Riley). The times of incubation and
+report are drawn from published distributions.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from monitor.tools.town.routine import DAY_SECONDS, Routine, Stays
 
 NEVER: Final = 2**62
 CHUNK: Final = 32_768
-"""The number of people whose days are drawn at once: large enough for numpy, small enough for the cache."""
+"""The number of people whose days are drawn at once: large enough for numpy, small enough for the processor's cache."""
 
-_STREAM: Final = 512  # the first stream of the epidemic; those of the routine and of the people are below
+_STREAM: Final = 512  # the first stream of the epidemic; routine and people use lower ones
 _EDGES: Final = np.arange(49) * 1800
-"""Seconds of the day. Infectious presence is taken as even between two edges."""
+"""The half hours of a day, in seconds. Infectious presence is assumed to be uniform between two edges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,9 @@ class EpidemicParameters:
 
     Incubation: lognormal, median 5.1 days, log standard deviation 0.418 (Lauer et al., Annals of Internal Medicine
     2020). Infectious from two days before onset (He et al., Nature Medicine 2020). About a third of the cases have no
-    symptoms and infect less (Oran and Topol, Annals of Internal Medicine 2021). The contact rates are set so that one
-    case infects two to three others if nobody is immune and only symptoms and positive tests lead to isolation.
+    symptoms and are less infectious (Oran and Topol, Annals of Internal Medicine 2021). The contact rates are set so
+    that one case infects two to three others if nobody is immune and only symptoms and positive tests lead to
+    isolation.
     """
 
     initially_infected_per_10_000: float = 30.0
@@ -55,10 +56,11 @@ class EpidemicParameters:
 
 
 class Outbreak:
-    """The state of an epidemic: four instants per person, in seconds since the town began (NEVER if there is none).
+    """The state of an epidemic: four instants per person, in seconds since the start of the town (NEVER if none).
 
-    `infected_at`, `onset_at`, `reported_at`, and `home_from` (at home from then until `isolation_days` after onset).
-    An infection is dated to the end of its day, and onset is at least a day later, so it never changes the day's stays.
+    They are `infected_at`, `onset_at`, `reported_at`, and `home_from`: the person stays at home from then until
+    `isolation_days` after onset. An infection takes effect at the end of its day, and onset is at least a day later, so
+    an infection never changes the stays of its own day.
     """
 
     def __init__(self, routine: Routine, parameters: EpidemicParameters) -> None:
@@ -74,7 +76,7 @@ class Outbreak:
         self._begin()
 
     def stays(self, persons: Ints, day: int) -> Stays:
-        """Return the stays of these people on a day, without those that overlap their isolation at home."""
+        """Return the stays of these people on a day, except those that overlap their isolation at home."""
         stays = self._routine.day(persons, day)
         person = persons[stays.row]
         back = self.onset_at[person] + int(self._parameters.isolation_days * DAY_SECONDS)
@@ -87,7 +89,7 @@ class Outbreak:
         return reported[np.argsort(self.reported_at[reported], kind="stable")]
 
     def spread(self, day: int) -> int:
-        """Infect people by the contacts of a day and return their number."""
+        """Infect people through the contacts of a day, and return the number of new infections."""
         infectious = self._infectious(day)
         if not len(infectious):
             return 0
@@ -155,7 +157,7 @@ class Outbreak:
         return caught
 
     def _close(self, day: int) -> Floats:
-        """Return, per place, the share of the people present that one comes close to, on such a weekday."""
+        """Return, per place, the share of the people present that a visitor comes close to on this kind of weekday."""
         hours = WEEK[self._routine.weekday(day)]
         if hours not in self._closeness:
             self._closeness[hours] = self._usual_closeness(day)
@@ -175,7 +177,7 @@ class Outbreak:
 
 
 class _Presence:
-    """The infectious person-seconds per place on a day, as a running sum over the day."""
+    """The infectious person-seconds at each place, as a running sum over one day."""
 
     def __init__(self, stays: Iterator[tuple[Stays, Floats]], places: int, day: int) -> None:
         self._midnight = day * DAY_SECONDS
@@ -190,11 +192,11 @@ class _Presence:
             np.add.at(self._running, self._row[part.place], seconds)
 
     def any_at(self, place: Indices) -> Mask:
-        """Return whether an infectious person was at these places."""
+        """Return, for each of these places, whether an infectious person was there."""
         return self._row[place] >= 0
 
     def dose(self, stays: Stays) -> Floats:
-        """Return the infectious person-seconds during each of the stays, all at places where `any_at` is true."""
+        """Return the infectious person-seconds during each stay. `any_at` must be true for the places."""
         row = self._row[stays.place]
         return self._until(row, stays.end) - self._until(row, stays.start)
 
@@ -207,7 +209,7 @@ class _Presence:
 
 
 def _by_day(instants: Ints) -> Ints:
-    """Map times of day to the opening hours of laboratories, 8:00 to 20:00, in the same order."""
+    """Move times of day into the opening hours of laboratories, 8:00 to 20:00, keeping their order."""
     days, second = np.divmod(instants, DAY_SECONDS)
     shifted: Ints = days * DAY_SECONDS + 8 * 3600 + second // 2
     return shifted

@@ -1,6 +1,6 @@
 """Outings besides work and school: the probability of each kind of place, by time of day and situation.
 
-The rates give an adult two to three stays at public places per day, as travel surveys find.
+With these rates, an adult has two to three stays at public places per day, as in travel surveys.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from monitor.tools.town.places import Kind
 
 
 class Situation(IntEnum):
-    """The kind of day that a person has. SMALL is a weekday of an infant."""
+    """The kind of day that a person has. SMALL is an infant's weekday."""
 
     AT_WORK = 0
     AT_SCHOOL = 1
@@ -32,7 +32,7 @@ class Outing:
     """A part of the day in which a person may go out once.
 
     `earliest`, `latest`: the hours of the day between which the outing is planned to start. `family`: on weekends a
-    household goes together. `festive`: the factor of the chances on Fridays and Saturdays.
+    household goes together. `festive`: a factor for the chances on Fridays and Saturdays.
     """
 
     earliest: float
@@ -43,7 +43,7 @@ class Outing:
 
     @cached_property
     def ladder(self) -> Floats:
-        """Cumulative chances by situation and kind, shape (situations, kinds). A draw below the last one goes out."""
+        """Cumulative chances by situation and kind, shape (situations, kinds). A draw below the last is an outing."""
         chance = np.zeros((len(Situation), len(Kind)))
         for situation, kinds in self.chances.items():
             for kind, value in kinds.items():

@@ -1,4 +1,4 @@
-"""The people of the town: households, roles, places of work or school, and commutes."""
+"""The people of the town: their households, roles, places of work or school, and commutes."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Arrays with one entry per person: about 50 bytes each.
+    """The people as arrays with one entry per person, about 50 bytes per person in total.
 
-    `keys`, `family_keys`: the keys of the random draws of the person and of the household. Places are indices into the
-    registry, -1 for none. `off`: a bit per weekday (Monday: bit 0), set if the person does not work on it.
+    `keys`, `family_keys`: the keys of the person's and of the household's random draws. Places are indices into the
+    registry; -1 means none. `off`: one bit per weekday (Monday: bit 0), set if the person does not work on that day.
     """
 
     keys: Keys
@@ -75,7 +75,7 @@ class People:
 
 
 def populate(seed: int, people: int, atlas: Atlas) -> People:
-    """Create a number of people in households around the town's stations."""
+    """Create `people` people, in households around the town's stations."""
     keys = keys_of(seed, _PEOPLE, np.arange(people))
     household, member, size = _households(seed, people)
     family_keys = keys_of(seed, _HOUSEHOLDS, household)
@@ -101,7 +101,7 @@ def populate(seed: int, people: int, atlas: Atlas) -> People:
 
 
 def _households(seed: int, people: int) -> tuple[Ints, Ints, Ints]:
-    """Return, for each person, the household, the person's number in it (0, 1, …) and its size."""
+    """Return, for each person, the household, the person's number in it (0, 1, …), and the household's size."""
     draws = uniform(keys_of(seed, _HOUSEHOLDS, np.arange(people)), LIFE, 0)
     sizes = 1 + np.searchsorted(np.cumsum(_HOUSEHOLD_SIZES)[:-1], draws, side="right")
     ends = np.cumsum(sizes)
@@ -121,7 +121,7 @@ def _roles(keys: Keys, family_keys: Keys, member: Ints, size: Ints) -> Bytes:
 
 
 def _work(keys: Keys, role: Bytes, district: Indices, atlas: Atlas) -> Indices:
-    """Return the place of work or school; -1 for all others, and for people who work out of town."""
+    """Return each person's place of work or school. It is -1 for people without one, or with work out of town."""
     work = np.full(len(keys), -1, np.int32)
     kind_draw, which, near = (uniform(keys, LIFE, stream) for stream in (7, 8, 9))
     pupils = role == Role.PUPIL
@@ -137,7 +137,7 @@ def _work(keys: Keys, role: Bytes, district: Indices, atlas: Atlas) -> Indices:
 
 
 def _commute(keys: Keys, role: Bytes, district: Indices, work: Indices, atlas: Atlas) -> tuple[Mask, Indices]:
-    """Return who goes to work by train, and the station near work (-1: out of town)."""
+    """Return a mask of the people who commute by train, and the station near their work (-1 if out of town)."""
     worker = role == Role.WORKER
     work_district = np.where(work >= 0, atlas.place_district[work], -1)
     rides: Floats = uniform(keys, LIFE, 11)

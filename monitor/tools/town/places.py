@@ -1,4 +1,4 @@
-"""Public places: their kinds, opening hours and popularity. Homes are not places and are never reported."""
+"""Public places: their kinds, opening hours and popularity. Homes do not count as places and are never reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACE_SPREAD: Final = 0.006  # degrees between a station and a place of its dis
 
 
 class Kind(IntEnum):
-    """The kind of a place. The first word of an id names it (`station-central`, `shop-12`, `clinic`)."""
+    """The kind of a place. The first word of a location id names it (`station-central`, `shop-12`, `clinic`)."""
 
     STATION = 0
     SCHOOL = 1
@@ -44,10 +44,10 @@ class Kind(IntEnum):
 class Traits:
     """The traits of a kind of place.
 
-    `share`: its share of all places of a generated town. `hours`: opening hours from Monday to Friday, on Saturday and
-    on Sunday. `stay_minutes`: the median stay; `stay_spread`: the standard deviation of its logarithm. `circle`: the
-    number of people present that one comes close to (half a class, a team, a queue). `skew`: the popularity of the r-th
-    place is r^-skew.
+    `share`: its share of the places of a generated town. `hours`: opening hours from Monday to Friday, on Saturday and
+    on Sunday. `stay_minutes`: the median stay; `stay_spread`: the standard deviation of a stay's logarithm. `circle`:
+    the number of people that a visitor comes close to (half a class, a team, a queue). `skew`: the popularity of the
+    r-th place is r^-skew.
     """
 
     share: float
@@ -88,18 +88,18 @@ class Place:
 
 
 def kind_of(location_id: str) -> Kind:
-    """Return the kind that the first word of an id names; a shop if it names none."""
+    """Return the kind that the first word of an id names, or a shop if it names none."""
     word = _PREFIX.match(location_id)
     return _BY_PREFIX.get(word.group(), Kind.SHOP) if word else Kind.SHOP
 
 
 def places_of(location_ids: Iterable[str]) -> tuple[Place, ...]:
-    """Return places with these ids, in this order, of the kinds that the ids name."""
+    """Return places with these ids, in the same order. The ids determine their kinds."""
     return tuple(Place(location_id, location_id, kind_of(location_id)) for location_id in location_ids)
 
 
 def places(count: int, seed: int) -> tuple[Place, ...]:
-    """Return `count` public places of a town in a realistic mix of kinds. From 11 places on, every kind occurs.
+    """Return `count` public places of a town in a realistic mix of kinds. With 11 places or more, every kind occurs.
 
     Raises:
         UsageError: count is below 1.
@@ -120,12 +120,12 @@ def places(count: int, seed: int) -> tuple[Place, ...]:
 
 
 def district_of(rank: Ints, districts: int) -> Indices:
-    """Return the district of the r-th place of a kind. Places are dealt to the districts in turn."""
+    """Return the district of the r-th place of a kind. Places are assigned to the districts in turn."""
     return (rank % districts).astype(np.int32)
 
 
 def _counts(count: int) -> dict[Kind, int]:
-    """Return the number of places of each kind: one per kind first, the rest by share, the remainder to shops."""
+    """Return the number of places of each kind: first one per kind, then by share. Shops get the remainder."""
     first = (Kind.STATION, Kind.SHOP, Kind.OFFICE, Kind.SCHOOL, Kind.MARKET, Kind.RESTAURANT)
     ordered = (*first, *(kind for kind in Kind if kind not in first))
     counts = {kind: int(ordered.index(kind) < count) for kind in Kind}
@@ -152,7 +152,7 @@ class _Group:
 
 
 class Atlas:
-    """All places as arrays, to choose from in bulk. There is a district around each station."""
+    """All places as arrays, for choosing in bulk. There is one district around each station."""
 
     def __init__(self, places: Sequence[Place]) -> None:
         self.kinds = np.array([place.kind for place in places], np.int8)
@@ -161,18 +161,18 @@ class Atlas:
         self._groups = {kind: self._group(kind) for kind in Kind}
         hours = np.array([[TRAITS[kind].hours[day] for kind in Kind] for day in WEEK])
         self.opens: Indices = (hours[:, :, 0] * 3600).astype(np.int32)
-        """Seconds of the day at which a kind opens, by weekday (Monday 0) and kind: shape (7, kinds)."""
+        """The second of the day at which places open, by weekday (Monday: 0) and kind, shape (7, kinds)."""
         self.closes: Indices = (hours[:, :, 1] * 3600).astype(np.int32)
-        """Seconds of the day at which a kind closes; as `opens` where it stays closed."""
+        """The second of the day at which places close, in the same shape; equal to `opens` if they stay closed."""
 
     def choose(self, kind: Kind, district: Indices, which: Floats, near: Floats | float) -> Indices:
-        """Return a place of a kind for each person, by popularity; -1 if the town has none. The shape is of `which`.
+        """Choose a place of a kind for each person, by popularity; -1 if the town has none. Same shape as `which`.
 
         Args:
             kind: the kind of place.
             district: the district in which each person lives.
             which: a uniform draw that decides the place.
-            near: below 1, choose within the person's district if it has such a place; from 1 on, in the whole town.
+            near: if below 1, choose within the person's district if it has such a place, else in the whole town.
         """
         group = self._groups[kind]
         if not len(group.indices):

@@ -1,7 +1,7 @@
-"""The stays of any people on one day, as a pure function of the seed, the person and the day.
+"""The stays of people on one day, as a pure function of the seed, the person and the day.
 
-Past days are not stored: a day that is reported two weeks later is drawn again (draws.py). The stays of a person do not
-overlap, so nobody is at two places at the same time, as the product assumes (docs/rules.md, section 1).
+Past days are not stored: when a day is reported two weeks later, it is recomputed (draws.py). A person's stays do not
+overlap, so nobody is at two places at the same time, as the service assumes (docs/rules.md, section 1).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _FESTIVE: Final = (4, 5)  # Friday and Saturday
 _LEAST_STAY: Final = 60  # seconds; shorter stays are left out
 _WALK: Final = (180, 720)  # seconds between two places, at least and at most
 _RIDE: Final = (420, 1500)
-_STATION_TO_WORK: Final = 900  # seconds between alighting and work, as planned
-_PATIENCE: Final = 3 * 3600  # seconds; a trip that is delayed for longer is cancelled
+_STATION_TO_WORK: Final = 900  # planned seconds from alighting to the start of work
+_PATIENCE: Final = 3 * 3600  # seconds; a trip that would be delayed by more is cancelled
 _JOINS_FAMILY: Final = 0.75
 _USUAL_PLACE: Final = 0.6  # of the visits to shops and markets
 _NEAR_HOME: Final = 0.75  # of the other outings
 _OFFICE_HOUR: Final = (8.75, 0.6)  # mean and standard deviation, hours
 _SCHOOL_HOUR: Final = (8.1, 0.1)
-_SHIFT_HOUR: Final = (8.5, 12.0)  # between which shifts begin
+_SHIFT_HOUR: Final = (8.5, 12.0)  # shifts begin between these hours
 _SHIFT_HOURS: Final = (8.5, 0.6)
 _SCHOOL_HOURS: Final = (7.2, 0.5)
 _MEDIAN_STAY: Final = np.array([TRAITS[kind].stay_minutes * 60 for kind in Kind])  # seconds
@@ -40,7 +40,7 @@ _STAY_SPREAD: Final = np.array([TRAITS[kind].stay_spread for kind in Kind])
 
 
 class _Stream(IntEnum):
-    """The purpose of a draw. From 64 on, every stage of a day has eight separate streams."""
+    """The purpose of a draw. Streams from 64 on belong to the stages of a day, eight per stage."""
 
     JOINS = auto()
     SHIFT = auto()
@@ -73,16 +73,16 @@ class _Stage(IntEnum):
     LATE = 11
 
     def stream(self, use: _Use) -> int:
-        """Return the stream of draws for a use in this stage."""
+        """Return the stream number of a use in this stage."""
         return 64 + 8 * self + use
 
 
 @dataclass(frozen=True, slots=True)
 class Stays:
-    """Stays at public places, in order of person (as requested), then time.
+    """Stays at public places, ordered by person as requested, then by time.
 
-    `row`: index into the requested people; `place`: index into the registry; `start`, `end`: seconds since the town
-    began. All of one shape.
+    `row`: index into the requested people; `place`: index into the registry; `start`, `end`: seconds since the start of
+    the town. All arrays have the same shape.
     """
 
     row: Ints
@@ -91,12 +91,12 @@ class Stays:
     end: Ints
 
     def where(self, kept: Mask) -> Stays:
-        """Return only the stays of the mask."""
+        """Return only the stays that the mask selects."""
         return Stays(self.row[kept], self.place[kept], self.start[kept], self.end[kept])
 
 
 class Routine:
-    """The daily life of the town's people; `first_weekday` is that of day 0 (Monday: 0)."""
+    """The daily life of the town's people. `first_weekday` is the weekday of day 0 (Monday: 0)."""
 
     def __init__(self, people: People, atlas: Atlas, first_weekday: int) -> None:
         self.people = people
@@ -108,7 +108,7 @@ class Routine:
         return (self._first_weekday + day) % _WEEK
 
     def day(self, persons: Ints, day: int) -> Stays:
-        """Return the stays of these people on a day on which nobody isolates at home."""
+        """Return the stays of these people on a day, as if nobody isolated at home."""
         plan = _DayPlan(self.people.take(persons), self.atlas, day, self.weekday(day))
         plan.run()
         return plan.stays()
@@ -116,7 +116,7 @@ class Routine:
 
 @dataclass(frozen=True, slots=True)
 class _Trips:
-    """Planned trips: `rows` of the plan, the `place` for each (-1: none), the `planned` second and the `stay`."""
+    """Planned trips: `rows` of the plan, and for each the place (-1: none), the planned second, and the stay (s)."""
 
     rows: Ints
     place: Indices
@@ -125,7 +125,7 @@ class _Trips:
 
 
 class _DayPlan:
-    """The plan of one day, filled stage by stage. `_free` is the second of the day from which a person is free."""
+    """The plan of one day, filled stage by stage. A person is free from second `_free` of the day on."""
 
     def __init__(self, people: People, atlas: Atlas, day: int, weekday: int) -> None:
         self._people = people
@@ -143,7 +143,7 @@ class _DayPlan:
         self._joint_keys = np.where(joins, people.family_keys, people.keys)
 
     def run(self) -> None:
-        """Run all stages of the day."""
+        """Fill all stages of the day."""
         begin, leave = self._working_hours()
         riders = np.flatnonzero((self._situation == Situation.AT_WORK) & (self._people.station >= 0))
         lunch = self._decide(_Stage.LUNCH, LUNCH)
@@ -177,7 +177,7 @@ class _DayPlan:
         )
 
     def _decide(self, stage: _Stage, outing: Outing) -> _Trips:
-        """Decide who goes out in this stage, where and when. A family that goes together makes one decision."""
+        """Decide who goes out in this stage, where and when. A household that goes together makes one decision."""
         everyone = self._joint_keys if outing.family else self._people.keys
         ladder = outing.ladder * (outing.festive if self._weekday in _FESTIVE else 1.0)
         draw = uniform(everyone, self._day, stage.stream(_Use.WHETHER))
@@ -205,7 +205,7 @@ class _DayPlan:
         return place
 
     def _working_hours(self) -> tuple[Ints, Ints]:
-        """Return the planned begin and end of work or school, in seconds of the day; undefined for all others."""
+        """Return the planned begin and end of work or school in seconds of the day; meaningless for other people."""
         people, day = self._people, self._day
         early = normal(people.keys, day, _Stage.WORK.stream(_Use.WHEN))
         long = normal(people.keys, day, _Stage.WORK.stream(_Use.HOW_LONG))
@@ -234,7 +234,7 @@ class _DayPlan:
         self._free[away] = leave[away]
 
     def _work(self, begin: Ints, leave: Ints, lunch: _Trips) -> None:
-        """Stay at work or school until lunch if lunch is an outing, else until the end."""
+        """Stay at work or school until the end, or until lunch if the person goes out for lunch."""
         at = self._situation
         busy = np.flatnonzero((at == Situation.AT_WORK) | (at == Situation.AT_SCHOOL))
         until = leave.copy()
@@ -243,13 +243,13 @@ class _DayPlan:
         self._go(_Stage.WORK, _Trips(busy, self._people.work[busy], start, until[busy] - start))
 
     def _work_on(self, leave: Ints, lunch: _Trips) -> None:
-        """Return to work after lunch."""
+        """Go back to work after lunch."""
         rows = lunch.rows[self._situation[lunch.rows] == Situation.AT_WORK]
         start = self._free[rows]
         self._go(_Stage.WORK_AGAIN, _Trips(rows, self._people.work[rows], start, leave[rows] - start))
 
     def _ride_home(self, riders: Ints) -> None:
-        """Return by train: the stations of the morning in reverse order."""
+        """Go home by train, through the stations of the morning in reverse order."""
         people = self._people
         now = self._free[riders]
         self._go(
@@ -262,7 +262,7 @@ class _DayPlan:
         )
 
     def _go(self, stage: _Stage, trips: _Trips) -> None:
-        """Make the trips that are possible: the place exists and is open, and the trip is not delayed too much."""
+        """Make the possible trips: those to an existing, open place that are not delayed too much."""
         kind = self._atlas.kinds[trips.place]
         opens, closes = self._atlas.opens[self._weekday, kind], self._atlas.closes[self._weekday, kind]
         start = np.maximum(np.maximum(trips.planned, self._free[trips.rows]), opens)
@@ -274,7 +274,7 @@ class _DayPlan:
         self._free[rows] = end[possible] + self._between(rows, stage, _WALK)
 
     def _between(self, rows: Ints, stage: _Stage, bounds: tuple[int, int]) -> Ints:
-        """Return the seconds on the way after a stage."""
+        """Return the travel times in seconds after a stage."""
         draw: Floats = uniform(self._people.keys[rows], self._day, stage.stream(_Use.WALK))
         return (bounds[0] + draw * (bounds[1] - bounds[0])).astype(np.int64)
 

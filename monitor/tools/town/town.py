@@ -1,4 +1,4 @@
-"""A town over time: the visits that its people report, in order of time, in constant memory."""
+"""A town over time: the visits that its people report, in order of report. Memory does not grow with time."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from monitor.tools.town.people import populate
 from monitor.tools.town.places import Atlas, Place
 from monitor.tools.town.routine import DAY_SECONDS, Routine, Stays
 
-_REPORTERS: Final = 1024  # the number of people whose past is drawn at once
-_UPLOAD: Final = 4 * HOUR // SECOND  # the seconds after midnight in which everyone's day is uploaded
+_REPORTERS: Final = 1024  # the number of people whose past days are computed at once
+_UPLOAD: Final = 4 * HOUR // SECOND  # all visits of a day are uploaded within this many seconds after midnight
 _MONDAY: Final = 3  # the epoch was a Thursday
 
 
@@ -35,9 +35,9 @@ class SimulatedVisit(NamedTuple):
 class VisitBatch:
     """Visits in order of `reported_at`, as arrays of one shape.
 
-    `day`: the day of the town, from 0, of the reports (`report_batches`) or of the visits (`daily_batches`); `person`:
-    numbers from 0; `place`: indices into the town's places; the rest are instants in microseconds. A batch is empty on
-    a day without reports.
+    `day`: the day of the town, from 0, of the reports (in `report_batches`) or of the visits (in `daily_batches`).
+    `person`: numbers from 0. `place`: indices into the town's places. The other arrays are instants in microseconds. A
+    day without reports has an empty batch.
     """
 
     day: int
@@ -57,13 +57,13 @@ class Town:
     Args:
         seed: decides all random draws.
         people: the number of people.
-        places: the public places (`places(count, seed)`, or `places_of(ids)`); there is a district per station.
-        start_us: a midnight of the town, in microseconds, in whole seconds.
+        places: the public places (`places(count, seed)`, or `places_of(ids)`). Each station has a district.
+        start_us: the instant of a midnight of the town, in microseconds, without a fraction of a second.
         days: the number of simulated days.
         epidemic: the parameters of the outbreak.
 
     Raises:
-        UsageError: no people, no days, no places, or a start with a fraction of a second.
+        UsageError: there are no people, days or places, or the start has a fraction of a second.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Town:
         self._width = max(6, len(str(people - 1)))
         self._parameters = epidemic or EpidemicParameters()
         atlas = Atlas(self.places)
-        # At noon in the town, the date in UTC equals the town's date in every time zone.
+        # At noon in the town, the UTC date equals the town's date, in any time zone from UTC-11 to UTC+12.
         weekday = ((start_us + DAY // 2) // DAY + _MONDAY) % 7
         self._routine = Routine(populate(seed, people, atlas), atlas, weekday)
 
@@ -95,11 +95,11 @@ class Town:
         return f"p-{person:0{self._width}d}"
 
     def reports(self) -> Iterator[SimulatedVisit]:
-        """Yield the visits of infected people as they are reported: those of a person's last 14 days at one instant."""
+        """Yield the visits of infected people in order of report. Each person's last 14 days are reported at once."""
         return (visit for batch in self.report_batches() for visit in self._visits(batch))
 
     def report_batches(self) -> Iterator[VisitBatch]:
-        """Yield the visits of `reports` as arrays: at least one batch per day, in order of days."""
+        """Yield the visits of `reports` as arrays, at least one batch per day, in order of day."""
         outbreak = Outbreak(self._routine, self._parameters)
         for day in range(self.days):
             reporters = outbreak.reported_on(day)
@@ -108,7 +108,7 @@ class Town:
             outbreak.spread(day)
 
     def daily_batches(self) -> Iterator[VisitBatch]:
-        """Yield everyone's visits for load tests. A day's visits are uploaded in the next four hours, in order."""
+        """Yield everyone's visits, for load tests. The visits of a day are reported within four hours after its end."""
         outbreak = Outbreak(self._routine, self._parameters)
         for day in range(self.days):
             outbreak.spread(day)
@@ -118,7 +118,7 @@ class Town:
                 yield self._batch(day, persons, uploaded, outbreak.stays(persons, day))
 
     def _past(self, outbreak: Outbreak, reporters: Ints, day: int) -> VisitBatch:
-        """Return the visits of these people in the days before their report."""
+        """Return the visits of these people in the last `reported_days` days before their report."""
         reported = outbreak.reported_at[reporters]
         span = self._parameters.reported_days
         days = [outbreak.stays(reporters, past) for past in range(max(0, day - span), day + 1)]
