@@ -129,6 +129,18 @@ def test_a_pause_after_a_loss_is_one_tick_longer(tiny: Tiny) -> None:
     assert not tiny.audit(every_tick=False).ok
 
 
+@pytest.mark.parametrize(("partition", "ok"), [(0, True), (1, False)])
+def test_a_loss_pauses_its_own_partition(tiny: Tiny, partition: int, ok: bool) -> None:
+    """A lost ledger explains pauses in its own output partition, and in no other. An older loss shortens nothing."""
+    take_over(tiny, {**PRESENT, "lost_at": "2026-01-01T00:30:00Z"}, partition=partition)
+    take_over(tiny, {**PRESENT, "lost_at": "2025-12-01T00:30:00Z"}, 1, partition)
+    tiny.remove("walk/park/0", "walk/park/1")
+    for tick in (2, 3):
+        tiny.walk(tick, "paused", [], resumes_at="2026-01-01T05:00:00Z")
+    tiny.walk(4, "safe", [])
+    assert tiny.audit(every_tick=False).ok is ok
+
+
 @pytest.mark.parametrize("until", [3, 4, 5, 6])
 def test_without_its_owner_record_an_answer_says_its_build(tiny: Tiny, until: int) -> None:
     """If the first records have expired, a mark may run W + F or W + F + 1 ticks, and nothing else."""

@@ -98,8 +98,9 @@ class _Auditor:
             return
         lost_at, counting = record.value.get("lost_at"), record.value.get("counting")
         if isinstance(lost_at, str):
+            lost = self.terms.grid.slot_of(parse_instant(lost_at))
             for check in self.over_time.values():
-                check.lost_tick = self.terms.grid.slot_of(parse_instant(lost_at))
+                check.lost_slots[record.partition] = max(lost, check.lost_slots.get(record.partition, lost))
         if record.kind == "owner":
             self._late_slots[record.partition] = 0 if isinstance(counting, int) and counting >= _COUNTING else 1
 

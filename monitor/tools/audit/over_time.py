@@ -56,8 +56,8 @@ class OverTimeCheck:
     """The check of one monitor's records, which it takes in order of tick.
 
     `answers` lists the noisy answers. `statuses` counts the records by status. If the output is not `whole`, because
-    records have expired, the marks in a location's first record are assumed to be correct. `lost_tick` is the slot in
-    which an earlier ledger was lost, or None.
+    records have expired, the marks in a location's first record are assumed to be correct. `lost_slots` has, by output
+    partition, the latest slot in which an earlier ledger was lost.
     """
 
     def __init__(  # by name
@@ -76,7 +76,7 @@ class OverTimeCheck:
         self._sequence = sequence
         self._findings = findings
         self._marks: dict[str, list[Mark]] = {location: [] for location in monitor.shares} if whole else {}
-        self.lost_tick: int | None = None
+        self.lost_slots: dict[int | None, int] = {}
         self._cost = {location: share / monitor.answers for location, share in monitor.shares.items()}
         self.answers: list[Answer] = []
         self.statuses: Counter[str] = Counter()
@@ -191,7 +191,8 @@ class OverTimeCheck:
 
     def _is_paused_by_loss(self, record: _LocationRecord, lifetime: int) -> bool:
         """Return whether the location is paused because a ledger was lost. Everything then counts as spent."""
-        return self.lost_tick is not None and record.tick < self.lost_tick + lifetime and record.status == "paused"
+        lost = self.lost_slots.get(record.record.partition)
+        return lost is not None and record.tick < lost + lifetime and record.status == "paused"
 
     def _running_marks(self, record: _LocationRecord, published: list[Mark], lifetime: int) -> list[Mark]:
         """Return the earlier marks that still run. A build extends the marks of builds with a shorter lifetime."""
