@@ -42,7 +42,7 @@ from monitor.run import stop_on_signals
 from monitor.service import Settings, kafka_connections, settings_of
 from monitor.tools import audit as recount
 from monitor.tools.check.loading import collect_problems, examine
-from monitor.tools.check.text import render
+from monitor.tools.check.print_report import render
 from monitor.tools.demo import demo_command
 from monitor.tools.planner.command import PlanOutput, plan_command
 from monitor.tools.replay.command import replay_command

@@ -10,9 +10,9 @@ from typing import Final
 from rich.console import Console
 from rich.live import Live
 
+from monitor.client.screen import Screen, lines
 from monitor.client.subscriber import Published, Subscriber
 from monitor.client.subscriber_view import Change, SubscriberView
-from monitor.client.view import Screen, lines
 from monitor.client.words import News, NewsLine, Words
 from monitor.contracts.alerts import HOT_SPOTS
 from monitor.public.clock import Clock, SystemClock

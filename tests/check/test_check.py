@@ -18,8 +18,8 @@ from monitor.config.charges import charges, most_designated_times, period_slots
 from monitor.errors import EXIT_USAGE, ConfigError, OverspentError
 from monitor.privacy.odds import false_alarm, over_updates
 from monitor.public.instants import DAY, HOUR
-from monitor.tools.check.report import CheckReport, check, threshold_for
-from monitor.tools.check.text import render
+from monitor.tools.check.compute_report import CheckReport, check, threshold_for
+from monitor.tools.check.print_report import render
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 PREFIX = "LOCATION_MONITOR__"

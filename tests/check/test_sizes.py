@@ -13,7 +13,7 @@ from monitor.contracts.alerts import OutputRecord, over_time_record
 from monitor.contracts.record_sizes import LARGEST_OF_ONE_PLACE, max_answers_per_record, place_bytes
 from monitor.errors import ConfigError, Problem
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
-from monitor.tools.check.report import check
+from monitor.tools.check.compute_report import check
 
 EXAMPLE = Path(__file__).parents[2] / "config" / "city.yaml"
 

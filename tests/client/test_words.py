@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import pytest
 from rich.console import Console
 
+from monitor.client.screen import Screen, lines
 from monitor.client.subscriber_view import SubscriberView
-from monitor.client.view import Screen, lines
 from monitor.client.words import News, Words, chance, moment, span
 from monitor.contracts.alerts import OutputRecord
 from monitor.public.instants import DAY, HOUR, MINUTE

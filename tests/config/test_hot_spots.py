@@ -12,7 +12,7 @@ from monitor.config.charges import most_designated_times
 from monitor.config.monitors import HotSpotsMonitor
 from monitor.errors import OverspentError
 from monitor.public.instants import DAY
-from monitor.tools.check.report import check
+from monitor.tools.check.compute_report import check
 
 
 def hot_spots(**changes: object) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry,
 from monitor.errors import ConfigError, OverspentError
 from monitor.privacy.over_time import Mark, OverTimeAnswer
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters
-from monitor.tools.check.report import check
+from monitor.tools.check.compute_report import check
 
 PLACES = tuple(Location(f"place-{number}") for number in range(4))
 LARGEST = 10**12

@@ -30,7 +30,7 @@ from monitor.operate.setup import Beginning, SetupResult, set_up
 from monitor.public.clock import SystemClock
 from monitor.public.instants import MINUTE, SECOND, format_instant
 from monitor.service import Settings, settings_of
-from monitor.tools.check.report import check
+from monitor.tools.check.compute_report import check
 from tests.faults.processes import Instance, until
 from tests.faults.reading import plain_consumer
 from tests.faults.traffic import Traffic

@@ -21,7 +21,7 @@ from monitor.tools.audit import audit
 from monitor.tools.audit.findings import BUDGET
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.text import parse_instant
-from monitor.tools.check.report import check
+from monitor.tools.check.compute_report import check
 from monitor.windows.fingerprint import published_fingerprint
 from tests.faults.conftest import Scene
 from tests.faults.leaks import find_leaks

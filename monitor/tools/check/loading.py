@@ -10,7 +10,7 @@ from monitor.config import Config, Location, ParsedConfig, load_registry, read_c
 from monitor.config.charges import find_overspending, overspending_problem
 from monitor.config.registry import unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
-from monitor.tools.check.report import CheckReport, check
+from monitor.tools.check.compute_report import CheckReport, check
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Final
 
 from monitor.privacy.epsilon import LARGEST, SMALLEST
-from monitor.tools.check.report import threshold_for
+from monitor.tools.check.compute_report import threshold_for
 from monitor.tools.planner.designs import Design
 from monitor.tools.planner.outcomes import Plan, find_unmet
 from monitor.tools.planner.targets import Targets

@@ -11,7 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from monitor.privacy.epsilon import format_epsilon
-from monitor.tools.check.report import ASSUMPTION, SELDOM, CheckReport, Pause, Ranking, format_percent, spell_duration
+from monitor.tools.check.compute_report import (
+    ASSUMPTION,
+    SELDOM,
+    CheckReport,
+    Pause,
+    Ranking,
+    format_percent,
+    spell_duration,
+)
 
 CHANGE: Final = (
     "If other facts are asked about (places, windows, times, the registry), they are read in addition to the old ones: "
