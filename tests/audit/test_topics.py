@@ -174,8 +174,8 @@ def test_expired_input(live: Live) -> None:
 def test_pause_after_lost_ledger(live: Live) -> None:
     """All counts as spent at 00:30, in slot 0: paused until W + F = 4 ticks after it."""
     headers = {"ce_id": "owner/0/1", "ce_type": "org.location-monitor.owner", "ce_time": "2026-01-01T00:30:00Z"}
-    lost: dict[str, Any] = {"key": "owner/0", "headers": headers, "value": {"lost_at": "2026-01-01T00:30:00Z", "counting": 2}}
-    lost |= {"partition": 0, "offset": 0}
+    value = {"lost_at": "2026-01-01T00:30:00Z", "counting": 2}
+    lost = {"key": "owner/0", "headers": headers, "value": value, "partition": 0, "offset": 0}
     live.tiny.remove("walk/park/0", "walk/park/1")
     for tick in range(2, 4):
         live.tiny.walk(tick, "paused", [], resumes_at="2026-01-01T05:00:00Z")
