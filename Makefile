@@ -26,7 +26,7 @@ one: $(DEV)  ## run one test, file or folder and show its output: make one T=tes
 check: lint types  ## check style and types: what the pre-commit hook runs
 
 test: $(DEV) check  ## run every check: lint, types and all tests, on real servers that the tests start
-	$(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
 	$(BIN)/pytest -m soak

@@ -176,15 +176,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", f"ignore:{_KAFKA_PYTHON}:DeprecationWarning")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that start servers and those that take long: `make unit` runs the others.
-
-    In `make test` the tests of a file run in one process, so that they share its servers. Mutants share nothing.
-    """
+    """Mark the tests that start servers and those that take long: `make unit` runs the others."""
     for item in items:
-        if not item.nodeid.startswith("tests/mutants"):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
         if _starts_servers(item):
             item.add_marker("servers")
         if item.nodeid.startswith(_LONG):

@@ -215,7 +215,7 @@ def test_nearest_target_can_be_met(every_design: tuple[Any, ...], targets: Targe
         ("--alarm-at 0 --with 0.5 --epsilon 1", "a whole number from 1"),
         ("--threshold 3 --epsilon 0", "above 0"),
         ("--threshold 3 --epsilon 1e3", "without sign, space or exponent"),
-        ("--threshold 3 --epsilon 1 --slot 90", "no duration"),
+        ("--threshold 3 --epsilon 1 --slot 90", "is not a duration"),
         ("--threshold 3 --epsilon 1 --window 90m --slot 1h", "No slot fits"),
         ("--threshold 3 --epsilon 1 --kind at_times --window 14d", "only a monitor of kind over_time"),
         ("--threshold 3 --epsilon 1 --at 18:00", "only a monitor of kind at_times"),
