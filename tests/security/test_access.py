@@ -103,23 +103,23 @@ def _lacks(right: Right) -> str:
 
 _UNTRUSTED = r"its certificate is not trusted \(.*{}"
 _KAFKA = r"Kafka at 127\.0\.0\.1:\d+ cannot be used: "
-_NO_RIGHT = r"its user lacks a right \("
+_NO_RIGHT = r"its user lacks a permission \("
 _REDIS = r"Redis at 127\.0\.0\.1:\d+"
 _MESSAGES = {
     "kafka: authority of others": _KAFKA + _UNTRUSTED.format("unable to get local issuer certificate"),
     "kafka: another name": r"Kafka at localhost:\d+ cannot be used: " + _UNTRUSTED.format("Hostname mismatch"),
-    "kafka: wrong password": _KAFKA + r"it (refused the login|hangs up during the login): see kafka\.username",
+    "kafka: wrong password": _KAFKA + r"it (refused the login|closed the connection during the login): check kafka\.username",
     "kafka: wrong mechanism": _KAFKA + r".*sasl_mechanism",
-    "kafka: no TLS": _KAFKA + r"it hangs up: see that kafka\.security_protocol \(PLAINTEXT\)",
-    "kafka: TLS where there is none": _KAFKA + "it does not answer with TLS",
-    "kafka: no certificate": _KAFKA + r"it broke TLS off \(certificate required\)",
-    "kafka: certificate of others": _KAFKA + r"it broke TLS off \(.*(certificate|ca)",
+    "kafka: no TLS": _KAFKA + r"it closed the connection: check that the port uses kafka\.security_protocol \(PLAINTEXT\)",
+    "kafka: TLS where there is none": _KAFKA + "it does not use TLS on this port",
+    "kafka: no certificate": _KAFKA + r"it ended the TLS handshake \(certificate required\)",
+    "kafka: certificate of others": _KAFKA + r"it ended the TLS handshake \(.*(certificate|ca)",
     "kafka: nobody there": _KAFKA + ".*ECONNREFUSED",
     "redis: authority of others": _REDIS + " cannot be reached: " + _UNTRUSTED.format("certificate"),
     "redis: another name": r"Redis at localhost:\d+ cannot be reached: " + _UNTRUSTED.format("Hostname mismatch"),
-    "redis: wrong password": _REDIS + ": it wants a user and a password, or refused these",
+    "redis: wrong password": _REDIS + ": it requires a user and a password, or refused them",
     "redis: TLS where there is none": _REDIS + " did not answer within 5 s",  # Redis waits for the rest of a command
-    "redis: no password": _REDIS + ": it wants a user and a password, or refused these",
+    "redis: no password": _REDIS + ": it requires a user and a password, or refused them",
     "redis: nobody there": _REDIS + " cannot be reached: the connection was refused or lost",
     "redis: command not granted": _REDIS + r" refused the command zadd \(NOPERM\)",
     # Scripts do the writing, and Redis does not say which of their commands it refused.
@@ -305,5 +305,5 @@ def test_topics_create_needs_each_documented_right(
     for right, run in refused.items():
         assert run.process.wait(60) == 1, run.text
         kind = "TransactionalId" if right.kind == "transactional id" else "Topic"
-        assert re.search(rf"its user lacks a right \(.*{kind}AuthorizationFailedError", run.text), run.text
+        assert re.search(rf"its user lacks a permission \(.*{kind}AuthorizationFailedError", run.text), run.text
         assert len(run.text.splitlines()) == 1

@@ -46,7 +46,7 @@ def test_restart_within_release_delay_loses_no_tick(
         first     ├──────────┼─┤ ends
         second                  ├── takes over ·· release delay ·· tick t
     """
-    monkeypatch.setattr("monitor.release.partition.LEAVING", 0)
+    monkeypatch.setattr("monitor.release.partition.NEAR_RELEASE", 0)
     with run_instance(town):
         tick = wait_next_tick(town, eventually) + 1
         wait_until(town, tick, SECOND // 2, eventually)

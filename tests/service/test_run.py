@@ -323,7 +323,7 @@ def test_evicting_store_exits_with_3(site: Site, valkey: EmbeddedValkey) -> None
 
 def test_lost_ledger_must_be_confirmed(site: Site) -> None:
     """`topics --create` is idempotent, and replaces a lost ledger only with --ledger-lost."""
-    assert "made" in site.command("topics", "--create").stdout
+    assert "created" in site.command("topics", "--create").stdout
     assert "all topics existed; the ledger was initialised before" in site.command("topics", "--create").stdout
     assert site.command("topics").returncode == 0
     with closing(site.connections.consumer(group_id=site.name)) as consumer:
