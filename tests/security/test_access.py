@@ -108,9 +108,11 @@ _REDIS = r"Redis at 127\.0\.0\.1:\d+"
 _MESSAGES = {
     "kafka: authority of others": _KAFKA + _UNTRUSTED.format("unable to get local issuer certificate"),
     "kafka: another name": r"Kafka at localhost:\d+ cannot be used: " + _UNTRUSTED.format("Hostname mismatch"),
-    "kafka: wrong password": _KAFKA + r"it (refused the login|closed the connection during the login): check kafka\.username",
+    "kafka: wrong password": _KAFKA
+    + r"it (refused the login|closed the connection during the login): check kafka\.username",
     "kafka: wrong mechanism": _KAFKA + r".*sasl_mechanism",
-    "kafka: no TLS": _KAFKA + r"it closed the connection: check that the port uses kafka\.security_protocol \(PLAINTEXT\)",
+    "kafka: no TLS": _KAFKA
+    + r"it closed the connection: check that the port uses kafka\.security_protocol \(PLAINTEXT\)",
     "kafka: TLS where there is none": _KAFKA + "it does not use TLS on this port",
     "kafka: no certificate": _KAFKA + r"it ended the TLS handshake \(certificate required\)",
     "kafka: certificate of others": _KAFKA + r"it ended the TLS handshake \(.*(certificate|ca)",
