@@ -101,8 +101,9 @@ def test_ctrl_c_does_not_reach_servers(eventually: Callable[..., Any]) -> None:
 
     A terminal signals the whole process group, and the server must still run while the program ends in order.
     """
-    ending = "try: signal.pause()\n    except KeyboardInterrupt: sys.exit(0 if server.is_running() else 9)"
-    with _program(_VALKEY + ending) as (program, started):
+    interrupted = "except KeyboardInterrupt: sys.exit(0 if server.is_running() else 9)"
+    body = f"try: report(server); signal.pause()\n    {interrupted}"
+    with _program(_IMPORTS + "with EmbeddedValkey() as server:\n    " + body) as (program, started):
         os.killpg(program.pid, signal.SIGINT)
         assert program.wait(20) == 0
         eventually(lambda: _nothing_left(started))
