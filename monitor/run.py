@@ -73,7 +73,7 @@ def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
 
 
 def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
-    """Run the service until `stop` is set. While a server is unreachable, the service is alive but not ready.
+    """Run the service until `stop` is set, and serve its metrics and its health on a port.
 
     Raises:
         RefusedError: the operator must first correct something on the servers.
@@ -82,23 +82,32 @@ def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
     metrics, health = Metrics(), Health()
     endpoint = Endpoint(settings.config.metrics.port, metrics.registry, health)
     log.info("metrics and health on port %d", endpoint.port)
-    pause = FIRST_PAUSE_SECONDS
-    ran = threading.Event()
     try:
-        while not stop.is_set():
-            try:
-                _run_once(settings, clock, metrics, health, stop, ran)
-                pause = FIRST_PAUSE_SECONDS
-            except (FailedError, TopicError) as error:
-                # The operator must correct a topic that is wrong at start. One that disappears later may come back.
-                if isinstance(error, TopicError) and not ran.is_set():
-                    raise
-                log.warning("starting again in %.0f s: %s", pause, error)
-                health.report_alive("service", str(error))
-                stop.wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        run_with(settings, clock, metrics, health, stop)
     finally:
         endpoint.close()
+
+
+def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health, stop: threading.Event) -> None:
+    """Run the service until `stop` is set. While a server is unreachable, the service is alive but not ready.
+
+    Raises:
+        RefusedError: the operator must first correct something on the servers.
+    """
+    pause = FIRST_PAUSE_SECONDS
+    ran = threading.Event()
+    while not stop.is_set():
+        try:
+            _run_once(settings, clock, metrics, health, stop, ran)
+            pause = FIRST_PAUSE_SECONDS
+        except (FailedError, TopicError) as error:
+            # The operator must correct a topic that is wrong at start. One that disappears later may come back.
+            if isinstance(error, TopicError) and not ran.is_set():
+                raise
+            log.warning("starting again in %.0f s: %s", pause, error)
+            health.report_alive("service", str(error))
+            stop.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
 def _run_once(

@@ -23,6 +23,7 @@ from monitor.config.model import Config
 from monitor.config.monitors import KINDS
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
 from monitor.operate.metrics import FATES, PREFIX, Metrics
+from monitor.processes.pages import Pages, ProcessStatus
 from monitor.public.instants import DAY, format_duration
 
 _KEY_SECTIONS = ("service", "clock", "locations and visits", "privacy", "kafka", "redis", "metrics")
@@ -88,8 +89,8 @@ def test_every_secret_is_documented_as_a_variable(named: dict[str, Any]) -> None
 def test_every_metric_is_documented_with_its_labels_and_no_other(named: dict[str, Any]) -> None:
     rows = named["docs/operations.md"].rows("Metrics and health")
     documented = {row[0].strip("`"): tuple(re.findall(r"`(\w+)`", row[1])) for row in rows}
-    metrics = Metrics()
-    collectors = metrics.registry._collector_to_names
+    supervisor = Pages((ProcessStatus(1),))
+    collectors = [*Metrics().registry._collector_to_names, *supervisor._own._collector_to_names]
     exposed = {}
     for collector in collectors:
         for family in collector.collect():
