@@ -27,12 +27,14 @@ class Bench:
 
     Args:
         quick: measure at a small scale, to test the line. The figures then mean nothing.
+        long: watch for as long as the goals say: half an hour of memory, ten minutes of the country.
         peers: the Python interpreter that has the peers (extra `peers`).
         report: called with each progress message.
     """
 
-    def __init__(self, *, quick: bool, peers: Path, report: Callable[[str], None]) -> None:
+    def __init__(self, *, quick: bool, peers: Path, report: Callable[[str], None], long: bool = False) -> None:
         self.quick = quick
+        self.long = long
         self.report = report
         self._peers = peers
         self._stack = ExitStack()
@@ -50,6 +52,10 @@ class Bench:
     def scale(self, full: T, quick: T) -> T:
         """Return the size of the work for this run."""
         return quick if self.quick else full
+
+    def scale_of_time(self, full: float, long: float, quick: float) -> float:
+        """Return for how many seconds to watch."""
+        return quick if self.quick else long if self.long else full
 
     def folder(self, name: str) -> Path:
         """Return an empty folder."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from monitor.errors import FailedError, UsageError
+from simulators.bench.bench import Bench
 from simulators.bench.line import Verdict
 from simulators.bench.plots import write_plots
 from simulators.bench.registry import LINES, find_lines
@@ -21,6 +22,7 @@ class Options:
 
     names: tuple[str, ...]
     quick: bool
+    long: bool
     peers_python: Path
     out: Path | None
     document: Path | None
@@ -45,10 +47,11 @@ def run_bench(options: Options, console: Console) -> None:
     _check_names(options.names)
     results = []
     lines = find_lines(options.names)
-    for result in run_lines(lines, quick=options.quick, peers=options.peers_python, report=console.print):
-        results.append(result)
-        for text in summarize(result):
-            console.print(text, highlight=False, markup=False, soft_wrap=True)
+    with Bench(quick=options.quick, long=options.long, peers=options.peers_python, report=console.print) as bench:
+        for result in run_lines(lines, bench):
+            results.append(result)
+            for text in summarize(result):
+                console.print(text, highlight=False, markup=False, soft_wrap=True)
     report = Report(describe_machine(), options.quick, tuple(results))
     _write(options, report, console)
     unmet = [result.name for result in results if result.verdict in {Verdict.MISSED, Verdict.FAILED}]
