@@ -47,6 +47,9 @@ from monitor.tools.check.print_report import render
 from monitor.tools.demo import demo_command
 from monitor.tools.planner.command import PlanOutput, plan_command
 from monitor.tools.replay.command import replay_command
+from monitor.tools.size.command import size_command
+from monitor.tools.size.load import Options as SizeOptions
+from monitor.tools.size.options import size_options
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -358,6 +361,20 @@ def plan(config_file: Path | None, as_json: bool, picture: Path | None, **given:
         config,
         PlanOutput(Console(), as_json, picture),
     )
+
+
+@main.command()
+@_config_option
+@size_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@report_errors
+def size(config_file: Path, as_json: bool, **given: Any) -> None:  # noqa: FBT001  # click passes options by name
+    """Compute the number of processes, partitions, shards and servers.
+
+    The output shows the arithmetic. Windows, slots and retention come from the configuration.
+    """
+    checked = examine(read_config(config_file, os.environ))
+    size_command(checked.config, checked.locations, SizeOptions(**given), click.echo, as_json=as_json)
 
 
 if __name__ == "__main__":
