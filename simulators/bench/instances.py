@@ -20,6 +20,10 @@ from simulators.bench.line import Measured, Series, Target
 from simulators.bench.site import Crowd, Layout, Running, Site, wait_for
 
 _PER_RECORD: Final = 500
+_ARRIVING: Final = 10
+_PAUSE_SECONDS: Final = 0.1
+"""While an instance joins, so many records arrive after each pause."""
+
 _UNEVEN: Final = "largest share, in units of an even share"
 _REWORK: Final = "rework of a rebalance, in batches"
 WRONG: Final = "runs with an answer that the recount refutes"
@@ -41,7 +45,9 @@ class InstancesLine:
         counts = bench.scale((1, 2, 4), (2,))
         rates = []
         for count in counts:
-            found = _measure_instances(bench, count)
+            with bench.valkey() as valkey:
+                servers = (bench.kafka.bootstrap_servers, valkey.url)
+                found = measure_instances(bench, count, f"instances-{count}", servers)
             rates.append(found["rate"])
             figures[f"{count} instances (visits/s)"] = found["rate"]
             figures[_UNEVEN] = max(figures[_UNEVEN], found["uneven"])
@@ -50,21 +56,27 @@ class InstancesLine:
         return Measured(figures, (Series("instances", "backlog", counts, rates),))
 
 
-def _measure_instances(bench: Bench, count: int) -> dict[str, float]:
+def measure_instances(
+    bench: Bench, count: int, name: str, servers: tuple[str, str], *, replicas: int | None = None, cluster: bool = False
+) -> dict[str, float]:
+    """Read a backlog with a number of processes, then one with a rebalance, and recount all answers.
+
+    Returns:
+        `rate` in visits/s, the largest share in units of an even share as `uneven`, the visits read twice in units of
+        a batch as `rework`, and 1 as `wrong` if the recount refutes an answer.
+    """
     visits = bench.scale(1_000_000, 40_000)
-    with bench.valkey() as valkey:
-        name = f"instances-{count}"
-        layout = Layout(inputs=8, outputs=4, slot="5s")
-        site = Site(bench.folder(name), name, (bench.kafka.bootstrap_servers, valkey.url), layout)
-        site.create()
-        draw = np.random.default_rng(7)
-        records = Crowd(100_000, layout.places).make_records(draw, visits, _PER_RECORD, SystemClock().now())
-        with site.run(count) as running:
-            _wait_for_shares(running, layout, count)
-            seconds, shares = _read_backlog(site, running, records)
-            rework = _rebalance(site, running, records)
-            _wait_for_ticks(running)
-        wrong = site.audit()
+    layout = Layout(inputs=8, outputs=4, slot="5s", replicas=replicas, cluster=cluster)
+    site = Site(bench.folder(name), name, servers, layout)
+    site.create()
+    crowd = Crowd(100_000, layout.places)
+    records = crowd.make_records(np.random.default_rng(7), visits, _PER_RECORD, SystemClock().now())
+    with site.run(count) as running:
+        _wait_for_shares(running, layout, count)
+        seconds, shares = _read_backlog(site, running, records)
+        rework = _rebalance(site, running, records)
+        _wait_for_ticks(running)
+    wrong = site.audit()
     if wrong:
         bench.report(f"{name}: {wrong}")
     return {
@@ -113,22 +125,22 @@ def _read_backlog(site: Site, running: Running, records: list[bytes]) -> tuple[f
 
 
 def _rebalance(site: Site, running: Running, records: list[bytes]) -> float:
-    """Start another instance while a backlog is read. Return the visits read twice, in units of a batch."""
-    with site.producer() as producer:
-        before = running.sample()
-        producer.send(records[: len(records) // 2])
-        with site.run() as other:
-            wait_for(
-                lambda: other.sample().total("consumer_lag_records") is not None and other.get("/readyz"), "joined"
-            )
-            producer.send(records[len(records) // 2 :])
-            wanted = before.total("visits_total") + len(records) * _PER_RECORD
-            wait_for(lambda: _visits(running) + _visits(other) >= wanted, "the backlog is read")
-            wait_for(lambda: _is_read(running) and _is_read(other), "no lag is left")
-            both = [running.sample(), other.sample()]
-    twice = sum(sample.total("visits_total") for sample in both) - wanted
+    """Start another instance while visits arrive. Return the visits read twice, in units of a batch."""
+    before, sent = running.sample().total("visits_total"), 0
+    with site.producer() as producer, site.run() as other:
+        while "consumer_lag_records{" not in other.get("/metrics"):
+            chosen = [records[number % len(records)] for number in range(sent, sent + _ARRIVING)]
+            producer.send(chosen)
+            sent += len(chosen)
+            time.sleep(_PAUSE_SECONDS)
+        producer.send(records)
+        wanted = before + (sent + len(records)) * _PER_RECORD
+        wait_for(lambda: _visits(running) + _visits(other) >= wanted, "the visits are read")
+        wait_for(lambda: _is_read(running) and _is_read(other), "no lag is left")
+        both = [running.sample(), other.sample()]
+    visits = sum(sample.total("visits_total") for sample in both)
     batches = sum(sample.total("ingest_batch_seconds_count") for sample in both)
-    return twice / (sum(sample.total("visits_total") for sample in both) / batches)
+    return (visits - wanted) / (visits / batches)
 
 
 def _is_read(running: Running) -> bool:
