@@ -65,7 +65,7 @@ def measure_instances(
         `rate` in visits/s, the largest share in units of an even share as `uneven`, the visits read twice in units of
         a batch as `rework`, and 1 as `wrong` if the recount refutes an answer.
     """
-    visits = bench.scale(1_000_000, 40_000)
+    visits = bench.scale(400_000, 20_000)
     layout = Layout(inputs=8, outputs=4, slot="5s", replicas=replicas, cluster=cluster)
     site = Site(bench.folder(name), name, servers, layout)
     site.create()

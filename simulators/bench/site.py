@@ -31,6 +31,7 @@ WAIT_SECONDS: Final = 120.0
 COMMAND_SECONDS: Final = 300.0
 STEP_SECONDS: Final = 0.05
 _LOG_BYTES: Final = 2_000
+_DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # written in C, if PyYAML has it
 
 T = TypeVar("T")
 
@@ -173,7 +174,7 @@ class Site:
         (folder / "person.key").write_bytes(base64.b64encode(os.urandom(32)))
         self.config_file = folder / "bench.yaml"
         tree = self._make_tree(*servers)
-        self.config_file.write_text(yaml.dump(tree, Dumper=yaml.CSafeDumper), encoding="utf-8")
+        self.config_file.write_text(yaml.dump(tree, Dumper=_DUMPER), encoding="utf-8")
         self.config = load_config(self.config_file, {})
         self.connections = kafka_connections(self.config)
         self.grid = SlotGrid(self.config.clock.origin, self.config.clock.slot)

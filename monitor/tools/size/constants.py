@@ -35,7 +35,7 @@ READ: Final = Constant(100_000, "visits/s", is_rate=True)
 """Visits that one process reads, when every visit is stored."""
 
 STORE: Final = Constant(200_000, "visits/s")
-"""Visits that one Redis server stores (docs/performance.md, "Limits of the servers")."""
+"""Visits that one Redis server stores: an assumption, for places drawn with the frequencies 1/rank."""
 
 TICK_PER_WATCHED: Final = Constant(130e-6, "s")
 """A watched place at a tick: its count, noise, decision and record."""

@@ -47,11 +47,13 @@ def measure(file: str, window_hours: int, slide_hours: int) -> Any:
     require("javac")
     fetch()
     rows = [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
-    table = Path(file).with_suffix(".csv")
-    table.write_text("".join(f"{person},{place},{int(at * 1_000)}\n" for person, place, at in rows), encoding="utf-8")
+    tables = [Path(file).with_suffix(f".{name}.csv") for name in ("single", "all")]
+    lines = [f"{person},{place},{int(at * 1_000)}\n" for person, place, at in rows]
+    for table, chosen in zip(tables, (lines[:1], lines), strict=True):
+        table.write_text("".join(chosen), encoding="utf-8")
     opens = [f"--add-opens={name}" for name in OPENED]
     command = [require("java"), "-Xmx1g", *opens, "-cp", f"{JARS}/*", str(HERE / "Distinct.java")]
-    arguments = [str(table), str(window_hours), str(slide_hours), str(len(rows))]
+    arguments = [*map(str, tables), str(window_hours), str(slide_hours), str(len(rows))]
     done = subprocess.run(  # noqa: S603  # as above
         [*command, *arguments], capture_output=True, text=True, check=True
     )
