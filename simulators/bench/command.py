@@ -72,10 +72,12 @@ def _write(options: Options, report: Report, console: Console) -> None:
             report = merge_reports(from_json(options.out.read_text(encoding="utf-8")), report)
         options.out.write_text(to_json(report), encoding="utf-8")
         console.print(f"figures in {options.out}", highlight=False)
-    if options.document is not None:
-        replace_table(options.document, report)
-        console.print(f"table in {options.document}", highlight=False)
+    plots: dict[str, Path] = {}
     if options.plots is not None:
-        series = [curve for result in report.results for curve in result.measured.series]
-        for path in write_plots(options.plots, series):
-            console.print(f"plot in {path}", highlight=False)
+        plots = dict(
+            write_plots(options.plots, [curve for result in report.results for curve in result.measured.series])
+        )
+        console.print(f"{len(plots)} plots in {options.plots}", highlight=False)
+    if options.document is not None:
+        replace_table(options.document, report, plots)
+        console.print(f"table in {options.document}", highlight=False)
