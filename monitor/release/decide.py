@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -30,9 +30,14 @@ class Evidence:
     """The complete readings of a tick, by shard. A shard without a reading is unknown.
 
     A reading is complete if it contains everything that was produced before as_of.
+
+    `causes`: why each shard without a reading is unknown (`monitor.release.unknown`). `behind`: for each input
+    partition, the offset that the facts had reached, and the end that they had to reach.
     """
 
     readings: Mapping[int, Reading]
+    causes: Mapping[int, str] = field(default_factory=dict)
+    behind: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def complete_from(self, shard: int) -> int | None:
         """Return the first slot from which the shard's windows are complete; None if the shard has no reading."""
