@@ -12,15 +12,18 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import redis
 import yaml
 
 from monitor.brokers.connections import KafkaConnections
@@ -206,29 +209,40 @@ def _foreign_member(site: Site, eventually: Eventually) -> Iterator[None]:
     """Let a foreign consumer in the release group take one of two output partitions and decide nothing."""
     member = KafkaConnections((site.kafka.bootstrap_servers,)).member(release_group(site.name))
     member.subscribe([f"{site.name}.alerts"])
-    with closing(member):
+    leave = threading.Event()
 
-        def has_one() -> bool:
-            member.poll(timeout_ms=50)
-            return len(member.assignment()) == 1
+    def stay() -> None:
+        with closing(member):
+            while not leave.is_set():
+                member.poll(timeout_ms=100)
 
-        eventually(has_one, 60)
+    thread = threading.Thread(target=stay)
+    thread.start()
+    try:
+        eventually(lambda: len(member.assignment()) == 1, 60)
         yield
+    finally:
+        leave.set()
+        thread.join()
 
 
 @contextmanager
-def _frozen_store(site: Site, eventually: Eventually) -> Iterator[None]:  # as the other faults
-    """Stop Valkey's process, so that it accepts connections and does not answer."""
-    site.valkey.pause()
-    try:
-        yield
-    finally:
-        site.valkey.resume()
+def _full_store(site: Site, eventually: Eventually) -> Iterator[None]:  # as the other faults
+    """Let Valkey refuse writes for lack of memory, and report a visit that therefore stays unread."""
+    with closing(redis.Redis.from_url(site.valkey.url)) as client:
+        client.config_set("maxmemory", "1")
+        visit = {"person_id": "ann", "location_id": "inn", "arrived_at": datetime.now(UTC).isoformat()}
+        with closing(KafkaConnections((site.kafka.bootstrap_servers,)).producer()) as producer:
+            producer.send(f"{site.name}.visits", json.dumps(visit).encode()).get(timeout=10)
+        try:
+            yield
+        finally:
+            client.config_set("maxmemory", "0")
 
 
 FAULTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "LocationMonitorTicksMissing": ("ticks-missing", _foreign_member),
-    "LocationMonitorAnswersUnknown": ("answers-unknown", _frozen_store),
+    "LocationMonitorAnswersUnknown": ("answers-unknown", _full_store),
 }
 
 
@@ -236,7 +250,7 @@ FAULTS: dict[str, tuple[str, Callable[..., Any]]] = {
 def test_fault_alerts_and_clears(site: Site, alert: str, root: Path, eventually: Eventually) -> None:
     """The fault fires its alert, the commands of the runbook run meanwhile, and the alert clears afterwards."""
     page, fault = FAULTS[alert]
-    eventually(lambda: not site.firing() and site.ready(), CLEAR_SECONDS)
+    eventually(lambda: alert not in site.firing() and site.ready(), CLEAR_SECONDS)
     began = time.monotonic()
     with fault(site, eventually):
         eventually(lambda: alert in site.firing(), DETECT_SECONDS)
