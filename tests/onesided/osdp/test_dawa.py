@@ -174,7 +174,7 @@ def test_uniform_regions_share_buckets() -> None:
 def test_empty_bins_leave_their_share() -> None:
     """The total of a bucket is shared by its bins that are not empty. A bucket of empty bins is dropped."""
     buckets = Buckets((4, 2), (12, 5))
-    assert buckets.estimate() == tuple(map(Fraction, (3, 3, 3, 3, "5/2", "5/2")))
+    assert [str(estimate) for estimate in buckets.estimate()] == ["3", "3", "3", "3", "5/2", "5/2"]
     assert [int(e) for e in buckets.estimate([True, False, False, False, True, True])] == [0, 4, 4, 4, 0, 0]
     with pytest.raises(CountsError, match="5 bins are marked: expected 6"):
         buckets.estimate([True] * 5)

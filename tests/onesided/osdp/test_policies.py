@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from fractions import Fraction
 from itertools import combinations, product
 
@@ -77,6 +77,34 @@ def test_osdp_covers_adp_of_the_same_sensitive_values() -> None:
         sensitive = frozenset(value for value in policy.values if policy.is_sensitive(value))
         if sensitive:
             assert OneSidedPolicy(policy.values, sensitive).to_asymmetric().covers(RecordPolicy((policy,)))
+
+
+def step_law(policy: Policy, start: Hashable, q: Fraction) -> Callable[[Records], Law]:
+    """Return the law of Proposition 3's mechanism: 1 with chance c q^h, h = 0, 1 or 2 pairs away from the start."""
+    scale = (1 - q) / (1 - q**3)
+
+    def law_of(dataset: Records) -> Law:
+        steps = policy.minimum_step(start, dataset[0])
+        chance = scale * q ** (2 if steps is None else min(steps, 2))
+        return {1: chance, 0: 1 - chance}
+
+    return law_of
+
+
+def test_each_missing_pair_separates_adp_from_osdp() -> None:
+    """For every missing pair of every ADP policy, a mechanism has ADP loss 1/q and OSDP loss q^-2 (Proposition 3)."""
+    q, separated = Fraction(2, 3), 0
+    for policy in asymmetric_policies():
+        sensitive = frozenset(value for value in policy.values if policy.is_sensitive(value))
+        for start, other in product(sensitive, UNIVERSE):
+            if start == other or policy.allows(start, other):
+                continue
+            law_of = step_law(policy, start, q)
+            pairs = [(law_of((a,)), law_of((b,))) for a, b in policy.pairs]
+            assert (worst_ratio(pairs) or 0) <= 1 / q
+            assert one_sided_loss(law_of, OneSidedPolicy(policy.values, sensitive), 1) == q**-2
+            separated += 1
+    assert separated == 96
 
 
 def upward_law(dataset: Records, q: Fraction = HALF) -> Law:
