@@ -205,6 +205,8 @@ def _times(visit: Any, default_stay: int) -> tuple[int, int]:
         left = arrived + default_stay if visit.get("left_at") is None else parse_instant(visit["left_at"])
     except (TypeError, ValueError):
         raise RefusedError("bad_time") from None
+    if not isinstance(visit.get("consent", False), bool):
+        raise RefusedError("bad_consent")
     if left < arrived:
         raise RefusedError("left_before_arrived")
     return arrived, left
