@@ -122,7 +122,9 @@ class Reader:
         places = [(fetch.partition, offset) for fetch in fetched for offset in fetch.offsets]
         stamps = np.array([stamp for fetch in fetched for stamp in fetch.timestamps_ms], np.int64)
         grid = self._parameters.grid
-        columns: Columns = decode_records(values, self._parameters.default_stay)
+        columns: Columns = decode_records(
+            values, self._parameters.default_stay, with_consent=bool(self._parameters.at_least)
+        )
         accepted = accept(self._parameters, self._persons, columns, (stamps * 1_000 - grid.origin) // grid.length)
         accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
         letters = tuple(DeadLetter(refusal, *places[refusal.record]) for refusal in accepted.refused)
