@@ -229,7 +229,7 @@ class Service:
         )
 
     def _create_period_check(self, place: LedgerPlace) -> PeriodCheck:
-        settings, reader = self._settings, self._found.survey
+        settings, reader = self._settings, self._found.ledger_reader
         limits = PeriodLimits(settings.config.privacy.epsilon, settings.worst)
         return PeriodCheck(
             settings.kafka, place, settings.parameters, limits, reader, self.ledger_partitions, self._cautious_now

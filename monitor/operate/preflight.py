@@ -29,13 +29,13 @@ NO_CLOCK: Final = 2**62
 class Preflight:
     """The topics by name, the ledger's terms, and the state of each of the Q ledger partitions.
 
-    `survey` is the reader that read these states; it can continue from them.
+    `ledger_reader` has read these states; it can continue from them.
     """
 
     topics: Mapping[str, TopicDescription]
     terms: OwnerTerms
     states: tuple[LedgerState, ...]
-    survey: LedgerReader
+    ledger_reader: LedgerReader
 
 
 def run_preflight(
@@ -56,9 +56,9 @@ def run_preflight(
     topics = check_topics(connections, wanted)
     for warning in list_risks(wanted, topics):
         log.warning("%s", warning)
-    survey = LedgerReader(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
-    survey.refresh()
-    states = survey.states
+    reader = LedgerReader(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
+    reader.refresh()
+    states = reader.states
     ledger_partitions = read_ledger_partitions(states, ledger_topic) or 1
     terms = [
         require_initialised(state, connections, ledger_topic, partition, parameters)
@@ -66,7 +66,7 @@ def run_preflight(
     ]
     require_shards(parameters, ledger_partitions)
     require_room(parameters, states[:ledger_partitions], ledger_topic, topics[ledger_topic].settings)
-    return Preflight(topics, terms[0], states[:ledger_partitions], survey)
+    return Preflight(topics, terms[0], states[:ledger_partitions], reader)
 
 
 def read_ledger_states(

@@ -21,7 +21,7 @@ from monitor.operate.preflight import read_ledger_partitions, read_ledger_states
 from monitor.public.clock import Clock
 from monitor.public.instants import format_instant
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import LedgerRecord, Writer, first_offset
+from monitor.release.ledger import EncodedRecord, Writer, first_offset
 from monitor.release.state import LedgerState
 from monitor.windows.redis_client import RedisAddress, redis_client, server_time
 
@@ -107,7 +107,7 @@ def set_up(
             input_topic_id=topics[visits].topic_id,
         )
         with closing(Writer(connections, ledger, topics[ledger].topic_id, partition)) as writer:
-            writer.append([LedgerRecord(record.key, record.value, tuple(record.headers), now // 1_000)])
+            writer.append([EncodedRecord(record.key, record.value, tuple(record.headers), now // 1_000)])
         failpoint("setup.begun")
     return SetupResult(tuple(created), tuple(empty), lost_at)
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from monitor.errors import MonitorError, UnreachableError
 from monitor.public.instants import format_instant
 from monitor.release.context import ReleaseContext
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.owner import Owner
 from monitor.release.partition import PartitionRelease, collect_records
 from monitor.release.upkeep import Upkeep
@@ -74,7 +74,7 @@ class ReleaseLoop:
         return min(known) if known and len(known) == len(ticks) else None
 
     @property
-    def last_records(self) -> tuple[LedgerRecord, ...]:
+    def last_records(self) -> tuple[EncodedRecord, ...]:
         """The records of the last decided tick, in order of partitions."""
         return collect_records([self._running[partition].release for partition in sorted(self._running)])
 

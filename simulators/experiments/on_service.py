@@ -24,7 +24,7 @@ from monitor.config import load_config, load_registry
 from monitor.contracts.ledger import AtTimesEntry, read_record
 from monitor.errors import FailedError
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.service import Settings
 from monitor.tools.replay.driver import ReplayPlan, plan_replay, replay
 from monitor.tools.replay.embedded import embedded_settings
@@ -80,7 +80,7 @@ class Watcher:
     unknown: int = 0
     _noisy: dict[tuple[str, int, int], dict[int, int]] = field(default_factory=dict)
 
-    def observe(self, tick: int, records: Sequence[LedgerRecord]) -> None:
+    def observe(self, tick: int, records: Sequence[EncodedRecord]) -> None:
         """Add the records published at a tick."""
         for record in records:
             entry = read_record(record.key, record.value, record.headers)
@@ -147,7 +147,7 @@ def _replay(settings: Settings, planned: ReplayPlan, watcher: Watcher, title: st
     total = max(0, planned.last_tick - planned.first_tick + 1)
     with progress(f"{title}, by the service", total, "ticks", console) as steps:
 
-        def on_tick(tick: int, records: tuple[LedgerRecord, ...]) -> None:
+        def on_tick(tick: int, records: tuple[EncodedRecord, ...]) -> None:
             watcher.observe(tick, records)
             steps.advance()
 

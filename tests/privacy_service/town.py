@@ -34,7 +34,7 @@ from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, R
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
@@ -294,7 +294,7 @@ class Town:
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, windows, present)
         return Evidence({} if None in counts.values() else {0: reading})
 
-    def _public_parts(self, record: LedgerRecord) -> list[tuple[Hashable, Any]]:
+    def _public_parts(self, record: EncodedRecord) -> list[tuple[Hashable, Any]]:
         """Return the public parts of a record as (cell, part); the cell is None for parts that belong to no cell."""
         value = json.loads(record.value)
         envelope = (record.key, record.headers, record.timestamp_ms)

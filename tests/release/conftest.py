@@ -24,7 +24,7 @@ from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.context import ReleaseContext
 from monitor.release.input_topic import InputTopic
-from monitor.release.ledger import LedgerRecord, Writer, read_partition
+from monitor.release.ledger import EncodedRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.partition import PartitionRelease
 from monitor.release.upkeep import Upkeep
@@ -176,7 +176,7 @@ def make_ledger(
                 at=ORIGIN,
             )
             open_writer(name, topic_id, partition).append(
-                [LedgerRecord(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
+                [EncodedRecord(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
             )
         return LedgerPlace(name, topic_id, "input-1", "fingerprint-1", ORIGIN)
 
