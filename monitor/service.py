@@ -16,9 +16,7 @@ from typing import Final
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import input_group, release_group
 from monitor.brokers.membership import Membership
-from monitor.config import Config, Location, read_kafka_password, read_redis_password
-from monitor.config.charges import worst_case
-from monitor.config.derive_parameters import derive_parameters
+from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password
 from monitor.errors import InsecureNoiseError, MonitorError
 from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
@@ -69,21 +67,15 @@ class Settings:
         return fingerprint(self.parameters, self.hasher.key_digest, topic_id)
 
 
-def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> Settings:
+def settings_of(valid: ValidConfig, key: bytes) -> Settings:
     """Prepare a configuration for use. This reads the password files, but opens no connection.
 
     Raises:
-        ConfigError, OverspentError: (exit 2) the configuration is wrong; the message contains every problem.
+        ConfigError: (exit 2) a password file is wrong.
     """
-    worst = worst_case(config, locations)
-    return Settings(
-        config,
-        derive_parameters(config, locations),
-        kafka_connections(config),
-        redis_address(config),
-        PersonHasher(key),
-        worst,
-    )
+    config = valid.config
+    connections, address = kafka_connections(config), redis_address(config)
+    return Settings(config, valid.parameters, connections, address, PersonHasher(key), valid.worst)
 
 
 def kafka_connections(config: Config) -> KafkaConnections:

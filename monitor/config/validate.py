@@ -1,28 +1,64 @@
-"""Load a configuration and its registry, or list all problems of both, including an overspent period."""
+"""Validate a configuration together with its registry, once, and derive what the service needs from them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
-from monitor.config import Config, Location, ParsedConfig, load_registry, read_config
-from monitor.config.charges import find_overspending, overspending_problem
-from monitor.config.registry import unknown_locations
+from monitor.config.charges import charges, find_overspending, overspending_problem
+from monitor.config.derive_parameters import derive_parameters
+from monitor.config.load import ParsedConfig, read_config
+from monitor.config.model import Config
+from monitor.config.record_limits import find_oversized_records
+from monitor.config.registry import Location, load_registry, unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
-from monitor.tools.check.compute_report import CheckReport, check
+from monitor.privacy.payments import Charge
+from monitor.public.parameters import Parameters
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedConfig:
-    """A configuration that `check` accepts. With its secrets, `topics --create` and `run` accept it on new servers."""
+class ValidConfig:
+    """A configuration that `check` accepts. With its secrets, `topics --create` and `run` accept it on new servers.
+
+    `charges`: by monitor, the most that it may charge one person in a period.
+    """
 
     config: Config
     locations: tuple[Location, ...]
-    report: CheckReport
+    parameters: Parameters
+    charges: tuple[Charge, ...]
+
+    @property
+    def worst(self) -> Fraction:
+        """The most that one person may pay in any period, under this configuration alone."""
+        return sum((charge.amount for charge in self.charges), Fraction(0))
 
 
-def load_checked(path: Path, environ: Mapping[str, str]) -> CheckedConfig:
+def validate_config(config: Config, registry: Sequence[Location]) -> ValidConfig:
+    """Check a configuration and its registry, and derive the parameters.
+
+    Raises:
+        ConfigError: a watched location is not in the registry, or an answer may be too large for a record. The
+            problems also include overspending.
+        OverspentError: one person may pay more than privacy.epsilon; the message contains the sum.
+    """
+    problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
+    parameters = None if problems else derive_parameters(config, registry)
+    if parameters is not None:
+        problems = tuple(find_oversized_records(config, parameters))
+    charged = charges(config)
+    overspent = find_overspending(config, charged)
+    if parameters is None or problems:
+        spending = [overspending_problem(config, overspent)] if overspent else []
+        raise ConfigError("the configuration", (*problems, *spending))
+    if overspent:
+        raise overspent
+    return ValidConfig(config, tuple(registry), parameters, charged)
+
+
+def load_valid_config(path: Path, environ: Mapping[str, str]) -> ValidConfig:
     """Read a configuration and its registry, and check them.
 
     Raises:
@@ -32,11 +68,11 @@ def load_checked(path: Path, environ: Mapping[str, str]) -> CheckedConfig:
     return examine(read_config(path, environ))
 
 
-def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> CheckedConfig:
+def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> ValidConfig:
     """Check a parsed configuration. The `further` problems, found by the caller, are listed too.
 
     Raises:
-        ConfigError, OverspentError: as `load_checked`.
+        ConfigError, OverspentError: as `load_valid_config`.
     """
     registry, registry_problems = _load_registry(read)
     problems = [*read.problems, *registry_problems, *further]
@@ -45,7 +81,7 @@ def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> CheckedConfi
         raise ConfigError(str(read.path), tuple(problems))
     config = read.to_config()
     try:
-        report = check(config, registry)
+        valid = validate_config(config, registry)
     except ConfigError as error:
         problems += error.problems
     except OverspentError as error:
@@ -54,7 +90,7 @@ def examine(read: ParsedConfig, further: Sequence[Problem] = ()) -> CheckedConfi
         problems.append(overspending_problem(config, error))
     if problems:
         raise ConfigError(str(read.path), tuple(problems))
-    return CheckedConfig(config, registry, report)
+    return valid
 
 
 def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
@@ -90,7 +126,7 @@ def _check_valid_parts(read: ParsedConfig, locations: Sequence[Location] | None)
         return
     valid = [monitor for index, monitor in read.monitors.items() if not _is_among(f"monitors.{index}", invalid)]
     config = Config.model_construct(**parts, monitors=tuple(valid))
-    if (error := find_overspending(config)) is not None:
+    if (error := find_overspending(config, charges(config))) is not None:
         yield overspending_problem(config, error)
 
 
