@@ -115,8 +115,8 @@ def secure_noise() -> OneSidedNoise:
 
 def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWindows:
     """Return the windows in Redis under the fingerprint of this configuration and this input topic."""
-    simulated = clock.now if clock.simulated else None
-    return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), simulated)
+    now = clock.now if clock.simulated else None
+    return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), now)
 
 
 def _require_secure(noise: Noise) -> None:
@@ -154,9 +154,8 @@ class Service:
         self.failure: BaseException | None = None
         # This machine's clock may have been stepped since the checks, so the store's clock is read.
         self._input_seen_at = windows.time()
-        self._store_clock = StoreClock()
-        if not clock.simulated:
-            self._store_clock.update(self._input_seen_at)
+        self._store_clock = StoreClock(clock.elapsed)
+        self._store_clock.update(self._input_seen_at)
         self._dead_letters = self._create_dead_letters()
         self._readiness = Readiness(settings.kafka, settings.config.kafka.topics.visits, windows)
         self._membership = self._create_membership()
@@ -165,7 +164,7 @@ class Service:
         except BaseException:
             self._membership.close()
             raise
-        self.reader = Reader(settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics, clock)
+        self.reader = Reader(settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics)
         self.loop = self._create_loop(self.reader.progressed)
         self._threads = [
             threading.Thread(target=self._run, args=("reading", self._read), name="reading", daemon=True),

@@ -135,7 +135,7 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
         metrics = Metrics()
         source = InputLog(settings.kafka, config.kafka.topics.visits, settings.parameters.name)
         letters = DeadLetterTopic(settings.kafka, config.kafka.topics.dead_letters, config.kafka.topics.visits, 2**20)
-        reader = Reader(settings.parameters, source, windows, settings.hasher, letters, metrics, clock)
+        reader = Reader(settings.parameters, source, windows, settings.hasher, letters, metrics)
         try:
             _open_present_slot(reader, windows, settings, clock)
             seconds = _drain(reader, metrics, load, console)

@@ -24,7 +24,6 @@ from monitor.ingest.interfaces import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
-from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
 from monitor.signals import Signal
 from monitor.windows.facts import Span, Windows
@@ -57,7 +56,6 @@ class Reader:
         persons: Persons,
         dead_letters: DeadLetters,
         observer: IngestObserver,
-        clock: Clock,
     ) -> None:
         self._parameters = parameters
         self._source = source
@@ -68,7 +66,7 @@ class Reader:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
         self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
         self._committed_at = self._checked_at = time.monotonic()
-        self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer, clock)
+        self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
         self._several_places = SeveralPlaces()
         self.progressed = Signal()
 

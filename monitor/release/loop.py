@@ -152,8 +152,7 @@ class ReleaseLoop:
             self._fail(error)
 
     def _is_check_due(self) -> bool:
-        clock = self._context.clock
-        return not clock.simulated and self._context.parameters.grid.slot_of(clock.now()) != self._checked_slot
+        return self._context.parameters.grid.slot_of(self._context.clock.now()) != self._checked_slot
 
     def check_topics(self) -> None:
         """Check once per slot that the topics are the same, and that each output partition is being decided.

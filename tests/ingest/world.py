@@ -57,6 +57,9 @@ class RealClock:
     def now(self) -> int:
         return self._now
 
+    def elapsed(self) -> float:
+        return self._now / 1_000_000
+
     def set(self, now: int) -> None:
         self._now = now
 
@@ -163,7 +166,7 @@ class World:
         source = InputLog(self.connections, self.topic, group, self.topic)
         hasher = PersonHasher(b"0123456789abcdef")
         windows = self.windows if mark == FINGERPRINT else self.windows_of(mark)
-        reader = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen, self.clock)
+        reader = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen)
         self._open.append(reader)
         return reader
 

@@ -153,18 +153,17 @@ class Town:
     def read(self, records: Sequence[Sequence[Visit]], *, twice: bool = False) -> tuple[dict[Cell, Counts], int]:
         """Return the counts of each tick by cell, and the number of dead letters; `twice`: write every batch twice.
 
-        The records of one moment are read together, in the order of the moments. The reader's clock is far ahead; the
-        clock of the store is in the first seconds of the slot after the tick.
+        The records of one moment are read together, in the order of the moments. The clock of the store is in the first
+        seconds of the slot after the tick.
         """
-        clock = SteppedClock(self.parameters.grid.as_of(self.ticks.start))
+        clock = SteppedClock(self.parameters.grid.as_of(self.ticks.start) + self.parameters.tolerance)
         windows, letters = MemoryWindows(self.parameters, clock), _Letters()
         windows.begin(0, 0, COMPLETE_FROM_START)
-        far_off = SteppedClock(ORIGIN + 1_000 * HOUR)
-        reader = Reader(self.parameters, cast("InputLog", None), windows, HASHER, letters, cast("Any", None), far_off)
+        reader = Reader(self.parameters, cast("InputLog", None), windows, HASHER, letters, cast("Any", None))
         waiting = sorted(records, key=lambda visits: visits[0].moment)
         offset, counts = 0, []
         for tick in self.ticks:
-            clock.move_to(self.parameters.grid.as_of(tick))
+            clock.move_to(self.parameters.grid.as_of(tick) + self.parameters.tolerance)
             due = [visits for visits in waiting if visits[0].first_read == tick]
             if due:
                 self._ingest(reader, due, offset, twice=twice)

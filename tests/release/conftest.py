@@ -285,8 +285,8 @@ def make_site(
             name, topic_id = make_topic("visits", 2)
             ledger = replace(place or make_ledger(), input_partitions=2)
             client, mark = redis_client(RedisAddress(valkey.url)), topic("mark")
-            simulated = clock.now if clock.simulated else None
-            windows = opened.enter_context(closing(RedisWindows(parameters, mark, client, simulated)))
+            now = clock.now if clock.simulated else None
+            windows = opened.enter_context(closing(RedisWindows(parameters, mark, client, now)))
             for partition in (0, 1) if begin else ():
                 windows.begin(partition, 0, COMPLETE_FROM_START)
             watching = opened.enter_context(
