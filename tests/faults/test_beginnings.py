@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -29,8 +27,9 @@ from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
 from tests.faults.steps import RUN_PLACES
 from tests.faults.town import Shape, Town
+from tests.forking import run_program
 
-ROOT: Final = Path(__file__).parents[2]
+ARMED_SETUP: Final = Path(__file__).with_name("armed_setup.py")
 # The failpoints of `topics --create`, then those of the ledger that it passes too, each in the next partition.
 IN_SETUP: Final = (
     *(place for place in PLACES if place not in RUN_PLACES),
@@ -40,8 +39,7 @@ IN_SETUP: Final = (
 
 def kill_setup_at(town: Town, place: str, *options: str) -> None:
     """Kill `topics --create` where it passes the place for the first time."""
-    command = [sys.executable, "-m", "tests.faults.armed_setup", place, str(town.config), *options]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    ended = run_program([str(ARMED_SETUP), place, str(town.config), *options], town.folder, 60)
     assert ended.returncode == -signal.SIGKILL, ended.stderr[-2_000:]
 
 

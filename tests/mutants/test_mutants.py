@@ -9,55 +9,93 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.mutants.mutants import KNOWN, apply_change, read_mutant
+from tests.forking import Program
+from tests.mutants.mutants import KNOWN, Change, apply_change, read_mutant
 
 REPOSITORY = Path(__file__).parents[2]
+COPIED = ("monitor", "tests")
 PLUGIN = "only_the_copy"
+RUN_TESTS = Path(__file__).with_name("run_tests.py")
+LIBRARIES = (
+    "click",
+    "crc32c",
+    "hypothesis.strategies",
+    "kafka.admin",
+    "kafka.consumer",
+    "kafka.producer",
+    "lz4.frame",
+    "msgspec",
+    "numpy",
+    "prometheus_client",
+    "pydantic",
+    "pytest",
+    "redis",
+    "redis.cluster",
+    "rich.console",
+    "rich.progress",
+    "rich.table",
+    "snappy",
+    "yaml",
+    "zstandard",
+)
+"""What the copy's tests import from elsewhere."""
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A folder like this repository, with copies of the package and the tests, and a plugin that refuses others."""
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like this repository, with copies of the package and the tests, and a plugin that refuses others.
+
+    The copies have the files' times, so that Python's compiled files are valid for them.
+    """
+    folder = tmp_path_factory.mktemp("copy")
     for path in REPOSITORY.iterdir():
-        if path.name in {"monitor", "tests"}:
-            shutil.copytree(path, tmp_path / path.name)
+        if path.name in COPIED:
+            shutil.copytree(path, folder / path.name)
         elif not path.name.startswith("."):
-            (tmp_path / path.name).symlink_to(path)
-    (tmp_path / f"{PLUGIN}.py").write_text(
+            (folder / path.name).symlink_to(path)
+    (folder / f"{PLUGIN}.py").write_text(
         "import pathlib\nimport monitor\n\n\n"
         "def pytest_sessionstart(session):\n"
         "    assert pathlib.Path(monitor.__file__).parents[1] == pathlib.Path(__file__).parent, monitor.__file__\n",
         encoding="utf-8",
     )
-    return tmp_path
+    return folder
+
+
+@contextmanager
+def mutated(changes: Sequence[Change], copy: Path) -> Iterator[None]:
+    """Apply changes to the copy, and restore the original files at the end."""
+    try:
+        for change in changes:
+            apply_change(change, copy)
+        yield
+    finally:
+        for file in {change.file for change in changes}:
+            shutil.copy2(REPOSITORY / file, copy / file)
 
 
 Run = Callable[[Sequence[str]], tuple[int, str]]
 
 
 @pytest.fixture
-def run(copy: Path) -> Run:
-    """Runs tests of this repository against the copy: pytest's exit code and output."""
+def run(copy: Path, tmp_path: Path) -> Run:
+    """Runs tests of this repository against the copy: pytest's exit code and output.
+
+    The process is forked from one that has imported the libraries, but nothing of this repository.
+    """
 
     def run_tests(tests: Sequence[str]) -> tuple[int, str]:
         environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-        options = ["-p", PLUGIN, "-p", "no:cacheprovider", "-q", "--no-header", "--tb=line", "-m", ""]
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "pytest", *options, *tests],
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, done.stdout + done.stderr
+        output = tmp_path / "output"
+        program = Program([str(RUN_TESTS), PLUGIN, *tests], output, None, environment, copy, LIBRARIES)
+        code = program.wait()
+        return code, output.read_text(encoding="utf-8")
 
     return run_tests
 
@@ -67,9 +105,8 @@ def run(copy: Path) -> Run:
 def test_mutant_is_caught(path: Path, copy: Path, run: Run) -> None:
     """Every test that a mutant names fails on the code with the mutant."""
     mutant = read_mutant(path)
-    for change in mutant.changes:
-        apply_change(change, copy)
-    code, output = run(mutant.tests)
+    with mutated(mutant.changes, copy):
+        code, output = run(mutant.tests)
     last = output.strip().splitlines()[-1]
     assert code == pytest.ExitCode.TESTS_FAILED, f"no test catches the mutant that breaks {mutant.breaks}\n{output}"
     assert re.match(r"\d+ failed in ", last), f"a test of the mutant passes, or has an error instead\n{output}"
