@@ -20,7 +20,7 @@ from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer
 from monitor.public.parameters import AtLeast, AtTimes, HotSpots, OverTime, Parameters
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import Question, Reading
 
@@ -51,7 +51,7 @@ class Evidence:
 class Decision:
     """The records of one tick, and the number of answers by (monitor, status)."""
 
-    records: tuple[LedgerRecord, ...]
+    records: tuple[EncodedRecord, ...]
     answers: Mapping[tuple[str, str], int]
 
 
@@ -133,7 +133,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: Counter[tuple[str, str]],
-    ) -> list[LedgerRecord]:
+    ) -> list[EncodedRecord]:
         parameters = self._parameters
         lost_tick = self._lost_tick(state)
         noise = self._draw_noise(monitor, indices)
@@ -169,7 +169,7 @@ class Decider:
             return None
         return evidence.readings[shard].counts[row, start]
 
-    def _build_over_time_record(self, monitor: OverTime, n: int, tick: int, answer: OverTimeAnswer) -> LedgerRecord:
+    def _build_over_time_record(self, monitor: OverTime, n: int, tick: int, answer: OverTimeAnswer) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.over_time_record(
@@ -183,7 +183,7 @@ class Decider:
             answer=answer,
             resumes_at=None if answer.resumes_at is None else parameters.grid.as_of(answer.resumes_at),
         )
-        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
+        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
 
     def _lost_tick(self, state: LedgerState) -> int | None:
         return None if state.lost_at is None else self._parameters.grid.slot_of(state.lost_at)
@@ -196,7 +196,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: Counter[tuple[str, str]],
-    ) -> list[LedgerRecord]:
+    ) -> list[EncodedRecord]:
         ids = self._parameters.registry.ids
         noisy = state.noisy.setdefault((monitor.name, time), {})
         marked = self._marked_rows(noisy)
@@ -258,7 +258,7 @@ class Decider:
         complete: bool,  # noqa: FBT001  # becomes the record's status
         noisy: Mapping[str, tuple[int, int]],
         bounds: Mapping[str, int] | None,
-    ) -> LedgerRecord:
+    ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.at_times_record(
@@ -278,7 +278,7 @@ class Decider:
             noisy_counts=noisy,
             counts_at_least=None if bounds is None or monitor.at_least is None else (monitor.at_least, bounds),
         )
-        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
+        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
 
     def _decide_hot_spots(
         self,
@@ -288,7 +288,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: Counter[tuple[str, str]],
-    ) -> list[LedgerRecord]:
+    ) -> list[EncodedRecord]:
         """Return the one answer about a designated time; nothing if a shorter horizon has already answered it."""
         if (monitor.name, time) in state.drawn:
             return []
@@ -310,7 +310,7 @@ class Decider:
 
     def _build_hot_spots_record(
         self, monitor: HotSpots, time: int, tick: int, drawn: list[tuple[str, int]] | None
-    ) -> LedgerRecord:
+    ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.hot_spots_record(
@@ -325,7 +325,7 @@ class Decider:
             epsilon=monitor.epsilon,
             hot_spots=drawn,
         )
-        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
+        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
 
     def _is_complete_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState) -> bool:
         """Return whether the shard's facts contain every visit at τ that was reported before as_of."""

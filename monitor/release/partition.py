@@ -18,7 +18,7 @@ from monitor.public.instants import SECOND, format_instant
 from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decision, Evidence
 from monitor.release.evidence import EvidenceReader
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.owner import Owner
 from monitor.release.unknown import count_causes, explain
 from monitor.release.upkeep import Upkeep
@@ -51,7 +51,7 @@ class PartitionRelease:
         self.trouble = ""
         self.last_heartbeat = time.monotonic()
         self.last_tick: int | None = None
-        self.last_records: tuple[LedgerRecord, ...] = ()
+        self.last_records: tuple[EncodedRecord, ...] = ()
         self._context = context
         self._upkeep = upkeep
         self._taken_at = 0
@@ -325,6 +325,6 @@ def _backoff(failures: int, longest: float) -> float:
     return min(FIRST_BACKOFF_SECONDS * float(2 ** min(failures, 8)), longest)
 
 
-def collect_records(partitions: Sequence[PartitionRelease]) -> tuple[LedgerRecord, ...]:
+def collect_records(partitions: Sequence[PartitionRelease]) -> tuple[EncodedRecord, ...]:
     """Return the records of the last decided tick, in order of partitions."""
     return tuple(record for partition in partitions for record in partition.last_records)

@@ -101,7 +101,7 @@ def drive(people: Mapping[str, Set]) -> Counts:
     windows = MemoryWindows(town, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
     hasher, unused = PersonHasher(b"0123456789abcdef"), Unused()
-    reader = Reader(town, cast("InputLog", None), windows, hasher, cast("Any", unused), cast("Any", None), clock)
+    reader = Reader(town, cast("InputLog", None), windows, hasher, cast("Any", unused), cast("Any", None))
     decider = Decider(town, [0], cast("Any", None))
     offset, counts = 0, []
     for tick in TICKS:
