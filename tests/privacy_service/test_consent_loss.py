@@ -111,7 +111,7 @@ def drive(people: Mapping[str, Set]) -> Counts:
                 fetched = Fetched(0, offset, offset + 1, [encode(person, visit)], [stamp], [offset])
                 reader._write(reader._prepare([fetched]))
                 offset += 1
-        clock.move_to(town.grid.as_of(tick))
+        clock.move_to(town.grid.as_of(tick) + town.tolerance)
         reading = windows.read({0: decider.questions(tick)[0]})[0]
         assert reading.settled
         counts.append(tuple(next(iter(reading.present.values())).tolist()))
