@@ -24,12 +24,14 @@ from monitor.config import (
     Config,
     ParsedConfig,
     load_config,
+    load_valid_config,
     read_config,
     read_kafka_password,
     read_person_key,
     read_redis_password,
     require_files,
 )
+from monitor.config.validate import collect_problems, examine
 from monitor.contracts import schemas
 from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageError
 from monitor.ingest.fetcher import FetchState, read_leniently
@@ -42,7 +44,7 @@ from monitor.run import run as run_service
 from monitor.run import stop_on_signals
 from monitor.service import Settings, kafka_connections, settings_of
 from monitor.tools import audit as recount
-from monitor.tools.check.loading import collect_problems, examine
+from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.print_report import render
 from monitor.tools.demo import demo_command
 from monitor.tools.planner.command import PlanOutput, plan_command
@@ -92,9 +94,8 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
         OverspentError: the sum over the period is too large, and there is no other problem.
     """
     read = read_config(config_file, os.environ)
-    checked = examine(read, tuple(_secret_problems(read, needs_key=key is None)))
-    secret = read_person_key(checked.config.visits) if key is None else key
-    return settings_of(checked.config, checked.locations, secret)
+    valid = examine(read, tuple(_secret_problems(read, needs_key=key is None)))
+    return settings_of(valid, read_person_key(valid.config.visits) if key is None else key)
 
 
 def _secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Problem]:
@@ -154,7 +155,7 @@ def check(config_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click pa
     The report says in plain words what the configuration means.
     """
     read = read_config(config_file, os.environ)
-    report = examine(read, tuple(_person_key_problems(read))).report
+    report = compute_report(examine(read, tuple(_person_key_problems(read))))
     if as_json:
         click.echo(report.to_json())
     else:
@@ -373,8 +374,7 @@ def size(config_file: Path, as_json: bool, **given: Any) -> None:  # noqa: FBT00
 
     The output shows the arithmetic. Windows, slots and retention come from the configuration.
     """
-    checked = examine(read_config(config_file, os.environ))
-    size_command(checked.config, checked.locations, SizeOptions(**given), click.echo, as_json=as_json)
+    size_command(load_valid_config(config_file, os.environ), SizeOptions(**given), click.echo, as_json=as_json)
 
 
 if __name__ == "__main__":

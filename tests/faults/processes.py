@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,8 +14,10 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Final, TypeVar
 
+from tests.forking import Program
+
 ARMED: Final = Path(__file__).with_name("armed.py")
-COMMAND: Final = ("-m", "monitor.cli", "run")
+COMMAND: Final = (str(Path(__file__).with_name("command.py")),)
 POLL_SECONDS: Final = 0.03
 ENDPOINTS: Final = ("/metrics", "/healthz", "/readyz")
 
@@ -49,13 +50,8 @@ class Instance:
     ) -> None:
         self.log = log
         self.pages = log.with_suffix(".pages")
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, *program, "--config", str(config), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+        log.touch()
+        self._process = Program([*program, "--config", str(config), *arguments], log)
 
     @property
     def code(self) -> int | None:
