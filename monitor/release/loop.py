@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from monitor.errors import MonitorError, UnreachableError
@@ -74,7 +74,7 @@ class ReleaseLoop:
         return min(known) if known and len(known) == len(ticks) else None
 
     @property
-    def last_records(self) -> tuple[EncodedRecord, ...]:
+    def last_records(self) -> Sequence[EncodedRecord]:
         """The records of the last decided tick, in order of partitions."""
         return collect_records([self._running[partition].release for partition in sorted(self._running)])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,7 +150,7 @@ class Replay:
         self.service.stop()
         self.windows.close()
 
-    def tick(self, tick: int) -> tuple[EncodedRecord, ...]:
+    def tick(self, tick: int) -> Sequence[EncodedRecord]:
         """Move the clock to a tick's release time, wait until its answers are in the ledger, and return its records.
 
         Raises:
@@ -200,7 +200,7 @@ def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
         feed.close()
 
 
-def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, tuple[EncodedRecord, ...]], None]) -> Summary:
+def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, Sequence[EncodedRecord]], None]) -> Summary:
     """Replay all ticks, and call `seen` with each tick and its records. The topics and the store must be empty.
 
     Raises:
