@@ -85,48 +85,41 @@ class _HeaderEncoder:
         self._encoded: list[bytes] = []
 
     def encode(self, headers: Sequence[tuple[str, bytes]]) -> bytes:
-        """Return the number of headers and the headers."""
+        """Return the number of headers, followed by the headers."""
         last, encoded = self._last, self._encoded
-        if len(last) != len(headers):
+        if len(encoded) != len(headers) + 1:
             self._last = last = [None] * len(headers)
-            self._encoded = encoded = [b""] * len(headers)
+            self._encoded = encoded = [_varint(len(headers))] + [b""] * len(headers)
         for place, header in enumerate(headers):
             if header is not last[place]:
                 name = header[0].encode()
-                encoded[place] = b"%b%b%b%b" % (_varint(len(name)), name, _varint(len(header[1])), header[1])
+                encoded[place + 1] = b"".join((_varint(len(name)), name, _varint(len(header[1])), header[1]))
                 last[place] = header
-        return _varint(len(headers)) + b"".join(encoded)
+        return b"".join(encoded)
 
 
 def encode_batches(records: Iterable[Record], limit: int) -> Iterator[RecordBatch]:
     """Encode records into batches of at most `limit` bytes, in order. A larger record has a batch of its own."""
-    encode_headers = _HeaderEncoder().encode
+    encode_headers, varint = _HeaderEncoder().encode, _varint
     parts: list[bytes] = []
-    size, first, latest = _BATCH_HEADER_BYTES, 0, 0
+    count, size, first, latest = 0, _BATCH_HEADER_BYTES, 0, 0
     for record in records:
-        key, value, headers = record.key, record.value, encode_headers(record.headers)
-        stamp = record.timestamp_ms
+        key, value, headers, stamp = record.key, record.value, encode_headers(record.headers), record.timestamp_ms
         needed = len(key) + len(value) + len(headers) + _MOST_DELTA_BYTES
-        if parts and size + needed > limit:
-            yield RecordBatch(b"".join(parts), len(parts), first, latest)
-            parts.clear()
-            size = _BATCH_HEADER_BYTES
-        if not parts:
+        if count and size + needed > limit:
+            yield RecordBatch(b"".join(parts), count, first, latest)
+            parts, count, size = [], 0, _BATCH_HEADER_BYTES
+        if not count:
             first = latest = stamp
         latest = max(latest, stamp)
-        body = b"\0%b%b%b%b%b%b%b" % (  # the first byte has no attributes
-            _varint(stamp - first),
-            _varint(len(parts)),
-            _varint(len(key)),
-            key,
-            _varint(len(value)),
-            value,
-            headers,
-        )
-        parts.append(_varint(len(body)) + body)
+        # A zero byte without attributes, then the deltas to the batch, the key, the value and the headers.
+        delta, offset = varint(stamp - first), varint(count)
+        body = b"".join((b"\0", delta, offset, varint(len(key)), key, varint(len(value)), value, headers))
+        parts += (varint(len(body)), body)
+        count += 1
         size += needed
-    if parts:
-        yield RecordBatch(b"".join(parts), len(parts), first, latest)
+    if count:
+        yield RecordBatch(b"".join(parts), count, first, latest)
 
 
 class _FilledBuilder(MemoryRecordsBuilder):  # type: ignore[misc]  # kafka-python ships no types

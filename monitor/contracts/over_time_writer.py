@@ -7,7 +7,7 @@ The tests check that both write the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -54,8 +54,8 @@ class OverTimeWriter:
         as_of, start = grid.as_of(tick), grid.start(parameters.window_start(monitor.window, tick))
         self._grid = grid
         self._rules = rules
-        self._monitor = monitor.name.encode()
-        self._tick = b"%d" % tick
+        self._key = f"{monitor.name}/".encode()
+        self._suffix = b"/%d" % tick
         self._begin = b'{"monitor":%b,"kind":"over_time","location_id":' % _encode(monitor.name)
         self._times = b',"tick":%d,"as_of":"%b","window_start":"%b","status":"' % (
             tick,
@@ -70,23 +70,29 @@ class OverTimeWriter:
         self._headers = cloud_event_headers(parameters.name, OVER_TIME, "", as_of)
         self._timestamp_ms = as_of // 1_000
 
-    def write(self, location_id: str, kind: int, answer: OverTimeAnswer, marks: bytes) -> Written:
-        """Return the record of an answer; `marks` are its marks, encoded by `encode_marks`."""
-        value = b"%b%b%b%b%b%b%b}" % (
-            self._begin,
-            _encode(location_id),
-            self._times,
-            answer.status.encode(),
-            self._limits[kind],
-            marks,
-            self._encode_rest(kind, answer),
-        )
-        key = b"%b/%b" % (self._monitor, location_id.encode())
-        specversion, _, source, ce_type, time, content_type = self._headers
-        headers = (specversion, ("ce_id", b"%b/%b" % (key, self._tick)), source, ce_type, time, content_type)
-        return Written(key, value, headers, self._timestamp_ms)
+    def write(self, answers: Iterable[tuple[str, int, OverTimeAnswer, bytes]]) -> Iterator[Written]:
+        """Yield the record of each answer.
 
-    def _encode_rest(self, kind: int, answer: OverTimeAnswer) -> bytes:
+        An answer is given with its location, the number of its rule, and its marks as `encode_marks` writes them. The
+        bytes after the location are encoded only if the answer is not the one before.
+        """
+        specversion, _, source, ce_type, time, content_type = self._headers
+        begin, prefix, suffix, timestamp_ms = self._begin, self._key, self._suffix, self._timestamp_ms
+        last: tuple[OverTimeAnswer, int] | None = None
+        rest = b""
+        for location, kind, answer, marks in answers:
+            if last is None or answer is not last[0] or kind != last[1]:
+                last, rest = (answer, kind), self._encode_rest(kind, answer, marks)
+            key = prefix + location.encode()
+            headers = (specversion, ("ce_id", key + suffix), source, ce_type, time, content_type)
+            yield Written(key, b"".join((begin, _encode(location), rest)), headers, timestamp_ms)
+
+    def _encode_rest(self, kind: int, answer: OverTimeAnswer, marks: bytes) -> bytes:
+        """Return the bytes of a record's value after the location."""
+        last = self._encode_last(kind, answer)
+        return b"".join((self._times, answer.status.encode(), self._limits[kind], marks, last, b"}"))
+
+    def _encode_last(self, kind: int, answer: OverTimeAnswer) -> bytes:
         """Return the fields that only some answers have."""
         if answer.noisy_count is not None:
             rule, noisy_count = self._rules[kind], answer.noisy_count

@@ -74,10 +74,18 @@ class _Answers(Sequence[EncodedRecord]):
     def __getitem__(self, place: slice) -> Sequence[EncodedRecord]: ...
     def __getitem__(self, place: int | slice) -> EncodedRecord | Sequence[EncodedRecord]:
         """Return the record or the records at a place."""
-        if isinstance(place, slice):
-            return [self[at] for at in range(*place.indices(len(self)))]
-        places, (answer, marks) = self._places, self._answers[place]
-        return EncodedRecord(*self._writer.write(places.locations[place], places.kinds[place], answer, marks))
+        places = range(len(self))[place]
+        records = list(self._build(places if isinstance(places, range) else [places]))
+        return records if isinstance(place, slice) else records[0]
+
+    def __iter__(self) -> Iterator[EncodedRecord]:
+        """Yield the records in order."""
+        return self._build(range(len(self)))
+
+    def _build(self, wanted: Iterable[int]) -> Iterator[EncodedRecord]:
+        places, answers = self._places, self._answers
+        written = self._writer.write((places.locations[at], places.kinds[at], *answers[at]) for at in wanted)
+        return map(EncodedRecord._make, written)
 
 
 class _Given(NamedTuple):
