@@ -84,6 +84,19 @@ class ReleaseLoop:
         reasons = [running.release.trouble for running in dict(self._running).values()]
         return "; ".join(dict.fromkeys(reason for reason in [*reasons, self._undecided] if reason))
 
+    def commit(self) -> None:
+        """Commit the decided ticks of all partitions, if commits are deferred. Call it when no tick is being decided.
+
+        Raises:
+            UnreachableError, FencedError: the ticks may not be in the ledger.
+        """
+        for owner in self.owners.values():
+            owner.commit()
+
+    def expect_input(self, tick: int) -> None:
+        """Read the end offsets of a tick early: in a replay, the input of several ticks is complete at once."""
+        self._context.input_topic.end_offsets_at(tick)
+
     def run(self, stop: threading.Event, wake: threading.Event, heartbeat: Callable[[str], None]) -> None:
         """Run the owned partitions until `stop` is set; `wake` is set when ownership changes.
 
