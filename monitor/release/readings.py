@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from monitor.release.state import LedgerState
 from monitor.windows.facts import Reading
@@ -14,9 +14,14 @@ class Evidence:
     """The complete readings of a tick, by shard. A shard without a reading is unknown.
 
     A reading is complete if it contains everything that was produced before as_of.
+
+    `causes`: why each shard without a reading is unknown (`monitor.release.unknown`). `behind`: for each input
+    partition, the offset that the facts had reached, and the end that they had to reach.
     """
 
     readings: Mapping[int, Reading]
+    causes: Mapping[int, str] = field(default_factory=dict)
+    behind: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def complete_from(self, shard: int) -> int | None:
         """Return the first slot from which the shard's windows are complete; None if the shard has no reading."""

@@ -240,7 +240,7 @@ class RedisWindows:
         present: dict[int, SparseCounts] = {}
         for instant, of_time in zip(question.times, members, strict=True):
             if instant not in unchanged:
-                present[instant] = SparseCounts.of(len(of_time), count_members(of_time, self._rows[shard]))
+                present[instant] = SparseCounts.of(len(of_time), *count_members(of_time, self._rows[shard]))
             elif unchanged[instant].members == of_time:
                 present[instant] = unchanged[instant]
             else:
@@ -257,6 +257,7 @@ class RedisWindows:
             counts=dict(zip(question.windows, counts, strict=True)),
             present=TimeCounts(present),
             settled=settled,
+            consenting=TimeCounts({instant: present[instant] for instant in question.consenting}, consenting=True),
         )
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:

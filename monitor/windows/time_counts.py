@@ -21,37 +21,43 @@ from numpy.typing import NDArray
 class SparseCounts:
     """Distinct people by place: `people[i]` at the place `places[i]` of a shard, 0 elsewhere.
 
-    `members`: the number of members of the set. Most places of a large registry have nobody, so all live times fit in
-    memory.
+    `consenting`: how many of them consented. `members`: the number of members of the set. Most places of a large
+    registry have nobody, so all live times fit in memory.
     """
 
     members: int
     size: int
     places: NDArray[np.int64]
     people: NDArray[np.int64]
+    consenting: NDArray[np.int64]
 
     @classmethod
-    def of(cls, members: int, counts: NDArray[np.int64]) -> SparseCounts:
-        """Return the counts of a set with this number of members; `counts` has one entry for each place."""
-        places = np.flatnonzero(counts)
-        return cls(members, counts.size, places, counts[places])
+    def of(cls, members: int, people: NDArray[np.int64], consenting: NDArray[np.int64]) -> SparseCounts:
+        """Return the counts of a set with this number of members; the arrays have one entry for each place."""
+        places = np.flatnonzero(people | consenting)
+        return cls(members, people.size, places, people[places], consenting[places])
 
-    def to_array(self) -> NDArray[np.int64]:
-        """Return the counts of all places of the shard."""
-        counts = np.zeros(self.size, np.int64)
-        counts[self.places] = self.people
-        return counts
+    def fill(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the counts of all places of the shard; `counts` is `people` or `consenting`."""
+        filled = np.zeros(self.size, np.int64)
+        filled[self.places] = counts
+        return filled
 
 
 class TimeCounts(Mapping[int, NDArray[np.int64]]):
-    """Distinct people by place, by designated time. The array of a time is created when it is asked for."""
+    """Distinct people by place, by designated time. The array of a time is created when it is asked for.
 
-    def __init__(self, counts: Mapping[int, SparseCounts]) -> None:
+    With `consenting`, only the people who consented count.
+    """
+
+    def __init__(self, counts: Mapping[int, SparseCounts], *, consenting: bool = False) -> None:
         self._counts = counts
+        self._consenting = consenting
 
     def __getitem__(self, instant: int) -> NDArray[np.int64]:
         """Return the counts of all places of the shard at a designated time."""
-        return self._counts[instant].to_array()
+        counts = self._counts[instant]
+        return counts.fill(counts.consenting if self._consenting else counts.people)
 
     def __iter__(self) -> Iterator[int]:
         """Yield the designated times."""
