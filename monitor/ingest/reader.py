@@ -23,13 +23,13 @@ from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
-from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
 from monitor.signals import Signal
 from monitor.windows.facts import Span, Windows
 
 log = logging.getLogger(__name__)
 
+MILLISECONDS: Final = 1_000  # in a second
 COMMIT_SECONDS: Final = 5.0
 CHECK_SECONDS: Final = 0.5
 FIRST_BACKOFF_SECONDS: Final = 0.1
@@ -47,7 +47,6 @@ class Reader:
         persons: Persons,
         dead_letters: DeadLetters,
         observer: IngestObserver,
-        clock: Clock,
     ) -> None:
         self._parameters = parameters
         self._source = source
@@ -57,7 +56,7 @@ class Reader:
         self._observer = observer
         self._queue = WriteQueue(self._write)
         self._committed_at = self._checked_at = time.monotonic()
-        self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer, clock)
+        self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
         self._several_places = SeveralPlaces()
         self.progressed = Signal()
 
@@ -112,12 +111,18 @@ class Reader:
         values = [value for fetch in fetched for value in fetch.values]
         stamps = np.array([stamp for fetch in fetched for stamp in fetch.timestamps_ms], np.int64)
         grid = self._parameters.grid
-        columns: Columns = decode_records(values, self._parameters.default_stay)
+        columns: Columns = decode_records(
+            values, self._parameters.default_stay, with_consent=bool(self._parameters.at_least)
+        )
         accepted = accept(self._parameters, self._persons, columns, (stamps * 1_000 - grid.origin) // grid.length)
         accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
         letters = _address_refusals(accepted.refused, fetched)
         spans = tuple(Span(fetch.partition, fetch.start, fetch.end) for fetch in fetched)
-        return Batch(spans, accepted, letters, len(values), began)
+        newest = {
+            fetch.partition: max(fetch.timestamps_ms) / MILLISECONDS for fetch in fetched if len(fetch.timestamps_ms)
+        }
+        oldest = int(stamps.min()) / MILLISECONDS if len(stamps) else None
+        return Batch(spans, accepted, letters, len(values), began, oldest, newest)
 
     def _write(self, batch: Batch) -> dict[int, int]:
         """Write dead letters, then facts, because a record is not read again after progress has passed it."""
@@ -160,6 +165,7 @@ class Reader:
     def _count_written(self, batch: Batch, lowest: Mapping[int, int]) -> bool:
         reasons = count_by_reason(batch.accepted.refused)
         self._observer.batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
+        self._observer.reached(batch.oldest_stamp, batch.newest_stamps)
         self._observer.several_places(self._several_places.count_in(batch.accepted.facts))
         behind = [span.partition for span in batch.spans if lowest[span.partition] < span.start]
         if behind:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from monitor.ingest.accept import APPLIED, Accepted
@@ -28,13 +28,19 @@ MOST_SENT: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The outcome of one poll, or of several. `began`: when the decoding of the first poll began (`perf_counter`)."""
+    """The outcome of one poll, or of several.
+
+    `began`: when the decoding of the first poll began (`perf_counter`). `oldest_stamp`: the oldest timestamp, and
+    `newest_stamps`: the newest one by input partition, in seconds.
+    """
 
     spans: tuple[Span, ...]
     accepted: Accepted
     letters: tuple[DeadLetter, ...]
     records: int
     began: float
+    oldest_stamp: float | None = None
+    newest_stamps: Mapping[int, float] = field(default_factory=dict)
     polls: int = 1
 
     @property
@@ -50,9 +56,21 @@ class Batch:
             if before is not None and before.end != span.start:
                 return None
             spans[span.partition] = Span(span.partition, span.start if before is None else before.start, span.end)
-        accepted = _join_accepted(self.accepted, later.accepted)
-        records, polls = self.records + later.records, self.polls + later.polls
-        return Batch(tuple(spans.values()), accepted, self.letters + later.letters, records, self.began, polls)
+        oldest = [stamp for stamp in (self.oldest_stamp, later.oldest_stamp) if stamp is not None]
+        return Batch(
+            tuple(spans.values()),
+            _join_accepted(self.accepted, later.accepted),
+            self.letters + later.letters,
+            self.records + later.records,
+            self.began,
+            min(oldest, default=None),
+            _join_newest(self.newest_stamps, later.newest_stamps),
+            self.polls + later.polls,
+        )
+
+
+def _join_newest(first: Mapping[int, float], later: Mapping[int, float]) -> dict[int, float]:
+    return {place: max(of[place] for of in (first, later) if place in of) for place in {**first, **later}}
 
 
 def _join_accepted(first: Accepted, later: Accepted) -> Accepted:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.contracts import alerts
-from monitor.privacy import at_times, hot_spots, over_time
+from monitor.privacy import at_least, at_times, hot_spots, over_time
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters
-from monitor.release.ledger import LedgerRecord
+from monitor.public.parameters import AtLeast, AtTimes, HotSpots, OverTime, Parameters
+from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import Question, Reading
 
@@ -30,9 +30,14 @@ class Evidence:
     """The complete readings of a tick, by shard. A shard without a reading is unknown.
 
     A reading is complete if it contains everything that was produced before as_of.
+
+    `causes`: why each shard without a reading is unknown (`monitor.release.unknown`). `behind`: for each input
+    partition, the offset that the facts had reached, and the end that they had to reach.
     """
 
     readings: Mapping[int, Reading]
+    causes: Mapping[int, str] = field(default_factory=dict)
+    behind: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def complete_from(self, shard: int) -> int | None:
         """Return the first slot from which the shard's windows are complete; None if the shard has no reading."""
@@ -46,7 +51,7 @@ class Evidence:
 class Decision:
     """The records of one tick, and the number of answers by (monitor, status)."""
 
-    records: tuple[LedgerRecord, ...]
+    records: tuple[EncodedRecord, ...]
     answers: Mapping[tuple[str, str], int]
 
 
@@ -87,6 +92,10 @@ class Decider:
         questions = {
             shard: Question(tuple(dict.fromkeys(rows)), tuple(sorted(live)), tick) for shard, rows in windows.items()
         }
+        consenting = {time for bounds in parameters.at_least for time in self._final_times(bounds, tick)}
+        if consenting:
+            told = tuple(sorted(consenting))
+            questions = {shard: replace(question, consenting=told) for shard, question in questions.items()}
         final = {time for monitor in self._hot_spots for time in self._final_times(monitor, tick)}
         if not final:
             return questions
@@ -96,7 +105,7 @@ class Decider:
             for question in (questions.get(shard, Question(tick=tick)),)
         }
 
-    def _final_times(self, monitor: HotSpots, tick: int) -> list[int]:
+    def _final_times(self, monitor: HotSpots | AtLeast, tick: int) -> list[int]:
         """Return the designated times for which this tick is the final one."""
         as_of = self._parameters.grid.as_of(tick)
         return [time for time in monitor.live(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
@@ -124,7 +133,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: Counter[tuple[str, str]],
-    ) -> list[LedgerRecord]:
+    ) -> list[EncodedRecord]:
         parameters = self._parameters
         lost_tick = self._lost_tick(state)
         noise = self._draw_noise(monitor, indices)
@@ -160,7 +169,7 @@ class Decider:
             return None
         return evidence.readings[shard].counts[row, start]
 
-    def _build_over_time_record(self, monitor: OverTime, n: int, tick: int, answer: OverTimeAnswer) -> LedgerRecord:
+    def _build_over_time_record(self, monitor: OverTime, n: int, tick: int, answer: OverTimeAnswer) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.over_time_record(
@@ -174,7 +183,7 @@ class Decider:
             answer=answer,
             resumes_at=None if answer.resumes_at is None else parameters.grid.as_of(answer.resumes_at),
         )
-        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
+        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
 
     def _lost_tick(self, state: LedgerState) -> int | None:
         return None if state.lost_at is None else self._parameters.grid.slot_of(state.lost_at)
@@ -187,7 +196,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: Counter[tuple[str, str]],
-    ) -> list[LedgerRecord]:
+    ) -> list[EncodedRecord]:
         ids = self._parameters.registry.ids
         noisy = state.noisy.setdefault((monitor.name, time), {})
         marked = self._marked_rows(noisy)
@@ -201,8 +210,24 @@ class Decider:
                     marked[shard].append(row)
             tally[monitor.name, "complete" if complete else "unknown"] += 1
             shown = {ids[row]: noisy[ids[row]] for row in sorted(marked[shard])}
-            records.append(self._build_snapshot(monitor, time, shard, tick, complete, shown))
+            bounds = self._draw_lower_bounds(monitor, time, shard, tick, evidence, state) if complete else None
+            records.append(self._build_snapshot(monitor, time, shard, tick, complete, shown, bounds))
         return records
+
+    def _draw_lower_bounds(
+        self, monitor: AtTimes, time: int, shard: int, tick: int, evidence: Evidence, state: LedgerState
+    ) -> dict[str, int] | None:
+        """Return the lower bounds of a shard at the final tick; None if there are none, or they were drawn before."""
+        parameters, registry = self._parameters, self._parameters.registry
+        is_final = monitor.is_final(time, parameters.grid.as_of(tick), parameters.grid)
+        if monitor.at_least is None or not is_final:
+            return None
+        if not state.may_draw_bounds(monitor.name, time, shard, registry.shards):
+            return None
+        state.record_bounds(monitor.name, time, shard, registry.shards)
+        rows, counts = registry.by_shard[shard], evidence.readings[shard].consenting[time]
+        places, bounds = at_least.step(monitor.at_least, counts, self._noise)
+        return {registry.ids[int(rows[place])]: int(bound) for place, bound in zip(places, bounds, strict=True)}
 
     def _marked_rows(self, noisy: Mapping[str, tuple[int, int]]) -> dict[int, list[int]]:
         """Return the registry rows of the locations that have a noisy count, by shard."""
@@ -232,7 +257,8 @@ class Decider:
         tick: int,
         complete: bool,  # noqa: FBT001  # becomes the record's status
         noisy: Mapping[str, tuple[int, int]],
-    ) -> LedgerRecord:
+        bounds: Mapping[str, int] | None,
+    ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.at_times_record(
@@ -250,8 +276,9 @@ class Decider:
             threshold=monitor.threshold,
             epsilon=monitor.epsilon,
             noisy_counts=noisy,
+            counts_at_least=None if bounds is None or monitor.at_least is None else (monitor.at_least, bounds),
         )
-        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
+        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
 
     def _decide_hot_spots(
         self,
@@ -261,7 +288,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: Counter[tuple[str, str]],
-    ) -> list[LedgerRecord]:
+    ) -> list[EncodedRecord]:
         """Return the one answer about a designated time; nothing if a shorter horizon has already answered it."""
         if (monitor.name, time) in state.drawn:
             return []
@@ -283,7 +310,7 @@ class Decider:
 
     def _build_hot_spots_record(
         self, monitor: HotSpots, time: int, tick: int, drawn: list[tuple[str, int]] | None
-    ) -> LedgerRecord:
+    ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.hot_spots_record(
@@ -298,7 +325,7 @@ class Decider:
             epsilon=monitor.epsilon,
             hot_spots=drawn,
         )
-        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
+        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
 
     def _is_complete_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState) -> bool:
         """Return whether the shard's facts contain every visit at τ that was reported before as_of."""

@@ -42,7 +42,7 @@ RETRY_BACKOFF_MS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerRecord:
+class EncodedRecord:
     """A ledger record as bytes. The timestamp (ms) of an answer is the as_of of its tick."""
 
     key: bytes
@@ -53,7 +53,7 @@ class LedgerRecord:
 
 def read_partition(
     connections: KafkaConnections, topic: str, partition: int, until: int | None = None, start: int = 0
-) -> Iterator[tuple[int, LedgerRecord]]:
+) -> Iterator[tuple[int, EncodedRecord]]:
     """Yield (offset, record) of a partition from `start` to `until` (default: its present end), read uncommitted.
 
     Raises:
@@ -66,7 +66,7 @@ def read_partition(
 
 def read_partitions(
     connections: KafkaConnections, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
-) -> Iterator[tuple[int, int, LedgerRecord]]:
+) -> Iterator[tuple[int, int, EncodedRecord]]:
     """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end), read uncommitted.
 
     Raises:
@@ -96,7 +96,7 @@ def read_partitions(
                 for place in places:
                     for record in polled.get(place, ()):
                         if record.offset < end[place]:
-                            yield place.partition, record.offset, _to_ledger_record(record)
+                            yield place.partition, record.offset, _to_encoded_record(record)
     finally:
         consumer.close(autocommit=False)
 
@@ -139,8 +139,8 @@ def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> 
         require_same(admin.describe_topics([topic])[0], topic, topic_id)
 
 
-def _to_ledger_record(record: Any) -> LedgerRecord:
-    return LedgerRecord(record.key or b"", record.value or b"", tuple(record.headers or ()), record.timestamp)
+def _to_encoded_record(record: Any) -> EncodedRecord:
+    return EncodedRecord(record.key or b"", record.value or b"", tuple(record.headers or ()), record.timestamp)
 
 
 def _run_in_thread(work: Callable[[], _T], name: str) -> Future[_T]:
@@ -190,12 +190,12 @@ class Writer:
             self.close()
             raise
 
-    def append(self, records: Sequence[LedgerRecord]) -> int:
+    def append(self, records: Sequence[EncodedRecord]) -> int:
         """Append records in one transaction, and return the offset of the last one; -1 if there are no records."""
         seconds = ACKNOWLEDGED_SECONDS + len(records) / RECORDS_PER_SECOND
         return self._run(lambda: self._transaction(records, seconds), seconds) if records else -1
 
-    def _transaction(self, records: Sequence[LedgerRecord], seconds: float) -> int:
+    def _transaction(self, records: Sequence[EncodedRecord], seconds: float) -> int:
         self._producer.begin_transaction()
         failpoint("ledger.begun")
         sent = [

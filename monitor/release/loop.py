@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from monitor.errors import MonitorError, UnreachableError
 from monitor.public.instants import format_instant
 from monitor.release.context import ReleaseContext
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.owner import Owner
 from monitor.release.partition import PartitionRelease, collect_records
 from monitor.release.upkeep import Upkeep
@@ -74,7 +74,7 @@ class ReleaseLoop:
         return min(known) if known and len(known) == len(ticks) else None
 
     @property
-    def last_records(self) -> tuple[LedgerRecord, ...]:
+    def last_records(self) -> tuple[EncodedRecord, ...]:
         """The records of the last decided tick, in order of partitions."""
         return collect_records([self._running[partition].release for partition in sorted(self._running)])
 
@@ -152,8 +152,7 @@ class ReleaseLoop:
             self._fail(error)
 
     def _is_check_due(self) -> bool:
-        clock = self._context.clock
-        return not clock.simulated and self._context.parameters.grid.slot_of(clock.now()) != self._checked_slot
+        return self._context.parameters.grid.slot_of(self._context.clock.now()) != self._checked_slot
 
     def check_topics(self) -> None:
         """Check once per slot that the topics are the same, and that each output partition is being decided.

@@ -13,7 +13,7 @@ from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
 from monitor.public.parameters import HotSpots, Parameters, shard_of
 from monitor.release.decide import Decider, Decision, Evidence
-from monitor.release.ledger import LedgerRecord, Writer, read_partition, require_ledger
+from monitor.release.ledger import EncodedRecord, Writer, read_partition, require_ledger
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import Question
@@ -176,7 +176,7 @@ class Owner:
         self.state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.memory_slots)
         return decision
 
-    def _due_owner_records(self, tick: int, *, empty: bool) -> list[LedgerRecord]:
+    def _due_owner_records(self, tick: int, *, empty: bool) -> list[EncodedRecord]:
         """Return an owner record if one is due.
 
         One is due for a tick without answers, for added input partitions, and before the last one expires.

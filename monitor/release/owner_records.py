@@ -10,7 +10,7 @@ from monitor.contracts.charges import Charges
 from monitor.errors import LedgerError
 from monitor.failpoints import failpoint
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import LedgerRecord, Writer
+from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.state import OwnerTerms, later
 
 
@@ -77,7 +77,7 @@ class OwnerRecords:
         """Return the first slot with complete facts if all records up to an instant are lost. Visits may be F ahead."""
         return self.parameters.grid.slot_of(instant) + self.parameters.max_lead + 1
 
-    def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> LedgerRecord:
+    def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> EncodedRecord:
         """Return an owner record. `tick` is a decided tick that has no answers."""
         now = self.now()
         key, value, headers = alerts.owner_record(
@@ -94,7 +94,7 @@ class OwnerRecords:
             input_partitions=terms.input_partitions,
             charges=terms.charges,
         )
-        return LedgerRecord(key, value, tuple(headers), now // 1_000)
+        return EncodedRecord(key, value, tuple(headers), now // 1_000)
 
     def announce(
         self, writer: Writer, partition: int, known: OwnerTerms | None, read: Callable[[int], OwnerTerms | None]

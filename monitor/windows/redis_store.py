@@ -64,12 +64,12 @@ def _eval_command(script: str, keys: Sequence[str], *arguments: str | int | byte
 class RedisWindows:
     """`Windows` in Redis 7, Valkey or a Redis Cluster; thread-safe.
 
-    Writes and counts are atomic per shard. `simulated` returns the present instant of a simulated public clock; without
-    it, the server's clock decides the present slot.
+    Writes and counts are atomic per shard. `clock` returns the present instant in place of the servers' clocks, for a
+    replay; None for the servers' clocks.
     """
 
     def __init__(
-        self, parameters: Parameters, fingerprint: str, client: Client, simulated: Callable[[], int] | None = None
+        self, parameters: Parameters, fingerprint: str, client: Client, clock: Callable[[], int] | None = None
     ) -> None:
         self._name = parameters.name
         self._parameters = parameters
@@ -84,7 +84,7 @@ class RedisWindows:
             _LEAST_EXPIRY, 2 * (parameters.history_slots + parameters.max_lead) * parameters.grid.length // SECOND
         )
         self._client = client
-        self._simulated = simulated
+        self._clock = clock
 
     def progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
@@ -107,7 +107,7 @@ class RedisWindows:
     def _clock_arguments(self) -> tuple[str | int, ...]:
         """Return the arguments from which scripts compute the present slot, and the expiry of keys."""
         grid = self._parameters.grid
-        return ("" if self._simulated is None else self._simulated(), grid.origin, grid.length, self._expiry)
+        return ("" if self._clock is None else self._clock(), grid.origin, grid.length, self._expiry)
 
     def _unexpired_times(self) -> list[int]:
         """Return the designated times whose sets may exist."""
@@ -168,13 +168,13 @@ class RedisWindows:
         }
 
     def _settle_command(self, shard: int, tick: int) -> Command:
-        tolerance = self._parameters.tolerance if self._simulated is None else 0
-        return _eval_command("settle", self._shard_keys(shard), *self._clock_arguments(), tick, tolerance)
+        arguments = (*self._clock_arguments(), tick, self._parameters.tolerance)
+        return _eval_command("settle", self._shard_keys(shard), *arguments)
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant: the latest of the clocks of the shards' servers."""
-        if self._simulated is not None:
-            return self._simulated()
+        if self._clock is not None:
+            return self._clock()
         replies = self._run({shard: _eval_command("read", [self._keys.meta(shard)]) for shard in shards})
         return max(parse_time(time) for _, time in replies.values())
 
@@ -197,18 +197,20 @@ class RedisWindows:
         settled = question.tick is None or data.pop(0) == 1
         counts, *members = data
         fields = _parse_fields(meta)
+        people = {
+            instant: count_members(of_time, self._rows[shard])
+            for instant, of_time in zip(question.times, members, strict=True)
+        }
         return Reading(
             progress=_parse_progress(fields),
             complete_from=int(fields.get("since", COMPLETE_FROM_START)),
             evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
             times_evicted_until=int(fields.get("dropped", NEVER)),
-            time=parse_time(time),
+            time=parse_time(time) if self._clock is None else self._clock(),
             counts=dict(zip(question.windows, counts, strict=True)),
-            present={
-                instant: count_members(of_time, self._rows[shard])
-                for instant, of_time in zip(question.times, members, strict=True)
-            },
+            present={instant: present for instant, (present, _) in people.items()},
             settled=settled,
+            consenting={instant: people[instant][1] for instant in question.consenting},
         )
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:

@@ -16,7 +16,7 @@ from kafka import TopicPartition
 from numpy.typing import NDArray
 
 from monitor.brokers.topics import list_topic_needs
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.config.servers import KafkaSettings
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.dead_letters import DeadLetterTopic
@@ -24,7 +24,8 @@ from monitor.ingest.decode import decode_records
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import InputLog
 from monitor.ingest.write_queue import MOST_APPLIED
-from monitor.operate.metrics import FATES, PREFIX, Metrics
+from monitor.operate.catalog import FATES, PREFIX
+from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SystemClock
@@ -125,8 +126,7 @@ def _prepare_settings(bench: Bench, name: str, backlog: Backlog) -> Settings:
     path = folder / "config.yaml"
     watched = ", ".join(ids[:: PLACES // backlog.watched])
     path.write_text(_CONFIG.format(name=name, watched=watched, partitions=PARTITIONS), encoding="utf-8")
-    config = load_config(path, {})
-    return settings_of(config, load_registry(config.locations.file), os.urandom(32))
+    return settings_of(load_valid_config(path, {}), os.urandom(32))
 
 
 def _with_kafka(settings: Settings, bootstrap: str) -> Settings:
@@ -167,8 +167,7 @@ def _read(bench: Bench, ground: Ground) -> float:
         source = InputLog(settings.kafka, topics.visits, settings.parameters.name)
         letters = DeadLetterTopic(settings.kafka, topics.dead_letters, topics.visits, 2**20)
         with closing(letters):
-            hasher, clock = settings.hasher, SystemClock()
-            reader = Reader(settings.parameters, source, windows, hasher, letters, metrics, clock)
+            reader = Reader(settings.parameters, source, windows, settings.hasher, letters, metrics)
             with closing(reader):
                 reader.step(0)
                 while not all(windows.progress()):

@@ -26,6 +26,7 @@ from tests.faults.town import KEY, Town
 from tests.faults.traffic import fingerprint
 
 ROW_BYTES: Final = 4
+CONSENT: Final = 1 << 31
 NEVER: Final = -(2**62)
 PROGRESS: Final = "p"
 WAITING: Final = struct.Struct(">qc")  # the stamp, and s (seen) or p (present); packed facts follow
@@ -136,7 +137,7 @@ def read_shards(town: Town, name: str, recount: Recount) -> tuple[list[Shard], l
                 shard.seen |= {LastSeen(row, person, int(slot)) for person, slot in members}
             for time, members in zip(moments.values(), held[len(windows) :], strict=True):
                 rows_and_people = ((member[:ROW_BYTES], member[ROW_BYTES:]) for member in members)
-                shard.present |= {Present(time, int.from_bytes(row), person) for row, person in rows_and_people}
+                shard.present |= {unflag(time, int.from_bytes(row), person) for row, person in rows_and_people}
             shard.shown = {*shard.seen, *shard.present}
             unpack(waiting, shard)
             shards.append(shard)
@@ -152,7 +153,7 @@ def unpack(waiting: list[bytes], shard: Shard) -> None:
         if kind == b"s":
             shard.seen |= {*unpack_block(packed)}
         else:
-            shard.present |= {Present(time, row, person) for time, row, person in PACKED.iter_unpack(packed)}
+            shard.present |= {unflag(time, row, person) for time, row, person in PACKED.iter_unpack(packed)}
 
 
 def unpack_block(block: bytes) -> Iterator[LastSeen]:
@@ -165,6 +166,11 @@ def unpack_block(block: bytes) -> Iterator[LastSeen]:
     assert block[begin : begin + 4 * count] == b"".join(person[:4] for _, person in facts)
     for row, (last, person) in zip(rows, facts, strict=True):
         yield LastSeen(row, person, int(last))
+
+
+def unflag(time: int, row: int, person: bytes) -> Present:
+    """Return a fact whose highest bit of the row says that the person consented."""
+    return Present(time, row % CONSENT, person, row >= CONSENT)
 
 
 def _first_stamps(record_fates: list[tuple[Any, Fates]], terms: AuditTerms) -> dict[LastSeen | Present, int]:

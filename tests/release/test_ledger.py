@@ -14,14 +14,14 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import LEAST_MESSAGE_BYTES
 from monitor.contracts.record_sizes import LARGEST_SNAPSHOT
 from monitor.errors import FencedError, UnreachableError
-from monitor.release.ledger import LedgerRecord, Writer, first_offset, read_partition
+from monitor.release.ledger import EncodedRecord, Writer, first_offset, read_partition
 
 MakeTopic = Callable[..., tuple[str, str]]
 OpenWriter = Callable[..., Writer]
 
 
-def record(text: str, size: int = 0) -> LedgerRecord:
-    return LedgerRecord(text.encode(), text.encode().ljust(size), (("ce_id", text.encode()),), 1_767_225_600_000)
+def record(text: str, size: int = 0) -> EncodedRecord:
+    return EncodedRecord(text.encode(), text.encode().ljust(size), (("ce_id", text.encode()),), 1_767_225_600_000)
 
 
 def keys(connections: KafkaConnections, topic: str, until: int | None = None) -> list[str]:
@@ -43,7 +43,7 @@ def committed(connections: KafkaConnections, topic: str) -> list[str]:
     return keys_found
 
 
-def left_open(writer: Writer, topic: str, *records: LedgerRecord) -> None:
+def left_open(writer: Writer, topic: str, *records: EncodedRecord) -> None:
     """Send records in a transaction that is never committed, like a process that is killed."""
     producer: Any = writer._producer
     producer.begin_transaction()

@@ -47,8 +47,8 @@ def counted(windows: Windows, row: int, tick: int) -> tuple[int, int]:
 
 @pytest.fixture
 def at(parameters: Parameters, clock: SteppedClock) -> Callable[[int], None]:
-    """Return a function that moves the clock to a slot: `at(6)`."""
-    return lambda slot: clock.move_to(parameters.grid.start(slot))
+    """Return a function that moves the clock to a slot, a tolerance after its start: `at(6)`."""
+    return lambda slot: clock.move_to(parameters.grid.start(slot) + parameters.tolerance)
 
 
 At = Callable[[int], None]

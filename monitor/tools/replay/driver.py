@@ -14,13 +14,14 @@ from kafka import OffsetSpec, TopicPartition
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
 from monitor.errors import NotEmptyError, ReplayError
+from monitor.operate.catalog import FATES, PREFIX
 from monitor.operate.health import Health
-from monitor.operate.metrics import FATES, PREFIX, Metrics
+from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Preflight, run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.service import Service, Settings, redis_windows, secure_noise
 from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Line, read_lines
@@ -86,8 +87,10 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
     wanted = list_topic_needs(parameters, config.kafka, simulated=True)
     _require_empty(settings.kafka, wanted)
     factor = config.kafka.replication_factor
-    set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
-    return run_preflight(settings.kafka, parameters, wanted, config.kafka.topics.alerts)
+    made = set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
+    return run_preflight(
+        settings.kafka, parameters, wanted, config.kafka.topics.alerts, ledger_reader=made.ledger_reader
+    )
 
 
 def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
@@ -150,7 +153,7 @@ class Replay:
         self.service.stop()
         self.windows.close()
 
-    def tick(self, tick: int) -> tuple[LedgerRecord, ...]:
+    def tick(self, tick: int) -> tuple[EncodedRecord, ...]:
         """Move the clock to a tick's release time, wait until its answers are in the ledger, and return its records.
 
         Raises:
@@ -200,7 +203,7 @@ def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
         feed.close()
 
 
-def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, tuple[LedgerRecord, ...]], None]) -> Summary:
+def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, tuple[EncodedRecord, ...]], None]) -> Summary:
     """Replay all ticks, and call `seen` with each tick and its records. The topics and the store must be empty.
 
     Raises:
