@@ -77,8 +77,7 @@ def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
         RefusedError: the operator must first correct something on the servers.
         UsageError: the metrics port cannot be opened.
     """
-    metrics, health = create_metrics(settings), Health()
-    metrics.watch_readiness(lambda: not health.waiting())
+    metrics, health = Metrics(), Health()
     endpoint = Endpoint(settings.config.metrics.port, metrics.registry, health)
     log.info("metrics and health on port %d", endpoint.port)
     try:
@@ -93,6 +92,8 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
     Raises:
         RefusedError: the operator must first correct something on the servers.
     """
+    _describe(settings, metrics)
+    metrics.watch_readiness(lambda: not health.waiting())
     pause = FIRST_PAUSE_SECONDS
     ran = threading.Event()
     while not stop.is_set():
@@ -109,14 +110,7 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
-def create_metrics(settings: Settings) -> Metrics:
-    """Return the metrics of an instance, with what the configuration says."""
-    metrics = Metrics()
-    describe_settings(metrics, settings)
-    return metrics
-
-
-def describe_settings(metrics: Metrics, settings: Settings) -> None:
+def _describe(settings: Settings, metrics: Metrics) -> None:
     """Set the metrics that say what the configuration says."""
     parameters = settings.parameters
     metrics.describe_configuration(

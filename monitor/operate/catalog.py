@@ -220,21 +220,19 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
 )
 
-_PROCESS: Final = {"process": "numbers from 1"}
-
 SUPERVISOR_METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "gauge",
         "process_up",
-        "Whether a process of `run --processes` runs",
-        _PROCESS,
-        "1 or 0.",
+        "Whether a process runs",
+        {"process": "1 to the number of processes"},
+        "Only with `run --processes`, which also adds the label `process` to all metrics above.",
     ),
     Metric(
         "counter",
         "process_restarts",
-        "Processes of `run --processes` that were started again after they had ended",
-        _PROCESS,
+        "Processes started again after a crash",
+        {"process": "1 to the number of processes"},
+        "Only with `run --processes`.",
     ),
 )
-"""The metrics that only `run --processes` has. All other metrics then have the additional label `process`."""

@@ -13,7 +13,7 @@ from monitor.operate.metrics import Metrics
 from monitor.processes.link import Answering
 from monitor.processes.supervisor import Supervisor, supervise
 from monitor.public.clock import SystemClock
-from monitor.run import describe_settings, run_with
+from monitor.run import run_with
 from monitor.service import Settings
 
 
@@ -39,10 +39,8 @@ def run_supervised(
 ) -> None:
     """Run one of several processes. It answers its supervisor from the start, and stops when the supervisor ends."""
     metrics, health = Metrics(), Health()
-    metrics.watch_readiness(lambda: not health.waiting())
     health.report_alive("service", "reading the configuration")
     with Answering(descriptor, metrics, health, stop):
         settings = load()
-        describe_settings(metrics, settings)
         with stop_on_signals():
             run_with(settings, SystemClock(), metrics, health, stop)

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from monitor.config import load_valid_config
+from monitor.config import load_registry
+from monitor.config.validate import validate_config
 from monitor.errors import FailedError
 from monitor.public.clock import SteppedClock
 from monitor.service import Settings, settings_of
@@ -85,7 +86,7 @@ def _measure_service(bench: Bench) -> dict[str, float]:
 
 def _settings_of(site: Site) -> Settings:
     key = (site.folder / "person.key").read_bytes()
-    return settings_of(load_valid_config(site.config_file, {}), key)
+    return settings_of(validate_config(site.config, load_registry(site.config.locations.file)), key)
 
 
 def _produce(site: Site, first: int, ticks: int, visits: int) -> None:

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from simulators.bench import cluster, fortnight, instances, noise, steady
+from simulators.bench import cluster, fortnight, ingest, instances, noise, steady
 from simulators.bench.line import Line
 
-LINES: Final[Sequence[Line]] = (*fortnight.LINES, *noise.LINES, *steady.LINES, *instances.LINES, *cluster.LINES)
+LINES: Final[Sequence[Line]] = (
+    *ingest.LINES,
+    *fortnight.LINES,
+    *noise.LINES,
+    *steady.LINES,
+    *instances.LINES,
+    *cluster.LINES,
+)
 
 BY_NAME: Final = frozenset({"country"})
 """Lines that run only when they are named, because they take long."""

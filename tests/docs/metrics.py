@@ -25,8 +25,6 @@ from `monitor/operate/catalog.py`. [Alerts](alerts.md) lists the alerting rules 
 |---|---|---|---|
 """
 _FOOT: Final = """
-With `run --processes N`, each sample of a process has the additional label `process`.
-
 The Prometheus client adds its usual metrics of a Python process (`process_…`, `python_info`).
 """
 
