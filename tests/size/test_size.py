@@ -135,8 +135,8 @@ def test_constants_are_measured(name: str) -> None:
     constant = measured_constants()[name]
     assert find_lines([constant.line])
     line = measured_lines().get(constant.line)
-    if line is None or line["error"]:
-        return
+    if line is None or constant.figure not in line["figures"]:
+        return  # not measured since the line was added, or its server or peer was skipped
     measured = line["figures"][constant.figure] * constant.scale
     if constant.is_rate:
         assert constant.value <= SLACK * measured
