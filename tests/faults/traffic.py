@@ -272,7 +272,12 @@ class Traffic:
                 self._failed.set()
 
 
+def consents(person: str) -> bool:
+    """Return whether a person consents to lower bounds: half of the people do, in all of their visits."""
+    return zlib.crc32(person.encode()) % 2 == 1
+
+
 def _shown(visit: Visit) -> dict[str, str | bool]:
     times = {"arrived_at": format_instant(visit.arrived), "left_at": format_instant(visit.left)}
-    consent = {"consent": True} if zlib.crc32(visit.person.encode()) % 2 else {}
+    consent = {"consent": True} if consents(visit.person) else {}
     return {"person_id": visit.person, "location_id": visit.location, **times, **consent}
