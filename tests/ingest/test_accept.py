@@ -14,10 +14,11 @@ import pytest
 from monitor.contracts.visits import Reason
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
-from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import PersonHasher
+from tests.builders import build_visit
 from tests.windows.packed import Present, Seen, present_in, seen_in
 
 Visit = tuple[str, str, int, int]
@@ -72,16 +73,7 @@ def judge(
 
 
 def as_record(visits: list[Visit]) -> bytes:
-    rows = [
-        {
-            "person_id": person,
-            "location_id": location,
-            "arrived_at": format_instant(arrived),
-            "left_at": format_instant(left),
-        }
-        for person, location, arrived, left in visits
-    ]
-    return json.dumps({"visits": rows}).encode()
+    return json.dumps({"visits": [build_visit(*visit) for visit in visits]}).encode()
 
 
 def run(

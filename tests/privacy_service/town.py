@@ -29,19 +29,18 @@ from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
+from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
+from monitor.public.parameters import AtTimes, HotSpots, Parameters
 from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
+from tests.builders import ORIGIN, build_parameters, watch
 from tests.privacy_service.cells import (
     AT_EPSILON,
     HOT,
-    ORIGIN,
     PEOPLE,
     PLACES,
     RANKED,
@@ -128,17 +127,12 @@ class Town:
         instants = tuple(ORIGIN + time * MINUTE for time in self.times)
         noon = AtTimes("noon", Schedule(instants), AT_EPSILON, self.threshold, self.horizon * HOUR)
         busiest = HotSpots("busiest", Schedule(instants), AT_EPSILON, self.top, self.horizon * HOUR)
-        return Parameters(
-            name="town",
-            grid=SlotGrid(ORIGIN, HOUR),
+        return build_parameters(
+            PLACES,
             max_lead=self.max_lead,
-            default_stay=15 * MINUTE,
-            release_delay=30 * SECOND,
-            tolerance=SECOND,
-            registry=Registry(PLACES, 1),
-            over_time=(OverTime("stations", self.watched, (rule,) * len(self.watched)),),
-            at_times=(noon,) if self.times else (),
-            hot_spots=(busiest,) if self.times else (),
+            over_time=[watch("stations", self.watched, rule)],
+            at_times=[noon] if self.times else [],
+            hot_spots=[busiest] if self.times else [],
         )
 
     def live(self, tick: int) -> list[int]:
