@@ -14,6 +14,7 @@ import json
 import random
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -272,5 +273,6 @@ class Traffic:
                 self._failed.set()
 
 
-def _shown(visit: Visit) -> dict[str, str]:
-    return build_visit(visit.person, visit.location, visit.arrived, visit.left)
+def _shown(visit: Visit) -> dict[str, str | bool]:
+    consent = {"consent": True} if zlib.crc32(visit.person.encode()) % 2 else {}
+    return build_visit(visit.person, visit.location, visit.arrived, visit.left) | consent

@@ -89,6 +89,8 @@ class Seen:
     reasons: Counter[str] = field(default_factory=Counter)
     recoveries: Counter[str] = field(default_factory=Counter)
     lags: dict[int, int] = field(default_factory=dict)
+    oldest: list[float | None] = field(default_factory=list)
+    newest: dict[int, float] = field(default_factory=dict)
 
     def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         assert seconds > 0
@@ -98,6 +100,10 @@ class Seen:
 
     def lag(self, records: Mapping[int, int]) -> None:
         self.lags = dict(records)
+
+    def reached(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
+        self.oldest.append(oldest_seconds)
+        self.newest.update(newest_seconds)
 
     def several_places(self, people: int) -> None:
         assert people >= 0
