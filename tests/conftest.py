@@ -32,7 +32,7 @@ pytest_plugins = ("tests.topic_fixtures",)
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
 _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
-_SERVER_FOLDERS = ("tests/embedded",)
+_SERVER_FOLDERS = ("tests/embedded", "tests/bench/test_lines.py")
 _LONG = (
     "tests/audit/test_topics.py",
     "tests/check/test_sizes.py",

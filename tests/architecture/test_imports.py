@@ -34,6 +34,7 @@ LAYERS: Final = (
     "operate",
     "service",
     "run",
+    "processes",
     "onesided",
     "client",
     "tools",
@@ -44,7 +45,7 @@ LAYERS: Final = (
 EXCEPTIONS: Final[dict[tuple[str, str], str]] = {}
 """Imports that go up, as (importing module, imported layer), each with its reason. There are none today."""
 
-SERVICE: Final = ("monitor.service", "monitor.run")
+SERVICE: Final = ("monitor.service", "monitor.run", "monitor.processes.command")
 NOT_IN_THE_SERVICE: Final = ("tools", "onesided", "client")
 
 
