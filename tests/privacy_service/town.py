@@ -91,6 +91,10 @@ class Town:
     remembers: bool = False
     top: int = 2
 
+    def __hash__(self) -> int:
+        """Return a hash of the integer fields, because laws are cached by town and hashing fractions is slow."""
+        return hash((self.window, self.max_lead, self.answers, self.threshold, self.times, self.watched))
+
     @property
     def answer_epsilon(self) -> Fraction:
         """The ε of one noisy answer of a watched location."""
