@@ -1,22 +1,24 @@
-"""The order of the tests in a parallel run (`make test`): the longest files first, waiting ones next to computing ones.
+"""The order of the tests in a parallel run (`make test`): the longest first, and computing ones in one process.
 
-With pytest-xdist each process takes the next file of the collection, so the order of the collection is the order of the
-start. The longest files start first, so that no process has a long file left when the others have ended. Files that
-mostly wait for servers and files that mostly compute alternate in proportion, so that the processor is used evenly: a
-machine that is overloaded for some minutes makes tests with deadlines fail.
+Most tests wait for servers most of the time, and have deadlines. Others compute all the time. The first process of
+pytest-xdist takes the computing ones, and runs with a lower priority, so that it uses the processor only while the
+others wait. A machine that is overloaded makes tests with deadlines fail.
 
-The seconds below are only weights. Files that are not listed are short.
+Each process takes the next part of its kind, the longest first, so that no process has a long part left when the others
+have ended. When no part of its kind is left, it takes the other kind. The seconds below are only weights.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import zlib
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pytest
 
-_WAITING: Final = {
+_SECONDS: Final = {
     "tests/faults/test_walk.py": 250,
     "tests/faults/test_topics.py": 200,
     "tests/security/test_access.py": 200,
@@ -33,20 +35,18 @@ _WAITING: Final = {
     "tests/faults/test_redis_many.py": 80,
     "tests/faults/test_brokers.py": 76,
     "tests/service/test_run.py": 75,
+    "tests/privacy_service/test_service_loss.py": 60,
     "tests/service/test_service.py": 53,
     "tests/faults/test_rolling.py": 50,  # for each test: they are distributed one by one
     "tests/faults/test_batches.py": 44,
     "tests/check/test_accepted.py": 40,
     "tests/faults/test_late_reports.py": 40,
+    "tests/privacy_service/test_interleavings.py": 40,
+    "tests/mutants/test_mutants.py": 35,  # for each part
+    "tests/deploy/test_container.py": 35,
     "tests/release/test_replicated.py": 35,
     "tests/service/test_topic_changes.py": 32,
     "tests/release/test_period_check.py": 30,
-}
-_COMPUTING: Final = {
-    "tests/privacy_service/test_service_loss.py": 60,
-    "tests/mutants/test_mutants.py": 35,  # for each part
-    "tests/privacy_service/test_interleavings.py": 40,
-    "tests/deploy/test_container.py": 35,
     "tests/experiments/test_command.py": 30,
     "tests/privacy_service/test_changes.py": 30,
     "tests/ingest/test_decode.py": 25,
@@ -54,15 +54,35 @@ _COMPUTING: Final = {
     "tests/statistics/test_replay.py": 25,
     "tests/simulators/test_town.py": 20,
 }
+"""Files that take long. The others take a few seconds."""
 
-# Files whose tests share nothing that is expensive, and the number of parts that processes take one by one.
+_COMPUTING: Final = (
+    "tests/architecture/",
+    "tests/config/",
+    "tests/contracts/",
+    "tests/deploy/",
+    "tests/docs/",
+    "tests/experiments/",
+    "tests/mutants/",
+    "tests/onesided/",
+    "tests/planner/",
+    "tests/privacy/",
+    "tests/privacy_service/",
+    "tests/simulators/",
+)
+"""Folders of which nearly all tests compute."""
+
 _PARTS: Final = {
-    "tests/faults/test_rolling.py": 0,  # one part for each test
+    "tests/faults/test_rolling.py": 0,
     "tests/faults/test_walk.py": 0,
     "tests/service/test_outages.py": 0,
     "tests/service/test_missed_slots.py": 0,
     "tests/mutants/test_mutants.py": 3,
 }
+"""Files that are divided into this number of parts, 0 for a part per test. Their tests share nothing expensive."""
+
+_COMPUTING_PROCESS: Final = "gw0"
+_NICE: Final = 5
 
 
 def part_of(nodeid: str) -> str:
@@ -74,46 +94,40 @@ def part_of(nodeid: str) -> str:
     return nodeid if parts == 0 else f"{file} {zlib.crc32(nodeid.encode()) % parts}"
 
 
-def order_parts(parts: list[str]) -> list[str]:
-    """Return the parts, the longest first, with waiting and computing ones in proportion."""
-
-    def seconds(part: str) -> int:
-        file = part.partition("::")[0].partition(" ")[0]
-        return _WAITING.get(file) or _COMPUTING.get(file) or 1
-
-    def computes(part: str) -> bool:
-        return part.partition("::")[0].partition(" ")[0] in _COMPUTING
-
-    longest = sorted(parts, key=lambda part: -seconds(part))
-    queues = [[part for part in longest if computes(part) == kind] for kind in (False, True)]
-    totals = [sum(map(seconds, queue)) or 1 for queue in queues]
-    taken, ordered = [0, 0], []
-    while any(queues):
-        # The queue of which the smaller fraction has been taken is next.
-        kind = min((number for number in (0, 1) if queues[number]), key=lambda number: taken[number] / totals[number])
-        part = queues[kind].pop(0)
-        taken[kind] += seconds(part)
-        ordered.append(part)
-    return ordered
+def seconds_of(part: str) -> int:
+    """Return the weight of a part."""
+    return _SECONDS.get(part.partition("::")[0].partition(" ")[0], 1)
 
 
-def order_items(items: list[pytest.Item]) -> None:
-    """Sort the tests by their parts; within a part their order stays."""
-    parts = {
-        part: number for number, part in enumerate(order_parts([*dict.fromkeys(part_of(i.nodeid) for i in items)]))
-    }
-    items.sort(key=lambda item: parts[part_of(item.nodeid)])
+def next_part(parts: Iterable[str], process: str) -> str:
+    """Return the part that a process takes: the first of its kind, or else the first one."""
+    waiting = list(parts)
+    computes = process == _COMPUTING_PROCESS
+    return next((part for part in waiting if part.startswith(_COMPUTING) == computes), waiting[0])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Distribute parts of files to the processes."""
     scheduling = importlib.import_module("xdist.scheduler").LoadScopeScheduling(config, log)
+    assign = scheduling._assign_work_unit
+
+    def assign_part(node: Any) -> None:
+        scheduling.workqueue.move_to_end(next_part(scheduling.workqueue, node.gateway.id), last=False)
+        assign(node)
+
     scheduling._split_scope = part_of
+    scheduling._assign_work_unit = assign_part
     return scheduling
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Lower the priority of the process that computes."""
+    if getattr(config, "workerinput", {}).get("workerid") == _COMPUTING_PROCESS:
+        os.nice(_NICE)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order the tests of a parallel run."""
+    """Sort the tests of a parallel run by the weight of their parts, the largest first."""
     if hasattr(config, "workerinput"):
-        order_items(items)
+        items.sort(key=lambda item: -seconds_of(part_of(item.nodeid)))

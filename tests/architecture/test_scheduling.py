@@ -1,4 +1,4 @@
-"""The order of a parallel run: the listed files exist, and all tests of a part stay together."""
+"""The order of a parallel run: the listed files exist, and computing tests have a separate process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scheduling import _COMPUTING, _PARTS, _WAITING, order_parts, part_of
+from tests.scheduling import _COMPUTING, _PARTS, _SECONDS, next_part, part_of, seconds_of
 
 ROOT = Path(__file__).parents[2]
 WALK, LOSS, OTHER = (
@@ -16,21 +16,22 @@ WALK, LOSS, OTHER = (
 )
 
 
-@pytest.mark.parametrize("file", sorted({*_WAITING, *_COMPUTING, *_PARTS}))
-def test_listed_file_exists(file: str) -> None:
-    """Each file with a weight exists."""
-    assert (ROOT / file).is_file()
+@pytest.mark.parametrize("path", sorted({*_SECONDS, *_COMPUTING, *_PARTS}))
+def test_listed_path_exists(path: str) -> None:
+    """Each listed file and folder exists."""
+    assert (ROOT / path).exists()
 
 
-def test_longest_comes_first() -> None:
-    """Long files come first, waiting and computing ones in turn."""
-    assert order_parts([OTHER, LOSS, WALK]) == [WALK, LOSS, OTHER]
+def test_first_process_computes() -> None:
+    """The first process takes computing parts and the others waiting ones; then each takes what is left."""
+    assert [next_part([WALK, LOSS, OTHER], process) for process in ("gw0", "gw1", "gw2")] == [LOSS, WALK, WALK]
+    assert next_part([WALK], "gw0") == WALK
+    assert next_part([LOSS, OTHER], "gw1") == LOSS
 
 
-def test_order_keeps_all_parts() -> None:
-    """The order has each part once."""
-    parts = [*_WAITING, OTHER, *_COMPUTING]
-    assert sorted(order_parts(parts)) == sorted(parts)
+def test_weight_of_a_part() -> None:
+    """A part has the weight of its file, and an unlisted file has the least."""
+    assert seconds_of(part_of(WALK)) > seconds_of(part_of(LOSS)) > seconds_of(part_of(OTHER)) == 1
 
 
 def test_parts_of_a_file() -> None:
