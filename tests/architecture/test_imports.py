@@ -9,7 +9,8 @@ import ast
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -61,14 +62,17 @@ def module_files(root: Path) -> dict[str, Path]:
     return found
 
 
-def imported_names(path: Path) -> Iterator[str]:
-    """Yield every dotted name that a file imports, inside functions and TYPE_CHECKING blocks too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@cache
+def imported_names(source: str) -> tuple[str, ...]:
+    """Return every dotted name that a source text imports, inside functions and TYPE_CHECKING blocks too."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}, line {node.lineno}: write the import absolute"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            assert node.level == 0, f"line {node.lineno}: write the import absolute"
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return tuple(names)
 
 
 def read_graph(root: Path) -> dict[str, set[str]]:
@@ -78,7 +82,7 @@ def read_graph(root: Path) -> dict[str, set[str]]:
     for module, path in files.items():
         prefixes = (
             ".".join(name.split(".")[:length])
-            for name in imported_names(path)
+            for name in imported_names(path.read_text(encoding="utf-8"))
             for length in range(2, name.count(".") + 2)
         )
         graph[module] = {prefix for prefix in prefixes if prefix in files} - {module}
