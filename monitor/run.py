@@ -59,8 +59,6 @@ def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
     Raises:
         ClockError: the clocks differ by more than `tolerance` (microseconds). `run` then tries again.
     """
-    if clock.simulated:
-        return
     before = clock.now()
     redis_time = windows.time()
     after = clock.now()

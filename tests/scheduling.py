@@ -68,6 +68,7 @@ _COMPUTING: Final = (
     "tests/planner/",
     "tests/privacy/",
     "tests/privacy_service/",
+    "tests/public/",
     "tests/simulators/",
 )
 """Folders of which nearly all tests compute."""

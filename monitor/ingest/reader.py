@@ -24,8 +24,6 @@ from monitor.ingest.interfaces import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
-from monitor.public.clock import Clock
-from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.signals import Signal
 from monitor.windows.facts import Span, Windows
@@ -46,7 +44,7 @@ class _Batch:
     letters: tuple[DeadLetter, ...]
     records: int
     began: float
-    oldest_stamp: float
+    oldest_stamp: float | None
     newest_stamps: Mapping[int, float]
 
 
@@ -61,7 +59,6 @@ class Reader:
         persons: Persons,
         dead_letters: DeadLetters,
         observer: IngestObserver,
-        clock: Clock,
     ) -> None:
         self._parameters = parameters
         self._source = source
@@ -69,11 +66,10 @@ class Reader:
         self._persons = persons
         self._dead_letters = dead_letters
         self._observer = observer
-        self._clock = clock
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
         self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
         self._committed_at = self._checked_at = time.monotonic()
-        self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer, clock)
+        self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
         self._several_places = SeveralPlaces()
         self.progressed = Signal()
 
@@ -132,7 +128,7 @@ class Reader:
         newest = {
             fetch.partition: max(fetch.timestamps_ms) / MILLISECONDS for fetch in fetched if len(fetch.timestamps_ms)
         }
-        oldest = int(stamps.min()) / MILLISECONDS if len(stamps) else self._clock.now() / SECOND
+        oldest = int(stamps.min()) / MILLISECONDS if len(stamps) else None
         return _Batch(spans, accepted, letters, len(values), began, oldest, newest)
 
     def _write(self, batch: _Batch) -> dict[int, int]:
@@ -159,7 +155,7 @@ class Reader:
         lowest = future.result()
         reasons = count_by_reason(batch.accepted.refused)
         self._observer.batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
-        self._observer.reached(self._clock.now() / SECOND - batch.oldest_stamp, batch.newest_stamps)
+        self._observer.reached(batch.oldest_stamp, batch.newest_stamps)
         self._observer.several_places(self._several_places.count_in(batch.accepted.facts))
         behind = [span.partition for span in batch.spans if lowest[span.partition] < span.start]
         if behind:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Final
+from unittest.mock import ANY
 
 import pytest
 import redis
@@ -16,7 +17,7 @@ from kafka import TopicPartition
 from monitor.brokers.topics import list_topic_needs
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.failpoints import PLACES
-from monitor.operate.preflight import read_ledger_state, run_preflight
+from monitor.operate.preflight import read_ledger, run_preflight
 from monitor.operate.setup import SetupResult
 from monitor.public.clock import SystemClock
 from monitor.release.ledger import Writer, read_partition
@@ -44,10 +45,8 @@ def kill_setup_at(town: Town, place: str, *options: str) -> None:
 
 def find_begun_partitions(town: Town) -> list[int]:
     """Return the ledger partitions that have a first record."""
-    states = [
-        read_ledger_state(town.settings.kafka, town.settings.parameters, town.topics.alerts, n)
-        for n in range(town.shape.ledger_partitions)
-    ]
+    ledger, partitions = town.topics.alerts, town.shape.ledger_partitions
+    states = read_ledger(town.settings.kafka, town.settings.parameters, ledger, partitions).states
     return [partition for partition, state in enumerate(states) if state.terms is not None]
 
 
@@ -71,7 +70,7 @@ def test_topics_create_completes_after_kills(town: Town) -> None:
         states.append(find_begun_partitions(town))
     assert states == [[], [0], [0], [0, 1], [0, 1, 2]]
     assert town.start().wait(40) == EXIT_REFUSED
-    assert town.create() == SetupResult((), (3,), None)
+    assert town.create() == SetupResult((), (3,), None, ANY)
     scene = Scene(town)
     try:
         instance = scene.start()
@@ -90,10 +89,7 @@ def test_ledger_is_lost_in_all_partitions(town: Town) -> None:
     kill_setup_at(town, "setup.begun")
     made = town.create()
     assert made.partitions == (2, 3)
-    states = [
-        read_ledger_state(town.settings.kafka, town.settings.parameters, town.topics.alerts, partition)
-        for partition in range(4)
-    ]
+    states = read_ledger(town.settings.kafka, town.settings.parameters, town.topics.alerts, 4).states
     assert {state.lost_at for state in states} == {made.lost_at} != {None}
 
 

@@ -29,7 +29,7 @@ from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 import monitor.cli
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import list_topic_needs
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SystemClock
 from monitor.service import settings_of
@@ -301,8 +301,8 @@ def _admin(server: EmbeddedKafka) -> Iterator[Any]:
 def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> str:
     """Create the topics as an operator and return the id of the output topic."""
     plain = {"bootstrap_servers": [server.bootstrap_servers]}
-    config = load_config(write_configuration(folder, plain, {"url": "redis://localhost"}, service), {})
-    settings = settings_of(config, load_registry(config.locations.file), PERSON_KEY.encode())
+    valid = load_valid_config(write_configuration(folder, plain, {"url": "redis://localhost"}, service), {})
+    config, settings = valid.config, settings_of(valid, PERSON_KEY.encode())
     wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
     set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now(), 1)
     with _admin(server) as admin:
