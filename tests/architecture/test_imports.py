@@ -63,9 +63,13 @@ def module_files(root: Path) -> dict[str, Path]:
     return found
 
 
+def imported_names(path: Path) -> tuple[str, ...]:
+    """Return every dotted name that a file imports, inside functions and TYPE_CHECKING blocks too."""
+    return _names_in(path.read_text(encoding="utf-8"))
+
+
 @cache
-def imported_names(source: str) -> tuple[str, ...]:
-    """Return every dotted name that a source text imports, inside functions and TYPE_CHECKING blocks too."""
+def _names_in(source: str) -> tuple[str, ...]:
     names: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -83,7 +87,7 @@ def read_graph(root: Path) -> dict[str, set[str]]:
     for module, path in files.items():
         prefixes = (
             ".".join(name.split(".")[:length])
-            for name in imported_names(path.read_text(encoding="utf-8"))
+            for name in imported_names(path)
             for length in range(2, name.count(".") + 2)
         )
         graph[module] = {prefix for prefix in prefixes if prefix in files} - {module}
