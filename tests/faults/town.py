@@ -242,7 +242,8 @@ class Subscriber:
             value = json.loads(record.value)
             if "tick" in value:
                 self.values.append(value)
-                self._statuses.setdefault(value["tick"], set()).add(value["status"])
+                # An owner record has a tick without a status, if the tick had nothing to answer.
+                self._statuses.setdefault(value["tick"], set()).update(filter(None, [value.get("status")]))
 
     @property
     def last_tick(self) -> int:
@@ -263,7 +264,7 @@ class Subscriber:
 
         def find_complete_tick() -> int:
             ticks = sorted(tick for tick in list(self._statuses) if tick > since)
-            return next((tick for tick in ticks if "unknown" not in self._statuses[tick]), 0)
+            return next((tick for tick in ticks if self._statuses[tick] and "unknown" not in self._statuses[tick]), 0)
 
         return until(find_complete_tick, seconds, f"answers above tick {since} without any unknown")
 
