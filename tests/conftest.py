@@ -36,6 +36,7 @@ _SERVER_FOLDERS = ("tests/embedded",)
 _LONG = (
     "tests/audit/test_topics.py",
     "tests/check/test_sizes.py",
+    "tests/demo/test_examples.py",
     "tests/deploy",
     "tests/experiments",
     "tests/fuzz",
