@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,6 +23,21 @@ from monitor.public.parameters import AtTimes, Parameters
 from monitor.public.schedule import Schedule
 from monitor.tools.embedded import EmbeddedKafka
 from tests.builders import build_parameters, watch
+
+_POLL_SECONDS = 0.05
+
+
+def read_topic_id(admin: Any, topic: str, deadline_seconds: float = 20.0) -> str:
+    """Return the id of a new topic, once the broker that is asked knows the topic.
+
+    Raises:
+        AssertionError: no broker returned an id in time.
+    """
+    deadline = time.monotonic() + deadline_seconds
+    while (described := admin.describe_topics([topic])[0])["error_code"] or not described["topic_id"]:
+        assert time.monotonic() < deadline, f"{topic} has no id: {described}"
+        time.sleep(_POLL_SECONDS)
+    return str(described["topic_id"])
 
 
 @pytest.fixture(scope="session")

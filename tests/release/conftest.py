@@ -35,6 +35,7 @@ from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 from tests.builders import ORIGIN, build_parameters, watch
 from tests.release.worlds import FakeStore, HandClock, RecordingObserver, RunningClock, World
+from tests.topic_fixtures import read_topic_id
 
 
 @dataclass
@@ -134,7 +135,7 @@ def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[s
         kept = {"retention.ms": "-1"} | configs
         wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": kept}
         admin.create_topics({name: wanted}, wait_for_metadata=True)
-        return name, str(admin.describe_topics([name])[0]["topic_id"])
+        return name, read_topic_id(admin, name)
 
     return make
 
