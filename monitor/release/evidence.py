@@ -73,6 +73,11 @@ class EvidenceReader:
             context.input_topic.require_same()
         return Evidence(self._readings)
 
+    @property
+    def store_answered(self) -> bool:
+        """Whether the store has answered since the tick closed. If it has not, the evidence contains no reading."""
+        return self._closed
+
     def _closes_at(self) -> int:
         """Return the instant from which the tick may be counted. By then, every broker's clock has passed as_of."""
         parameters = self._context.parameters

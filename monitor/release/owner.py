@@ -13,7 +13,7 @@ from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
 from monitor.public.parameters import HotSpots, Parameters, shard_of
 from monitor.release.decide import Decider, Decision, Evidence
-from monitor.release.ledger import LedgerRecord, Writer, read_partition, require_ledger
+from monitor.release.ledger import ACKNOWLEDGED_SECONDS, LedgerRecord, Writer, read_partition, require_ledger
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import Question
@@ -163,13 +163,15 @@ class Owner:
         self.first_tick = min(self.first_tick, slot)
         self._owner_record_at = min(self._owner_record_at, slot)
 
-    def decide(self, tick: int, evidence: Evidence) -> Decision:
+    def decide(self, tick: int, evidence: Evidence, within: float = ACKNOWLEDGED_SECONDS) -> Decision:
         """Decide a tick and append its answers. When this returns, they are in the ledger.
 
+        The append is given up after about `within` seconds (`Writer.append`).
         For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one.
         """
         decision = self._decider.decide(tick, evidence, self.state)
-        self._writer.append([*self._due_owner_records(tick, empty=not decision.records), *decision.records])
+        records = [*self._due_owner_records(tick, empty=not decision.records), *decision.records]
+        self._writer.append(records, within)
         oldest = (
             self._parameters.grid.as_of(tick) - (self._parameters.longest_horizon + 1) * self._parameters.grid.length
         )
