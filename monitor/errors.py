@@ -10,8 +10,11 @@ MonitorError
 │   ├── EpsilonError            not an exact ε > 0
 │   ├── ExactnessError          a binary float where an exact number is needed
 │   ├── CountsError             invalid counts: negative, not whole, or empty
+│   ├── BoundsError             bounds the wrong way round, or equal
+│   ├── NoDataError             no records where at least one is needed
 │   ├── SelectionError          the requested answer count is out of range
 │   ├── PolicyError             an invalid policy, or records and datasets that do not fit it
+│   │   ├── TrivialPolicyError  a policy under which no record, or every record, is sensitive
 │   │   └── MixedPoliciesError  several policies where one guarantee needs one
 │   ├── UnsuitableError         a mechanism whose proof does not apply to the query
 │   ├── BudgetError             more ε requested than remains
@@ -124,12 +127,24 @@ class CountsError(PrivacyError, ValueError):
     """Invalid counts: negative, not whole, or empty. The message never contains a count."""
 
 
+class BoundsError(PrivacyError, ValueError):
+    """Bounds of values that are equal or the wrong way round."""
+
+
+class NoDataError(PrivacyError, ValueError):
+    """No records where at least one is needed, such as for a mean over a public number of records."""
+
+
 class SelectionError(PrivacyError, ValueError):
     """A requested answer count that is out of range: less than one, or more than the number of items."""
 
 
 class PolicyError(PrivacyError, ValueError):
     """An invalid policy, or records and datasets that do not fit it."""
+
+
+class TrivialPolicyError(PolicyError):
+    """A policy under which no record is sensitive, or every record is."""
 
 
 class MixedPoliciesError(PolicyError):

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from monitor.config.model import Config
-from monitor.config.monitors import AnyMonitor, OverTimeMonitor, TimedMonitor
+from monitor.config.monitors import AnyMonitor, AtTimesMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.record_limits import find_oversized_records
 from monitor.config.registry import Location, unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
@@ -95,7 +95,8 @@ def charge_of(config: Config, monitor: AnyMonitor) -> Charge:
             monitor.name, monitor.epsilon, monitor.answers_per_window, window, max_lead_slots(config), slots
         )
     times = most_designated_times(monitor, config.privacy.period)
-    return at_times_charge(monitor.name, monitor.epsilon, times)
+    bounds = monitor.at_least if isinstance(monitor, AtTimesMonitor) else None
+    return at_times_charge(monitor.name, monitor.epsilon, times, None if bounds is None else bounds.epsilon)
 
 
 def max_lead_slots(config: Config) -> int:

@@ -58,6 +58,7 @@ def _at_times(monitor: AtTimesMonitor) -> AtTimes:
         monitor.epsilon,
         monitor.threshold,
         monitor.reporting_horizon,
+        None if monitor.at_least is None else monitor.at_least.epsilon,
     )
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.contracts import alerts
-from monitor.privacy import at_times, hot_spots, over_time
+from monitor.privacy import at_least, at_times, hot_spots, over_time
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
 from monitor.privacy.over_time import OverTimeAnswer
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters
+from monitor.public.parameters import AtLeast, AtTimes, HotSpots, OverTime, Parameters
 from monitor.release.ledger import LedgerRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import Question, Reading
@@ -30,9 +30,14 @@ class Evidence:
     """The complete readings of a tick, by shard. A shard without a reading is unknown.
 
     A reading is complete if it contains everything that was produced before as_of.
+
+    `causes`: why each shard without a reading is unknown (`monitor.release.unknown`). `behind`: for each input
+    partition, the offset that the facts had reached, and the end that they had to reach.
     """
 
     readings: Mapping[int, Reading]
+    causes: Mapping[int, str] = field(default_factory=dict)
+    behind: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def complete_from(self, shard: int) -> int | None:
         """Return the first slot from which the shard's windows are complete; None if the shard has no reading."""
@@ -87,6 +92,10 @@ class Decider:
         questions = {
             shard: Question(tuple(dict.fromkeys(rows)), tuple(sorted(live)), tick) for shard, rows in windows.items()
         }
+        consenting = {time for bounds in parameters.at_least for time in self._final_times(bounds, tick)}
+        if consenting:
+            told = tuple(sorted(consenting))
+            questions = {shard: replace(question, consenting=told) for shard, question in questions.items()}
         final = {time for monitor in self._hot_spots for time in self._final_times(monitor, tick)}
         if not final:
             return questions
@@ -96,7 +105,7 @@ class Decider:
             for question in (questions.get(shard, Question(tick=tick)),)
         }
 
-    def _final_times(self, monitor: HotSpots, tick: int) -> list[int]:
+    def _final_times(self, monitor: HotSpots | AtLeast, tick: int) -> list[int]:
         """Return the designated times for which this tick is the final one."""
         as_of = self._parameters.grid.as_of(tick)
         return [time for time in monitor.live(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
@@ -201,8 +210,24 @@ class Decider:
                     marked[shard].append(row)
             tally[monitor.name, "complete" if complete else "unknown"] += 1
             shown = {ids[row]: noisy[ids[row]] for row in sorted(marked[shard])}
-            records.append(self._build_snapshot(monitor, time, shard, tick, complete, shown))
+            bounds = self._draw_lower_bounds(monitor, time, shard, tick, evidence, state) if complete else None
+            records.append(self._build_snapshot(monitor, time, shard, tick, complete, shown, bounds))
         return records
+
+    def _draw_lower_bounds(
+        self, monitor: AtTimes, time: int, shard: int, tick: int, evidence: Evidence, state: LedgerState
+    ) -> dict[str, int] | None:
+        """Return the lower bounds of a shard at the final tick; None if there are none, or they were drawn before."""
+        parameters, registry = self._parameters, self._parameters.registry
+        is_final = monitor.is_final(time, parameters.grid.as_of(tick), parameters.grid)
+        if monitor.at_least is None or not is_final:
+            return None
+        if not state.may_draw_bounds(monitor.name, time, shard, registry.shards):
+            return None
+        state.record_bounds(monitor.name, time, shard, registry.shards)
+        rows, counts = registry.by_shard[shard], evidence.readings[shard].consenting[time]
+        places, bounds = at_least.step(monitor.at_least, counts, self._noise)
+        return {registry.ids[int(rows[place])]: int(bound) for place, bound in zip(places, bounds, strict=True)}
 
     def _marked_rows(self, noisy: Mapping[str, tuple[int, int]]) -> dict[int, list[int]]:
         """Return the registry rows of the locations that have a noisy count, by shard."""
@@ -232,6 +257,7 @@ class Decider:
         tick: int,
         complete: bool,  # noqa: FBT001  # becomes the record's status
         noisy: Mapping[str, tuple[int, int]],
+        bounds: Mapping[str, int] | None,
     ) -> LedgerRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
@@ -250,6 +276,7 @@ class Decider:
             threshold=monitor.threshold,
             epsilon=monitor.epsilon,
             noisy_counts=noisy,
+            counts_at_least=None if bounds is None or monitor.at_least is None else (monitor.at_least, bounds),
         )
         return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
 

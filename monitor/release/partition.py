@@ -20,6 +20,7 @@ from monitor.release.decide import Decision, Evidence
 from monitor.release.evidence import EvidenceReader
 from monitor.release.ledger import ACKNOWLEDGED_SECONDS, LedgerRecord
 from monitor.release.owner import Owner
+from monitor.release.unknown import STORE_UNREACHABLE, count_causes, explain
 from monitor.release.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class PartitionRelease:
         self._upkeep = upkeep
         self._taken_at = 0
         self._reason = _NO_OWNER
+        self._waited = 0.0
         self._refused_slot: int | None = None
         self._skipped: tuple[int, int] | None = None
         self._store_answered = True
@@ -198,11 +200,13 @@ class PartitionRelease:
         if owner is None or not owner.may_decide(tick):
             return False
         began = time.perf_counter()
+        self._waited = 0.0
         failpoint("tick.closed")
         decision = self._try_to_decide(owner, tick, stop)
         if decision is None:
             return False
-        self._context.observer.tick_took(time.perf_counter() - began)
+        delay = (self._context.clock.now() - self._context.parameters.grid.as_of(tick)) / SECOND
+        self._context.observer.tick_took(time.perf_counter() - began - self._waited, delay)
         self.last_records = decision.records
         self.last_tick = tick
         self._report_decision(tick, decision)
@@ -217,18 +221,19 @@ class PartitionRelease:
         """Read the evidence, wait for the release time, and append the answers. Return None if a step fails."""
         due = self.release_time(tick)
         try:
-            reader = EvidenceReader(self._context, tick, owner.questions(tick), due, stop, self._heartbeat)
-            evidence = reader.read()
+            evidence = EvidenceReader(self._context, tick, owner.questions(tick), due, stop, self._heartbeat).read()
             if evidence is None:
                 self._report_not_closed(tick, stop)
                 return None
             # A store that hangs delays each request by seconds. More requests could cost this tick or the next one.
-            self._store_answered = reader.store_answered
+            self._store_answered = bool(evidence.readings) or set(evidence.causes.values()) != {STORE_UNREACHABLE}
             if self._store_answered:
                 self._upkeep.check_eviction_policy()
             failpoint("tick.read")
+            waits = time.perf_counter()
             if not self._wait_for_release(due, stop):
                 return None
+            self._waited = time.perf_counter() - waits
             failpoint("tick.released")
             # The margin is for answers that are due at the last instant: they are appended just after it.
             if self._is_too_late(tick, self._context.parameters.tolerance):
@@ -270,6 +275,7 @@ class PartitionRelease:
         self._skipped = (first, tick - 1) if tick > first else None
         owner.note_input_partitions(self._context.input_topic.most_partitions)
         decision = owner.decide(tick, evidence, self._seconds_for_append(tick))
+        self._report_unknown(tick, evidence, decision)
         self._count_skipped(owner)
         self._reason, self.trouble = _HELD_UP, ""
         return decision
@@ -304,6 +310,17 @@ class PartitionRelease:
             self._reason,
         )
         self._context.observer.lost(self.partition, self._context.monitors, last - first + 1)
+
+    def _report_unknown(self, tick: int, evidence: Evidence, decision: Decision) -> None:
+        """Count and log why a tick is unknown, in one line."""
+        observer = self._context.observer
+        observer.missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
+        causes = count_causes(evidence, decision)
+        if causes:
+            observer.unknown(causes)
+            as_of = format_instant(self._context.parameters.grid.as_of(tick))
+            reasons = explain(causes, evidence.behind)
+            log.warning("ledger partition %d: the tick of %s is unknown: %s", self.partition, as_of, reasons)
 
     def _report_decision(self, tick: int, decision: Decision) -> None:
         unknown = {monitor for monitor, status in decision.answers if status == "unknown"}

@@ -19,7 +19,7 @@ from monitor.release.ledger import LedgerRecord
 
 _Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
-Charged = tuple[Literal["at_times", "hot_spots"], str, int]
+Charged = tuple[Literal["at_times", "hot_spots", "at_least"], str, int]
 """The key of an answer about a designated time: the monitor's kind and name, and the time (an instant)."""
 
 
@@ -85,11 +85,12 @@ class LedgerState:
     `marks`: every mark that a window may still contain, even if it no longer runs: a longer window may contain the
     visits that it charged. `past`: marks that a period may still contain, but no window. `noisy`: by monitor and
     designated time, (tick, noisy count) by location. `drawn`: the (monitor, designated time) pairs whose hot spots were
-    drawn; they are drawn once. `charged`: the largest ε published about a designated time, among the records that have
-    not expired. `last_records`: the records of the last tick, by ce_id. `expired_until`: the instant of the first
-    remaining record, if earlier ones have expired. `counting`: how the latest owner counts (`alerts.COUNTING`), None
-    before the first owner. `eras`: (last tick before an owner, that owner's F), where F is known. `owned_since`: the
-    timestamp of the first owner record (an instant); from then on, ticks had to be decided.
+    drawn; they are drawn once. `bounded`: the (shard, number of shards) pairs whose lower bounds were drawn, by monitor
+    and designated time; they are drawn once. `charged`: the largest ε published about a designated time, among the
+    records that have not expired. `last_records`: the records of the last tick, by ce_id. `expired_until`: the instant
+    of the first remaining record, if earlier ones have expired. `counting`: how the latest owner counts
+    (`alerts.COUNTING`), None before the first owner. `eras`: (last tick before an owner, that owner's F), where F is
+    known. `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had to be decided.
     """
 
     terms: OwnerTerms | None = None
@@ -97,6 +98,7 @@ class LedgerState:
     marks: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     noisy: dict[tuple[str, int], dict[str, tuple[int, int]]] = field(default_factory=dict)
     drawn: set[tuple[str, int]] = field(default_factory=set)
+    bounded: dict[tuple[str, int], set[tuple[int, int]]] = field(default_factory=dict)
     charged: dict[Charged, Fraction] = field(default_factory=dict)
     last_records: dict[str, LedgerRecord] = field(default_factory=dict)
     expired_until: int | None = None
@@ -238,6 +240,21 @@ class LedgerState:
                 self._charge(("at_times", entry.monitor, entry.time), entry.epsilon)
             for location, answer in entry.noisy_counts.items():
                 known.setdefault(location, answer)
+            if entry.at_least_epsilon is not None:
+                self.record_bounds(entry.monitor, entry.time, entry.shard, entry.shards)
+                self._charge(("at_least", entry.monitor, entry.time), entry.at_least_epsilon)
+
+    def may_draw_bounds(self, monitor: str, time: int, shard: int, shards: int) -> bool:
+        """Return whether no location of a shard has had its lower bound drawn.
+
+        With another number of shards, a location may have been in any other shard, so one drawn shard excludes all.
+        """
+        drawn = self.bounded.get((monitor, time), ())
+        return all(number == shards and other != shard for other, number in drawn)
+
+    def record_bounds(self, monitor: str, time: int, shard: int, shards: int) -> None:
+        """Record that the lower bounds of a shard were drawn."""
+        self.bounded.setdefault((monitor, time), set()).add((shard, shards))
 
     def _flag_counted_after(self, marks: tuple[Mark, ...]) -> tuple[Mark, ...]:
         """Flag marks of an earlier build, whose counts also contained visits that were reported after as_of."""
@@ -278,6 +295,7 @@ class LedgerState:
         for place in [place for place in self.noisy if place[1] < oldest_time]:
             del self.noisy[place]
         self.drawn = {place for place in self.drawn if place[1] >= oldest_time}
+        self.bounded = {place: drawn for place, drawn in self.bounded.items() if place[1] >= oldest_time}
 
 
 def _check_grid(entry: _Answer, record: LedgerRecord, grid: SlotGrid) -> None:

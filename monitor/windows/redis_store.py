@@ -198,6 +198,10 @@ class RedisWindows:
         settled = question.tick is None or data.pop(0) == 1
         counts, members = data[: len(question.windows)], data[len(question.windows) :]
         fields = _parse_fields(meta)
+        people = {
+            instant: count_members(of_time, self._rows[shard])
+            for instant, of_time in zip(question.times, members, strict=True)
+        }
         return Reading(
             progress=_parse_progress(fields),
             complete_from=int(fields.get("since", COMPLETE_FROM_START)),
@@ -205,11 +209,9 @@ class RedisWindows:
             times_evicted_until=int(fields.get("dropped", NEVER)),
             time=parse_time(time),
             counts=dict(zip(question.windows, counts, strict=True)),
-            present={
-                instant: count_members(of_time, self._rows[shard])
-                for instant, of_time in zip(question.times, members, strict=True)
-            },
+            present={instant: present for instant, (present, _) in people.items()},
             settled=settled,
+            consenting={instant: people[instant][1] for instant in question.consenting},
         )
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:

@@ -3,7 +3,8 @@
 - `edges` watches six places with an ε at which a draw is above zero with a probability below 10^-17. A place is then
   safe exactly if fewer than T people were there, so that a lost visit is visible. W = 6, F = 1: a pause lasts 7 ticks.
 - `murmur` watches two places with so little ε that draws vary, so that a second draw is visible.
-- `moments` evaluates all places every four seconds, and `crowds` the three fullest places then.
+- `moments` evaluates all places every four seconds, and `crowds` the three fullest places then. About half of the
+  people consent to the lower bounds of `moments`, whose ε is so large that they equal the people who consented.
 - `late` watches four places with T = 1. A person is reported there now and then, after the end of the slot and before
   the release of its tick: that tick is safe, and the next one is not.
 """
@@ -92,6 +93,7 @@ def monitors(now: int) -> list[dict[str, Any]]:
             "reporting_horizon": "6s",
             "epsilon": "40",
             "threshold": 2,
+            "at_least": {"epsilon": "40"},
         },
         {"name": "crowds", "kind": "hot_spots", "at": times, "reporting_horizon": "10s", "epsilon": "40", "top": 3},
     ]

@@ -85,6 +85,8 @@ class Seen:
     reasons: Counter[str] = field(default_factory=Counter)
     recoveries: Counter[str] = field(default_factory=Counter)
     lags: dict[int, int] = field(default_factory=dict)
+    delays: list[float] = field(default_factory=list)
+    newest: dict[int, float] = field(default_factory=dict)
 
     def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         assert seconds > 0
@@ -94,6 +96,10 @@ class Seen:
 
     def lag(self, records: Mapping[int, int]) -> None:
         self.lags = dict(records)
+
+    def reached(self, delay_seconds: float, newest_seconds: Mapping[int, float]) -> None:
+        self.delays.append(delay_seconds)
+        self.newest.update(newest_seconds)
 
     def several_places(self, people: int) -> None:
         assert people >= 0

@@ -119,5 +119,8 @@ class Silent:
     def recovery(self, cause: str) -> None:
         """Count nothing."""
 
+    def reached(self, *_: Any) -> None:
+        """Count nothing."""
+
     def several_places(self, people: int) -> None:
         """Count nothing."""

@@ -14,9 +14,16 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.config.charges import charge_of, max_lead_slots, period_slots, slots_in, worst_case
+from monitor.config.charges import (
+    charge_of,
+    max_lead_slots,
+    most_designated_times,
+    period_slots,
+    slots_in,
+    worst_case,
+)
 from monitor.config.model import Config
-from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
+from monitor.config.monitors import AnyMonitor, AtTimesMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import Location
 from monitor.config.servers import url_password
 from monitor.privacy.epsilon import format_epsilon
@@ -69,6 +76,18 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
+class LowerBounds:
+    """The noise of lower bounds: a bound is `mean_noise` people below the number who consented, on average.
+
+    At one location, it is less than `below` people below with a chance above 1 - `SELDOM`.
+    """
+
+    epsilon: Fraction
+    mean_noise: float
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
 class MonitorReport:
     """The cost of one monitor, and the chances of its false alarms.
 
@@ -85,6 +104,7 @@ class MonitorReport:
     pause: Pause | None
     odds: tuple[Odds, ...]
     ranking: Ranking | None
+    lower_bounds: LowerBounds | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +198,15 @@ def _report_monitor(config: Config, monitor: AnyMonitor, locations: int) -> Moni
         pause=pause,
         odds=odds,
         ranking=_compute_ranking(monitor, locations) if isinstance(monitor, HotSpotsMonitor) else None,
+        lower_bounds=_compute_lower_bounds(monitor) if isinstance(monitor, AtTimesMonitor) else None,
     )
+
+
+def _compute_lower_bounds(monitor: AtTimesMonitor) -> LowerBounds | None:
+    if monitor.at_least is None:
+        return None
+    epsilon = monitor.at_least.epsilon
+    return LowerBounds(epsilon, mean_noise(epsilon), threshold_for(epsilon, 1))
 
 
 def _compute_ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
@@ -207,10 +235,18 @@ def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge)
 
 
 def _explain_times(config: Config, monitor: TimedMonitor, charge: Charge) -> str:
+    times = most_designated_times(monitor, config.privacy.period)
+    bounds = monitor.at_least if isinstance(monitor, AtTimesMonitor) else None
+    each = monitor.epsilon if bounds is None else f"{monitor.epsilon} + {bounds.epsilon} (lower bounds)"
     text = (
-        f"Any {spell_duration(config.privacy.period)} contain at most {charge.amount / monitor.epsilon} designated "
-        f"times, also when clocks change, at {monitor.epsilon} each: {charge.amount}."
+        f"Any {spell_duration(config.privacy.period)} contain at most {times} designated "
+        f"times, also when clocks change, at {each} each: {charge.amount}."
     )
+    if bounds is not None:
+        text += (
+            f" A person with one visit about a time pays {max(monitor.epsilon, bounds.epsilon)} for it. Lower bounds "
+            "do not protect a visit with consent."
+        )
     if isinstance(monitor, HotSpotsMonitor):
         text += " This pays for the counts of all locations together, and everyone who was anywhere pays it."
     return text
