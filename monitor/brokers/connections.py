@@ -83,9 +83,13 @@ class _Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no t
         except KafkaError:  # the records could not be sent in time
             self._closed = True
             self._sender.force_close()
-        if self._transaction_manager is not None and self._sender.is_alive():
-            self._transaction_manager.transition_to_fatal_error(KafkaError("the producer was closed"))
+        if self._transaction_manager is None or null_logger:  # the interpreter ends, so no thread can start
+            return
+        self._transaction_manager.transition_to_fatal_error(KafkaError("the producer was closed"))
+        if self._sender.is_alive():
             threading.Thread(target=self._fail_requests, name="closing-producer", daemon=True).start()
+        else:
+            self._fail_requests()
 
     def _fail_requests(self) -> None:
         """Fail the requests that still wait for a broker once the sender has ended, so that their callers continue."""
