@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monitor.public.instants import DAY, SECOND
 from monitor.tools.town import Place, Town, VisitBatch
-from simulators.files import REGISTRY_HEADER, VISITS_HEADER, csv_line, open_atomically
+from simulators.files import CONSENT_HEADER, REGISTRY_HEADER, VISITS_HEADER, consents, csv_line, open_atomically
 
 Cells = NDArray[np.uint8]
 
@@ -43,7 +43,9 @@ def write_registry(path: Path, places: Iterable[Place]) -> None:
             out.write(csv_line((place.location_id, place.name, f"{place.latitude}", f"{place.longitude}")))
 
 
-def write_city(path: Path, town: Town, *, all_visits: bool, on_day: Callable[[int, int], None]) -> Written:
+def write_city(
+    path: Path, town: Town, *, all_visits: bool, on_day: Callable[[int, int], None], consent: float | None = None
+) -> Written:
     """Write a town's visits in order of report. Only one day is in memory at a time.
 
     Args:
@@ -51,11 +53,12 @@ def write_city(path: Path, town: Town, *, all_visits: bool, on_day: Callable[[in
         town: the town.
         all_visits: write the visits of all people, reported daily, for load tests. Otherwise those of infected people.
         on_day: called with the numbers of days simulated and of visits written.
+        consent: the share of people who consent to lower bounds; None writes no such column.
     """
-    lines = LineFormatter(town)
+    lines = LineFormatter(town, consent)
     visits = reports = 0
     with open_atomically(path) as out:
-        out.write(csv_line(VISITS_HEADER))
+        out.write(csv_line(VISITS_HEADER if consent is None else CONSENT_HEADER))
         for batch in town.daily_batches() if all_visits else town.report_batches():
             on_day(batch.day, visits)
             out.write(lines.format(batch))
@@ -68,13 +71,17 @@ def write_city(path: Path, town: Town, *, all_visits: bool, on_day: Callable[[in
 class LineFormatter:
     """A formatter of visits as CSV. It works on columns: fields are padded with zero bytes, which are then removed."""
 
-    def __init__(self, town: Town) -> None:
+    def __init__(self, town: Town, consent: float | None = None) -> None:
         self._person = np.frombuffer(town.person_id(0).encode(), np.uint8)
         self._digits = len(self._person) - len("p-")
         self._places = _to_cells([csv_line((place.location_id,))[:-1] + b"," for place in town.places])
         clock = np.arange(DAY // SECOND)
         texts = np.datetime_as_string(clock.astype("datetime64[s]"))
         self._clock = _to_cells([f"{text[10:]}Z".encode() for text in texts.tolist()])
+        self._consent: Cells | None = None
+        if consent is not None:
+            answers = (consents(town.person_id(person), consent) for person in range(town.people))
+            self._consent = _to_cells([b",true" if answer else b",false" for answer in answers])
 
     def format(self, batch: VisitBatch) -> bytes:
         """Return the lines of a batch."""
@@ -83,9 +90,14 @@ class LineFormatter:
             return b""
         comma, newline = (np.full((rows, 1), end, np.uint8) for end in (_COMMA, _NEWLINE))
         times = [self._format_times(column) for column in (batch.arrived_at, batch.left_at, batch.reported_at)]
+        last = [] if self._consent is None else [self._consent[batch.person]]
         cells = np.hstack(
-            [self._format_people(batch.person), comma, self._places[batch.place]]
-            + [part for time, end in zip(times, (comma, comma, newline), strict=True) for part in (time, end)]
+            [
+                *(self._format_people(batch.person), comma, self._places[batch.place]),
+                *(times[0], comma, times[1], comma, times[2]),
+                *last,
+                newline,
+            ]
         )
         filled: Cells = cells[cells != 0]
         return filled.tobytes()

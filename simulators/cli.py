@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,11 +15,15 @@ from rich.console import Console
 from monitor.errors import EXIT_FAILED, DurationError, MonitorError, TimeError, UsageError
 from monitor.public.instants import DAY, parse_duration, parse_instant, to_datetime
 from monitor.tools.town import Town, places
+from simulators.bench.command import Options as BenchOptions
+from simulators.bench.command import list_lines, run_bench
 from simulators.city import default_place_count, write_city, write_registry
 from simulators.convert import RFC3339, Columns, Conversion, Shape, read_locations
 from simulators.convert import write_registry as write_converted_registry
 from simulators.experiments.command import FIGURES, Options, run_experiments
 from simulators.experiments.data import DEFAULT_FOLDER
+from simulators.experiments.datasets import PLACES, find_missing
+from simulators.experiments.intervals import Widths, measure_intervals, write_widths
 from simulators.library.command import SUBJECTS, LibraryOptions, run_library
 from simulators.load import Load, measure
 from simulators.progress import progress
@@ -31,7 +36,7 @@ NEW: Final = click.Path(dir_okay=False, writable=True, path_type=Path)
 _HELP: Final = """Make files of visits for `location-monitor replay`: a simulated town, or recorded movements.
 
 A file of visits is CSV (gzipped if its name ends in .gz) with the header
-person_id,location_id,arrived_at,left_at,reported_at and RFC 3339 times. A registry is CSV with the header
+person_id,location_id,arrived_at,left_at,reported_at[,consent] and RFC 3339 times. A registry is CSV with the header
 location_id,name,latitude,longitude. A file appears under its name only when it is complete.
 
 \b
@@ -85,6 +90,11 @@ def cli() -> None:
     """Make files of visits for `location-monitor replay`."""
 
 
+def _consent_option(command: Any) -> Any:
+    help_text = "Share of people who consent to lower bounds (0 to 1): adds the column consent."
+    return click.option("--consent", type=click.FloatRange(0, 1), metavar="SHARE", help=help_text)(command)
+
+
 @cli.command()
 @click.option("--people", type=click.IntRange(min=1), default=10_000, show_default=True, help="Number of people.")
 @click.option("--days", type=click.IntRange(1, 3650), default=28, show_default=True, help="Number of days.")
@@ -101,6 +111,7 @@ def cli() -> None:
 @click.option("--all-visits", is_flag=True, help="Write the visits of all people, reported in the following night.")
 @click.option("--out", type=NEW, required=True, help="The file of visits to write.")
 @click.option("--registry", type=NEW, required=True, help="The registry to write.")
+@_consent_option
 def city(
     people: int,
     days: int,
@@ -108,9 +119,9 @@ def city(
     start: int,
     locations: int | None,
     out: Path,
-    registry: Path,
     *,
     all_visits: bool,
+    **options: Any,
 ) -> None:
     """Simulate a town and the reports of its infected people.
 
@@ -122,9 +133,9 @@ def city(
     """
     console = Console(stderr=True)
     town = Town(seed, people, places(locations or default_place_count(people), seed), start, days)
-    write_registry(registry, town.places)
+    write_registry(options["registry"], town.places)
     with progress("Simulating", days, console) as meter:
-        written = write_city(out, town, all_visits=all_visits, on_day=meter.advance)
+        written = write_city(out, town, all_visits=all_visits, on_day=meter.advance, consent=options["consent"])
     whose = f"{people:,} people" if all_visits else f"{written.reports:,} infected people of {people:,}"
     console.print(
         f"{out}: {written.visits:,} visits of {whose} to {len(town.places):,} places,"
@@ -168,6 +179,7 @@ def city(
     help="Time from the end of a visit to its report.",
 )
 @click.option("--person-per-day", is_flag=True, help="The same id on another day (UTC) is another person.")
+@_consent_option
 @click.option("--strict", is_flag=True, help="Stop at the first bad row: write nothing, exit with 1.")
 def convert(**options: Any) -> None:
     """Turn recorded points (person, place, time) into a file of visits and a registry.
@@ -220,6 +232,7 @@ def _shape(options: dict[str, Any]) -> Shape:
         merge_gap=options["gap"] if options["merge"] else None,
         report_delay=options["report_delay"],
         person_per_day=options["person_per_day"],
+        consent=options["consent"],
     )
 
 
@@ -270,6 +283,51 @@ def experiments(figures: tuple[str, ...], processes: int | None, document: Path 
         ),
         Console(stderr=True),
     )
+
+
+@cli.command()
+@click.argument("names", nargs=-1, metavar="[NAME…]")
+@click.option("--list", "only_list", is_flag=True, help="List the lines with their goals, and exit.")
+@click.option("--quick", is_flag=True, help="Measure at a small scale, to test the lines. The figures mean nothing.")
+@click.option("--out", type=NEW, help="Write the figures to this file (JSON). Lines that do not run keep theirs.")
+@click.option("--document", type=NEW, help="Write the table to this page (docs/performance.md).")
+@click.option("--plots", type=FOLDER, help="Write the plots to this folder.")
+@click.option("--peers-python", type=EXISTING, help="The Python that has the extra 'peers'.  [default: this one]")
+def bench(names: tuple[str, ...], out: Path | None, document: Path | None, plots: Path | None, **options: Any) -> None:
+    """Measure the service against its goals, each with a peer or a floor in the same run, on real servers.
+
+    The exit code is 1 if a line misses its goal. Run it on a machine that does nothing else.
+    """
+    console = Console(stderr=True)
+    if options["only_list"]:
+        list_lines(Console())
+        return
+    peers = options["peers_python"] or Path(sys.executable)
+    run_bench(BenchOptions(names, options["quick"], peers, out, document, plots), console)
+
+
+@cli.command()
+@click.option("--out", type=NEW, default="intervals.csv", show_default=True, help="The CSV file to write.")
+@click.option("--data", type=FOLDER, default=DEFAULT_FOLDER, help="Folder of the data.  [default: ../shared/data]")
+@click.option("--iterations", type=click.IntRange(1), default=100, show_default=True, help="Designated times per row.")
+@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
+def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
+    """Measure how wide certain intervals are, by ε and by the share of people who consent.
+
+    Missing data is reported and left out.
+    """
+    console = Console(stderr=True)
+    widths: list[Widths] = []
+    for place in PLACES:
+        if missing := find_missing(data, (place.visits, place.locations)):
+            console.print(f"{place.title} is skipped: {' and '.join(missing)} not in {data.name}", highlight=False)
+            continue
+        widths += measure_intervals(place, place.read(data), iterations, seed)
+    if not widths:
+        raise UsageError(f"no data: --data is {data}, which lacks the files named above")
+    write_widths(out, widths)
+    false, bounds = sum(row.false for row in widths), sum(row.lower_bounds for row in widths)
+    console.print(f"{out}: {len(widths)} rows; {bounds:,} lower bounds, {false} false bounds", highlight=False)
 
 
 @cli.command()

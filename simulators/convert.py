@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TextIO
 
 from monitor.errors import MonitorError, TimeError, UsageError
 from monitor.public.instants import SECOND, format_instant, parse_instant, to_datetime, to_instant
-from simulators.files import REGISTRY_HEADER, VISITS_HEADER, csv_line, open_atomically
+from simulators.files import CONSENT_HEADER, REGISTRY_HEADER, VISITS_HEADER, consents, csv_line, open_atomically
 
 SHOWN_PROBLEMS: Final = 20
 RFC3339: Final = "rfc3339"
@@ -57,13 +57,15 @@ class Shape:
     `stay`: the duration of a check-in; None leaves its end open. `merge_gap`: points of one person at one place at most
     this far apart are merged into one visit, which ends at the last point plus the gap, or at the person's next point
     elsewhere if that is earlier. `report_delay`: the time from the end of a visit (its beginning if the end is open) to
-    its report. `person_per_day`: the same id on another UTC day is another person.
+    its report. `person_per_day`: the same id on another UTC day is another person. `consent`: the share of people who
+    consent to lower bounds; None writes no such column.
     """
 
     stay: int | None = None
     merge_gap: int | None = None
     report_delay: int | None = None
     person_per_day: bool = False
+    consent: float | None = None
 
 
 class Point(NamedTuple):
@@ -170,7 +172,7 @@ class Conversion:
             BadRowError: a row is invalid and `strict` is true. No file is written.
         """
         with _open_text(visits) as (text, position), open_atomically(out) as target:
-            target.write(csv_line(VISITS_HEADER))
+            target.write(csv_line(VISITS_HEADER if self._shape.consent is None else CONSENT_HEADER))
             points = self._read_points(text, visits, strict=strict)
             stays = self._merge_points(points) if self._shape.merge_gap is not None else self._make_stays(points)
             for stay in stays:
@@ -245,7 +247,10 @@ class Conversion:
         delay = self._shape.report_delay
         left = "" if stay.left_at is None else format_instant(stay.left_at)
         reported = "" if delay is None else format_instant(ends + delay)
-        return csv_line((stay.person_id, stay.location_id, format_instant(stay.arrived_at), left, reported))
+        fields = (stay.person_id, stay.location_id, format_instant(stay.arrived_at), left, reported)
+        if self._shape.consent is None:
+            return csv_line(fields)
+        return csv_line((*fields, "true" if consents(stay.person_id, self._shape.consent) else "false"))
 
 
 @contextmanager

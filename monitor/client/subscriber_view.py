@@ -45,7 +45,7 @@ class AlertChange:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChange:
-    """The first snapshot of a shard at a designated time, or one whose status changed or that has new noisy counts."""
+    """The first snapshot of a shard at a designated time, or one with another status, new noisy counts or bounds."""
 
     before: AtTimesSnapshot | None
     now: AtTimesSnapshot
@@ -55,6 +55,11 @@ class SnapshotChange:
         """The new noisy counts, by location."""
         known = {} if self.before is None else self.before.noisy_counts
         return {place: noisy.noisy_count for place, noisy in self.now.noisy_counts.items() if place not in known}
+
+    @property
+    def bounded(self) -> bool:
+        """Whether lower bounds are new."""
+        return bool(self.now.counts_at_least) and (self.before is None or not self.before.counts_at_least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,26 @@ class AtTime:
             for place, noisy in snapshot.noisy_counts.items()
         }
         return dict(sorted(noisy_counts.items()))
+
+    @cached_property
+    def counts_at_least(self) -> dict[str, int]:
+        """The lower bound of each location that has one, sorted by id. It is certain, and at most the noisy count."""
+        bounds = {
+            place: bound for snapshot in self.snapshots.values() for place, bound in snapshot.counts_at_least.items()
+        }
+        return dict(sorted(bounds.items()))
+
+    @cached_property
+    def intervals(self) -> dict[str, tuple[int, int]]:
+        """The certain lower and upper bound of each location with a lower bound or a noisy count, sorted by id.
+
+        Without a lower bound it is 0. Without a noisy count, the upper bound of a safe location is T - 1. A location
+        with neither a noisy count nor the status "safe" has no upper bound, and is left out.
+        """
+        most = {place: self.sample.threshold - 1 for place, status in self.statuses.items() if status == "safe"}
+        most |= self.noisy_counts
+        places = sorted(self.noisy_counts.keys() | (self.counts_at_least.keys() & most.keys()))
+        return {place: (self.counts_at_least.get(place, 0), most[place]) for place in places}
 
     @cached_property
     def statuses(self) -> dict[str, AtTimeStatus]:
@@ -171,10 +196,14 @@ class SubscriberView:
         before = shards.get(snapshot.shard)
         if before is not None and before.tick >= snapshot.tick:
             return None
+        if before is not None and before.counts_at_least and not snapshot.counts_at_least:
+            # Bounds are published once. Under a horizon that was lengthened, later snapshots follow.
+            snapshot = snapshot.model_copy(update={"counts_at_least": before.counts_at_least})
         shards[snapshot.shard] = snapshot
         self._advance(snapshot.tick, snapshot.as_of)
         change = SnapshotChange(before, snapshot)
-        return change if change.fresh or before is None or before.status != snapshot.status else None
+        changed = change.fresh or change.bounded or before is None or before.status != snapshot.status
+        return change if changed else None
 
     def _add_hot_spots(self, snapshot: HotSpotsSnapshot) -> Change | None:
         before = self._hot_spots.get(snapshot.monitor)

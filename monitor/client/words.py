@@ -66,7 +66,7 @@ class Words:
     def at_time(self, at: AtTime) -> str:
         """Describe all locations at one designated time."""
         parts = [f"{at.safe} of {len(at.statuses)} locations safe (fewer than {at.sample.threshold} {self.people})"]
-        parts += [f"{place} at most {count}" for place, count in at.noisy_counts.items()]
+        parts += [f"{place} {_between(*interval)}" for place, interval in at.intervals.items()]
         parts += _unknown(at)
         return ", ".join(parts) + ("; final" if at.final else "")
 
@@ -95,10 +95,19 @@ class Words:
         return f"{alert.location_id}: {self.alert(alert)}"
 
     def time_news(self, at: AtTime, fresh: Mapping[str, int]) -> str:
-        """Describe the change of one designated time: the number of safe locations, and the new noisy counts."""
+        """Describe the change of one designated time: the number of safe locations, and the new bounds.
+
+        Lower bounds are published once, so each is new when it is there.
+        """
         parts = [f"{at.safe} of {len(at.statuses)} locations safe", *_unknown(at)]
-        parts += [f"{place} at most {count} {self.people}" for place, count in sorted(fresh.items())]
+        places = sorted(fresh.keys() | (at.counts_at_least.keys() & at.intervals.keys()))
+        parts += [f"{place} {_between(*at.intervals[place])} {self.people}" for place in places]
         return f"{moment(at.time)} {at.monitor}: {', '.join(parts)}"
+
+
+def _between(least: int, most: int) -> str:
+    """Return certain bounds of a count as text. A lower bound of 0 says nothing, so it is left out."""
+    return f"{least} to {most}" if least else f"at most {most}"
 
 
 def _unknown(at: AtTime) -> list[str]:

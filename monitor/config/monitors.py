@@ -128,11 +128,25 @@ class TimedMonitor(Section):
         return tuple(parse_instant(text) for text in self.at if DAILY.fullmatch(text) is None)
 
 
+class AtLeastSettings(Section):
+    """The lower bounds of a monitor of kind `at_times` (docs/rules.md, rule 13)."""
+
+    epsilon: Epsilon = Field(description="the ε of the lower bounds of each designated time, besides the monitor's")
+
+
 class AtTimesMonitor(TimedMonitor):
     """Algorithm 4: counts the people at each location of the registry, at each designated time."""
 
     kind: Literal["at_times"] = Field(description="over_time, at_times or hot_spots")
     threshold: WholeNumber = Field(description="the number of people from which a location is not safe")
+    at_least: AtLeastSettings | None = Field(
+        default=None, description="a mapping with the epsilon of lower bounds, from the people who consented"
+    )
+
+    @property
+    def total_epsilon(self) -> Fraction:
+        """The ε of each designated time, with that of its lower bounds."""
+        return self.epsilon if self.at_least is None else self.epsilon + self.at_least.epsilon
 
 
 class HotSpotsMonitor(TimedMonitor):

@@ -17,7 +17,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from monitor.contracts.charges import EPSILON_PATTERN, Charges
-from monitor.contracts.visits import ID_BYTES
+from monitor.contracts.visits import ID_BYTES, without_default
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeAnswer, OverTimeRule, p_value
 from monitor.public.instants import format_instant
@@ -130,7 +130,8 @@ class NoisyCount(Contract):
 class AtTimesSnapshot(Contract):
     """The state of one shard at a designated time (Algorithm 4). Key: monitor/time/shard.
 
-    If the status is complete, every location of the shard that is not listed is safe.
+    If the status is complete, every location of the shard that is not listed is safe. The snapshot that draws lower
+    bounds also has `at_least_epsilon` and `counts_at_least` (docs/rules.md, rule 13).
     """
 
     monitor: Name
@@ -149,6 +150,15 @@ class AtTimesSnapshot(Contract):
     threshold: int = Field(ge=1)
     epsilon: Epsilon
     noisy_counts: dict[Location, NoisyCount]
+    at_least_epsilon: Epsilon | None = Field(
+        default=None, json_schema_extra=without_default, description="The ε of the lower bounds, if it has any."
+    )
+    counts_at_least: dict[Location, Annotated[int, Field(ge=1)]] = Field(
+        default={},
+        json_schema_extra=without_default,
+        description="Certain lower bounds: at least this many people, who consented, were there. Drawn once, in the "
+        "final snapshot if it is complete; locations with 0 are left out.",
+    )
 
 
 class HotSpot(Contract):
@@ -188,13 +198,14 @@ class OutputRecord(NamedTuple):
 
 
 _encode: Final = msgspec.json.Encoder().encode
-_format = lru_cache(maxsize=1024)(format_instant)
+format_time = _format = lru_cache(maxsize=1024)(format_instant)
 _epsilon = lru_cache(maxsize=1024)(format_epsilon)
 _source = lru_cache(maxsize=16)(quote)
 
 
-def _record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: bytes) -> OutputRecord:
-    headers = [
+def cloud_event_headers(source: str, ce_type: str, ce_id: str, time: int) -> list[tuple[str, bytes]]:
+    """Return the headers of a record. `time` is an instant."""
+    return [
         ("ce_specversion", b"1.0"),
         ("ce_id", ce_id.encode()),
         ("ce_source", _source(source, safe="").encode()),
@@ -202,7 +213,10 @@ def _record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: b
         ("ce_time", _format(time).encode()),
         ("content-type", b"application/json"),
     ]
-    return OutputRecord(key.encode(), value, headers)
+
+
+def _record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: bytes) -> OutputRecord:
+    return OutputRecord(key.encode(), value, cloud_event_headers(source, ce_type, ce_id, time))
 
 
 def over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
@@ -217,7 +231,10 @@ def over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of the r
     answer: OverTimeAnswer,
     resumes_at: int | None,
 ) -> OutputRecord:
-    """Return the record of one location at one tick. Times are instants; `resumes_at` is set only for a pause."""
+    """Return the record of one location at one tick. Times are instants; `resumes_at` is set only for a pause.
+
+    The service uses `over_time_writer`, which writes the same bytes faster; this function is the form to check it by.
+    """
     value: dict[str, Any] = {
         "monitor": monitor,
         "kind": "over_time",
@@ -258,9 +275,13 @@ def at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the re
     threshold: int,
     epsilon: Fraction,
     noisy_counts: Mapping[str, tuple[int, int]],
+    counts_at_least: tuple[Fraction, Mapping[str, int]] | None = None,
 ) -> OutputRecord:
-    """Return the snapshot of one shard at a designated time. `noisy_counts` maps location to (tick, noisy count)."""
-    value = {
+    """Return the snapshot of one shard at a designated time. `noisy_counts` maps location to (tick, noisy count).
+
+    `counts_at_least`: the ε of the lower bounds that this tick drew, and the bounds by location; None if it drew none.
+    """
+    value: dict[str, Any] = {
         "monitor": monitor,
         "kind": "at_times",
         "time": _format(time),
@@ -278,6 +299,8 @@ def at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the re
             location: {"tick": at, "noisy_count": noisy_count} for location, (at, noisy_count) in noisy_counts.items()
         },
     }
+    if counts_at_least is not None:
+        value["at_least_epsilon"], value["counts_at_least"] = _epsilon(counts_at_least[0]), counts_at_least[1]
     key = f"{monitor}/{_format(time)}/{shard}"
     return _record(source, AT_TIMES, f"{key}/{tick}", as_of, key, _encode(value))
 

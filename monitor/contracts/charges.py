@@ -64,7 +64,9 @@ class TimeChargesRecord(_Model):
     """The charges of one monitor of designated times."""
 
     monitor: str
-    kind: Literal["at_times", "hot_spots"]
+    kind: Literal["at_times", "hot_spots", "at_least"] = Field(
+        description="at_least: the lower bounds of a monitor of kind at_times, which are charged separately."
+    )
     epsilon: str = Field(pattern=EPSILON_PATTERN, description="The ε of each designated time.")
     horizon: str = Field(description='How long a time is evaluated, for example "2d".')
     at: list[str] = Field(description="Times of day and instants, as configured.")

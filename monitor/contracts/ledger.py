@@ -64,7 +64,8 @@ class OverTimeEntry:
 class AtTimesEntry:
     """The snapshot of one shard at a designated time (an instant), with (tick, noisy count) by location.
 
-    `epsilon` is the ε of each answer that is new in the snapshot.
+    `epsilon` is the ε of each answer that is new in the snapshot. `at_least_epsilon` is the ε of the lower bounds that
+    the snapshot drew, None if it drew none.
     """
 
     ce_id: str
@@ -76,6 +77,8 @@ class AtTimesEntry:
     final: bool
     epsilon: Fraction
     noisy_counts: dict[str, tuple[int, int]]
+    shards: int = 1
+    at_least_epsilon: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,8 @@ class _AtTimes(Struct):
     final: bool
     epsilon: str
     noisy_counts: dict[str, _NoisyCount]
+    shards: int = 1
+    at_least_epsilon: str | None = None
 
 
 class _HotSpots(Struct):
@@ -166,6 +171,8 @@ def _read_at_times(ce_id: str, value: bytes) -> AtTimesEntry:
         final=record.final,
         epsilon=_parse_exact(record.epsilon),
         noisy_counts=noisy_counts,
+        shards=record.shards,
+        at_least_epsilon=None if record.at_least_epsilon is None else _parse_exact(record.at_least_epsilon),
     )
 
 

@@ -62,7 +62,7 @@ def max_answers_per_record(rule: OverTimeRule) -> int:
 
 def snapshot_bytes(parameters: Parameters) -> list[int]:
     """Return the maximum bytes of each shard's snapshot, which is reached when all places are noisy."""
-    sizes = _location_bytes(parameters)
+    sizes = _snapshot_location_bytes(parameters)
     return [SNAPSHOT_OVERHEAD + sum(sizes[row] for row in rows) for rows in parameters.registry.by_shard]
 
 
@@ -73,7 +73,7 @@ def hot_spots_bytes(parameters: Parameters, top: int) -> int:
 
 def shards_that_fit(parameters: Parameters, limit: int) -> int:
     """Return the approximate number of shards with which each snapshot fits in `limit` bytes."""
-    return max(1, -(-sum(_location_bytes(parameters)) // (limit - SNAPSHOT_OVERHEAD)))
+    return max(1, -(-sum(_snapshot_location_bytes(parameters)) // (limit - SNAPSHOT_OVERHEAD)))
 
 
 def largest_record(parameters: Parameters) -> int:
@@ -81,6 +81,12 @@ def largest_record(parameters: Parameters) -> int:
     places = (place_bytes(rule) for monitor in parameters.over_time for rule in set(monitor.rules))
     hot_spots = (hot_spots_bytes(parameters, monitor.top) for monitor in parameters.hot_spots)
     return max(*(snapshot_bytes(parameters) if parameters.at_times else ()), *places, *hot_spots, SNAPSHOT_OVERHEAD)
+
+
+def _snapshot_location_bytes(parameters: Parameters) -> Sequence[int]:
+    """Return the maximum bytes of each place in a snapshot: its noisy count, and its lower bound if there are any."""
+    sizes = _location_bytes(parameters)
+    return [2 * size for size in sizes] if parameters.at_least else sizes
 
 
 def _location_bytes(parameters: Parameters) -> Sequence[int]:

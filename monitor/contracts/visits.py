@@ -53,6 +53,7 @@ class Reason(StrEnum):
       three required keys.
     * `bad_id`: an id is not a string of 1 to 256 bytes of UTF-8, or contains a control character (Unicode category Cc).
     * `bad_time`: a time is not an RFC 3339 string with an offset, or not an existing date and time.
+    * `bad_consent`: `consent` is not true or false.
     * `left_before_arrived`: left_at is before arrived_at.
     * `unknown_location`: the location is not in the registry (docs/rules.md, rule 6).
     * `too_far_ahead`: arrived_at is more than F slots ahead of the current slot (docs/rules.md, rule 2).
@@ -64,6 +65,7 @@ class Reason(StrEnum):
     NOT_A_VISIT = "not_a_visit"
     BAD_ID = "bad_id"
     BAD_TIME = "bad_time"
+    BAD_CONSENT = "bad_consent"
     LEFT_BEFORE_ARRIVED = "left_before_arrived"
     UNKNOWN_LOCATION = "unknown_location"
     TOO_FAR_AHEAD = "too_far_ahead"
@@ -114,12 +116,22 @@ def without_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
+def _consent(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise PydanticCustomError("bad_consent", "not a boolean")
+    return value
+
+
 Identifier = Annotated[str, AfterValidator(_identifier), WithJsonSchema(_ID_SCHEMA)]
 Instant = Annotated[int, PlainValidator(_instant), PlainSerializer(format_instant), WithJsonSchema(_TIME_SCHEMA)]
+Consent = Annotated[bool, PlainValidator(_consent), WithJsonSchema({"type": "boolean"})]
 
 
 class Visit(BaseModel):
-    """One person's stay at one location: [arrived_at, left_at). In Python the times are instants (microseconds)."""
+    """One person's stay at one location: [arrived_at, left_at). In Python the times are instants (microseconds).
+
+    `consent`: the person agrees that this visit counts in published lower bounds (docs/rules.md, rule 13).
+    """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
@@ -127,6 +139,10 @@ class Visit(BaseModel):
     location_id: Identifier
     arrived_at: Instant
     left_at: Instant | None = Field(default=None, description="If missing or null, the default stay is assumed.")
+    consent: Consent = Field(
+        default=False,
+        description="Whether the person agrees that this visit counts in published lower bounds. If missing: false.",
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> Visit:
@@ -212,4 +228,6 @@ def _order(fault: Fault) -> int:
 def _fault(detail: ErrorDetails) -> Fault:
     if detail["type"] == "left_before_arrived":
         return Fault(Reason.LEFT_BEFORE_ARRIVED, "left_at: expected a time at or after arrived_at")
+    if detail["type"] == "bad_consent":
+        return Fault(Reason.BAD_CONSENT, "consent: expected true or false")
     return Fault(Reason.BAD_TIME, f"{detail['loc'][0]}: expected a string, {_TIME_SCHEMA['description']}")

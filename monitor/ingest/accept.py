@@ -11,6 +11,9 @@ accepted (docs/rules.md, rule 7). With F = `max_lead` and W the widest window at
    counts. The last tick that counts τ has as_of ≤ τ + horizon. So tick c or a later one counts τ exactly if
    τ + horizon ≥ as_of(c).
 
+If a monitor publishes lower bounds, each of its designated times that a visit with consent covers is a second fact
+(docs/rules.md, rule 13). It does not change the visit's fate.
+
 Tick c is the first tick that counts the visit (docs/rules.md, rule 2). A visit that no tick can count is not stored.
 """
 
@@ -29,7 +32,7 @@ from monitor.public.parameters import Parameters, Registry
 from monitor.public.schedule import Schedule
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import HASH_BYTES
-from monitor.windows.packing import group_by_shard, pack_present, pack_seen, split_by_shard
+from monitor.windows.packing import CONSENT, group_by_shard, pack_present, pack_seen, split_by_shard
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -196,6 +199,14 @@ def _select_live(parameters: Parameters, times: Ints, horizon: int, stays: _Stay
     return _LiveFacts(np.repeat(stay, counts), times[np.repeat(first, counts) + within])
 
 
+def _has_lower_bounds(parameters: Parameters, instants: Ints) -> Flags:
+    """Return which of these designated times belong to a monitor that publishes lower bounds."""
+    if not instants.size:
+        return np.zeros(0, np.bool_)
+    low, high = int(instants.min()), int(instants.max()) + 1
+    return np.isin(instants, np.concatenate([monitor.times.between(low, high) for monitor in parameters.at_least]))
+
+
 def _pack_facts(
     parameters: Parameters,
     persons: Persons,
@@ -215,6 +226,11 @@ def _pack_facts(
     row, stamp = stays.row[stay], stays.current[stay]
     packed_seen = split_by_shard(shard[row], stamp, row, pack_seen(stamp, row, last, people))
     instant, stay, people = present
+    flag = np.zeros(stay.size, np.int64)
+    if columns.consent is not None and parameters.at_least:
+        told = np.flatnonzero(columns.consent[stays.place[stay]] & _has_lower_bounds(parameters, instant))
+        instant, stay, people = (np.concatenate([values, values[told]]) for values in (instant, stay, people))
+        flag = np.repeat([0, CONSENT], [flag.size, told.size])
     row, stamp = stays.row[stay], stays.current[stay]
-    packed_present = split_by_shard(shard[row], stamp, instant, pack_present(instant, row, people))
+    packed_present = split_by_shard(shard[row], stamp, instant, pack_present(instant, row + flag, people))
     return group_by_shard(packed_seen, packed_present)

@@ -60,6 +60,7 @@ class Columns:
 
     `persons`, `locations`: ids, n each. `arrived`, `left`: instants, shape (n,), left ≥ arrived. `record`, `index`: the
     place of each visit's record, and of the visit in it, shape (n,). `values`: the values of the decoded records.
+    `consent`: whether each visit consents to lower bounds, shape (n,); None if no monitor publishes lower bounds.
     """
 
     persons: list[str]
@@ -70,6 +71,7 @@ class Columns:
     index: NDArray[np.int64]
     refused: list[Refusal]
     values: Sequence[Value]
+    consent: NDArray[np.bool_] | None = None
 
 
 def count_by_reason(refused: Iterable[Refusal]) -> Counter[str]:

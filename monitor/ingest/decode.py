@@ -60,6 +60,7 @@ class _Visit(Struct, forbid_unknown_fields=True, gc=False):
     location_id: str
     arrived_at: str
     left_at: str | None = None
+    consent: bool = False
 
 
 class _Record(Struct, forbid_unknown_fields=True, gc=False):
@@ -71,6 +72,7 @@ class _Record(Struct, forbid_unknown_fields=True, gc=False):
     location_id: str | UnsetType = UNSET
     arrived_at: str | UnsetType = UNSET
     left_at: str | UnsetType | None = UNSET
+    consent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def _read_bare(record: _Record) -> list[_Visit] | None:
     if isinstance(person, UnsetType) or isinstance(location, UnsetType) or isinstance(arrived, UnsetType):
         return None
     left = record.left_at
-    return [_Visit(person, location, arrived, None if isinstance(left, UnsetType) else left)]
+    return [_Visit(person, location, arrived, None if isinstance(left, UnsetType) else left, record.consent)]
 
 
 _decode = msgspec.json.Decoder(_Record).decode
@@ -116,9 +118,9 @@ def _read_fast(value: Value) -> list[_Visit] | None:
 def _to_visit(item: dict[str, Any]) -> _Visit | None:
     """Return a visit if the known keys exist with the right types; None otherwise."""
     person, location, arrived = item.get("person_id"), item.get("location_id"), item.get("arrived_at")
-    left = item.get("left_at")
+    left, consent = item.get("left_at"), item.get("consent", False)
     if type(person) is type(location) is type(arrived) is str and (left is None or type(left) is str):
-        return _Visit(person, location, arrived, left)
+        return _Visit(person, location, arrived, left, consent) if type(consent) is bool else None
     return None
 
 
@@ -192,12 +194,13 @@ def _parse_departures(
     return np.where(given, left, arrived + min(default_stay, LONGEST_STAY)), fits
 
 
-def decode_records(values: Sequence[Value], default_stay: int) -> Columns:
+def decode_records(values: Sequence[Value], default_stay: int, *, with_consent: bool = False) -> Columns:
     """Read many records at once, and return as columns the visits and refusals that `decode` finds in each record.
 
     Args:
         values: the values of the records, None for a tombstone, and placeholders of unreadable records.
         default_stay: the duration of a visit without `left_at`, in microseconds.
+        with_consent: whether to fill in the column of consent. `consent` is validated in any case.
     """
     gathered = _gather(values)
     visits = gathered.visits
@@ -207,7 +210,8 @@ def decode_records(values: Sequence[Value], default_stay: int) -> Columns:
     left, left_fits = _parse_departures([visit.left_at for visit in visits], arrived, default_stay)
     fits &= left_fits & check_identifiers(persons) & check_identifiers(locations) & (left >= arrived)
     record, index = _locate_visits(gathered)
-    columns = Columns(persons, locations, arrived, left, record, index, gathered.refused, values)
+    consent = np.array([visit.consent for visit in visits], np.bool_) if with_consent else None
+    columns = Columns(persons, locations, arrived, left, record, index, gathered.refused, values, consent)
     if not fits.all():
         columns = _decide_doubtful(columns, gathered, np.flatnonzero(~fits), default_stay)
     if gathered.faults:
@@ -240,4 +244,5 @@ def _decide_doubtful(columns: Columns, gathered: _Gathered, doubtful: NDArray[np
         columns.index[keep],
         columns.refused,
         columns.values,
+        None if columns.consent is None else columns.consent[keep],
     )

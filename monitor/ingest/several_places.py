@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import HASH_BYTES
-from monitor.windows.packing import PRESENT
+from monitor.windows.packing import CONSENT, PRESENT
 
 Ints = NDArray[np.int64]
 
@@ -58,7 +58,7 @@ class SeveralPlaces:
         packed = b"".join(stamped.present for of_shard in facts.values() for stamped in of_shard)
         present = np.frombuffer(packed, PRESENT)
         hashes = np.ascontiguousarray(present["person"]).view(np.uint8).reshape(-1, HASH_BYTES)
-        return self.count(present["instant"].astype(np.int64), present["row"].astype(np.int64), hashes)
+        return self.count(present["instant"].astype(np.int64), present["row"].astype(np.int64) % CONSENT, hashes)
 
 
 def _combine(instant: Ints, hashes: NDArray[np.uint8]) -> NDArray[np.uint64]:

@@ -60,10 +60,15 @@ def over_time_charge(source: str, epsilon: Fraction, answers: int, window: int, 
     return Charge(source, over_time_payment(epsilon, answers, window, max_lead, slots), reason)
 
 
-def at_times_charge(source: str, epsilon: Fraction, times: int) -> Charge:
-    """Return the charge of an `at_times` or `hot_spots` monitor."""
-    reason = f"{times} designated times × {format_epsilon(epsilon)}"
-    return Charge(source, at_times_payment(epsilon, times), reason)
+def at_times_charge(source: str, epsilon: Fraction, times: int, at_least: Fraction | None = None) -> Charge:
+    """Return the charge of an `at_times` or `hot_spots` monitor. `at_least` is the ε of its lower bounds, if any.
+
+    The two ε are added (docs/rules.md, rule 13): the sum is reached by a person with two visits at one time and place.
+    """
+    if at_least is None:
+        return Charge(source, at_times_payment(epsilon, times), f"{times} designated times × {format_epsilon(epsilon)}")
+    reason = f"{times} designated times × ({format_epsilon(epsilon)} + {format_epsilon(at_least)} for lower bounds)"
+    return Charge(source, at_times_payment(epsilon + at_least, times), reason)
 
 
 def check_period(stated: Fraction, charges: Sequence[Charge]) -> Fraction:

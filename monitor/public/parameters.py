@@ -9,16 +9,13 @@ import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.privacy.over_time import OverTimeRule
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
-
-if TYPE_CHECKING:
-    from monitor.privacy.over_time import OverTimeRule
 
 
 def shard_of(location_id: str, shards: int) -> int:
@@ -85,13 +82,17 @@ class _TimedMonitor:
 
 @dataclass(frozen=True)
 class AtTimes(_TimedMonitor):
-    """A monitor of kind `at_times`: evaluates every location at every tick of the horizon (in microseconds)."""
+    """A monitor of kind `at_times`: evaluates every location at every tick of the horizon (in microseconds).
+
+    `at_least`: the ε of the lower bounds that the final tick publishes; None without lower bounds.
+    """
 
     name: str
     times: Schedule
     epsilon: Fraction
     threshold: int
     horizon: int
+    at_least: Fraction | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,18 @@ class HotSpots(_TimedMonitor):
     horizon: int
 
 
+@dataclass(frozen=True)
+class AtLeast(_TimedMonitor):
+    """The lower bounds of a monitor of kind `at_times`: drawn once at the final tick, and charged separately."""
+
+    name: str
+    times: Schedule
+    epsilon: Fraction
+    horizon: int
+
+
 Timed = AtTimes | HotSpots
+Charged = Timed | AtLeast
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,20 @@ class Parameters:
     def timed(self) -> tuple[Timed, ...]:
         """All monitors of designated times."""
         return (*self.at_times, *self.hot_spots)
+
+    @cached_property
+    def at_least(self) -> tuple[AtLeast, ...]:
+        """The lower bounds of the monitors of kind `at_times` that publish them."""
+        return tuple(
+            AtLeast(monitor.name, monitor.times, monitor.at_least, monitor.horizon)
+            for monitor in self.at_times
+            if monitor.at_least is not None
+        )
+
+    @property
+    def charged(self) -> tuple[Charged, ...]:
+        """Everything that charges ε per designated time."""
+        return (*self.timed, *self.at_least)
 
     @cached_property
     def watched_rows(self) -> NDArray[np.int64]:

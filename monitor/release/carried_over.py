@@ -12,13 +12,13 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Final, Literal
 
-from monitor.public.parameters import Parameters, Timed
+from monitor.public.parameters import Charged, Parameters
 from monitor.release.state import Spent, later
 
 _NEVER: Final = -(2**62)
 _EVER: Final = 2**62
 
-_MonitorKey = tuple[Literal["at_times", "hot_spots"], str]  # a monitor's kind and name
+_MonitorKey = tuple[Literal["at_times", "hot_spots", "at_least"], str]  # a monitor's kind and name
 
 
 class CarriedOverTimes:
@@ -32,9 +32,10 @@ class CarriedOverTimes:
     def __init__(self, parameters: Parameters, states: Sequence[Spent]) -> None:
         self._parameters = parameters
         self._period = parameters.period or _EVER
-        self._monitors: dict[_MonitorKey, Timed] = {
+        self._monitors: dict[_MonitorKey, Charged] = {
             **{("at_times", monitor.name): monitor for monitor in parameters.at_times},
             **{("hot_spots", monitor.name): monitor for monitor in parameters.hot_spots},
+            **{("at_least", monitor.name): monitor for monitor in parameters.at_least},
         }
         self._paid: dict[int, dict[_MonitorKey, Fraction]] = {}
         for state in states:

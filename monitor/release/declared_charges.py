@@ -10,7 +10,7 @@ import msgspec
 from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import format_duration, format_instant
-from monitor.public.parameters import AtTimes, OverTime, Parameters, Timed
+from monitor.public.parameters import AtLeast, AtTimes, Charged, OverTime, Parameters
 
 MAX_CHARGES_BYTES: Final = 64 * 1024
 """The size limit of encoded charges, in bytes. An owner record must fit the lowest allowed `max.message.bytes`."""
@@ -21,7 +21,7 @@ _DIGITS: Final = 16
 def declare_charges(parameters: Parameters) -> Charges:
     """Return the charges of a configuration; only their digest and F if they are too large for an owner record."""
     places = tuple(_declare_places(parameters, monitor) for monitor in parameters.over_time)
-    times = tuple(declare_times(monitor) for monitor in parameters.timed)
+    times = tuple(declare_times(monitor) for monitor in parameters.charged)
     whole = msgspec.json.encode([parameters.max_lead, places, times])
     charges = Charges(hashlib.sha256(whole).hexdigest()[:_DIGITS], parameters.max_lead, places, times)
     if len(msgspec.json.encode(charges)) <= MAX_CHARGES_BYTES:
@@ -37,12 +37,16 @@ def _declare_places(parameters: Parameters, monitor: OverTime) -> PlaceCharges:
     return PlaceCharges(monitor.name, monitor.rules[0].answers, monitor.window, sorted_shares)
 
 
-def declare_times(monitor: Timed) -> TimeCharges:
-    """Return the charges of a monitor of designated times."""
+def declare_times(monitor: Charged) -> TimeCharges:
+    """Return the charges of a monitor of designated times, or of the lower bounds of one."""
     times = monitor.times
     return TimeCharges(
         monitor=monitor.name,
-        kind="at_times" if isinstance(monitor, AtTimes) else "hot_spots",
+        kind="at_times"
+        if isinstance(monitor, AtTimes)
+        else "at_least"
+        if isinstance(monitor, AtLeast)
+        else "hot_spots",
         epsilon=format_epsilon(monitor.epsilon),
         horizon=format_duration(monitor.horizon),
         at=(*(at.isoformat() for at in sorted(times.daily)), *(format_instant(at) for at in times.instants)),

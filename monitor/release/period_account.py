@@ -149,7 +149,7 @@ class PeriodAccount:
     @cached_property
     def _other_times_total(self) -> Fraction:
         """The ε that other configurations may charge for the designated times of a period, in addition to this one."""
-        own = {(time.kind, time.monitor): time for time in map(declare_times, self._parameters.timed)}
+        own = {(time.kind, time.monitor): time for time in map(declare_times, self._parameters.charged)}
         totals: dict[tuple[str, str], Fraction] = {}
         for time in self._other_times():
             key, epsilon = (time.kind, time.monitor), parse_recorded(time.epsilon)

@@ -41,7 +41,8 @@ def _over_time(monitor: OverTime) -> list[object]:
 
 def _timed(monitor: Timed) -> list[object]:
     kind, least = ("at_times", monitor.threshold) if isinstance(monitor, AtTimes) else ("hot_spots", monitor.top)
-    return [kind, monitor.name, monitor.times.digest(), monitor.horizon, str(monitor.epsilon), least]
+    bounds = [str(monitor.at_least)] if isinstance(monitor, AtTimes) and monitor.at_least is not None else []
+    return [kind, monitor.name, monitor.times.digest(), monitor.horizon, str(monitor.epsilon), least, *bounds]
 
 
 def member_client_id(base: str, version: str) -> str:

@@ -12,7 +12,7 @@ and no later one. Slot t + 1 is opened when tick t is in the ledger, or when slo
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
@@ -39,7 +39,8 @@ class ShardFacts:
     """The facts that the records of one slot add to one shard, in the format of `monitor.windows.packing`.
 
     `stamp`: the slot c in which the records were stamped. `seen`: (row, last slot, person) of people who were seen.
-    `present`: (designated time, row, person) of people who were present.
+    `present`: (designated time, row, person) of people who were present, and the same with a flag in the row for people
+    who consented, where lower bounds are published.
     """
 
     stamp: int
@@ -51,12 +52,14 @@ class ShardFacts:
 class Question:
     """The counts wanted of one shard: (row, first slot of the window) pairs, and designated times.
 
+    `consenting`: those of `times` for which the people who consented are also wanted.
     `tick`: the tick that the counts are for. Without a tick, the question opens no slot.
     """
 
     windows: tuple[tuple[int, int], ...] = ()
     times: tuple[int, ...] = ()
     tick: int | None = None
+    consenting: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,9 @@ class Reading:
     is this slot or a later one. `evicted_before`: facts about earlier slots were evicted from the windows.
     `times_evicted_until`: designated times up to this instant were evicted. `time`: the store's clock, an instant.
     `counts`: distinct people by (row, first slot). `present`: by designated time, distinct people by location, aligned
-    with the shard's rows in registry order. `settled`: the counts include the facts stamped up to the question's tick
-    and no others. It is False if the store's clock is not in the slot after the tick, if a later slot is open, or if
-    facts still wait (ask again).
+    with the shard's rows in registry order. `consenting`: the same for people who consented. `settled`: the counts
+    include the facts stamped up to the question's tick and no others. It is False if the store's clock is not in the
+    slot after the tick, if a later slot is open, or if facts still wait (ask again).
     """
 
     progress: Mapping[int, int]
@@ -80,6 +83,7 @@ class Reading:
     counts: Mapping[tuple[int, int], int]
     present: Mapping[int, NDArray[np.int64]]
     settled: bool = True
+    consenting: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
 
 class Windows(Protocol):

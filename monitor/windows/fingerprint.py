@@ -50,6 +50,8 @@ def _digest(parameters: Parameters, topic_id: str, key: Mapping[str, str]) -> st
         "at_times": sorted({_designated(monitor) for monitor in parameters.timed}),
         "topic": topic_id,
     }
+    if parameters.at_least:  # facts about consent; without lower bounds, the fingerprint is that of earlier versions
+        deciding["consent"] = sorted({monitor.times.digest() for monitor in parameters.at_least})
     deciding |= key
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 

@@ -5,6 +5,8 @@
 * Present: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the person's keyed
   hash; sorted by instant.
 * Member of a designated time's set: the row and the person's keyed hash, which is the end of a packed fact.
+* Consent: a second present fact (and member) of the same person, with `CONSENT` added to the row. It exists only for
+  designated times with lower bounds (docs/rules.md, rule 13), so other sets never contain it.
 
 All numbers are big-endian.
 """
@@ -28,6 +30,9 @@ Bytes = NDArray[np.uint8]
 SEEN: Final = np.dtype([("row", ">u4"), ("ahead", ">i4"), ("person", f"V{HASH_BYTES}")])
 PRESENT: Final = np.dtype([("instant", ">i8"), ("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 MEMBER: Final = np.dtype([("row", ">u4"), ("person", f"V{HASH_BYTES}")])
+
+CONSENT: Final = 1 << 31
+"""The bit of a row that marks the fact that a person consented."""
 
 _REMEDY: Final = (
     "expected only data of this service. Delete its keys in Redis; it reads the facts from the input again."
@@ -94,15 +99,15 @@ def pack_shard_facts(
     return ShardFacts(stamp, np.array(visits, SEEN).tobytes(), np.array(stays, PRESENT).tobytes())
 
 
-def count_members(members: Collection[bytes], rows: Ints) -> Ints:
-    """Count the distinct people by location in a designated time's set.
+def count_members(members: Collection[bytes], rows: Ints) -> tuple[Ints, Ints]:
+    """Count the distinct people by location in a designated time's set: all of them, and those who consented.
 
     Args:
         members: distinct members of 20 bytes, each a person at a row.
         rows: the shard's rows in registry order, shape (locations,).
 
     Returns:
-        Counts aligned with `rows`, shape (locations,).
+        Two arrays of counts aligned with `rows`, shape (locations,) each.
 
     Raises:
         WindowsError: a member is not in this format, or its row is not in this shard.
@@ -112,6 +117,14 @@ def count_members(members: Collection[bytes], rows: Ints) -> Ints:
         size = MEMBER.itemsize
         raise WindowsError(f"a designated time's set has members that are not {size} bytes long: {_REMEDY}")
     member_rows = np.frombuffer(packed, MEMBER)["row"].astype(np.int64)
+    flagged = member_rows >= CONSENT
+    if not flagged.any():
+        return _count_rows(member_rows, rows), np.zeros(rows.size, np.int64)
+    return _count_rows(member_rows[~flagged], rows), _count_rows(member_rows[flagged] - CONSENT, rows)
+
+
+def _count_rows(member_rows: Ints, rows: Ints) -> Ints:
+    """Return how often each of the shard's rows occurs."""
     places = np.searchsorted(rows, member_rows)
     if member_rows.size and (places.max() == rows.size or not np.array_equal(rows[places], member_rows)):
         raise WindowsError(f"a designated time's set has locations of another shard: {_REMEDY}")

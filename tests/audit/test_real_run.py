@@ -21,7 +21,7 @@ START = datetime(2026, 3, 2, tzinfo=UTC)
 MONITORS = """
   - {name: days, kind: over_time, locations: {place-0: 3, place-1: 1}, epsilon: "6", threshold: 9, window: 12h}
   - {name: pairs, kind: over_time, locations: [place-0, place-2], epsilon: "4", threshold: 12, window: 5h, answers_per_window: 2}
-  - {name: noons, kind: at_times, at: ["12:00", "20:30"], timezone: Asia/Tokyo, reporting_horizon: 9h, epsilon: "2", threshold: 2}
+  - {name: noons, kind: at_times, at: ["12:00", "20:30"], timezone: Asia/Tokyo, reporting_horizon: 9h, epsilon: "2", threshold: 2, at_least: {epsilon: "3"}}
   - {name: busiest, kind: hot_spots, at: ["12:00", "2026-03-03T03:30:00Z"], timezone: Asia/Tokyo, reporting_horizon: 7h, epsilon: "1", top: 3}
   - {name: all, kind: hot_spots, at: ["21:00"], timezone: UTC, reporting_horizon: 90m, epsilon: "1/2", top: 9}
 """  # noqa: E501  # a monitor to a line
@@ -32,13 +32,14 @@ def town(path: Path, seed: int) -> None:
     draws = random.Random(seed)
     with path.open("w", newline="") as file:
         lines = csv.writer(file)
-        lines.writerow(["person_id", "location_id", "arrived_at", "left_at", "reported_at"])
+        lines.writerow(["person_id", "location_id", "arrived_at", "left_at", "reported_at", "consent"])
         for _ in range(400):
             arrived = START + timedelta(seconds=draws.randrange(48 * 3600))
             left = arrived + timedelta(seconds=draws.choice([0, 900, 4_000, 40_000]))
             reported = arrived + timedelta(seconds=draws.choice([-9_000, -1_000, 0, 3_000, 30_000]))
             times = [arrived.isoformat(), draws.choice([left.isoformat(), ""]), reported.isoformat()]
             line = [f"planted-person-{draws.randrange(40)}", draws.choice([*PLACES, "nowhere"]), *times]
+            line.append(draws.choice(["true", "true", "false", "", "yes"]))
             lines.writerows([line] * draws.choice([1, 1, 2]))
             if draws.random() < 0.1:
                 lines.writerow(["planted-person-0", "place-0", "noon"])
@@ -79,6 +80,7 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
     assert (report.answers["busiest", "complete"], report.answers["all", "complete"]) == (4, 3)  # one for each time
     assert _partitions(alerts, "busiest") | _partitions(alerts, "all") == {0, 1}
     assert {status for _name, status in report.answers} == {"safe", "noisy_count", "paused", "complete"}
+    assert report.bounds > 0
     assert report.paid > 0
     assert find_planted([alerts], [f"planted-person-{n}" for n in range(40)]) == []
     lines = CliRunner().invoke(main, ["watch", "--config", str(config), "--once"]).output.splitlines()

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from monitor.config import Config, Location, load_config, load_registry
-from monitor.contracts.alerts import OutputRecord, over_time_record
-from monitor.contracts.record_sizes import LARGEST_OF_ONE_PLACE, max_answers_per_record, place_bytes
+from monitor.config import AtTimesMonitor, Config, Location, load_config, load_registry
+from monitor.config.derive_parameters import derive_parameters
+from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_record
+from monitor.contracts.record_sizes import LARGEST_OF_ONE_PLACE, max_answers_per_record, place_bytes, snapshot_bytes
 from monitor.errors import ConfigError, Problem
 from monitor.privacy.over_time import Mark, OverTimeAnswer, OverTimeRule
 from monitor.tools.check.compute_report import check
@@ -112,3 +113,35 @@ def test_too_many_hot_spots_are_refused() -> None:
     busiest = '{"name": "busiest", "kind": "hot_spots", "at": ["18:00"], "timezone": "UTC", "epsilon": 1, "top": 600000'
     environ = {"LOCATION_MONITOR__MONITORS": f'[{busiest}, "reporting_horizon": "2h"}}]'}
     assert list_problems(load_config(EXAMPLE, environ), registry)["monitors.0.top"].remedy == "Use a smaller number."
+
+
+@pytest.mark.promise(31)
+def test_snapshot_with_lower_bounds_fits() -> None:
+    """A snapshot with a noisy count and a lower bound at every place fits in the size that it is checked against."""
+    config = load_minutes(1)
+    timed = next(monitor for monitor in config.monitors if isinstance(monitor, AtTimesMonitor))
+    watched = [place for monitor in config.monitors for place in getattr(monitor, "location_ids", ())]
+    names = ['"' * 256, "駅" * 80, *(f"place-{number}" for number in range(50))]
+    plain = derive_parameters(config, [Location(name) for name in (*names, *watched)])
+    bounded = replace(plain, at_times=tuple(replace(at, at_least=Fraction(1, 3)) for at in plain.at_times))
+    for shard, rows in enumerate(bounded.registry.by_shard):
+        ids = [bounded.registry.ids[row] for row in rows]
+        record = at_times_record(
+            source="s",
+            monitor=timed.name,
+            time=0,
+            shard=shard,
+            shards=bounded.registry.shards,
+            tick=10**12,
+            as_of=0,
+            complete=True,
+            final=True,
+            registry=bounded.registry.digest,
+            locations=len(ids),
+            threshold=10**12,
+            epsilon=timed.epsilon,
+            noisy_counts=dict.fromkeys(ids, (10**12, 10**18)),
+            counts_at_least=(Fraction(1, 3), dict.fromkeys(ids, 10**18)),
+        )
+        assert size(record) <= snapshot_bytes(bounded)[shard]
+        assert snapshot_bytes(plain)[shard] <= snapshot_bytes(bounded)[shard]

@@ -45,6 +45,7 @@ def snapshot(
     complete: bool = True,
     registry: Registry = REGISTRY,
     time: int = 2,
+    bounds: dict[str, int] | None = None,
 ) -> OutputRecord:
     """The answer of Algorithm 4 at a tick about half an hour into slot `time`; the horizon has five ticks."""
     return at_times_record(
@@ -62,6 +63,7 @@ def snapshot(
         threshold=8,
         epsilon=Fraction(1),
         noisy_counts=noisy or {},
+        counts_at_least=None if bounds is None else (Fraction(1), bounds),
     )
 
 

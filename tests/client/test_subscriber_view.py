@@ -195,3 +195,24 @@ def test_hot_spots_are_per_monitor(subscriber_view: SubscriberView, hot_spots_of
         [hot_spots_of(3, {"park": 7}, monitor="noon"), hot_spots_of(2, {"market": 9}, monitor="morning")],
     )
     assert [snapshot.monitor for snapshot in subscriber_view.hot_spots] == ["morning", "noon"]
+
+
+@pytest.mark.promise(41)
+def test_intervals_have_certain_bounds(subscriber_view: SubscriberView, snapshot_record: Record) -> None:
+    """An interval is the lower bound and the noisy count, or T - 1 where the location is safe (T = 8)."""
+    snapshots = [
+        snapshot_record(0, 6, bounds={"park": 2, "elsewhere": 1}),
+        snapshot_record(1, 6, {"market": (3, 9), "clinic": (5, 8)}, bounds={"market": 4}),
+    ]
+    assert any(change is not None for change in add_all(subscriber_view, snapshots))
+    (at,) = subscriber_view.times
+    assert at.counts_at_least == {"elsewhere": 1, "market": 4, "park": 2}
+    assert at.intervals == {"clinic": (0, 8), "market": (4, 9), "park": (2, 7)}
+
+
+def test_lower_bounds_are_kept(subscriber_view: SubscriberView, snapshot_record: Record) -> None:
+    """Bounds are published once. They stay when later snapshots follow, and are one change."""
+    records = [snapshot_record(1, 5), snapshot_record(1, 6, bounds={"market": 4}), snapshot_record(1, 7)]
+    assert [change is not None for change in add_all(subscriber_view, records)] == [True, True, False]
+    (at,) = subscriber_view.times
+    assert at.counts_at_least == {"market": 4}

@@ -52,7 +52,7 @@ def over_time(answer: OverTimeAnswer, resumes_at: int | None = None) -> OutputRe
     )
 
 
-def at_times(noisy: dict[str, tuple[int, int]], *, complete: bool = True) -> OutputRecord:
+def at_times(noisy: dict[str, tuple[int, int]], *, complete: bool = True, **more: Any) -> OutputRecord:
     return at_times_record(
         source="tokyo",
         monitor="evening",
@@ -68,6 +68,7 @@ def at_times(noisy: dict[str, tuple[int, int]], *, complete: bool = True) -> Out
         threshold=20,
         epsilon=Fraction(1, 2),
         noisy_counts=noisy,
+        **more,
     )
 
 
@@ -198,6 +199,7 @@ def test_ledger_reads_written_records() -> None:
         final=False,
         epsilon=Fraction(1, 2),
         noisy_counts={"駅": (99, 31)},
+        shards=16,
     )
     assert read(owner(lost_at=AS_OF, charges=CHARGES)) == OwnerEntry(
         "tokyo", "f" * 32, "t", 2, "2026-11-20T09:00:00Z", None, counting=2, input_partitions=8, charges=CHARGES
@@ -251,3 +253,16 @@ def test_unreadable_known_record_is_an_error(record: OutputRecord, old: bytes, n
         read_record(record.key, record.value.replace(old, new), record.headers)
     with pytest.raises(LedgerError):
         read_record(record.key, None, record.headers)
+
+
+def test_lower_bounds_are_read_back() -> None:
+    """A snapshot with lower bounds fits the schema, and the ledger reads their ε even if all bounds are 0."""
+    for bounds in ({}, {"駅": 3}):
+        record = at_times({"駅": (99, 31)}, counts_at_least=(Fraction(1, 3), bounds))
+        value = json.loads(record.value)
+        assert (value["at_least_epsilon"], value["counts_at_least"]) == ("1/3", bounds)
+        SCHEMA.validate(value)
+        assert AtTimesSnapshot.model_validate_json(record.value).counts_at_least == bounds
+        assert read(record).at_least_epsilon == Fraction(1, 3)
+    assert not SCHEMA.is_valid(value | {"counts_at_least": {"駅": 0}})
+    assert not SCHEMA.is_valid(value | {"at_least_epsilon": "0"})

@@ -11,13 +11,22 @@ from monitor.contracts.schemas import visits_schema
 from monitor.contracts.visits import Fault, Reason, Visit, is_identifier, open_record, read_visit
 from monitor.public.instants import parse_instant
 
+NOT_BOOLEANS: list[Any] = [None, 1, 0, "true", [], 1.0]
+NOT_BOOLEAN: list[dict[str, Any]] = [{"consent": value} for value in NOT_BOOLEANS]
 GOOD = {"person_id": "p-17", "location_id": "駅", "arrived_at": "2026-11-20T08:15:00Z", "left_at": None}
 SCHEMA = Draft202012Validator(visits_schema())
 
 
 @pytest.mark.parametrize(
     "change",
-    [{}, {"left_at": "2026-11-20T17:15:00.25+09:00"}, {"person_id": "a" * 256}, {"location_id": "a/b c"}, {"app": [1]}],
+    [
+        {},
+        {"left_at": "2026-11-20T17:15:00.25+09:00"},
+        {"person_id": "a" * 256},
+        {"location_id": "a/b c"},
+        {"app": [1]},
+        {"consent": True},
+    ],
 )
 def test_valid_visits_fit_the_schema(change: dict[str, Any]) -> None:
     """A valid visit fits the schema, alone and in a batch."""
@@ -31,7 +40,14 @@ def test_valid_visits_fit_the_schema(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"person_id": ""}, {"person_id": 1}, {"location_id": "\u0085"}, {"person_id": "a" * 257}, {"arrived_at": 0}],
+    [
+        {"person_id": ""},
+        {"person_id": 1},
+        {"location_id": "\u0085"},
+        {"person_id": "a" * 257},
+        {"arrived_at": 0},
+        *NOT_BOOLEAN,
+    ],
 )
 def test_schema_refuses_invalid_visits(change: dict[str, Any]) -> None:
     """The schema refuses every invalid visit that JSON Schema can describe."""
@@ -48,6 +64,7 @@ def test_reasons_are_a_closed_ordered_list() -> None:
         "not_a_visit",
         "bad_id",
         "bad_time",
+        "bad_consent",
         "left_before_arrived",
         "unknown_location",
         "too_far_ahead",
@@ -62,6 +79,8 @@ def test_reasons_are_a_closed_ordered_list() -> None:
         ({"person_id": "", "arrived_at": ""}, Reason.NOT_A_VISIT),
         ({**GOOD, "location_id": "", "arrived_at": ""}, Reason.BAD_ID),
         ({**GOOD, "arrived_at": "", "left_at": "1999-01-01T00:00:00Z"}, Reason.BAD_TIME),
+        ({**GOOD, "arrived_at": "", "consent": 1}, Reason.BAD_TIME),
+        ({**GOOD, "left_at": "1999-01-01T00:00:00Z", "consent": 1}, Reason.BAD_CONSENT),
         ({**GOOD, "left_at": "1999-01-01T00:00:00Z"}, Reason.LEFT_BEFORE_ARRIVED),
     ],
 )
@@ -70,6 +89,18 @@ def test_first_checked_fault_is_reported(visit: dict[str, Any], reason: Reason) 
     read = read_visit(visit)
     assert isinstance(read, Fault)
     assert read.reason == reason
+
+
+def test_consent_is_false_by_default() -> None:
+    """A visit consents only if it says so: `consent` is true."""
+    consents = [read_visit({**GOOD, **change}) for change in ({}, {"consent": False}, {"consent": True})]
+    assert [isinstance(visit, Visit) and visit.consent for visit in consents] == [False, False, True]
+
+
+@pytest.mark.parametrize("change", NOT_BOOLEAN)
+def test_consent_must_be_boolean(change: dict[str, Any]) -> None:
+    """Any other value of `consent` makes the visit a dead letter, and its error does not quote the value."""
+    assert read_visit({**GOOD, **change}) == Fault(Reason.BAD_CONSENT, "consent: expected true or false")
 
 
 def test_lone_surrogates_are_refused() -> None:

@@ -52,6 +52,7 @@ KINDS: Final[dict[str, tuple[Callable[[bytes], bytes | None], str, str]]] = {
         "0",
         "bad_time",
     ),
+    "consent as a text": (lambda marker: _person(marker, b'"consent": "true", ' + ARRIVED), "0", "bad_consent"),
     "left before arrived": (
         lambda marker: _person(marker, b'"left_at": "2026-11-20T11:00:00Z", ' + ARRIVED),
         "0",

@@ -26,6 +26,7 @@ from tests.faults.town import KEY, Town
 from tests.faults.traffic import fingerprint
 
 ROW_BYTES: Final = 4
+CONSENT: Final = 1 << 31
 NEVER: Final = -(2**62)
 PROGRESS: Final = "p"
 WAITING: Final = struct.Struct(">qc")  # the stamp, and s (seen) or p (present); packed facts follow
@@ -132,7 +133,7 @@ def read_shards(town: Town, name: str, recount: Recount) -> tuple[list[Shard], l
                 shard.seen |= {LastSeen(row, person, int(slot)) for person, slot in members}
             for time, members in zip(moments.values(), held[len(windows) :], strict=True):
                 rows_and_people = ((member[:ROW_BYTES], member[ROW_BYTES:]) for member in members)
-                shard.present |= {Present(time, int.from_bytes(row), person) for row, person in rows_and_people}
+                shard.present |= {unflag(time, int.from_bytes(row), person) for row, person in rows_and_people}
             shard.shown = {*shard.seen, *shard.present}
             unpack(waiting, shard)
             shards.append(shard)
@@ -148,7 +149,12 @@ def unpack(waiting: list[bytes], shard: Shard) -> None:
         if kind == b"s":
             shard.seen |= {LastSeen(row, person, stamp + max_lead) for row, max_lead, person in facts}
         else:
-            shard.present |= {Present(time, row, person) for time, row, person in facts}
+            shard.present |= {unflag(time, row, person) for time, row, person in facts}
+
+
+def unflag(time: int, row: int, person: bytes) -> Present:
+    """Return a fact whose highest bit of the row says that the person consented."""
+    return Present(time, row % CONSENT, person, row >= CONSENT)
 
 
 def _first_stamps(record_fates: list[tuple[Any, Fates]], terms: AuditTerms) -> dict[LastSeen | Present, int]:

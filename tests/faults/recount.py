@@ -38,11 +38,12 @@ class LastSeen(NamedTuple):
 
 
 class Present(NamedTuple):
-    """A fact about a designated time (an instant): a person (keyed hash) was present at a row."""
+    """A fact about a designated time (an instant): a person (keyed hash) was present at a row, or `consent`ed there."""
 
     time: int
     row: int
     person: bytes
+    consent: bool = False
 
 
 class Accepted(NamedTuple):
@@ -138,6 +139,9 @@ class Recount:
         seen = {LastSeen(row, person, accepted.last)} if is_watched and row in self.window else set()
         as_of = self.terms.grid.as_of(current)
         present = {Present(time, row, person) for time in self._covered_times(accepted.arrived, accepted.left, as_of)}
+        if visit.get("consent"):
+            told = self.times_with_bounds
+            present |= {fact._replace(consent=True) for fact in present if fact.time in told}
         fates.seen |= seen
         fates.present |= present
         fates.unasked += not (present or seen)
@@ -162,6 +166,12 @@ class Recount:
     def times(self) -> list[tuple[list[int], int]]:
         """Sorted instants and horizon of each monitor at designated times. Towns have no times of day."""
         return [(sorted(monitor.instants), monitor.horizon) for monitor in self.terms.timed]
+
+    @cached_property
+    def times_with_bounds(self) -> frozenset[int]:
+        """The designated times with lower bounds."""
+        bounded = (monitor for monitor in self.terms.at_times if monitor.at_least is not None)
+        return frozenset(time for monitor in bounded for time in monitor.instants)
 
     def hash_person(self, person: str) -> bytes:
         """Return the keyed hash of a person id (docs/runtime.md, section 3)."""
@@ -205,6 +215,8 @@ def _times(visit: Any, default_stay: int) -> tuple[int, int]:
         left = arrived + default_stay if visit.get("left_at") is None else parse_instant(visit["left_at"])
     except (TypeError, ValueError):
         raise RefusedError("bad_time") from None
+    if not isinstance(visit.get("consent", False), bool):
+        raise RefusedError("bad_consent")
     if left < arrived:
         raise RefusedError("left_before_arrived")
     return arrived, left

@@ -14,6 +14,7 @@ import json
 import random
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -271,6 +272,7 @@ class Traffic:
                 self._failed.set()
 
 
-def _shown(visit: Visit) -> dict[str, str]:
+def _shown(visit: Visit) -> dict[str, str | bool]:
     times = {"arrived_at": format_instant(visit.arrived), "left_at": format_instant(visit.left)}
-    return {"person_id": visit.person, "location_id": visit.location, **times}
+    consent = {"consent": True} if zlib.crc32(visit.person.encode()) % 2 else {}
+    return {"person_id": visit.person, "location_id": visit.location, **times, **consent}

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -310,3 +311,48 @@ def test_no_visits(parameters: Parameters, hasher: PersonHasher, values: list[by
     facts: dict[int, list[ShardFacts]] = {}
     assert accepted.facts == facts
     assert accepted.fates["dead_letter"] == values.count(None)
+
+
+@pytest.mark.promise(41, 42)
+def test_consent_is_a_second_fact(parameters: Parameters, hasher: PersonHasher) -> None:
+    """A visit with consent adds a flagged fact for each time with lower bounds; nothing else changes.
+
+    "noon" has lower bounds, and shares its first time with "late". "evening" has none.
+    """
+    evening, noon, late = parameters.at_times
+    instant = noon.times.instants[0]
+    bounded = replace(parameters, at_times=(evening, replace(noon, at_least=Fraction(1)), late))
+    current = parameters.grid.slot_of(instant)
+    arrived, left = instant - 4 * HOUR, instant + 40 * MINUTE
+    visits = [("ann", "farm", arrived, left, True), ("bob", "farm", arrived, left, False)]
+    rows = [
+        {
+            "person_id": person,
+            "location_id": location,
+            "arrived_at": format_instant(start),
+            "left_at": format_instant(end),
+            "consent": consent,
+        }
+        for person, location, start, end, consent in visits
+    ]
+    values = [json.dumps({"visits": rows}).encode()]
+    columns = decode_records(values, parameters.default_stay, with_consent=True)
+    plain = accept(parameters, hasher, columns, np.array([current]))
+    with_bounds = accept(bounded, hasher, columns, np.array([current]))
+    assert plain.fates == with_bounds.fates == {"applied": 2, "expired": 0, "not_watched": 0, "dead_letter": 0}
+    row, shard = 4, int(parameters.registry.shard[4])
+    told = {Present(current, shard, instant, row + 2**31, hasher("ann"))}
+    assert set(present_in(with_bounds.facts)) == set(present_in(plain.facts)) | told
+    assert set(seen_in(with_bounds.facts)) == set(seen_in(plain.facts))
+    assert {fact.instant for fact in present_in(plain.facts)} > {instant}
+
+
+def test_consent_without_lower_bounds_is_ignored(parameters: Parameters, hasher: PersonHasher) -> None:
+    """Without lower bounds, consent is not stored."""
+    noon = parameters.at_times[1].times.instants[0]
+    visit = {"person_id": "a", "location_id": "farm", "arrived_at": format_instant(noon), "consent": True}
+    current = np.array([parameters.grid.slot_of(noon)])
+    columns = decode_records([json.dumps(visit).encode()], parameters.default_stay)
+    facts = list(present_in(accept(parameters, hasher, columns, current).facts))
+    assert facts
+    assert all(fact.row == 4 for fact in facts)

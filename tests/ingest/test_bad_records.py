@@ -36,6 +36,10 @@ BAD: dict[str, tuple[bytes | None, str]] = {
         "bad_id",
     ),
     "a naive time": (b'{"person_id": "p", "location_id": "inn", "arrived_at": "2026-11-20T12:00:00"}', "bad_time"),
+    "consent as a text": (
+        b'{"person_id": "p", "location_id": "inn", "arrived_at": "2026-11-20T12:00:00Z", "consent": "true"}',
+        "bad_consent",
+    ),
     "left before arrived": (
         b'{"person_id":"p","location_id":"inn","arrived_at":"2026-11-20T12:00:00Z","left_at":"2026-11-20T11:00:00Z"}',
         "left_before_arrived",

@@ -28,7 +28,8 @@ def record(*visits: Any, **envelope: Any) -> bytes:
 
 def check(values: list[bytes | None]) -> None:
     """Check that the columns have the visits and refusals of the contract, in its order."""
-    columns = decode_records(values, STAY)
+    columns = decode_records(values, STAY, with_consent=True)
+    assert columns.consent is not None
     rows = zip(
         columns.record.tolist(),
         columns.index.tolist(),
@@ -36,6 +37,7 @@ def check(values: list[bytes | None]) -> None:
         columns.locations,
         columns.arrived.tolist(),
         columns.left.tolist(),
+        columns.consent.tolist(),
         strict=True,
     )
     expected, refused = [], []
@@ -43,7 +45,7 @@ def check(values: list[bytes | None]) -> None:
         decoded = decode(value)
         for index, visit in decoded.visits:
             left = visit.arrived_at + STAY if visit.left_at is None else visit.left_at
-            expected.append((place, index, visit.person_id, visit.location_id, visit.arrived_at, left))
+            expected.append((place, index, visit.person_id, visit.location_id, visit.arrived_at, left, visit.consent))
         refused += [(place, index, fault) for index, fault in decoded.faults]
     assert list(rows) == expected
     assert [(refusal.record, refusal.index, refusal.fault) for refusal in columns.refused] == refused
@@ -100,6 +102,9 @@ def test_wrong_envelope(value: bytes) -> None:
         ({"arrived_at": None}, Reason.BAD_TIME),
         ({"left_at": ""}, Reason.BAD_TIME),
         ({"left_at": 0}, Reason.BAD_TIME),
+        ({"consent": None}, Reason.BAD_CONSENT),
+        ({"consent": 1}, Reason.BAD_CONSENT),
+        ({"consent": "true", "left_at": "1999-01-01T00:00:00Z"}, Reason.BAD_CONSENT),
         ({"left_at": "2026-11-20T08:14:59Z"}, Reason.LEFT_BEFORE_ARRIVED),
         ({"left_at": "2026-11-20T08:15:00.000000+00:01"}, Reason.LEFT_BEFORE_ARRIVED),
         ({"person_id": "", "arrived_at": "", "left_at": 1}, Reason.BAD_ID),
@@ -139,6 +144,17 @@ def test_default_stay() -> None:
     columns = decode_records([record(bare, {**bare, "left_at": None}, GOOD, other)], STAY)
     assert columns.left.tolist() == [arrived + STAY, arrived + STAY, arrived + 25 * MINUTE, arrived + STAY]
     assert decode_records([record(bare)], 10**40).left.tolist() == [arrived + LONGEST_STAY]
+
+
+def test_consent_belongs_to_a_visit() -> None:
+    """Each visit has its own consent. The other visits and the keys of the batch do not change it."""
+    other_offset = {**GOOD, "arrived_at": "2026-11-20T17:15:00+09:00", "consent": True}
+    visits = [GOOD, {**GOOD, "consent": True}, {**GOOD, "consent": False}, other_offset, {**GOOD, "app": 1}]
+    values = [record(*visits, consent=True), record(*visits, consent="x"), json.dumps(visits[1]).encode()]
+    columns = decode_records(values, STAY, with_consent=True)
+    assert columns.consent is not None
+    assert columns.consent.tolist() == [False, True, False, True, False] * 2 + [True]
+    assert decode_records(values, STAY).consent is None
 
 
 def test_empty_visit() -> None:
@@ -189,7 +205,12 @@ _VISITS: st.SearchStrategy[Any] = st.one_of(
     st.just(GOOD),
     st.fixed_dictionaries(
         {"person_id": _IDS, "location_id": _IDS, "arrived_at": _TIMES},
-        optional={"left_at": _TIMES, "app": st.floats(allow_nan=False), "visits": st.just([])},
+        optional={
+            "left_at": _TIMES,
+            "consent": st.sampled_from([True, False, None, 1, "true"]),
+            "app": st.floats(allow_nan=False),
+            "visits": st.just([]),
+        },
     ),
     st.dictionaries(st.sampled_from([*GOOD, "x"]), st.one_of(_IDS, _TIMES)),
     st.sampled_from([None, 1, [], "x"]),

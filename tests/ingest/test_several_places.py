@@ -10,6 +10,7 @@ import pytest
 
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.windows.hashing import HASH_BYTES, PersonHasher
+from monitor.windows.packing import CONSENT, pack_shard_facts
 
 NOON, EVENING = 1_767_268_800_000_000, 1_767_290_400_000_000
 HASHER = PersonHasher(b"0123456789abcdef")
@@ -44,6 +45,14 @@ def counted(places: SeveralPlaces, facts: Sequence[Fact]) -> int:
 def test_person_counts_once_per_time(facts: list[Fact], expected: int) -> None:
     """A person counts once per designated time. Six overlapping check-ins are one person at several places."""
     assert counted(SeveralPlaces(), facts) == expected
+
+
+def test_consent_is_no_other_place() -> None:
+    """The fact that a person consented is at the same place as the person."""
+    facts = {0: [pack_shard_facts(3, present={NOON: [(1, HASHER("a")), (1 + CONSENT, HASHER("a"))]})]}
+    assert SeveralPlaces().count_in(facts) == 0
+    facts[1] = [pack_shard_facts(3, present={NOON: [(2, HASHER("a")), (2 + CONSENT, HASHER("a"))]})]
+    assert SeveralPlaces().count_in(facts) == 1
 
 
 def test_counter_over_batches() -> None:

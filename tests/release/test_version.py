@@ -52,6 +52,7 @@ def over_time(**changes: Any) -> Parameters:
         replace(SCHEME, over_time=(OverTime("stations", (0,), (RULE,)),)),
         replace(SCHEME, at_times=(replace(TIMED, epsilon=Fraction(2)),)),
         replace(SCHEME, at_times=(replace(TIMED, threshold=4),)),
+        replace(SCHEME, at_times=(replace(TIMED, at_least=Fraction(1)),)),
         replace(SCHEME, at_times=(replace(TIMED, horizon=7 * HOUR),)),
         replace(SCHEME, at_times=(replace(TIMED, times=Schedule.of(("13:00",), "UTC")),)),
         replace(SCHEME, at_times=(replace(TIMED, name="midday"),)),

@@ -61,6 +61,20 @@ def test_lines_equal_reports(town: Town, tmp_path: Path) -> None:
     assert written.reports == len({visit[0] for visit in expected})
 
 
+def test_share_of_people_consents(tmp_path: Path) -> None:
+    """About the given share of people consents, to all of their visits. The other columns stay as they are."""
+    plain = simulate(tmp_path, "plain.csv", "--all-visits").decode().splitlines()
+    lines = simulate(tmp_path, "told.csv", "--all-visits", "--consent", "0.25").decode().splitlines()
+    assert lines[0] == f"{plain[0]},consent"
+    assert [line.rpartition(",")[0] for line in lines] == plain
+    answers: dict[str, set[str]] = {}
+    for row in csv.DictReader(lines):
+        answers.setdefault(row["person_id"], set()).add(row["consent"])
+    assert all(len(answer) == 1 for answer in answers.values())
+    # of 1,500 people 375 ± 16.8; seven standard deviations
+    assert 258 < sum(answer == {"true"} for answer in answers.values()) < 492
+
+
 def test_places_are_registered(tmp_path: Path) -> None:
     """Every place of the file is in the registry, and homes are in neither."""
     visits = simulate(tmp_path, "a.csv", "--all-visits").decode()

@@ -60,6 +60,17 @@ def test_stay_and_report_delay(tmp_path: Path) -> None:
     assert rows == [["ann", "cafe", "2026-01-05T09:00:00Z", "2026-01-05T09:15:00Z", "2026-01-07T09:15:00Z"]]
 
 
+@pytest.mark.parametrize(("share", "expected"), [("0", ["false"] * 2), ("1", ["true"] * 2)])
+def test_consent_is_a_column(tmp_path: Path, share: str, expected: list[str]) -> None:
+    """--consent adds a column with each person's answer."""
+    source = write(tmp_path / "points.csv", HEADER, *(f"{name},cafe,2026-01-05T09:00:00Z" for name in ("ann", "bob")))
+    result = run("--visits", source, "--out", tmp_path / "visits.csv", "--consent", share)
+    assert result.exit_code == 0, result.output
+    header, *rows = read(tmp_path / "visits.csv")
+    assert header[-1] == "consent"
+    assert [row[-1] for row in rows] == expected
+
+
 def test_open_visit_is_reported(tmp_path: Path) -> None:
     """The report delay of a visit with an open end counts from its beginning."""
     rows = converted(tmp_path, ["ann,cafe,2026-01-05T09:00:00Z"], "--report-delay", "1h")

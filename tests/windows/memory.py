@@ -101,7 +101,7 @@ class MemoryWindows:
     def __init__(self, parameters: Parameters, clock: Clock) -> None:
         self._rows = parameters.registry.by_shard
         self._grid = parameters.grid
-        self._tolerance = 0 if clock.simulated else parameters.tolerance
+        self._tolerance = parameters.tolerance
         self._clock = clock
         self._lock = threading.Lock()
         self._shards = [_Shard() for _ in range(parameters.registry.shards)]
@@ -168,6 +168,7 @@ class MemoryWindows:
             counts={(row, first): shard.count(row, first) for row, first in answered.windows},
             present={instant: self._present(number, instant) for instant in answered.times},
             settled=settled,
+            consenting={instant: self._consenting(number, instant) for instant in answered.consenting},
         )
 
     def _settle(self, shard: _Shard, tick: int, now: int) -> bool:
@@ -175,7 +176,10 @@ class MemoryWindows:
         return now >= self._grid.start(slot) + self._tolerance and shard.settle(tick, slot)
 
     def _present(self, number: int, instant: int) -> NDArray[np.int64]:
-        return count_members(self._shards[number].present.get(instant, ()), self._rows[number])
+        return count_members(self._shards[number].present.get(instant, ()), self._rows[number])[0]
+
+    def _consenting(self, number: int, instant: int) -> NDArray[np.int64]:
+        return count_members(self._shards[number].present.get(instant, ()), self._rows[number])[1]
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Evict facts before a slot and designated times. Nothing expires in memory, so `keep` has no effect."""

@@ -8,7 +8,7 @@ import pytest
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, ShardFacts, Span, Windows
-from monitor.windows.packing import pack_shard_facts
+from monitor.windows.packing import CONSENT, pack_shard_facts
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
 EVENING = 1_767_258_000_000_000
@@ -104,6 +104,20 @@ def test_visit_before_the_window(windows: Windows, row: int) -> None:
     # Bob       x
     # window   [-----]
     assert count(windows, row, 4) == 1
+
+
+@pytest.mark.promise(41)
+def test_consent_is_counted_separately(windows: Windows, parameters: Parameters) -> None:
+    """People who consented count once among all people, and once among those who consented, in any order of facts."""
+    first, second = parameters.registry.by_shard[2][:2].tolist()
+    told = present(EVENING, (first, ANN), (first + CONSENT, ANN), (first, BOB), (second, EVE))
+    windows.begin(0, 0, 0)
+    windows.write([Span(0, 0, 2)], told)
+    windows.write([Span(0, 2, 3)], present(EVENING, (first, ANN), (second + CONSENT, EVE), (second, EVE)))
+    reading = windows.read({2: Question(times=(EVENING, MORNING), consenting=(EVENING,))})[2]
+    assert reading.present[EVENING].tolist()[:2] == [2, 1]
+    assert reading.consenting[EVENING].tolist()[:2] == [1, 1]
+    assert set(reading.consenting) == {EVENING}
 
 
 def test_slots_before_the_origin(windows: Windows, row: int) -> None:

@@ -30,6 +30,10 @@ def _at(parameters: Parameters, *times: str, zone: str = "Asia/Tokyo") -> Parame
     return replace(parameters, at_times=(replace(parameters.at_times[0], times=Schedule.of(times, zone)),))
 
 
+def _with_bounds(parameters: Parameters, epsilon: Fraction) -> Parameters:
+    return replace(parameters, at_times=(replace(parameters.at_times[0], at_least=epsilon),))
+
+
 def _watching(parameters: Parameters, rows: tuple[int, ...]) -> Parameters:
     monitor = parameters.over_time[0]
     return replace(parameters, over_time=(replace(monitor, rows=rows, rules=monitor.rules[: len(rows)]),))
@@ -49,6 +53,7 @@ DECIDING: dict[str, Change] = {
     "instant": lambda parameters: _at(parameters, "2026-01-01T18:00:00Z"),
     "zone": lambda parameters: _at(parameters, "18:00", zone="Europe/Oslo"),
     "horizon": lambda parameters: replace(parameters, at_times=(replace(parameters.at_times[0], horizon=DAY),)),
+    "lower bounds": lambda parameters: _with_bounds(parameters, Fraction(1)),
     "no times": lambda parameters: replace(parameters, at_times=()),
 }
 IDLE: dict[str, Change] = {
@@ -65,6 +70,12 @@ IDLE: dict[str, Change] = {
         parameters, over_time=parameters.over_time * 2, at_times=parameters.at_times * 2
     ),
 }
+
+
+def test_epsilon_of_bounds_keeps_fingerprint(parameters: Parameters) -> None:
+    """The ε of lower bounds does not affect facts. Whether there are bounds does: see `DECIDING`."""
+    one, other = (_with_bounds(parameters, Fraction(number)) for number in (1, 2))
+    assert fingerprint(one, KEY_DIGEST, TOPIC) == fingerprint(other, KEY_DIGEST, TOPIC)
 
 
 def test_fingerprint_format(parameters: Parameters) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from monitor.tools.audit.at_least import AtLeastCheck, Bounded
 from monitor.tools.audit.counts import Presence
 from monitor.tools.audit.findings import BUDGET, FORM, NOISY, SAFE, TICKS, Findings
 from monitor.tools.audit.records import PublishedRecord, check_envelope, check_facts
@@ -45,7 +46,8 @@ class AtTimesCheck:
 
     `answers` lists each noisy count once. `statuses` counts the snapshots by status. `safe` is the number of "safe"
     answers in complete snapshots. If the output is not `whole`, because records have expired, the earlier noisy counts
-    in the first snapshot of a time are assumed to be correct.
+    in the first snapshot of a time are assumed to be correct. `lower_bounds` checks the lower bounds, which need a
+    `whole_input`.
     """
 
     def __init__(  # by name
@@ -57,6 +59,7 @@ class AtTimesCheck:
         findings: Findings,
         *,
         whole: bool = True,
+        whole_input: bool = True,
     ) -> None:
         self._terms = terms
         self._monitor = monitor
@@ -65,6 +68,9 @@ class AtTimesCheck:
         self._findings = findings
         self._whole = whole
         self._noisy: dict[tuple[int, int], dict[str, tuple[int, int]]] = {}
+        self.lower_bounds = AtLeastCheck(
+            terms, monitor, presence, findings, whole_input=whole_input, whole_output=whole
+        )
         self._asked: tuple[int, frozenset[int]] = (0, frozenset())
         self.answers: list[TimedAnswer] = []
         self.statuses: Counter[str] = Counter()
@@ -95,6 +101,8 @@ class AtTimesCheck:
             self._findings.add(SAFE, f"{where}: {text}")
         if self._sequence.see((self._monitor.name, snapshot.time, shard), where.partition(",")[0], tick):
             self._check_changes(snapshot, noisy)
+            bounded = Bounded(snapshot.time, shard, tick, tick + (record.late_slots or 0))
+            self.lower_bounds.take(bounded, value, where)
 
     def finish(self, first: int, last: int) -> None:
         """Check that each designated time has a snapshot in every shard at every tick of its horizon."""

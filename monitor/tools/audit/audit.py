@@ -37,6 +37,7 @@ class _Auditor:
     visits: Visits
     every_tick: bool
     whole: bool = True
+    whole_input: bool = True
     findings: Findings = field(default_factory=Findings)
     records: int = 0
     ticks: set[int] = field(default_factory=set)
@@ -55,7 +56,9 @@ class _Auditor:
             self.over_time[windowed.name] = OverTimeCheck(terms, windowed, counts, sequence, findings, whole=self.whole)
         for timed in terms.at_times:
             presence: Presence = find_present(visits, terms, timed, timed.threshold)
-            self.at_times[timed.name] = AtTimesCheck(terms, timed, presence, sequence, findings, whole=self.whole)
+            self.at_times[timed.name] = AtTimesCheck(
+                terms, timed, presence, sequence, findings, whole=self.whole, whole_input=self.whole_input
+            )
         for ranked in terms.hot_spots:
             presence = find_present(visits, terms, ranked)
             self.hot_spots[ranked.name] = HotSpotsCheck(terms, ranked, presence, findings, every_tick=self.every_tick)
@@ -124,7 +127,10 @@ class _Auditor:
         for windowed in self.terms.over_time:
             answers.add_over_time(windowed, self.over_time[windowed.name].answers)
         for timed in self.terms.at_times:
-            answers.add_at_times(timed.epsilon, self.at_times[timed.name].answers)
+            check = self.at_times[timed.name]
+            answers.add_at_times(timed.epsilon, check.answers)
+            if timed.at_least is not None:
+                answers.add_at_least(timed.at_least, check.lower_bounds.answers)
         for ranked in self.terms.hot_spots:
             answers.add_hot_spots(ranked.epsilon, self.hot_spots[ranked.name].answers)
         return most_paid(self.visits, answers)
@@ -154,7 +160,8 @@ def audit_topics(
 ) -> tuple[AuditReport, Kept, Kept]:
     """Recount a run by the clock from its topics. Return the report, and what the input and output still contain.
 
-    Expired input lowers the counts that the answers are compared with, so it causes no false finding. If the records of
+    Expired input lowers the counts that the answers are compared with, so it causes no false finding; lower bounds are
+    then not compared. If the records of
     earlier marks and noisy counts have expired, the first remaining records are trusted for them.
 
     Args:
@@ -172,7 +179,13 @@ def audit_topics(
     output = Topic(open_consumer, alerts, committed=False)
     # The input is opened after the output, so that it contains every visit that the published answers count.
     source = Topic(open_input or open_consumer, visits, committed=True)
-    auditor = _Auditor(terms, read_input(source, terms), every_tick=False, whole=not output.kept.expired)
+    auditor = _Auditor(
+        terms,
+        read_input(source, terms),
+        every_tick=False,
+        whole=not output.kept.expired,
+        whole_input=not source.kept.expired,
+    )
     return _report(auditor, read_output(output), None), source.kept, output.kept
 
 
@@ -197,6 +210,7 @@ def _report(auditor: _Auditor, records: Iterator[ReadRecord], fates: Mapping[str
         answers={(name, status): n for name, check in checks.items() for status, n in check.statuses.items()},
         safe=sum(check.safe for check in checks.values()),
         noisy=sum(check.noisy for check in checks.values()),
+        bounds=sum(check.lower_bounds.bounds for check in auditor.at_times.values()),
         violations=auditor.findings.listed,
         totals=dict(auditor.findings.totals),
         paid=auditor.paid,

@@ -10,6 +10,7 @@ from typing import Final
 BYTES: Final = "bytes"
 SAFE: Final = "safe"
 NOISY: Final = "noisy_count"
+LEAST: Final = "at_least"
 BUDGET: Final = "budget"
 PAID: Final = "paid"
 TICKS: Final = "ticks"
@@ -20,6 +21,7 @@ ORACLES: Final = {
     BYTES: "one set of bytes per ce_id",
     SAFE: 'every "safe" is true',
     NOISY: "every noisy count is an upper bound",
+    LEAST: "every lower bound is at most the people who consented",
     BUDGET: "ε and pauses follow the rules",
     PAID: "no person pays more than stated",
     TICKS: "one answer at every tick",
@@ -55,6 +57,7 @@ class AuditReport:
         answers: the number of answers by (monitor, status).
         safe: the number of "safe" answers checked. In a complete snapshot, each location without a noisy count is one.
         noisy: the number of noisy counts checked.
+        bounds: the number of lower bounds checked. They are not checked if input has expired.
         violations: the first 20 violations of each oracle that was checked.
         totals: the number of violations by oracle.
         paid: the largest ε that one person paid within any period.
@@ -70,6 +73,7 @@ class AuditReport:
     answers: dict[tuple[str, str], int]
     safe: int
     noisy: int
+    bounds: int
     violations: dict[str, list[str]]
     totals: dict[str, int]
     paid: Fraction

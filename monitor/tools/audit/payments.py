@@ -3,7 +3,7 @@
 A noisy answer charges every person with a visit in its count. The charge falls in a period if the last slot of such a
 visit touches the period. For an answer about a designated time τ, it falls in the periods that contain τ. Periods may
 begin at any instant. Hot spots charge every person who was anywhere at τ, because their ε pays for the noisy counts of
-all locations.
+all locations. Lower bounds charge every visit without consent in their shard, because they hide that it has none.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
+from monitor.tools.audit.at_least import Bounded
 from monitor.tools.audit.at_times import TimedAnswer
 from monitor.tools.audit.counts import select
 from monitor.tools.audit.hot_spots import Drawing
@@ -55,6 +56,7 @@ class NoisyAnswers:
     _over_time: dict[int, list[tuple[int, list[_Priced]]]] = field(default_factory=dict)
     _at_times: dict[tuple[int, int], list[_Priced]] = field(default_factory=dict)
     _hot_spots: dict[int, list[_Priced]] = field(default_factory=dict)
+    _at_least: dict[tuple[int, int], list[_Priced]] = field(default_factory=dict)
 
     def add_over_time(self, monitor: OverTimeTerms, answers: Iterable[Answer]) -> None:
         """Add the answers of a monitor of kind `over_time`."""
@@ -78,9 +80,16 @@ class NoisyAnswers:
             priced = _Priced(next(self._numbers), epsilon, drawing.tick, drawing.last_report)
             self._hot_spots.setdefault(drawing.time, []).append(priced)
 
+    def add_at_least(self, epsilon: Fraction, drawings: Iterable[Bounded]) -> None:
+        """Add the lower bounds of a monitor of kind `at_times`."""
+        for drawn in drawings:
+            priced = _Priced(next(self._numbers), epsilon, drawn.tick, drawn.last_report)
+            self._at_least.setdefault((drawn.time, drawn.shard), []).append(priced)
+
     @cached_property
     def _times(self) -> list[int]:
-        return sorted({time for time, _ in self._at_times} | set(self._hot_spots))
+        timed = {time for time, _ in (*self._at_times, *self._at_least)}
+        return sorted(timed | set(self._hot_spots))
 
     def charges(self, visits: Iterable[AcceptedVisit]) -> Iterator[Charge]:
         """Yield the charges of these visits."""
@@ -108,6 +117,9 @@ class NoisyAnswers:
         for drawing in self._hot_spots.get(time, ()):
             if visit.current <= drawing.last_report:
                 yield Charge((drawing.number, visit.row), drawing.epsilon, first, end)
+        for drawn in () if visit.consent else self._at_least.get((time, self.terms.shard[visit.row]), ()):
+            if visit.current <= drawn.last_report:
+                yield Charge((drawn.number, visit.row), drawn.epsilon, first, end)
 
 
 def most_paid(visits: Visits, answers: NoisyAnswers) -> Fraction:

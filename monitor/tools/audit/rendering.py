@@ -13,7 +13,8 @@ def render(report: AuditReport, console: Console) -> None:
     """Print the numbers of records checked, the violations, and the most that one person paid."""
     console.print(
         f"{report.records:,} records of {report.ticks:,} ticks ({report.first_tick} to {report.last_tick}); "
-        f'checked: {report.safe:,} "safe" answers, {report.noisy:,} noisy counts',
+        f'checked: {report.safe:,} "safe" answers, {report.noisy:,} noisy counts'
+        + (f", {report.bounds:,} lower bounds" if report.bounds else ""),
         highlight=False,
     )
     if report.last_tick is not None and report.last_tick < report.whole_until:

@@ -89,9 +89,10 @@ class TimedTerms:
 
 @dataclass(frozen=True)
 class AtTimesTerms(TimedTerms):
-    """A monitor of kind `at_times`: T people."""
+    """A monitor of kind `at_times`: T people, and the ε of lower bounds (None without them)."""
 
     threshold: int
+    at_least: Fraction | None = None
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,9 @@ def _parse_terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
             _parse_over_time(monitor, grid, max_lead) for monitor in monitors if monitor["kind"] == "over_time"
         ),
         at_times=tuple(
-            AtTimesTerms(**_parse_timed(monitor), threshold=int(monitor["threshold"]))
+            AtTimesTerms(
+                **_parse_timed(monitor), threshold=int(monitor["threshold"]), at_least=_parse_at_least(monitor)
+            )
             for monitor in monitors
             if monitor["kind"] == "at_times"
         ),
@@ -217,6 +220,11 @@ def _parse_over_time(monitor: Any, grid: Grid, max_lead: int) -> OverTimeTerms:
         window=window,
         mark_lifetime=window + max_lead,
     )
+
+
+def _parse_at_least(monitor: Any) -> Fraction | None:
+    bounds = monitor.get("at_least")
+    return None if bounds is None else parse_epsilon(bounds["epsilon"])
 
 
 def _parse_timed(monitor: Any) -> dict[str, Any]:

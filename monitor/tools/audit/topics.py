@@ -141,7 +141,10 @@ def _parse_visit(visit: Any, stamped: int, terms: AuditTerms) -> Line:
         raise ValueError("expected strings")  # noqa: TRY004  # as above
     if not isinstance(left, str | None):
         raise ValueError("expected a string")  # noqa: TRY004  # as above
-    return parse_line(person, location, arrived, left, stamped, terms)
+    consent = visit.get("consent", False)
+    if not isinstance(consent, bool):
+        raise ValueError("expected true or false")  # noqa: TRY004  # as above
+    return parse_line(person, location, arrived, left, stamped, terms)._replace(consent=consent)
 
 
 def parse_visits(value: bytes | None) -> list[Any] | None:

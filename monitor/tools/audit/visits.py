@@ -19,7 +19,8 @@ class AcceptedVisit(NamedTuple):
     """A visit that counts.
 
     `person` is a number per person id, `row` the location's row in the registry, `current` the slot c of the report,
-    and `last` the visit's last slot. `left` and `last` are after the cut at the end of slot c + F.
+    and `last` the visit's last slot. `left` and `last` are after the cut at the end of slot c + F. `consent`: the visit
+    counts in lower bounds.
     """
 
     person: int
@@ -28,6 +29,7 @@ class AcceptedVisit(NamedTuple):
     arrived: int
     left: int
     last: int
+    consent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Line(NamedTuple):
     arrived: int
     left: int
     reported: int
+    consent: bool = False
 
 
 def read_visits(path: Path, terms: AuditTerms) -> Visits:
@@ -87,7 +90,11 @@ def _read_lines(rows: Iterator[list[str]], terms: AuditTerms) -> Iterator[Line |
 def _parse_fields(fields: dict[str, str], terms: AuditTerms) -> Line:
     reported = parse_instant(fields["reported_at"]) if fields.get("reported_at") else None
     left = fields.get("left_at") or None
-    return parse_line(fields["person_id"], fields["location_id"], fields["arrived_at"], left, reported, terms)
+    line = parse_line(fields["person_id"], fields["location_id"], fields["arrived_at"], left, reported, terms)
+    consent = fields.get("consent") or "false"
+    if consent not in ("true", "false"):
+        raise ValueError("consent: expected true, false or nothing")
+    return line._replace(consent=consent == "true")
 
 
 def parse_line(  # the fields of a visit
@@ -141,4 +148,4 @@ def _cut(line: Line, person: int, row: int, current: int, terms: AuditTerms) -> 
     grid = terms.grid
     left = min(line.left, grid.start(current + terms.max_lead + 1))
     last = max(grid.slot_of(line.arrived), grid.slot_of(left - 1))
-    return AcceptedVisit(person, row, current, line.arrived, left, last)
+    return AcceptedVisit(person, row, current, line.arrived, left, last, line.consent)

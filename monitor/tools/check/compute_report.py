@@ -14,11 +14,12 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.config.charges import charge_of, max_lead_slots, period_slots, slots_in, worst_case
+from monitor.config.charges import max_lead_slots, most_designated_times, period_slots, slots_in
 from monitor.config.model import Config
-from monitor.config.monitors import AnyMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
+from monitor.config.monitors import AnyMonitor, AtTimesMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import Location
 from monitor.config.servers import url_password
+from monitor.config.validate import ValidConfig, validate_config
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import false_alarm, mean_noise, over_updates
 from monitor.privacy.payments import Charge
@@ -69,6 +70,18 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
+class LowerBounds:
+    """The noise of lower bounds: a bound is `mean_noise` people below the number who consented, on average.
+
+    At one location, it is less than `below` people below with a chance above 1 - `SELDOM`.
+    """
+
+    epsilon: Fraction
+    mean_noise: float
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
 class MonitorReport:
     """The cost of one monitor, and the chances of its false alarms.
 
@@ -85,6 +98,7 @@ class MonitorReport:
     pause: Pause | None
     odds: tuple[Odds, ...]
     ranking: Ranking | None
+    lower_bounds: LowerBounds | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,28 +128,30 @@ class CheckReport:
 
 
 def check(config: Config, registry: Sequence[Location]) -> CheckReport:
-    """Compute the report of a valid configuration.
+    """Validate a configuration and compute its report. Raise the errors of `validate_config`."""
+    return compute_report(validate_config(config, registry))
 
-    Raises:
-        ConfigError: a watched location is not in the registry, or the largest answer is too large for a record. It
-            also lists overspending.
-        OverspentError: one person may pay more than privacy.epsilon. The message contains the sum.
-    """
-    total = worst_case(config, registry)
-    monitors = tuple(_report_monitor(config, monitor, len(registry)) for monitor in config.monitors)
-    overlap = _compute_overlap(config, total)
+
+def compute_report(valid: ValidConfig) -> CheckReport:
+    """Compute the report of a valid configuration."""
+    config, locations = valid.config, len(valid.locations)
+    monitors = tuple(
+        _report_monitor(config, monitor, charge, locations)
+        for monitor, charge in zip(config.monitors, valid.charges, strict=True)
+    )
+    overlap = _compute_overlap(valid)
     warnings = (
         *_warn_of_overlap(overlap),
         *_warn_of_odds(monitors),
         *_warn_of_choices(config),
-        *_warn_of_ids(registry),
+        *_warn_of_ids(valid.locations),
     )
     return CheckReport(
         service=config.service.name,
-        locations=len(registry),
+        locations=locations,
         period=config.privacy.period,
         stated=config.privacy.epsilon,
-        total=total,
+        total=valid.worst,
         monitors=monitors,
         overlap=overlap,
         warnings=warnings,
@@ -152,8 +168,7 @@ def threshold_for(epsilon: Fraction, updates: int, chance: float = SELDOM) -> in
     return threshold
 
 
-def _report_monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorReport:
-    charge = charge_of(config, monitor)
+def _report_monitor(config: Config, monitor: AnyMonitor, charge: Charge, locations: int) -> MonitorReport:
     if isinstance(monitor, OverTimeMonitor):
         updates = monitor.window // config.clock.slot
         ticks = updates + max_lead_slots(config)
@@ -178,7 +193,15 @@ def _report_monitor(config: Config, monitor: AnyMonitor, locations: int) -> Moni
         pause=pause,
         odds=odds,
         ranking=_compute_ranking(monitor, locations) if isinstance(monitor, HotSpotsMonitor) else None,
+        lower_bounds=_compute_lower_bounds(monitor) if isinstance(monitor, AtTimesMonitor) else None,
     )
+
+
+def _compute_lower_bounds(monitor: AtTimesMonitor) -> LowerBounds | None:
+    if monitor.at_least is None:
+        return None
+    epsilon = monitor.at_least.epsilon
+    return LowerBounds(epsilon, mean_noise(epsilon), threshold_for(epsilon, 1))
 
 
 def _compute_ranking(monitor: HotSpotsMonitor, locations: int) -> Ranking:
@@ -207,10 +230,18 @@ def _explain_over_time(config: Config, monitor: OverTimeMonitor, charge: Charge)
 
 
 def _explain_times(config: Config, monitor: TimedMonitor, charge: Charge) -> str:
+    times = most_designated_times(monitor, config.privacy.period)
+    bounds = monitor.at_least if isinstance(monitor, AtTimesMonitor) else None
+    each = monitor.epsilon if bounds is None else f"{monitor.epsilon} + {bounds.epsilon} (lower bounds)"
     text = (
-        f"Any {spell_duration(config.privacy.period)} contain at most {charge.amount / monitor.epsilon} designated "
-        f"times, also when clocks change, at {monitor.epsilon} each: {charge.amount}."
+        f"Any {spell_duration(config.privacy.period)} contain at most {times} designated "
+        f"times, also when clocks change, at {each} each: {charge.amount}."
     )
+    if bounds is not None:
+        text += (
+            f" A person with one visit about a time pays {max(monitor.epsilon, bounds.epsilon)} for it. Lower bounds "
+            "do not protect a visit with consent."
+        )
     if isinstance(monitor, HotSpotsMonitor):
         text += " This pays for the counts of all locations together, and everyone who was anywhere pays it."
     return text
@@ -223,13 +254,13 @@ def _compute_odds(threshold: int, updates: int, shares: Counter[Fraction]) -> It
             yield Odds(epsilon, locations, people, p, over_updates(p, updates))
 
 
-def _compute_overlap(config: Config, total: Fraction) -> Overlap | None:
+def _compute_overlap(valid: ValidConfig) -> Overlap | None:
     timed = {
-        monitor.name: charge_of(config, monitor).amount
-        for monitor in config.monitors
+        monitor.name: charge.amount
+        for monitor, charge in zip(valid.config.monitors, valid.charges, strict=True)
         if not isinstance(monitor, OverTimeMonitor)
     }
-    return Overlap(config.visits.default_stay, total, timed) if timed else None
+    return Overlap(valid.config.visits.default_stay, valid.worst, timed) if timed else None
 
 
 def _warn_of_overlap(overlap: Overlap | None) -> Iterator[str]:

@@ -15,6 +15,7 @@ from monitor.tools.check.compute_report import (
     ASSUMPTION,
     SELDOM,
     CheckReport,
+    LowerBounds,
     Pause,
     Ranking,
     format_percent,
@@ -46,17 +47,27 @@ def render(report: CheckReport, console: Console) -> None:
         if monitor.kind == "at_times":
             false = f"{monitor.odds[0].over_updates * report.locations:.2g} of {report.locations} locations"
             say(f"  {monitor.name}: if all are empty, {false} have a false alarm at each designated time, on average.")
-    rankings = [(monitor.name, monitor.ranking) for monitor in report.monitors if monitor.ranking is not None]
-    if rankings:
-        say.heading("What hot spots mean")
-    for name, ranking in rankings:
-        say(f"  {name}: {_describe_ranking(ranking, report.locations)}")
+    _render_counts(report, say)
     say.heading("If it replaces another configuration")
     say(CHANGE)
     if report.warnings:
         say.heading("Warnings")
     for warning in report.warnings:
         say(f"  {warning}")
+
+
+def _render_counts(report: CheckReport, say: _Printer) -> None:
+    """Print how far published counts are from the true ones: those of hot spots, and lower bounds."""
+    rankings = [(monitor.name, monitor.ranking) for monitor in report.monitors if monitor.ranking is not None]
+    if rankings:
+        say.heading("What hot spots mean")
+    for name, ranking in rankings:
+        say(f"  {name}: {_describe_ranking(ranking, report.locations)}")
+    bounds = [(monitor.name, monitor.lower_bounds) for monitor in report.monitors if monitor.lower_bounds is not None]
+    if bounds:
+        say.heading("What lower bounds mean")
+    for name, lower_bounds in bounds:
+        say(f"  {name}: {_describe_lower_bounds(lower_bounds)}")
 
 
 def _render_payments(report: CheckReport, say: _Printer) -> None:
@@ -123,6 +134,14 @@ def _describe_ranking(ranking: Ranking, locations: int) -> str:
         f"{min(ranking.top, locations)} of {locations} locations are named, each with an upper bound of its "
         f"number of people; none is called safe. Noise adds {mean} people to a count on average, "
         f"and fewer than {ranking.below} to every count with a chance of {format_percent(1 - SELDOM)}."
+    )
+
+
+def _describe_lower_bounds(bounds: LowerBounds) -> str:
+    return (
+        f"a bound is {bounds.mean_noise:.2g} people below the number of people with consent on average, and fewer than "
+        f"{bounds.below} below with a chance of {format_percent(1 - SELDOM)}. People without consent are not counted, "
+        f"and nobody learns that one of them refused by more than a factor of {_format_factor(bounds.epsilon)}."
     )
 
 

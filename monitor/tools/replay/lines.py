@@ -16,7 +16,8 @@ from monitor.public.instants import parse_instant
 from monitor.public.parameters import Parameters
 
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")
-OPTIONAL: Final = ("left_at", "reported_at")
+OPTIONAL: Final = ("left_at", "reported_at", "consent")
+_CONSENT: Final = {"true": True, "false": False}
 
 # An id of 1 MB must become a dead letter. With the default limit of csv it would stop the reader.
 _FIELD_BYTES: Final = 2**30
@@ -107,17 +108,19 @@ def _require_columns(path: Path, header: list[str]) -> list[str]:
     missing = [name for name in REQUIRED if name not in header]
     if missing:
         raise UsageError(
-            f"{path}: the header lacks {', '.join(missing)}; expected {','.join((*REQUIRED, *OPTIONAL))}, the last two "
-            "optional"
+            f"{path}: the header lacks {', '.join(missing)}; expected {','.join((*REQUIRED, *OPTIONAL))}, the last "
+            "three optional"
         )
     return header
 
 
 def _parse_fields(fields: dict[str, str], extent: Extent) -> tuple[int | None, bytes]:
     """Return the time of report of a line (None if it is invalid), and its fields as the JSON of a visit."""
-    given: dict[str, str] = {name: fields[name] for name in REQUIRED if name in fields}
+    given: dict[str, str | bool] = {name: fields[name] for name in REQUIRED if name in fields}
     if fields.get("left_at"):
         given["left_at"] = fields["left_at"]
+    if consent := fields.get("consent"):
+        given["consent"] = _CONSENT.get(consent, consent)  # other texts are sent as they are, and refused
     payload = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogateescape")
     visit = read_visit(given)
     if isinstance(visit, Fault):

@@ -1,0 +1,91 @@
+"""Check lower bounds: drawn once per designated time and shard, and never above the people who consented."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from monitor.tools.audit.counts import Presence
+from monitor.tools.audit.findings import BUDGET, FORM, LEAST, Findings
+from monitor.tools.audit.terms import AtTimesTerms, AuditTerms
+
+_FIELDS = ("at_least_epsilon", "counts_at_least")
+
+
+class Bounded(NamedTuple):
+    """The lower bounds of a designated time and shard. They count visits reported up to the slot `last_report`."""
+
+    time: int
+    shard: int
+    tick: int
+    last_report: int
+
+
+class AtLeastCheck:
+    """The check of one monitor's lower bounds, snapshot by snapshot in order of tick.
+
+    `answers` lists the drawings, `bounds` is the number of bounds compared with the recount. Bounds are not compared if
+    input has expired (`whole_input`), because then the recount may lack people. If output has expired (`whole_output`),
+    missing bounds may have been published before.
+    """
+
+    def __init__(
+        self,
+        terms: AuditTerms,
+        monitor: AtTimesTerms,
+        presence: Presence,
+        findings: Findings,
+        *,
+        whole_input: bool,
+        whole_output: bool,
+    ) -> None:
+        self._terms = terms
+        self._monitor = monitor
+        self._presence = presence
+        self._findings = findings
+        self._whole_input = whole_input
+        self._whole_output = whole_output
+        self._drawn: set[tuple[int, int]] = set()
+        self.answers: list[Bounded] = []
+        self.bounds = 0
+
+    def take(self, bounded: Bounded, value: Any, where: str) -> None:
+        """Check the next snapshot.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: a field is missing, or is not in the form of the interface.
+        """
+        is_due = value["final"] and value["status"] == "complete" and self._monitor.at_least is not None
+        subject = bounded.time, bounded.shard
+        if not any(name in value for name in _FIELDS):
+            if is_due and self._whole_output and subject not in self._drawn:
+                self._findings.add(FORM, f"{where}: the final snapshot has no lower bounds")
+            return
+        if not is_due:
+            self._findings.add(BUDGET, f"{where}: it has lower bounds, expected only in a complete final snapshot")
+        if subject in self._drawn:
+            self._findings.add(BUDGET, f"{where}: the lower bounds are drawn a second time")
+        self._drawn.add(subject)
+        self.answers.append(bounded)
+        if value["at_least_epsilon"] != str(self._monitor.at_least):
+            self._findings.add(FORM, f"{where}: at_least_epsilon is not that of the configuration")
+        for location, bound in value["counts_at_least"].items():
+            self._check_bound(bounded, location, bound, where)
+
+    def _check_bound(self, bounded: Bounded, location: str, bound: object, where: str) -> None:
+        for text in self._find_misplaced(bounded, location, bound):
+            self._findings.add(FORM, f"{where}, {location}: {text}")
+            return
+        if not self._whole_input:
+            return
+        self.bounds += 1
+        people = self._presence.count_told(bounded.time, self._terms.rows[location], bounded.last_report)
+        if isinstance(bound, int) and bound > people:
+            self._findings.add(LEAST, f"{where}, {location}: fewer people consented than the lower bound")
+
+    def _find_misplaced(self, bounded: Bounded, location: str, bound: object) -> Iterator[str]:
+        row = self._terms.rows.get(location)
+        if row is None or self._terms.shard[row] != bounded.shard:
+            yield "the location is not in this shard"
+        if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:
+            yield "the lower bound is not a whole number of at least 1"

@@ -1,0 +1,320 @@
+"""The worst privacy loss of a designated time with lower bounds, through the whole service.
+
+A town has two places and one designated time, evaluated at two ticks. Ann has at most two visits, each at a place, with
+or without consent, and reported before the first or the second tick. Each of her sets is driven through the service's
+reader and windows, and the counts are compared with a recount. Then every snapshot is decided by the service's code,
+with every draw enumerated with its exact chance, for every set, each of its consent neighbours (docs/rules.md, rule 13)
+and other people with and without consent.
+
+Decisions depend on draws only, never on q = e^-ε. Both ε are 1, so a loss of n·ε is a ratio of q^-n.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache
+from itertools import combinations_with_replacement, product
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from monitor.ingest.reader import Reader
+from monitor.ingest.source import Fetched, InputLog
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.parameters import AtTimes, Parameters, Registry
+from monitor.public.schedule import Schedule
+from monitor.public.slot_grid import SlotGrid
+from monitor.release.decide import Decider, Evidence
+from monitor.release.state import LedgerState
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
+from monitor.windows.hashing import PersonHasher
+from tests.windows.memory import MemoryWindows
+
+Q: Final = Fraction(1, 2)
+ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
+PLACES: Final = ("inn", "mill")
+TIME: Final = 30
+"""The designated time, in minutes: the middle of slot 0, evaluated at ticks 0 and 1."""
+TICKS: Final = (0, 1)
+CAP: Final = 3
+"""Noisy counts from here on are one outcome, because the law is memoryless."""
+
+
+class Told(NamedTuple):
+    """One visit that covers the designated time, reported in slot `slot`."""
+
+    place: str
+    slot: int
+    consent: bool
+
+
+Set = tuple[Told, ...]
+Ratio = Fraction | float
+Counts = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""People by place at tick 0 and at tick 1, and people who consented by place at tick 1."""
+
+VISITS: Final = [Told(*fields) for fields in product(PLACES, TICKS, (False, True))]
+SETS: Final[list[Set]] = [(), *((visit,) for visit in VISITS), *combinations_with_replacement(VISITS, 2)]
+OTHERS: Final[list[Set]] = [(), *((visit,) for visit in VISITS if visit.place == "inn")]
+
+
+def parameters(threshold: int) -> Parameters:
+    instant = ORIGIN + TIME * MINUTE
+    noon = AtTimes("noon", Schedule((instant,)), Fraction(1), threshold, 2 * HOUR, at_least=Fraction(1))
+    return Parameters(
+        name="town",
+        grid=SlotGrid(ORIGIN, HOUR),
+        max_lead=0,
+        default_stay=15 * MINUTE,
+        release_delay=30 * SECOND,
+        tolerance=SECOND,
+        registry=Registry(PLACES, 1),
+        over_time=(),
+        at_times=(noon,),
+    )
+
+
+class Unused:
+    """Dead letters and the observer of the reader. These visits have no dead letters."""
+
+    def put(self, letters: Sequence[object]) -> None:
+        assert not letters
+
+
+def encode(person: str, visit: Told) -> bytes:
+    times = {"arrived_at": format_instant(ORIGIN), "left_at": format_instant(ORIGIN + HOUR)}
+    consent = {"consent": True} if visit.consent else {}
+    return json.dumps({"person_id": person, "location_id": visit.place, **times, **consent}).encode()
+
+
+def drive(people: Mapping[str, Set]) -> Counts:
+    """Return the counts of the service at both ticks, with each visit in its own record."""
+    town = parameters(1)
+    clock = SteppedClock(ORIGIN)
+    windows = MemoryWindows(town, clock)
+    windows.begin(0, 0, COMPLETE_FROM_START)
+    hasher, unused = PersonHasher(b"0123456789abcdef"), Unused()
+    reader = Reader(town, cast("InputLog", None), windows, hasher, cast("Any", unused), cast("Any", None))
+    decider = Decider(town, [0], cast("Any", None))
+    offset, counts = 0, []
+    for tick in TICKS:
+        for person, visit in ((person, visit) for person, visits in people.items() for visit in visits):
+            if visit.slot == tick:
+                stamp = (town.grid.start(tick) + 45 * MINUTE) // 1_000
+                fetched = Fetched(0, offset, offset + 1, [encode(person, visit)], [stamp], [offset])
+                reader._write(reader._prepare([fetched]))
+                offset += 1
+        clock.move_to(town.grid.as_of(tick) + town.tolerance)
+        reading = windows.read({0: decider.questions(tick)[0]})[0]
+        assert reading.settled
+        counts.append(tuple(next(iter(reading.present.values())).tolist()))
+        windows.open([0], tick + 1)
+    told = tuple(next(iter(reading.consenting.values())).tolist())
+    return counts[0], counts[1], told
+
+
+def recount(people: Mapping[str, Set]) -> Counts:
+    """Return the counts by their definition."""
+
+    def count(wanted: Callable[[Told], bool]) -> tuple[int, ...]:
+        return tuple(
+            sum(any(visit.place == place and wanted(visit) for visit in visits) for visits in people.values())
+            for place in PLACES
+        )
+
+    return count(lambda visit: visit.slot == 0), count(lambda _: True), count(lambda visit: visit.consent)
+
+
+def neighbours(visits: Set) -> Iterator[tuple[Set, int, int]]:
+    """Yield every consent neighbour, with the numbers of visits removed and of visits given consent."""
+    options = [[visit] if visit.consent else [visit, None, visit._replace(consent=True)] for visit in visits]
+    for chosen in product(*options):
+        removed = sum(visit is None for visit in chosen)
+        told = sum(after is not None and after != before for before, after in zip(visits, chosen, strict=True))
+        if removed or told:
+            yield tuple(visit for visit in chosen if visit is not None), removed, told
+
+
+@dataclass
+class Walk:
+    """Noise that follows a script of choices, and lists the other possible choices."""
+
+    script: tuple[int, ...]
+    sign: int = 1
+    secure: bool = True
+    taken: list[int] = field(default_factory=list)
+    alternatives: list[tuple[int, ...]] = field(default_factory=list)
+    chance: Fraction = Fraction(1)
+
+    def _choose(self, options: Sequence[tuple[int, Fraction]]) -> int:
+        at = len(self.taken)
+        place = self.script[at] if at < len(self.script) else 0
+        if at >= len(self.script):
+            self.alternatives += [(*self.taken, other) for other in range(1, len(options))]
+        self.taken.append(place)
+        self.chance *= options[place][1]
+        return options[place][0]
+
+    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        assert epsilon == 1
+        options = [*((draw, (1 - Q) * Q**draw) for draw in range(CAP)), (CAP, Q**CAP)]
+        return self.sign * np.array([self._choose(options) for _ in range(size)], np.int64)
+
+    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        assert epsilon == 1
+        chances = [Q**gap for gap in gaps.tolist()]
+        options = [[option for option in ((0, 1 - chance), (1, chance)) if option[1]] for chance in chances]
+        return np.array([self._choose(option) for option in options], np.bool_)
+
+
+Outcome = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, int], ...] | None]
+Law = dict[Outcome, tuple[Fraction, frozenset[str]]]
+
+
+@cache
+def law(
+    threshold: int, tick: int, counts: tuple[int, ...], told: tuple[int, ...], marked: frozenset[str], sign: int = 1
+) -> Law:
+    """Return the law of one snapshot: outcome → (chance, the places that are marked after it)."""
+    town = parameters(threshold)
+    instant = ORIGIN + TIME * MINUTE
+    scripts: list[tuple[int, ...]] = [()]
+    outcomes: Law = {}
+    while scripts:
+        walk = Walk(scripts.pop(), sign)
+        decider = Decider(town, [0], walk)
+        state = LedgerState(noisy={("noon", instant): dict.fromkeys(marked, (0, CAP))})
+        question = decider.questions(tick)[0]
+        reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, {}, {instant: np.array(counts)})
+        reading = replace(reading, consenting={at: np.array(told) for at in question.consenting})
+        (record,) = decider.decide(tick, Evidence({0: reading}), state).records
+        scripts += walk.alternatives
+        value = json.loads(record.value)
+        noisy = {place: min(noisy["noisy_count"], CAP) for place, noisy in value["noisy_counts"].items()}
+        bounds = value.get("counts_at_least")
+        outcome = (tuple(noisy.items()), None if bounds is None else tuple(bounds.items()))
+        before, after = outcomes.get(outcome, (Fraction(0), frozenset(noisy)))
+        outcomes[outcome] = (before + walk.chance, after)
+    assert sum(chance for chance, _ in outcomes.values()) == 1
+    return outcomes
+
+
+@cache
+def worst(threshold: int, full: Counts, other: Counts, sign: int = 1) -> Ratio:
+    """Return the worst Pr[D]/Pr[D'] over all outcomes of both ticks; inf if D' excludes an outcome."""
+    most: Ratio = Fraction(0)
+    first = law(threshold, 0, other[0], other[2], frozenset(), sign)
+    for outcome, (chance, marked) in law(threshold, 0, full[0], full[2], frozenset(), sign).items():
+        if outcome not in first:
+            return math.inf
+        after = law(threshold, 1, other[1], other[2], marked, sign)
+        for final, (final_chance, _) in law(threshold, 1, full[1], full[2], marked, sign).items():
+            if final not in after:
+                return math.inf
+            most = max(most, chance * final_chance / (first[outcome][0] * after[final][0]))
+    return most
+
+
+def crowded(visits: Set, others: Set) -> dict[str, Set]:
+    return {"ann": visits, **{f"other-{number}": (visit,) for number, visit in enumerate(others)}}
+
+
+def stated(visits: Set, other: Set) -> int:
+    """Return the most that a person pays, in units of ε: by place, 1 for noisy counts and 1 for lower bounds."""
+
+    def pays(place: str) -> int:
+        own, kept = ([visit for visit in chosen if visit.place == place] for chosen in (visits, other))
+        removed = len(kept) < len(own)
+        told = any(visit.consent for visit in kept) and not any(visit.consent for visit in own)
+        return removed + told
+
+    return sum(pays(place) for place in PLACES)
+
+
+@pytest.mark.promise(27, 41, 42)
+def test_counts_match_a_recount() -> None:
+    """For every set of visits, alone and with another person, the counts of the service equal the recount."""
+    for visits, others in product(SETS, OTHERS):
+        people = crowded(visits, others)
+        assert drive(people) == recount(people)
+    print(f"{len(SETS) * len(OTHERS)} streams driven")
+
+
+@pytest.mark.promise(42)
+@pytest.mark.parametrize("threshold", [1, 2])
+def test_worst_loss_of_a_consent_neighbour(threshold: int, stated_streams: Callable[[str], int]) -> None:
+    """
+    For every D and consent neighbour D', each place costs at most ε + ε_c; a single visit costs the larger of the two.
+
+        τ = 00:30, horizon 2 h; a set that pays both: the first visit is removed, the second is given consent
+
+            tick                      0  1
+            first visit, removed      x  x
+            second visit, told           x     f falls at tick 0 (ε), n rises at tick 1 (ε_c)
+    """
+    by_removed_and_told: dict[tuple[int, int], Ratio] = {}
+    pairs = 0
+    for visits in SETS:
+        for other, removed, told in neighbours(visits):
+            for others in OTHERS:
+                pairs += 1
+                ratio = worst(threshold, recount(crowded(visits, others)), recount(crowded(other, others)))
+                assert ratio <= Q ** -stated(visits, other)
+                key = (removed, told)
+                by_removed_and_told[key] = max(by_removed_and_told.get(key, Fraction(0)), ratio)
+    print(f"T = {threshold}: {pairs} pairs of D and D', worst ratios by (removed, told): {by_removed_and_told}")
+    once, twice = 1 / Q, 1 / Q**2  # two visits may be at two places
+    assert by_removed_and_told == {(1, 0): once, (0, 1): once, (2, 0): twice, (0, 2): twice, (1, 1): twice}
+    assert pairs == stated_streams("The service, consent neighbours")
+
+
+def test_duplicates_reach_the_sum() -> None:
+    """Two visits at one place, of which the earlier is removed and the other is given consent, pay ε + ε_c."""
+    visits = (Told("inn", 0, consent=False), Told("inn", 1, consent=False))
+    other = (Told("inn", 1, consent=True),)
+    assert worst(1, recount({"ann": visits}), recount({"ann": other})) == 1 / Q**2
+
+
+def test_removing_beside_a_consenting_visit_is_free() -> None:
+    """A visit without consent at the time and place of one with consent, reported no earlier, costs nothing."""
+    visits = (Told("inn", 0, consent=True), Told("inn", 0, consent=False))
+    for other, _, _ in neighbours(visits):
+        assert worst(1, recount({"ann": visits}), recount({"ann": other})) == 1
+
+
+def test_removing_a_consenting_visit_is_not_protected() -> None:
+    """Without a visit with consent, a lower bound becomes impossible. The person agreed to this."""
+    visits = (Told("inn", 0, consent=True),)
+    assert worst(1, recount({"ann": visits}), recount({"ann": ()})) == math.inf
+
+
+def test_a_visit_elsewhere_is_not_protected() -> None:
+    """A visit that is replaced by one elsewhere lets another noisy count rise: OSDP's neighbours do not fit ADP."""
+    here, there = ((Told(place, 0, consent=False),) for place in PLACES)
+    assert worst(1, recount({"ann": here}), recount({"ann": there})) == math.inf
+
+
+def test_noise_of_the_wrong_sign_is_caught() -> None:
+    """The enumeration detects noise that is added to the people who consented."""
+    before, after = ({"ann": (Told("inn", 0, consent=consent),)} for consent in (False, True))
+    bounds = law(50, 1, (1, 0), (1, 0), frozenset(), -1)
+    assert any(bound > 1 for _, told in bounds for _, bound in told or ())
+    assert worst(50, recount(before), recount(after), -1) == math.inf
+
+
+def test_counting_people_without_consent_is_caught() -> None:
+    """The enumeration detects lower bounds that count everyone: removing a visit lowers them."""
+
+    def everyone(people: Mapping[str, Set]) -> Counts:
+        first, last, _ = recount(people)
+        return first, last, last
+
+    visits = (Told("inn", 0, consent=False),)
+    assert worst(50, everyone({"ann": visits}), everyone({"ann": ()})) == math.inf
