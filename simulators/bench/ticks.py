@@ -223,7 +223,7 @@ class WatchedLine:
         results = [measure_watched(bench, size) for size in sizes]
         figures = {f"{size:,} places (s)": result["tick (s)"] for size, result in zip(sizes, results, strict=True)}
         seconds = [result["tick (s)"] for result in results]
-        curve = Series("ticks", "watched places", [float(size) for size in sizes], seconds)
+        curve = Series("tick-watched", "watched places", [float(size) for size in sizes], seconds)
         return Measured({**figures, "memory (MiB)": results[-1]["memory (MiB)"]}, [curve])
 
 
@@ -236,8 +236,12 @@ class RegisteredLine:
     targets = (Target("tick (s)", most=0.3, absolute=True), Target("memory (MiB)", most=1_536, absolute=True))
 
     def measure(self, bench: Bench) -> Measured:
-        """Decide five ticks."""
-        return Measured(measure_registered(bench, *bench.scale((10_000_000, 200_000), (10_000, 1_000))))
+        """Decide five ticks at each size."""
+        sizes = bench.scale((100_000, 1_000_000, 10_000_000), (1_000, 10_000))
+        results = [measure_registered(bench, size, size // 50) for size in sizes]
+        seconds = [result["tick (s)"] for result in results]
+        curve = Series("tick-registered", "2 % of the places visited", [float(size) for size in sizes], seconds)
+        return Measured(results[-1], [curve])
 
 
 class LiveTimesLine:
