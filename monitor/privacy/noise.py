@@ -43,6 +43,9 @@ _MOST_RESTARTS: Final = 64
 
 _DENSE_GAPS: Final = 4096
 
+_PORTION: Final = 1 << 16
+"""Draws at a time. So many stay in the processor's cache, which makes large numbers of draws about twice as fast."""
+
 
 class Entropy(Protocol):
     """A source of uniform, independent bytes."""
@@ -126,7 +129,8 @@ class OneSidedNoise:
         """
         law = self._law(epsilon)
         drawn = self._draw_with_restarts(law.high, size)
-        drawn <<= len(law.low)
+        if law.low:
+            drawn <<= len(law.low)
         for place, digit in enumerate(law.low):
             drawn |= digit.below(self._entropy, size) << place
         return drawn
@@ -219,11 +223,15 @@ class _Table:
 
     def below(self, entropy: Entropy, size: int) -> NDArray[np.int64]:
         """Draw `size` fresh uniforms, and return for each the number of cuts above it, 0 to `length`."""
-        first = _first_bits(entropy, size)
-        counts = self._first_level[first].astype(np.int64)
-        undecided = np.flatnonzero(counts == _UNDECIDED)
-        if undecided.size:
-            counts[undecided] = self._by_64_bits(entropy, first[undecided])
+        counts = np.empty(size, np.int64)
+        for begin in range(0, size, _PORTION):
+            part = counts[begin : begin + _PORTION]
+            first = _first_bits(entropy, part.size)
+            found = self._first_level.take(first)
+            part[:] = found
+            undecided = np.flatnonzero(found == _UNDECIDED)
+            if undecided.size:
+                part[undecided] = self._by_64_bits(entropy, first[undecided])
         return counts
 
     def _by_64_bits(self, entropy: Entropy, first: NDArray[np.uint16]) -> NDArray[np.int64]:
