@@ -41,7 +41,7 @@ class Store:
 
 @contextmanager
 def opened(store: Store) -> Iterator[WriteQueue]:
-    queue = WriteQueue(store.write)
+    queue = WriteQueue(lambda facts: facts, store.write)
     try:
         yield queue
     finally:
