@@ -60,6 +60,7 @@ class Settings:
     redis: RedisAddress
     hasher: PersonHasher
     worst: Fraction  # the most that one person may pay in the period under this configuration alone
+    defer_commits: bool = False  # as in `LedgerPlace`; only a replay sets it
 
     def fingerprint(self, found: Preflight) -> str:
         """Return the fingerprint of this configuration's facts for the present input topic."""
@@ -216,7 +217,13 @@ class Service:
         visits, alerts = self._found.topics[topics.visits], self._found.topics[topics.alerts]
         fingerprint = published_fingerprint(self._settings.parameters, visits.topic_id)
         return LedgerPlace(
-            topics.alerts, alerts.topic_id, visits.topic_id, fingerprint, self._input_seen_at, visits.partitions
+            topics.alerts,
+            alerts.topic_id,
+            visits.topic_id,
+            fingerprint,
+            self._input_seen_at,
+            visits.partitions,
+            self._settings.defer_commits,
         )
 
     def _create_period_check(self, place: LedgerPlace) -> PeriodCheck:

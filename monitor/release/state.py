@@ -91,6 +91,7 @@ class LedgerState:
     of the first remaining record, if earlier ones have expired. `counting`: how the latest owner counts
     (`alerts.COUNTING`), None before the first owner. `eras`: (last tick before an owner, that owner's F), where F is
     known. `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had to be decided.
+    `revision`: a number that changes whenever marks are added or changed.
     """
 
     terms: OwnerTerms | None = None
@@ -107,6 +108,7 @@ class LedgerState:
     past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     eras: list[tuple[int | None, int]] = field(default_factory=list)
     owned_since: int | None = None
+    revision: int = 0
 
     @property
     def lost_at(self) -> int | None:
@@ -206,6 +208,7 @@ class LedgerState:
         )
 
     def _begin_era(self, counting: int, charges: Charges | None) -> None:
+        self.revision += 1
         if self.counting is None:  # the owner that published the earlier answers is not known
             for marks in self.marks.values():
                 marks |= {tick: replace(mark, counted_after=True) for tick, mark in marks.items()}
@@ -267,6 +270,7 @@ class LedgerState:
 
     def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
         """Record marks. Of two marks of one tick, the longer one counts, with the `counted_after` of the first one."""
+        self.revision += 1
         known = self.marks.setdefault((monitor, location), {})
         for mark in marks:
             before = known.setdefault(mark.tick, mark)

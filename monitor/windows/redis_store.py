@@ -34,6 +34,7 @@ from monitor.windows.redis_client import (
     parse_time,
     translate_error,
 )
+from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache
 
 Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
@@ -85,6 +86,7 @@ class RedisWindows:
         )
         self._client = client
         self._clock = clock
+        self._time_counts = TimeCountsCache()
 
     def progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
@@ -159,12 +161,7 @@ class RedisWindows:
             shard: question if question.tick is None or shard in settled else Question()
             for shard, question in questions.items()
         }
-        replies = self._transact(
-            {shard: self._read_commands(shard, question) for shard, question in answerable.items()}
-        )
-        readings = {
-            shard: self._parse_reading(shard, question, replies[shard]) for shard, question in answerable.items()
-        }
+        readings = self._read_at_once(answerable)
         waiting = settling.keys() - settled
         return {
             shard: replace(reading, settled=False) if shard in waiting else reading
@@ -188,23 +185,72 @@ class RedisWindows:
             {shard: _eval_command("open", self._shard_keys(shard), *self._clock_arguments(), slot) for shard in shards}
         )
 
-    def _read_commands(self, shard: int, question: Question) -> list[Command]:
+    def _read_at_once(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
+        """Read each shard in one transaction. Read a shard again if a set grew after its size was read."""
+        readings: dict[int, Reading] = {}
+        waiting = dict(questions)
+        while waiting:
+            unchanged = self._find_unchanged(waiting)
+            replies = self._transact(
+                {shard: self._read_commands(shard, question, unchanged[shard]) for shard, question in waiting.items()}
+            )
+            for shard, question in list(waiting.items()):
+                reading = self._parse_reading(shard, question, unchanged[shard], replies[shard])
+                if reading is not None:
+                    readings[shard] = reading
+                    del waiting[shard]
+        return readings
+
+    def _find_unchanged(self, questions: Mapping[int, Question]) -> dict[int, dict[int, SparseCounts]]:
+        """Return, by shard, the known counts of the designated times whose sets have not grown since."""
+        known = {
+            shard: self._time_counts.find(shard, question.tick, question.times) for shard, question in questions.items()
+        }
+        sizes = self._transact(
+            {
+                shard: [("SCARD", self._keys.time(shard, instant)) for instant in counts]
+                for shard, counts in known.items()
+                if counts
+            }
+        )
+        return {
+            shard: {
+                instant: counts
+                for (instant, counts), size in zip(of_shard.items(), sizes.get(shard, ()), strict=True)
+                if counts.members == size
+            }
+            for shard, of_shard in known.items()
+        }
+
+    def _read_commands(self, shard: int, question: Question, unchanged: Collection[int]) -> list[Command]:
         return [
             *([] if question.tick is None else [self._settle_command(shard, question.tick)]),
             _eval_command("count", [self._keys.meta(shard)], *chain.from_iterable(question.windows)),
-            *(("SMEMBERS", self._keys.time(shard, instant)) for instant in question.times),
+            *(
+                ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
+                for instant in question.times
+            ),
             _eval_command("read", [self._keys.meta(shard)]),
         ]
 
-    def _parse_reading(self, shard: int, question: Question, replies: list[Any]) -> Reading:
+    def _parse_reading(
+        self, shard: int, question: Question, unchanged: Mapping[int, SparseCounts], replies: list[Any]
+    ) -> Reading | None:
+        """Return the reading; None if a set that was unchanged has grown since."""
         *data, (meta, time) = replies
         settled = question.tick is None or data.pop(0) == 1
         counts, *members = data
+        present: dict[int, SparseCounts] = {}
+        for instant, of_time in zip(question.times, members, strict=True):
+            if instant not in unchanged:
+                present[instant] = SparseCounts.of(len(of_time), *count_members(of_time, self._rows[shard]))
+            elif unchanged[instant].members == of_time:
+                present[instant] = unchanged[instant]
+            else:
+                return None
+        if settled:
+            self._time_counts.keep(shard, question.tick, present)
         fields = _parse_fields(meta)
-        people = {
-            instant: count_members(of_time, self._rows[shard])
-            for instant, of_time in zip(question.times, members, strict=True)
-        }
         return Reading(
             progress=_parse_progress(fields),
             complete_from=int(fields.get("since", COMPLETE_FROM_START)),
@@ -212,9 +258,9 @@ class RedisWindows:
             times_evicted_until=int(fields.get("dropped", NEVER)),
             time=parse_time(time) if self._clock is None else self._clock(),
             counts=dict(zip(question.windows, counts, strict=True)),
-            present={instant: present for instant, (present, _) in people.items()},
+            present=TimeCounts(present),
             settled=settled,
-            consenting={instant: people[instant][1] for instant in question.consenting},
+            consenting=TimeCounts({instant: present[instant] for instant in question.consenting}, consenting=True),
         )
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:

@@ -146,7 +146,7 @@ def _replay(settings: Settings, planned: ReplayPlan, watcher: Watcher, title: st
     total = max(0, planned.last_tick - planned.first_tick + 1)
     with progress(f"{title}, by the service", total, "ticks", console) as steps:
 
-        def on_tick(tick: int, records: tuple[EncodedRecord, ...]) -> None:
+        def on_tick(tick: int, records: Sequence[EncodedRecord]) -> None:
             watcher.observe(tick, records)
             steps.advance()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from monitor.brokers.connections import KafkaConnections
@@ -15,7 +16,7 @@ from monitor.release.owner import LedgerPlace, Owner
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
 
-def decide(owner: Owner, tick: int, people: int = 0) -> tuple[EncodedRecord, ...]:
+def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[EncodedRecord]:
     """Decide a tick on complete input with `people` people at every place."""
     readings = {
         shard: Reading(

@@ -149,7 +149,7 @@ def test_new_writer_after_refused_record(
     """After a record that exceeds max.message.bytes its tick is not committed, and a new writer can append."""
     name, topic_id = make_topic("ledger", **{"max.message.bytes": "9000"})
     with pytest.raises(UnreachableError, match=f"{name}-0 cannot be appended to"):
-        open_writer(name, topic_id).append([record("small"), record("large", 50_000)])
+        open_writer(name, topic_id).append([record("small"), record("large", 200_000)])
     open_writer(name, topic_id).append([record("after")])
     assert committed(connections, name) == ["after"]
 

@@ -44,7 +44,7 @@ class Known(NamedTuple):
 
     marks: tuple[Mark, ...] = ()
     noisy: tuple[int, int] | None = None
-    records: tuple[EncodedRecord, ...] = ()
+    records: Sequence[EncodedRecord] = ()
     lost_at: int | None = None
 
 
@@ -140,7 +140,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
         return outcome, Known(
             state.marks_of("stations", "place-0"),
             next((counted for noisy in state.noisy.values() for counted in noisy.values()), None),
-            decision.records,
+            tuple(decision.records),
             state.terms.lost_at if state.terms else None,
         )
 

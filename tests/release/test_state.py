@@ -159,7 +159,7 @@ def without_counting(record: EncodedRecord) -> EncodedRecord:
     value = json.loads(record.value)
     for key in ("counting", "input_partitions", "charges"):
         del value[key]
-    return replace(record, value=json.dumps(value).encode())
+    return record._replace(value=json.dumps(value).encode())
 
 
 @pytest.mark.promise(33)
@@ -206,7 +206,7 @@ def test_expiry_ends_at_first_remaining_answer(parameters: Parameters) -> None:
     """
     _, published = decided_ticks(parameters, seed=5)
     year, now = 8_760 * HOUR, parameters.grid.start(6)
-    stray = replace(terms_record(**COUNTED), timestamp_ms=(now + year) // 1_000)
+    stray = terms_record(**COUNTED)._replace(timestamp_ms=(now + year) // 1_000)
     state = LedgerState()
     state.read(100, stray, parameters.grid, now)
     assert state.expired_until == now
@@ -334,7 +334,7 @@ def test_malformed_record_is_refused(kind: str, value: bytes, parameters: Parame
 def test_later_format_is_refused(parameters: Parameters) -> None:
     """A ledger of a later format is refused: its records may spend in unknown ways."""
     first = terms_record()
-    later = replace(first, value=first.value.replace(b'"ledger":1', b'"ledger":2'))
+    later = first._replace(value=first.value.replace(b'"ledger":1', b'"ledger":2'))
     assert later != first
     with pytest.raises(LedgerError, match="format 2: expected 1"):
         folded([later], parameters.grid)

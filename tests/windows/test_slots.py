@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import redis
 
 from monitor.public.clock import SteppedClock
+from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import COMPLETE_FROM_START, Question, Reading, ShardFacts, Span, Windows
@@ -154,6 +155,40 @@ def test_facts_shown_by_a_fast_clock(windows: Windows, row: int, at: At) -> None
     assert counted(windows, row, 6) == (2, 2)
 
 
+@pytest.mark.parametrize(("others", "settled"), [((BOB, EVE), False), ((), True)])
+def test_example_of_the_runtime_page(
+    windows: Windows, row: int, clock: SteppedClock, parameters: Parameters, others: Sequence[bytes], settled: bool
+) -> None:
+    """The example of `opened` and `shown` is right (docs/runtime.md, section 3).
+
+    After a failover to a slow clock tick 5 is read again, if nobody was reported in slot 6.
+    """
+
+    def at(slot: int, seconds: float) -> None:
+        clock.move_to(parameters.grid.start(slot) + int(seconds * SECOND))
+
+    at(5, 3_000)
+    windows.begin(0, 0, COMPLETE_FROM_START)
+    windows.open([2], 5)
+    windows.write([Span(0, 0, 1)], facts(row, 5, ANN))
+    at(6, 0.5)
+    for offset, person in enumerate(others[:1], 1):
+        windows.write([Span(0, offset, offset + 1)], facts(row, 6, person))
+    at(6, 1)
+    assert counted(windows, row, 5) == (1, 1)
+    at(6, 30)
+    windows.open([2], 6)
+    at(6, 600)
+    for offset, person in enumerate(others[1:], 2):
+        windows.write([Span(0, offset, offset + 1)], facts(row, 6, person))
+    at(5, 3_540)
+    windows.write([Span(0, 1 + len(others), 2 + len(others))], {})
+    at(6, 1)
+    assert ask(windows, row, 5).settled == settled
+    at(7, 1)
+    assert counted(windows, row, 6) == (1 + len(others),) * 2
+
+
 @pytest.fixture
 def stored(open_windows: Callable[..., RedisWindows], server: EmbeddedValkey, clock: SteppedClock) -> RedisWindows:
     """Windows in each server, on the stepped clock."""
@@ -190,3 +225,23 @@ def test_waiting_facts_in_portions(stored: RedisWindows, parameters: Parameters,
     assert looks[-1].settled
     assert {look.counts[row, COMPLETE_FROM_START] for look in looks if look.settled} == {len(people)}
     assert parameters.registry.shard[row] == 2
+
+
+def test_designated_time_grows_between_ticks(windows: Windows, row: int, at: At) -> None:
+    """A tick counts the people of a designated time who were reported since the last tick, and those before.
+
+    The store may keep the counts of a set that has not grown. The set of the morning does not grow.
+    """
+    at(6)
+    windows.begin(0, 0, COMPLETE_FROM_START)
+    windows.write([Span(0, 0, 1)], facts(row, 5, ANN))
+    assert counted(windows, row, 5) == (1, 1)
+    assert counted(windows, row, 5) == (1, 1), "the same set"
+    windows.write([Span(0, 1, 2)], facts(row, 6, BOB, ANN))
+    assert counted(windows, row, 5) == (1, 1), "Bob waits"
+    at(7)
+    assert counted(windows, row, 6) == (2, 2)
+    at(8)
+    assert counted(windows, row, 7) == (2, 2)
+    windows.write([Span(0, 2, 3)], facts(row, 7, EVE))
+    assert counted(windows, row, 7) == (3, 3), "the same tick, when more has been read"
