@@ -72,14 +72,14 @@ class Site:
         """Add one new person to each row."""
         stamp = np.full(rows.size, tick, np.int64)
         packed = pack_seen(stamp, rows, stamp, _draw_people(rows.size))
-        facts = group_by_shard(split_by_shard(self.parameters.registry.shard[rows], stamp, rows, packed), ())
+        facts = group_by_shard(split_by_shard(self.parameters.registry.shard[rows], stamp, packed), ())
         self._write(facts)
 
     def add_present(self, tick: int, instant: int, rows: NDArray[np.int64]) -> None:
         """Add one new person to each row at a designated time."""
         stamp, at = np.full(rows.size, tick, np.int64), np.full(rows.size, instant, np.int64)
         packed = pack_present(at, rows, _draw_people(rows.size))
-        self._write(group_by_shard((), split_by_shard(self.parameters.registry.shard[rows], stamp, rows, packed)))
+        self._write(group_by_shard((), split_by_shard(self.parameters.registry.shard[rows], stamp, packed)))
 
     def _write(self, facts: dict[int, list[ShardFacts]]) -> None:
         reached = min(progress[0] for progress in self.windows.progress())
