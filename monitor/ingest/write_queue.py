@@ -19,6 +19,10 @@ from monitor.windows.facts import Facts, PackedFacts, ShardFacts, Span
 MOST_APPLIED: Final = 200_000
 """The number of applied visits from which on a batch is not joined with others. Larger writes are hardly faster."""
 
+FEW_APPLIED: Final = 10_000
+"""The number of applied visits below which a batch is sent as soon as the thread is idle. A larger one shows a backlog,
+and is joined with the next polls first: the store needs half of the time for a fact of a large batch."""
+
 MOST_POLLS: Final = 8
 """The most polls in a batch. This bounds the memory of dead letters, which may have as many bytes as the polls."""
 
@@ -104,7 +108,7 @@ class WriteQueue:
         return bool(self._sent) or self._pending is not None
 
     def put(self, batch: Batch) -> None:
-        """Add a batch. It is sent at once if the thread is idle, and joined with the pending one otherwise."""
+        """Add a batch. It is sent at once if it is small and the thread is idle, or joined with the pending one."""
         joined = None if self._pending is None else self._pending.join(batch)
         if joined is None:
             self.flush()
@@ -112,9 +116,14 @@ class WriteQueue:
         self.advance()
 
     def advance(self) -> None:
-        """Send the pending batch if the thread is idle, or if the batch is full and the thread accepts it."""
-        full = self._pending is not None and self._pending.is_full
-        if not self._sent or (full and len(self._sent) < MOST_SENT):
+        """Send the pending batch if it is full and the thread accepts it, or if it is small and the thread is idle."""
+        if self._pending is None:
+            return
+        if self._pending.is_full:
+            may_send = len(self._sent) < MOST_SENT
+        else:
+            may_send = not self._sent and self._pending.accepted.fates[APPLIED] < FEW_APPLIED
+        if may_send:
             self.flush()
 
     def flush(self) -> None:

@@ -86,6 +86,18 @@ def test_batches_are_joined_while_writing() -> None:
     assert [len(facts.seen) for facts in joined.accepted.facts[3]] == [48, 24, 24]
 
 
+def test_backlog_is_joined() -> None:
+    """A large batch waits for the next polls, at most for eight, although the writer is idle."""
+    store = Store()
+    with opened(store) as queue:
+        store.released.set()
+        for poll in range(write_queue.MOST_POLLS):
+            assert queue.take(wait=True) is None
+            queue.put(batch(poll, poll + 1, applied=write_queue.FEW_APPLIED))
+        assert queue.take(wait=True) is not None
+    assert [written.spans for written in store.written] == [(Span(0, 0, write_queue.MOST_POLLS),)]
+
+
 @pytest.mark.promise(6)
 def test_gap_is_not_joined() -> None:
     """A batch that repeats or skips records is written separately, so that each write is one span of the log."""
