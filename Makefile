@@ -1,6 +1,7 @@
 # `make help` explains each target. Everything is installed into .venv. Only test-tools changes the machine outside it.
 PYTHON ?= python3
 VENV   := .venv
+PEERS  := .venv-peers
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
@@ -8,7 +9,7 @@ LOCK   := uv pip compile -q --universal --generate-hashes --no-emit-index-url --
 CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …")
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak audit-dependencies test-tools lint types format lock wheel clean
+.PHONY: help demo unit one check test soak bench audit-dependencies test-tools lint types format lock wheel clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +32,10 @@ test: $(DEV) check  ## run every check: lint, types and all tests, on real serve
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
 	$(BIN)/pytest -m soak
 	$(BIN)/python tests/mutants/mutation.py
+
+bench: $(READY)  ## measure the service against its goals, next to its peers (15 minutes, on a machine that does nothing else)
+	test -x $(PEERS)/bin/python || { $(PYTHON) -m venv $(PEERS) && $(PEERS)/bin/pip install --quiet bytewax quixstreams opendp; }
+	$(BIN)/python -m simulators bench --peers-python $(PEERS)/bin/python --out docs/bench.json --document docs/performance.md --plots docs/pictures
 
 audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network)
 	@$(BIN)/python tests/security/audit_dependencies.py

@@ -32,7 +32,7 @@ pytest_plugins = ("tests.topic_fixtures",)
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
 _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
-_SERVER_FOLDERS = ("tests/embedded",)
+_SERVER_FOLDERS = ("tests/embedded", "tests/bench/test_lines.py")
 _LONG = (
     "tests/audit/test_topics.py",
     "tests/check/test_sizes.py",
@@ -40,7 +40,7 @@ _LONG = (
     "tests/experiments",
     "tests/fuzz",
     "tests/ingest/test_decode.py",
-    "tests/mutants",
+    "tests/mutants/test_mutants.py",
     "tests/onesided/test_estimates.py",
     "tests/privacy/test_marks_of_the_earlier_build.py",
     "tests/privacy/test_over_time_loss.py",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.config import AtTimesMonitor, Config, HotSpotsMonitor, Location, OverTimeMonitor
+from monitor.config.model import Config
+from monitor.config.monitors import AtTimesMonitor, HotSpotsMonitor, OverTimeMonitor
+from monitor.config.registry import Location
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule

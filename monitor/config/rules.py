@@ -10,20 +10,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.scalars import MAX_SHARDS
-from monitor.config.servers import url_password
+from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
+from monitor.config.servers import KafkaSettings, RedisSettings, url_password
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
 from monitor.public.instants import format_duration, format_instant, to_datetime
-
-if TYPE_CHECKING:
-    from monitor.config.model import ClockSettings, ServiceSettings, VisitsSettings
-    from monitor.config.servers import KafkaSettings, RedisSettings
-
 
 MAX_PARTITIONS: Final = 10_000
 """The most partitions that Kafka creates per request."""

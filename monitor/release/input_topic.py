@@ -17,7 +17,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.ledger import read_record
 from monitor.errors import InputChangedError, LedgerError, UnreachableError
-from monitor.release.ledger import LedgerRecord, read_partitions, require_same
+from monitor.release.ledger import EncodedRecord, read_partitions, require_same
 
 _T = TypeVar("_T")
 
@@ -89,10 +89,13 @@ class InputTopic:
             self.most_partitions = max(self.most_partitions, partitions)
 
     def end_offsets_at(self, tick: int) -> Mapping[int, int]:
-        """Return the end offsets for a closed tick. They are read once per tick, at some time after it has closed."""
+        """Return the end offsets for a closed tick. They are read once per tick, at some time after it has closed.
+
+        Offsets that were read for a later tick include all records of this one, so they are not read again.
+        """
 
         def read() -> Mapping[int, int]:
-            if self._cached is None or self._cached[0] != tick:
+            if self._cached is None or self._cached[0] < tick:
                 self._cached = tick, self._read_end_offsets()
             return self._cached[1]
 
@@ -213,7 +216,7 @@ class InputTopic:
                 self._client = None
 
 
-def _is_from(record: LedgerRecord, tick: int) -> bool:
+def _is_from(record: EncodedRecord, tick: int) -> bool:
     """Return whether a ledger record belongs to a tick or a later one. A takeover reports records it cannot read."""
     try:
         written: int | None = getattr(read_record(record.key, record.value, record.headers), "tick", None)

@@ -17,8 +17,9 @@ from monitor.failpoints import failpoint
 from monitor.public.instants import SECOND, format_instant
 from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decision, Evidence
+from monitor.release.decide_over_time import Records
 from monitor.release.evidence import EvidenceReader
-from monitor.release.ledger import ACKNOWLEDGED_SECONDS, LedgerRecord
+from monitor.release.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord
 from monitor.release.owner import Owner
 from monitor.release.unknown import STORE_UNREACHABLE, count_causes, explain
 from monitor.release.upkeep import Upkeep
@@ -51,7 +52,7 @@ class PartitionRelease:
         self.trouble = ""
         self.last_heartbeat = time.monotonic()
         self.last_tick: int | None = None
-        self.last_records: tuple[LedgerRecord, ...] = ()
+        self.last_records: Sequence[EncodedRecord] = ()
         self._context = context
         self._upkeep = upkeep
         self._taken_at = 0
@@ -341,6 +342,6 @@ def _backoff(failures: int, longest: float) -> float:
     return min(FIRST_BACKOFF_SECONDS * float(2 ** min(failures, 8)), longest)
 
 
-def collect_records(partitions: Sequence[PartitionRelease]) -> tuple[LedgerRecord, ...]:
+def collect_records(partitions: Sequence[PartitionRelease]) -> Sequence[EncodedRecord]:
     """Return the records of the last decided tick, in order of partitions."""
-    return tuple(record for partition in partitions for record in partition.last_records)
+    return Records(partition.last_records for partition in partitions)

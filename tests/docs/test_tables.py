@@ -22,7 +22,7 @@ from monitor.config.environment import SECRETS
 from monitor.config.model import Config
 from monitor.config.monitors import KINDS
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
-from monitor.operate.catalog import METRICS, PREFIX, RECOVERIES
+from monitor.operate.catalog import METRICS, PREFIX, RECOVERIES, SUPERVISOR_METRICS
 from monitor.public.instants import DAY, format_duration
 from tests.docs import metrics
 
@@ -99,7 +99,8 @@ def test_every_recovery_cause_of_the_code_is_in_the_catalog(root: Path) -> None:
 
 def test_every_metric_named_anywhere_exists(document: Any) -> None:
     """Every metric that a page names is in the catalog, with its suffixes for histograms."""
-    known = {metric.exposed_name + suffix for metric in METRICS for suffix in ("", "_bucket", "_sum", "_count")}
+    names = [metric.exposed_name for metric in (*METRICS, *SUPERVISOR_METRICS)]
+    known = {name + suffix for name in names for suffix in ("", "_bucket", "_sum", "_count")}
     assert set(re.findall(rf"\b{PREFIX}_[a-z_]+\b", document.text)) <= known
 
 

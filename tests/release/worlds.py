@@ -33,6 +33,9 @@ class FrozenClock:
     def now(self) -> int:
         return self.instant
 
+    def elapsed(self) -> float:
+        return self.instant / SECOND
+
     def wait_until(self, instant: int, wake: threading.Event) -> bool:  # noqa: ARG002  # returns at once
         return True
 
@@ -48,6 +51,9 @@ class RunningClock:
     def now(self) -> int:
         self.instant += self.step
         return self.instant
+
+    def elapsed(self) -> float:
+        return self.instant / SECOND
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:  # noqa: ARG002  # never woken
         self.instant = max(self.instant, instant)

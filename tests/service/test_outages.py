@@ -15,7 +15,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.errors import UnreachableError
 from monitor.public.clock import SystemClock
 from monitor.public.instants import SECOND
-from monitor.release.ledger import LedgerRecord, Writer
+from monitor.release.ledger import EncodedRecord, Writer
 from monitor.tools.embedded import NodeSettings
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_connections import ProxiedKafka, free_port
@@ -141,7 +141,7 @@ def test_closed_writer_leaves_no_threads(
     monkeypatch.setitem(failpoints._armed, place, kafka.hang)
     try:
         with pytest.raises(UnreachableError):
-            writer.append([LedgerRecord(b"place", b"answer", (), 0)])
+            writer.append([EncodedRecord(b"place", b"answer", (), 0)])
         writer.close()
         eventually(is_gone, 30)
     finally:
