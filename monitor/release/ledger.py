@@ -180,8 +180,8 @@ class Writer:
         self._connections = connections
         self._topic = topic
         self._partition = partition
-        self._failed = False
         self._deferred: list[tuple[Any, int]] = []
+        self._failed = False
         self._producer = connections.producer(
             transactional_id=f"{topic_id}-{partition}",
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,

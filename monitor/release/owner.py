@@ -14,7 +14,13 @@ from monitor.public.clock import Clock
 from monitor.public.parameters import HotSpots, Parameters, shard_of
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.decide_over_time import Records
-from monitor.release.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord, Writer, read_partition, require_ledger
+from monitor.release.ledger import (
+    ACKNOWLEDGED_SECONDS,
+    EncodedRecord,
+    Writer,
+    read_partition,
+    require_ledger,
+)
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import Question

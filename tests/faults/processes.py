@@ -59,6 +59,7 @@ class Instance:
     ) -> None:
         self.log = log
         self.pages = log.with_suffix(".pages")
+        self._port: re.Match[str] | None = None
         log.touch()
         argv = [*program, "--config", str(config), *arguments]
         self._process = Program(argv, log) if program == (str(ARMED),) else _start(argv, log)
@@ -119,11 +120,11 @@ class Instance:
 
     def page(self, path: str = "/metrics") -> str:
         """Return a page of the endpoint, also of a failing probe; empty before it listens and while it is stopped."""
-        port = re.search(r"metrics and health on port (\d+)", self.text)
-        if port is None or self.code is not None or self.is_stopped():
+        self._port = self._port or re.search(r"metrics and health on port (\d+)", self.text)
+        if self._port is None or self.code is not None or self.is_stopped():
             return ""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port[1]}{path}", timeout=5) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as failing:
             with failing:

@@ -32,7 +32,8 @@ from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.windows.facts import Question, Reading, Span, Windows
 from monitor.windows.hashing import PersonHasher
-from tests.privacy_service.plans import ORIGIN, PLACES, Plan
+from tests.builders import ORIGIN
+from tests.privacy_service.plans import PLACES, Plan
 from tests.privacy_service.states import (
     OwnerState,
     ReaderState,

@@ -11,7 +11,8 @@ from monitor.ingest.source import Fetched
 from monitor.ingest.write_queue import Batch
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE
-from tests.privacy_service.plans import ORIGIN, Plan, log_end, value_of
+from tests.builders import ORIGIN
+from tests.privacy_service.plans import Plan, log_end, value_of
 
 
 class HandClock(SteppedClock):
