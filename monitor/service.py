@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -70,7 +70,7 @@ class Settings:
         return fingerprint(self.parameters, self.hasher.key_digest, topic_id)
 
 
-def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> Settings:
+def settings_of(config: Config, locations: Sequence[Location], key: bytes) -> Settings:
     """Prepare a configuration for use. This reads the password files, but opens no connection.
 
     Raises:

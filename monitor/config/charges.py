@@ -10,10 +10,11 @@ from typing import Final
 
 import numpy as np
 
+from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.record_limits import find_oversized_records
-from monitor.config.registry import Location, unknown_locations
+from monitor.config.registry import unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from monitor.config.derive_parameters import derive_parameters
+from monitor.config.location import Location
 from monitor.config.model import Config
-from monitor.config.registry import Location
 from monitor.contracts.record_sizes import (
     LARGEST_OF_ONE_PLACE,
     LARGEST_SNAPSHOT,

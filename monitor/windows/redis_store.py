@@ -1,6 +1,6 @@
 """Windows in Redis or Valkey: sets of facts with their progress, with one transaction per shard.
 
-A write is one script per shard, which unpacks the facts and advances progress. Counts are read by plain commands in a
+A write is one script per shard, which unpacks the facts and advances progress. Counts are read by scripts in a
 MULTI, after a script that moves the facts which the tick counts into the windows. Every other operation is one script,
 which is also atomic. Scripts are sent as text each time (EVAL), so that a SCRIPT FLUSH has no effect.
 """
@@ -42,7 +42,7 @@ Command = tuple[Any, ...]
 _LEAST_EXPIRY: Final = 3_600
 _PORTION: Final = 10_000  # the most facts per waiting member; a script merges whole members
 _COMMON: Final = "common"
-_STANDALONE: Final = ("read", "forget", "rights")  # scripts that do not use common.lua
+_STANDALONE: Final = ("count", "read", "forget", "rights")  # scripts that do not use common.lua
 
 
 def _read_text(name: str) -> str:
@@ -222,7 +222,7 @@ class RedisWindows:
     def _read_commands(self, shard: int, question: Question, unchanged: Collection[int]) -> list[Command]:
         return [
             *([] if question.tick is None else [self._settle_command(shard, question.tick)]),
-            *(("ZCOUNT", self._keys.window(shard, row), first, "+inf") for row, first in question.windows),
+            _eval_command("count", [self._keys.meta(shard)], *chain.from_iterable(question.windows)),
             *(
                 ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
                 for instant in question.times
@@ -236,7 +236,7 @@ class RedisWindows:
         """Return the reading; None if a set that was unchanged has grown since."""
         *data, (meta, time) = replies
         settled = question.tick is None or data.pop(0) == 1
-        counts, members = data[: len(question.windows)], data[len(question.windows) :]
+        counts, *members = data
         present: dict[int, SparseCounts] = {}
         for instant, of_time in zip(question.times, members, strict=True):
             if instant not in unchanged:

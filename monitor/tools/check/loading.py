@@ -18,7 +18,7 @@ class CheckedConfig:
     """A configuration that `check` accepts. With its secrets, `topics --create` and `run` accept it on new servers."""
 
     config: Config
-    locations: tuple[Location, ...]
+    locations: Sequence[Location]
     report: CheckReport
 
 
@@ -66,7 +66,7 @@ def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
     return ()
 
 
-def _load_registry(read: ParsedConfig) -> tuple[tuple[Location, ...] | None, list[Problem]]:
+def _load_registry(read: ParsedConfig) -> tuple[Sequence[Location] | None, list[Problem]]:
     """Load the registry. If it is invalid, return None and its problems, with keys that begin with the file's name."""
     if "locations" not in read.sections:
         return None, []

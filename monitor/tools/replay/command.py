@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def _require_writable(alerts: Path) -> None:
 
 @contextmanager
 def _open_settings(
-    config: Config, locations: tuple[Location, ...], stderr: Console, *, embedded: bool
+    config: Config, locations: Sequence[Location], stderr: Console, *, embedded: bool
 ) -> Iterator[Settings]:
     if not embedded:
         yield settings_of(config, locations, read_person_key(config.visits))

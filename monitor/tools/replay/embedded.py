@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pydantic import SecretStr
@@ -18,7 +18,7 @@ KEY_BYTES = 32
 
 @contextmanager
 def embedded_settings(
-    config: Config, locations: tuple[Location, ...], report: Callable[[str], None]
+    config: Config, locations: Sequence[Location], report: Callable[[str], None]
 ) -> Iterator[Settings]:
     """Start a real Kafka and Valkey, and yield settings with their addresses and a random key for person ids.
 
