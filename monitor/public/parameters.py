@@ -50,7 +50,11 @@ class Registry:
     @cached_property
     def by_shard(self) -> tuple[NDArray[np.int64], ...]:
         """The rows of each shard, in registry order."""
-        return tuple(np.flatnonzero(self.shard == shard) for shard in range(self.shards))
+        order = np.argsort(
+            self.shard.astype(np.min_scalar_type(self.shards)), kind="stable"
+        )  # sorted by digits if short
+        ends = np.cumsum(np.bincount(self.shard, minlength=self.shards))
+        return tuple(np.split(order, ends[:-1]))
 
     @cached_property
     def json_lengths(self) -> NDArray[np.int64]:
