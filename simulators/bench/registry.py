@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from simulators.bench import noise
+from simulators.bench import noise, replays, ticks
 from simulators.bench.line import Line
 
-LINES: Final[Sequence[Line]] = (*noise.LINES,)
+LINES: Final[Sequence[Line]] = (*noise.LINES, *ticks.LINES, *replays.LINES)
 
 
 def find_lines(names: Sequence[str]) -> tuple[Line, ...]:
