@@ -56,6 +56,8 @@ class Owner:
         PeriodError: with the answers of other configurations, one person may pay more than the stated ε.
     """
 
+    _defers_commits = False
+
     def __init__(
         self,
         connections: KafkaConnections,
@@ -69,6 +71,7 @@ class Owner:
         self.partition = partition
         self._connections = connections
         self._place = place
+        self._defers_commits = place.defer_commits
         self._parameters = parameters
         self._check = check
         charges, now = (None, clock.now) if check is None else (check.charges, check.now)
@@ -171,7 +174,7 @@ class Owner:
         """
         decision = self._decider.decide(tick, evidence, self.state)
         records = Records([self._due_owner_records(tick, empty=not decision.records), decision.records])
-        if self._place.defer_commits:
+        if self._defers_commits:
             self._writer.defer(records)
         else:
             self._writer.append(records)

@@ -22,7 +22,7 @@ service: {{name: {name}, shards: 4}}
 clock: {{slot: 1h, origin: 2026-01-01T00:00:00Z, release_delay: 30s}}
 locations: {{file: locations.csv}}
 visits: {{default_stay: 15m, accept_ahead: 1h}}
-privacy: {{epsilon: "1000", period: 14d}}
+privacy: {{epsilon: "1000000", period: 14d}}
 monitors:
   - {{name: watched, kind: over_time, locations: [{watched}], epsilon: "{places}", threshold: 20, window: 14d}}
 kafka:
