@@ -28,19 +28,20 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", _KAFKA_PYTHON, DeprecationWarning)
     from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 
-pytest_plugins = ("tests.topic_fixtures",)
+pytest_plugins = ("tests.scheduling", "tests.topic_fixtures")
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
 _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
-_SERVER_FOLDERS = ("tests/embedded",)
+_SERVER_FOLDERS = ("tests/embedded", "tests/bench/test_lines.py")
 _LONG = (
     "tests/audit/test_topics.py",
     "tests/check/test_sizes.py",
+    "tests/demo/test_examples.py",
     "tests/deploy",
     "tests/experiments",
     "tests/fuzz",
     "tests/ingest/test_decode.py",
-    "tests/mutants",
+    "tests/mutants/test_mutants.py",
     "tests/onesided/test_estimates.py",
     "tests/privacy/test_marks_of_the_earlier_build.py",
     "tests/privacy/test_over_time_loss.py",

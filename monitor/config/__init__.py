@@ -6,6 +6,7 @@ from monitor.config.model import Config
 from monitor.config.monitors import AtTimesMonitor, HotSpotsMonitor, Monitor, OverTimeMonitor, TimedMonitor
 from monitor.config.registry import check_watched, load_registry
 from monitor.config.secret_values import read_kafka_password, read_person_key, read_redis_password, require_files
+from monitor.config.validate import ValidConfig, load_valid_config, validate_config
 
 __all__ = [
     "AtTimesMonitor",
@@ -16,12 +17,15 @@ __all__ = [
     "OverTimeMonitor",
     "ParsedConfig",
     "TimedMonitor",
+    "ValidConfig",
     "check_watched",
     "load_config",
     "load_registry",
+    "load_valid_config",
     "read_config",
     "read_kafka_password",
     "read_person_key",
     "read_redis_password",
     "require_files",
+    "validate_config",
 ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.config import AtTimesMonitor, Config, HotSpotsMonitor, Location, OverTimeMonitor
 from monitor.config.large_registry import list_ids
+from monitor.config.location import Location
+from monitor.config.model import Config
+from monitor.config.monitors import AtTimesMonitor, HotSpotsMonitor, OverTimeMonitor
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule

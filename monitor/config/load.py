@@ -66,7 +66,8 @@ class ParsedConfig:
         """Return the configuration. Raises ConfigError with all problems, if there are any."""
         if self.problems:
             raise ConfigError(str(self.path), self.problems)
-        return Config.model_validate({**self.sections, "monitors": tuple(self.monitors.values())})
+        # Each part and the rules between them have been checked, so the model need not check them again.
+        return Config.model_construct(**self.sections, monitors=tuple(self.monitors.values()))
 
 
 def read_config(path: Path, environ: Mapping[str, str]) -> ParsedConfig:

@@ -6,6 +6,7 @@ this location. This is acceptable because operators are trusted.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
@@ -24,15 +25,19 @@ class Metrics:
 
     Every series with a closed set of label values exists from the start, because a rate misses the first event of a
     new series.
+
+    Args:
+        unix_time: returns the present time in seconds since 1970.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unix_time: Callable[[], float] = time.time) -> None:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # unused series
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._collectors = {metric.name: _create(metric, self.registry) for metric in METRICS}
         self._gauge("build_info").labels(__version__).set(1)
+        self._unix_time = unix_time
         self._reached: set[int] = set()
 
     def _counter(self, name: str) -> Counter:
@@ -91,9 +96,10 @@ class Metrics:
             self._counter("dead_letters").labels(reason).inc(count)
         self._histogram("ingest_batch_seconds").observe(seconds)
 
-    def reached(self, delay_seconds: float, newest_seconds: Mapping[int, float]) -> None:
+    def reached(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
         """Record the age of a written batch's oldest record, and its newest timestamp by input partition."""
-        self._histogram("fact_delay_seconds").observe(max(0.0, delay_seconds))
+        if oldest_seconds is not None:
+            self._histogram("fact_delay_seconds").observe(max(0.0, self._unix_time() - oldest_seconds))
         for partition, seconds in newest_seconds.items():
             self._gauge("input_timestamp_seconds").labels(str(partition)).set(seconds)
         self._reached |= set(newest_seconds)

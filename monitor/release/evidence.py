@@ -40,7 +40,7 @@ class EvidenceReader:
         self._due = due
         self._stop = stop
         self._heartbeat = heartbeat
-        self._closed = context.clock.simulated or not questions
+        self._closed = not questions
         self._end_offsets: Mapping[int, int] | None = None
         self._readings: dict[int, Reading] = {}
         self._progress: Mapping[int, Reading] = {}
@@ -132,14 +132,16 @@ class EvidenceReader:
                 del self._questions[shard]
 
     def _is_in_time(self, reading: Reading) -> bool:
-        return self._context.clock.simulated or reading.time <= self._due
+        return reading.time <= self._due
 
     def _is_over(self) -> bool:
         """Return whether to stop reading: on a stop, at the release time, or if a fast clock was set back."""
         clock, grid = self._context.clock, self._context.parameters.grid
-        if self._stop.is_set() or clock.simulated:
-            return self._stop.is_set()
+        if self._stop.is_set():
+            return True
         now = clock.now()
+        if clock.simulated:  # it stands at the release time until the tick is decided
+            return now > self._due
         return now >= self._due or (not self._closed and now < grid.start(self._tick))
 
 

@@ -1,7 +1,7 @@
 """Windows in Redis or Valkey: sets of facts with their progress, with one transaction per shard.
 
-A write is one script per shard, which unpacks the facts and advances progress. Counts are read by scripts in a
-MULTI, after a script that moves the facts which the tick counts into the windows. Every other operation is one script,
+A write is one script per shard, which unpacks the facts and advances progress. Counts are read by scripts in a MULTI,
+after a script that moves the facts which the tick counts into the windows. Every other operation is one script,
 which is also atomic. Scripts are sent as text each time (EVAL), so that a SCRIPT FLUSH has no effect.
 """
 
@@ -23,7 +23,7 @@ from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading, ShardFacts, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
-from monitor.windows.packing import PRESENT, SEEN, count_members
+from monitor.windows.packing import PRESENT, count_members, group_seen, sort_present
 from monitor.windows.redis_client import (
     REFUSALS,
     Client,
@@ -65,12 +65,12 @@ def _eval_command(script: str, keys: Sequence[str], *arguments: str | int | byte
 class RedisWindows:
     """`Windows` in Redis 7, Valkey or a Redis Cluster; thread-safe.
 
-    Writes and counts are atomic per shard. `simulated` returns the present instant of a simulated public clock; without
-    it, the server's clock decides the present slot.
+    Writes and counts are atomic per shard. `clock` returns the present instant in place of the servers' clocks, for a
+    replay; None for the servers' clocks.
     """
 
     def __init__(
-        self, parameters: Parameters, fingerprint: str, client: Client, simulated: Callable[[], int] | None = None
+        self, parameters: Parameters, fingerprint: str, client: Client, clock: Callable[[], int] | None = None
     ) -> None:
         self._name = parameters.name
         self._parameters = parameters
@@ -87,7 +87,7 @@ class RedisWindows:
             _LEAST_EXPIRY, 2 * (parameters.history_slots + parameters.max_lead) * parameters.grid.length // SECOND
         )
         self._client = client
-        self._simulated = simulated
+        self._clock = clock
         self._time_counts = TimeCountsCache()
 
     def progress(self) -> list[dict[int, int]]:
@@ -111,7 +111,7 @@ class RedisWindows:
     def _clock_arguments(self) -> tuple[str | int, ...]:
         """Return the arguments from which scripts compute the present slot, and the expiry of keys."""
         grid = self._parameters.grid
-        return ("" if self._simulated is None else self._simulated(), grid.origin, grid.length, self._expiry)
+        return ("" if self._clock is None else self._clock(), grid.origin, grid.length, self._expiry)
 
     def _unexpired_times(self) -> list[int]:
         """Return the designated times whose sets may exist."""
@@ -134,18 +134,17 @@ class RedisWindows:
         Returns:
             By partition, the lowest progress of all shards after the write, -1 where a shard has none.
         """
-        advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
-        arguments = (*self._clock_arguments(), len(spans), *advance)
-        replies = self._run(
-            {
-                shard: _eval_command(
-                    "write", self._shard_keys(shard), *arguments, *_split_portions(facts.get(shard, ()))
-                )
-                for shard in self._all
-            }
-        )
+        replies = self._run(self._write_commands(spans, facts))
         lowest = np.array([replies[shard] for shard in self._all]).astype(np.int64).min(axis=0).tolist()
         return {span.partition: reached for span, reached in zip(spans, lowest, strict=True)}
+
+    def _write_commands(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, Command]:
+        advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
+        arguments = (*self._clock_arguments(), len(spans), *advance)
+        return {
+            shard: _eval_command("write", self._shard_keys(shard), *arguments, *_split_portions(facts.get(shard, ())))
+            for shard in self._all
+        }
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """Return, by shard, everything that a tick needs, read in one step.
@@ -168,13 +167,13 @@ class RedisWindows:
         }
 
     def _settle_command(self, shard: int, tick: int) -> Command:
-        tolerance = self._parameters.tolerance if self._simulated is None else 0
-        return _eval_command("settle", self._shard_keys(shard), *self._clock_arguments(), tick, tolerance)
+        arguments = (*self._clock_arguments(), tick, self._parameters.tolerance)
+        return _eval_command("settle", self._shard_keys(shard), *arguments)
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant: the latest of the clocks of the shards' servers."""
-        if self._simulated is not None:
-            return self._simulated()
+        if self._clock is not None:
+            return self._clock()
         replies = self._run({shard: _eval_command("read", [self._keys.meta(shard)]) for shard in shards})
         return max(parse_time(time) for _, time in replies.values())
 
@@ -255,7 +254,7 @@ class RedisWindows:
             complete_from=int(fields.get("since", COMPLETE_FROM_START)),
             evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
             times_evicted_until=int(fields.get("dropped", NEVER)),
-            time=parse_time(time),
+            time=parse_time(time) if self._clock is None else self._clock(),
             counts=dict(zip(question.windows, counts, strict=True)),
             present=TimeCounts(present),
             settled=settled,
@@ -374,10 +373,15 @@ class RedisWindows:
 
 def _split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
     """Yield the script's arguments for each portion: the kind of its facts, their stamp, and the facts."""
+    by_stamp: dict[int, list[ShardFacts]] = {}
     for stamped in facts:
-        for kind, packed, size in (("s", stamped.seen, SEEN.itemsize), ("p", stamped.present, PRESENT.itemsize)):
-            for begin in range(0, len(packed), _PORTION * size):
-                yield from (kind, stamped.stamp, packed[begin : begin + _PORTION * size])
+        by_stamp.setdefault(stamped.stamp, []).append(stamped)
+    for stamp, parts in sorted(by_stamp.items()):
+        for block in group_seen(stamp, b"".join(part.seen for part in parts), _PORTION):
+            yield from ("s", stamp, block)
+        packed = sort_present(b"".join(part.present for part in parts))
+        for begin in range(0, len(packed), _PORTION * PRESENT.itemsize):
+            yield from ("p", stamp, packed[begin : begin + _PORTION * PRESENT.itemsize])
 
 
 def _parse_fields(flat: Sequence[bytes]) -> dict[str, str]:

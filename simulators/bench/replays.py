@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.service import settings_of
 from monitor.tools.replay.driver import plan_replay, replay
@@ -55,8 +55,7 @@ def measure_replay(bench: Bench, watched: int, ticks: int) -> dict[str, float]:
     folder = bench.folder(name)
     with bench.valkey() as server:
         _write_files(folder, name, watched, ticks, bench.kafka.bootstrap_servers, server.url)
-        config = load_config(folder / "service.yaml", {})
-        settings = settings_of(config, load_registry(config.locations.file), _KEY)
+        settings = settings_of(load_valid_config(folder / "service.yaml", {}), _KEY)
         until = _ORIGIN + ticks * HOUR
         planned = plan_replay(folder / "visits.csv", settings.parameters, until, lambda: None)
         with closing(planned.lines):

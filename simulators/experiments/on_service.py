@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from rich.console import Console
 
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.contracts.ledger import AtTimesEntry, read_record
 from monitor.errors import FailedError
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
@@ -125,8 +125,7 @@ def service_points(place: Place, movements: Movements, runs: int, seed: int, con
     watcher = Watcher(made, {name: row for row, name in enumerate(movements.location_ids)})
     with TemporaryDirectory(prefix="location-monitor-experiments-") as folder:
         config = _write_files(Path(folder), movements, made)
-        read = load_config(config, {})
-        with embedded_settings(read, load_registry(read.locations.file), _make_reporter(console)) as settings:
+        with embedded_settings(load_valid_config(config, {}), _make_reporter(console)) as settings:
             planned = plan_replay(Path(folder) / "visits.csv", settings.parameters, None, lambda: None)
             try:
                 _replay(settings, planned, watcher, place.title, console)

@@ -25,13 +25,12 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from monitor.brokers.topics import list_topic_needs
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.errors import MonitorError
 from monitor.operate.setup import Beginning, SetupResult, set_up
 from monitor.public.clock import SystemClock
 from monitor.public.instants import MINUTE, SECOND, format_instant
 from monitor.service import Settings, settings_of
-from monitor.tools.check.compute_report import check
 from tests.faults.processes import Instance, until
 from tests.faults.reading import plain_consumer
 from tests.faults.traffic import Traffic
@@ -132,9 +131,8 @@ class Town:
         self.tree = configuration(name, *servers, shape)
         self.config = folder / "town.yaml"
         self.settings = self.configure(self.tree)
-        worst = check(self.settings.config, load_registry(self.settings.config.locations.file)).total
         # State exactly the most that a person may pay, so that the audit finds any excess.
-        self.tree["privacy"]["epsilon"] = str(worst)
+        self.tree["privacy"]["epsilon"] = str(self.settings.worst)
         self.settings = self.configure(self.tree)
         self.topics = self.settings.config.kafka.topics
         self.instances: list[Instance] = []
@@ -146,8 +144,7 @@ class Town:
         """Write a configuration, by default to the town's file, and return its settings."""
         config = config or self.config
         config.write_text(yaml.safe_dump(tree))
-        loaded = load_config(config, {})
-        return settings_of(loaded, load_registry(loaded.locations.file), KEY.encode())
+        return settings_of(load_valid_config(config, {}), KEY.encode())
 
     def create(self, beginning: Beginning = Beginning.UNSPECIFIED) -> SetupResult:
         """Create the topics as `topics --create` does."""
@@ -209,6 +206,7 @@ class Subscriber:
         self._stop = threading.Event()
         self.seen: dict[str, set[bytes]] = {}
         self.values: list[dict[str, Any]] = []
+        self._statuses: dict[int, set[str]] = {}
         town.subscriber = self
         self._thread = threading.Thread(target=self._run, name="subscriber", daemon=True)
         self._thread.start()
@@ -244,11 +242,13 @@ class Subscriber:
             value = json.loads(record.value)
             if "tick" in value:
                 self.values.append(value)
+                # An owner record has a tick without a status, if the tick had nothing to answer.
+                self._statuses.setdefault(value["tick"], set()).update(filter(None, [value.get("status")]))
 
     @property
     def last_tick(self) -> int:
         """The latest answered tick."""
-        return max((value["tick"] for value in list(self.values)), default=-1)
+        return max(list(self._statuses), default=-1)
 
     def wait_tick(self, above: int, seconds: float = 30.0) -> int:
         """Wait for an answer about a tick above a given one, and return the latest tick."""
@@ -263,18 +263,15 @@ class Subscriber:
         since = self._town.now()
 
         def find_complete_tick() -> int:
-            ticks: dict[int, set[str]] = {}
-            for value in list(self.values):
-                if value["tick"] > since:
-                    ticks.setdefault(value["tick"], set()).add(value["status"])
-            return next((tick for tick, statuses in sorted(ticks.items()) if "unknown" not in statuses), 0)
+            ticks = sorted(tick for tick in list(self._statuses) if tick > since)
+            return next((tick for tick in ticks if self._statuses[tick] and "unknown" not in self._statuses[tick]), 0)
 
         return until(find_complete_tick, seconds, f"answers above tick {since} without any unknown")
 
     def is_complete(self) -> bool:
         """Return whether the ticks of the last two slots have answers and no "unknown"."""
-        recent = [value for value in list(self.values) if value["tick"] >= self._town.now() - 2]
-        return bool(recent) and all(value["status"] != "unknown" for value in recent)
+        recent = [tick for tick in list(self._statuses) if tick >= self._town.now() - 2]
+        return bool(recent) and all("unknown" not in self._statuses[tick] for tick in recent)
 
     def statuses(self, monitor: str, since: int = 0) -> dict[tuple[str, int], str]:
         """Return the statuses of an over_time monitor by (location, tick), from tick `since` on."""

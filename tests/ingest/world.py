@@ -25,7 +25,7 @@ from monitor.errors import UnreachableError
 from monitor.ingest.interfaces import DeadLetter, DeadLetters
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
-from monitor.public.instants import MINUTE, format_instant
+from monitor.public.instants import MINUTE
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import Question, Reading
@@ -33,6 +33,7 @@ from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
+from tests.builders import build_visit
 
 NOW_SLOT = 45
 HORIZON_START = 19
@@ -56,6 +57,9 @@ class RealClock:
 
     def now(self) -> int:
         return self._now
+
+    def elapsed(self) -> float:
+        return self._now / 1_000_000
 
     def set(self, now: int) -> None:
         self._now = now
@@ -85,7 +89,7 @@ class Seen:
     reasons: Counter[str] = field(default_factory=Counter)
     recoveries: Counter[str] = field(default_factory=Counter)
     lags: dict[int, int] = field(default_factory=dict)
-    delays: list[float] = field(default_factory=list)
+    oldest: list[float | None] = field(default_factory=list)
     newest: dict[int, float] = field(default_factory=dict)
 
     def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
@@ -97,8 +101,8 @@ class Seen:
     def lag(self, records: Mapping[int, int]) -> None:
         self.lags = dict(records)
 
-    def reached(self, delay_seconds: float, newest_seconds: Mapping[int, float]) -> None:
-        self.delays.append(delay_seconds)
+    def reached(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
+        self.oldest.append(oldest_seconds)
         self.newest.update(newest_seconds)
 
     def several_places(self, people: int) -> None:
@@ -156,8 +160,7 @@ class World:
 
     def visit(self, person: str, location: str = "inn", slot: int = NOW_SLOT) -> bytes:
         start = self.parameters.grid.start(slot)
-        times = {"arrived_at": format_instant(start), "left_at": format_instant(start + 10 * MINUTE)}
-        return json.dumps({"person_id": person, "location_id": location, **times}).encode()
+        return json.dumps(build_visit(person, location, start, start + 10 * MINUTE)).encode()
 
     def put_raw(self, value: bytes | None, slot: int = NOW_SLOT, partition: int = 0) -> None:
         stamp = self.parameters.grid.start(slot) // 1_000
@@ -169,7 +172,7 @@ class World:
         source = InputLog(self.connections, self.topic, group, self.topic)
         hasher = PersonHasher(b"0123456789abcdef")
         windows = self.windows if mark == FINGERPRINT else self.windows_of(mark)
-        reader = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen, self.clock)
+        reader = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen)
         self._open.append(reader)
         return reader
 

@@ -21,12 +21,12 @@ from monitor.operate.metrics import Metrics
 @pytest.fixture
 def metrics() -> Metrics:
     """Metrics with values for each of them."""
-    metrics = Metrics()
+    metrics = Metrics(lambda: 1_767_225_600.0)
     metrics.describe_configuration(3600.0, 30.0, (Fraction(2), Fraction(1, 2)), ["stations"], ["noon"])
     metrics.watch_readiness(lambda: True)
     fates = {"applied": 3, "not_watched": 2, "expired": 1, "dead_letter": 2}
     metrics.batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
-    metrics.reached(1.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
+    metrics.reached(1_767_225_598.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
     metrics.several_places(2)
     metrics.lag({0: 7, 3: 0})
     metrics.recovery("takeover")
@@ -100,6 +100,8 @@ def test_events_are_counted(metrics: Metrics) -> None:
     assert last == [1_767_225_600, 1_767_229_200]
     assert value("tick_seconds_sum") == 0.3
     assert value("ingest_batch_seconds_count") == 1
+    assert value("fact_delay_seconds_sum") == 1.5
+    assert value("input_timestamp_seconds", partition="3") == 1_767_225_500
     assert value("build_info", version=__version__) == 1
 
 

@@ -13,6 +13,7 @@ import redis
 import yaml
 
 from monitor.config import load_config, load_registry
+from monitor.config.validate import validate_config
 from monitor.contracts.alerts import LEDGER, OWNER
 from monitor.privacy.noise import OneSidedNoise, SeededEntropy
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
@@ -61,7 +62,9 @@ def make_settings(folder: Path, kafka: EmbeddedKafka, valkey: EmbeddedValkey, na
     (folder / "locations.csv").write_text("\n".join(["location_id", *PLACES]) + "\n")
     (folder / "service.yaml").write_text(yaml.safe_dump(tree))
     config = load_config(folder / "service.yaml", {})
-    return settings_of(config, load_registry(config.locations.file), b"0123456789abcdef0123456789abcdef")
+    return settings_of(
+        validate_config(config, load_registry(config.locations.file)), b"0123456789abcdef0123456789abcdef"
+    )
 
 
 def write_visits(path: Path) -> None:
