@@ -42,7 +42,7 @@ Command = tuple[Any, ...]
 _LEAST_EXPIRY: Final = 3_600
 _PORTION: Final = 10_000  # the most facts per waiting member; a script merges whole members
 _COMMON: Final = "common"
-_STANDALONE: Final = ("count", "read", "forget", "rights")  # scripts that do not use common.lua
+_STANDALONE: Final = ("read", "forget", "rights")  # scripts that do not use common.lua
 
 
 def _read_text(name: str) -> str:
