@@ -23,6 +23,7 @@ from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
+from monitor.log_fields import log_fields
 from monitor.public.parameters import Parameters
 from monitor.signals import Signal
 from monitor.windows.facts import Span, Windows
@@ -131,10 +132,11 @@ class Reader:
             for letter in batch.letters
             if letter.offset >= self._start_offsets.dead_letters_from.get(letter.partition, 0)
         ]
-        if letters:
-            self._dead_letters.put(letters)
-            failpoint("reader.dead_letters_written")
-        lowest = self._windows.write(batch.spans, batch.accepted.facts)
+        with log_fields(batch=" ".join(f"{span.partition}:{span.start}-{span.end}" for span in batch.spans)):
+            if letters:
+                self._dead_letters.put(letters)
+                failpoint("reader.dead_letters_written")
+            lowest = self._windows.write(batch.spans, batch.accepted.facts)
         failpoint("reader.written")
         self.progressed.notify()
         return lowest
