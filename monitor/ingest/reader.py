@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 MILLISECONDS: Final = 1_000  # in a second
 COMMIT_SECONDS: Final = 5.0
+LAG_SECONDS: Final = 2.0
 CHECK_SECONDS: Final = 0.5
 FIRST_BACKOFF_SECONDS: Final = 0.1
 LONGEST_BACKOFF_SECONDS: Final = 5.0
@@ -56,7 +57,7 @@ class Reader:
         self._dead_letters = dead_letters
         self._observer = observer
         self._queue = WriteQueue(self._write)
-        self._committed_at = self._checked_at = time.monotonic()
+        self._committed_at = self._checked_at = self._measured_at = time.monotonic()
         self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
         self._several_places = SeveralPlaces()
         self.progressed = Signal()
@@ -71,6 +72,7 @@ class Reader:
         try:
             self._check_windows()
             self._commit_periodically()
+            self._measure_lag()
             self._start_waiting()
             fetched = self._source.poll(0 if self._queue else timeout_ms)
             if not fetched:
@@ -208,7 +210,18 @@ class Reader:
         self._committed_at = time.monotonic()
         self._source.commit(self._written_offsets)
         failpoint("reader.committed")
+
+    def _measure_lag(self) -> None:
+        """Measure the lag regularly. A consumer does not report a broker that is silent, but this request fails."""
+        if time.monotonic() - self._measured_at < LAG_SECONDS:
+            return
         self._observer.lag(self._source.lag())
+        self._measured_at = time.monotonic()
+
+    @property
+    def waiting_for(self) -> str:
+        """What the reader waits for; empty if all is well."""
+        return "" if self._source.is_answering else "reading: Kafka does not return the ends of the input partitions"
 
     @property
     def _written_offsets(self) -> dict[int, int]:
@@ -266,6 +279,6 @@ def run_reader(reader: Reader, stop: threading.Event, alive: Callable[[str], Non
                 continue
             if time.monotonic() >= calm_at:
                 pause = FIRST_BACKOFF_SECONDS
-            alive("")
+            alive(reader.waiting_for)
     finally:
         reader.close()
