@@ -77,8 +77,10 @@ class RedisWindows:
         self._keys = Keys(parameters.name, fingerprint)
         self._rows = parameters.registry.by_shard
         self._all = range(parameters.registry.shards)
+        self._watched: list[list[int]] = [[] for _ in self._all]
         watched = parameters.watched_rows
-        self._watched = [[int(row) for row in np.intersect1d(watched, rows)] for rows in self._rows]
+        for row, shard in zip(watched.tolist(), parameters.registry.shard[watched].tolist(), strict=True):
+            self._watched[shard].append(row)
         # Twice the time in which facts can be counted, beginning F slots ahead. With a shorter expiry, a jump of
         # Redis's clock could delete live facts. The scripts keep facts twice as long as the progress that claims them.
         self._expiry = max(
