@@ -52,11 +52,12 @@ the mean of |x - estimate|/max(x, 1) over bins, Rel95 its 95th percentile. *Regr
 the least error of the six algorithms, averaged over inputs.
 
 * **As published**: real-valued noise, and DAWA as its authors' program computes it. The partition of that program costs
-  more than its stated ε ([where the paper must be read with care](osdp.md#where-the-paper-must-be-read-with-care)). Its
-  noise is for added and removed records. A replaced record is both, so it runs at ε/2. At ε its regret on Adult would
-  be 17, at ε/2 it is near the paper's 25.
+  more than its stated ε ([where the paper must be read with care](osdp.md#where-the-paper-must-be-read-with-care)).
+  Its noise is for added and removed records. A replaced record is both, so it runs at ε/2. At ε its regret on Adult
+  would be 17, at ε/2 it is near the paper's 25.
 * **Exact**: the library's integers, and DAWA with a partition that provably costs its ε. Its noise is about twice as
-  large, and there is noise on every bucket, so DAWA and DAWAz have larger errors, above all on histograms with few records.
+  large, and there is noise on every bucket, so DAWA and DAWAz have larger errors, above all on histograms with few
+  records.
 
 The paper does not print the numbers of its figures, and they cannot be read off our copy, which has only its text. So
 its statements are compared. TIPPERS (its Figures 1 to 5) is not public and is skipped. What the paper leaves open, and
