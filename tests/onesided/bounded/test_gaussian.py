@@ -108,7 +108,7 @@ def test_sums_are_unbiased(kind: type[IndependentSums]) -> None:
 
 
 def test_correlated_noise_is_correlated() -> None:
-    """Sums with correlated noise have the correlation R²/W²/(1 + R²/W²): 1/3 for d = 4, within 0.1 (600 draws, seeded)."""
+    """Sums with correlated noise have the correlation R²/W²/(1 + R²/W²): 1/3 for d = 4, within 0.1 (seeded)."""
     rule, noise = CorrelatedSums(HALF, 4, 50), OneSidedNoise(SeededEntropy(123))
     drawn = np.array([[float(each) for each in rule.release([], noise)] for _ in range(600)])
     share = 2500 / rule.weight**2
