@@ -49,7 +49,8 @@ The experiments of [One-sided differential privacy](osdp.md) on DPBench-1D: 7 hi
 choose the non-sensitive records (*Close*: MSampling, *Far*: HiLoSampling), 7 ratios, so 98 inputs. Each algorithm runs
 10 times on each. The paper's figures use ε = 1 and 0.01, its Table 1 also 0.5 and 0.1; all four are computed. MRE is
 the mean of |x - estimate|/max(x, 1) over bins, Rel95 its 95th percentile. *Regret* is an algorithm's error divided by
-the least error of the six algorithms, averaged over inputs.
+the least error of the six algorithms, averaged over inputs. It is infinite where the least error is 0, as for Rel95 on
+sparse histograms, whose empty bins the OSDP algorithms keep at 0.
 
 * **As published**: real-valued noise, and DAWA as its authors' program computes it. The partition of that program costs
   more than its stated ε ([where the paper must be read with care](osdp.md#where-the-paper-must-be-read-with-care)).
