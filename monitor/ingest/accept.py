@@ -224,7 +224,7 @@ def _pack_facts(
     shard = parameters.registry.shard
     last, stay, people = seen
     row, stamp = stays.row[stay], stays.current[stay]
-    packed_seen = split_by_shard(shard[row], stamp, row, pack_seen(stamp, row, last, people))
+    packed_seen = split_by_shard(shard[row], stamp, pack_seen(stamp, row, last, people))
     instant, stay, people = present
     flag = np.zeros(stay.size, np.int64)
     if columns.consent is not None and parameters.at_least:
@@ -232,5 +232,5 @@ def _pack_facts(
         instant, stay, people = (np.concatenate([values, values[told]]) for values in (instant, stay, people))
         flag = np.repeat([0, CONSENT], [flag.size, told.size])
     row, stamp = stays.row[stay], stays.current[stay]
-    packed_present = split_by_shard(shard[row], stamp, instant, pack_present(instant, row + flag, people))
+    packed_present = split_by_shard(shard[row], stamp, pack_present(instant, row + flag, people))
     return group_by_shard(packed_seen, packed_present)

@@ -56,7 +56,7 @@ class Reader:
         self._persons = persons
         self._dead_letters = dead_letters
         self._observer = observer
-        self._queue = WriteQueue(self._write)
+        self._queue = WriteQueue(windows.pack, self._write)
         self._committed_at = self._checked_at = self._measured_at = time.monotonic()
         self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
         self._several_places = SeveralPlaces()
@@ -138,7 +138,8 @@ class Reader:
             if letters:
                 self._dead_letters.put(letters)
                 failpoint("reader.dead_letters_written")
-            lowest = self._windows.write(batch.spans, batch.accepted.facts)
+            facts = batch.accepted.facts if batch.packed is None else batch.packed
+            lowest = self._windows.write(batch.spans, facts)
         failpoint("reader.written")
         self.progressed.notify()
         return lowest

@@ -7,7 +7,7 @@
   and the hash. So the script passes many facts to one command without reading them one by one. A group has at most
   2,000 facts.
 * Present: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the person's keyed
-  hash; sorted by instant.
+  hash. `sort_present` sorts these facts by instant for the script.
 * Member of a designated time's set: the row and the person's keyed hash, which is the end of a packed fact.
 * Consent: a second present fact (and member) of the same person, with `CONSENT` added to the row. It exists only for
   designated times with lower bounds (docs/rules.md, rule 13), so other sets never contain it.
@@ -62,13 +62,11 @@ def pack_present(instant: Ints, row: Ints, people: Bytes) -> NDArray[np.void]:
     return packed
 
 
-def split_by_shard(
-    shard: Ints, stamp: Ints, sort_key: Ints, packed: NDArray[np.void]
-) -> Iterator[tuple[int, int, bytes]]:
-    """Yield packed facts as (shard, stamp, bytes); those of one shard and stamp are sorted by `sort_key`."""
+def split_by_shard(shard: Ints, stamp: Ints, packed: NDArray[np.void]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield packed facts as (shard, stamp, bytes)."""
     if not shard.size:
         return
-    order = np.lexsort((sort_key, stamp, shard))
+    order = np.lexsort((stamp, shard))
     shard, stamp, packed = shard[order], stamp[order], packed[order]
     changes = np.flatnonzero((shard[1:] != shard[:-1]) | (stamp[1:] != stamp[:-1])) + 1
     for begin, end in pairwise([0, *changes.tolist(), shard.size]):

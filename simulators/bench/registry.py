@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from simulators.bench import cluster, fortnight, ingest, instances, noise, per_record, steady, ticks
+from simulators.bench import cluster, fortnight, ingest, instances, noise, per_record, replays, steady, ticks
 from simulators.bench.line import Line
 
 LINES: Final[Sequence[Line]] = (
     *ingest.LINES,
     *per_record.LINES,
     *ticks.LINES,
+    *replays.LINES,
     *fortnight.LINES,
     *noise.LINES,
     *steady.LINES,
