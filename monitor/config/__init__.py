@@ -2,13 +2,21 @@
 
 from monitor.config.load import ParsedConfig, load_config, read_config
 from monitor.config.model import Config
-from monitor.config.monitors import AtTimesMonitor, HotSpotsMonitor, Monitor, OverTimeMonitor, TimedMonitor
+from monitor.config.monitors import (
+    AtTimesMonitor,
+    DwellMonitor,
+    HotSpotsMonitor,
+    Monitor,
+    OverTimeMonitor,
+    TimedMonitor,
+)
 from monitor.config.registry import Location, check_watched, load_registry
 from monitor.config.secret_values import read_kafka_password, read_person_key, read_redis_password, require_files
 
 __all__ = [
     "AtTimesMonitor",
     "Config",
+    "DwellMonitor",
     "HotSpotsMonitor",
     "Location",
     "Monitor",

@@ -26,6 +26,7 @@ TYPE_PREFIX: Final = "org.location-monitor."
 OVER_TIME: Final = f"{TYPE_PREFIX}over_time"
 AT_TIMES: Final = f"{TYPE_PREFIX}at_times"
 HOT_SPOTS: Final = f"{TYPE_PREFIX}hot_spots"
+DWELL: Final = f"{TYPE_PREFIX}dwell"
 OWNER: Final = f"{TYPE_PREFIX}owner"
 LEDGER: Final = f"{TYPE_PREFIX}ledger"
 LEDGER_VERSION: Final = 1
@@ -203,7 +204,8 @@ _epsilon = lru_cache(maxsize=1024)(format_epsilon)
 _source = lru_cache(maxsize=16)(quote)
 
 
-def _record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: bytes) -> OutputRecord:
+def make_record(source: str, ce_type: str, ce_id: str, time: int, key: str, value: bytes) -> OutputRecord:
+    """Return a CloudEvent in binary mode; `time` is an instant."""
     headers = [
         ("ce_specversion", b"1.0"),
         ("ce_id", ce_id.encode()),
@@ -249,7 +251,7 @@ def over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of the r
     if resumes_at is not None:
         value["resumes_at"] = _format(resumes_at)
     key = f"{monitor}/{location_id}"
-    return _record(source, OVER_TIME, f"{key}/{tick}", as_of, key, _encode(value))
+    return make_record(source, OVER_TIME, f"{key}/{tick}", as_of, key, _encode(value))
 
 
 def at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
@@ -295,7 +297,7 @@ def at_times_record(  # noqa: PLR0913  # keyword arguments: the fields of the re
     if counts_at_least is not None:
         value["at_least_epsilon"], value["counts_at_least"] = _epsilon(counts_at_least[0]), counts_at_least[1]
     key = f"{monitor}/{_format(time)}/{shard}"
-    return _record(source, AT_TIMES, f"{key}/{tick}", as_of, key, _encode(value))
+    return make_record(source, AT_TIMES, f"{key}/{tick}", as_of, key, _encode(value))
 
 
 def hot_spots_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
@@ -329,7 +331,7 @@ def hot_spots_record(  # noqa: PLR0913  # keyword arguments: the fields of the r
         ],
     }
     key = f"{monitor}/{_format(time)}"
-    return _record(source, HOT_SPOTS, f"{key}/{tick}", as_of, key, _encode(value))
+    return make_record(source, HOT_SPOTS, f"{key}/{tick}", as_of, key, _encode(value))
 
 
 def owner_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
@@ -391,4 +393,4 @@ def ledger_record(
 def _record_without_tick(source: str, ce_type: str, key: str, partition: int, at: int, value: bytes) -> OutputRecord:
     """Return a record whose ce_id contains no tick. A digest in the ce_id distinguishes records of the same instant."""
     digest = hashlib.sha256(value).hexdigest()[:16]
-    return _record(source, ce_type, f"{key}/{partition}/{_format(at)}/{digest}", at, key, value)
+    return make_record(source, ce_type, f"{key}/{partition}/{_format(at)}/{digest}", at, key, value)

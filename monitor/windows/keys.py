@@ -6,6 +6,8 @@
     {name:fingerprint:shard}:waiting      sorted set: packed facts by the slot in which their records were stamped
     {name:fingerprint:shard}:w:<row>      sorted set: by person (keyed hash, 16 bytes), the last slot seen at the row
     {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes)
+    {name:fingerprint:shard}:d:<instant>  sorted set, at a designated time with dwell times: the same members, by the
+                                          length of the visit in seconds
     {name:fingerprint:0}:rights           no data: a script uses this key to test whether the user may run each command
 
 The text in braces is the hash tag. It places all keys of a shard in one slot of Redis Cluster, as transactions require.
@@ -62,3 +64,7 @@ class Keys:
     def time(self, shard: int, instant: int) -> str:
         """Return the key of the people present at a designated time."""
         return f"{self.tag(shard)}:t:{instant}"
+
+    def lengths(self, shard: int, instant: int) -> str:
+        """Return the key of the lengths of the visits at a designated time."""
+        return f"{self.tag(shard)}:d:{instant}"

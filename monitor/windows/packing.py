@@ -4,6 +4,8 @@
   keyed hash (16 bytes); sorted by row.
 * Present: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the person's keyed
   hash; sorted by instant.
+* Stay: the instant of the designated time (8 bytes, signed), the length in seconds (4 bytes, unsigned), the row (4
+  bytes, unsigned), and the person's keyed hash; sorted by instant.
 * Member of a designated time's set: the row and the person's keyed hash, which is the end of a packed fact.
 * Consent: a second present fact (and member) of the same person, with `CONSENT` added to the row. It exists only for
   designated times with lower bounds (docs/rules.md, rule 13), so other sets never contain it.
@@ -29,6 +31,7 @@ Bytes = NDArray[np.uint8]
 
 SEEN: Final = np.dtype([("row", ">u4"), ("ahead", ">i4"), ("person", f"V{HASH_BYTES}")])
 PRESENT: Final = np.dtype([("instant", ">i8"), ("row", ">u4"), ("person", f"V{HASH_BYTES}")])
+STAY: Final = np.dtype([("instant", ">i8"), ("length", ">u4"), ("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 MEMBER: Final = np.dtype([("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 
 CONSENT: Final = 1 << 31
@@ -55,6 +58,14 @@ def pack_present(instant: Ints, row: Ints, people: Bytes) -> NDArray[np.void]:
     return packed
 
 
+def pack_stays(instant: Ints, length: Ints, row: Ints, people: Bytes) -> NDArray[np.void]:
+    """Pack visits; instants, lengths in seconds and rows have shape (n,), hashes have shape (n, 16)."""
+    packed = np.empty(row.size, STAY)
+    packed["instant"], packed["length"], packed["row"] = instant, length, row
+    packed["person"] = people.view(f"V{HASH_BYTES}").ravel()
+    return packed
+
+
 def split_by_shard(
     shard: Ints, stamp: Ints, sort_key: Ints, packed: NDArray[np.void]
 ) -> Iterator[tuple[int, int, bytes]]:
@@ -69,16 +80,18 @@ def split_by_shard(
 
 
 def group_by_shard(
-    seen: Iterable[tuple[int, int, bytes]], present: Iterable[tuple[int, int, bytes]]
+    seen: Iterable[tuple[int, int, bytes]],
+    present: Iterable[tuple[int, int, bytes]],
+    stays: Iterable[tuple[int, int, bytes]] = (),
 ) -> dict[int, list[ShardFacts]]:
     """Return the facts of each stamp by shard; the arguments yield (shard, stamp, packed)."""
     by_place: dict[tuple[int, int], list[bytes]] = {}
-    for at, kind in enumerate((seen, present)):
+    for at, kind in enumerate((seen, present, stays)):
         for shard, stamp, packed in kind:
-            by_place.setdefault((shard, stamp), [b"", b""])[at] = packed
+            by_place.setdefault((shard, stamp), [b"", b"", b""])[at] = packed
     facts: dict[int, list[ShardFacts]] = {}
-    for (shard, stamp), (packed_seen, packed_present) in sorted(by_place.items()):
-        facts.setdefault(shard, []).append(ShardFacts(stamp, packed_seen, packed_present))
+    for (shard, stamp), packed_kinds in sorted(by_place.items()):
+        facts.setdefault(shard, []).append(ShardFacts(stamp, *packed_kinds))
     return facts
 
 
@@ -97,6 +110,12 @@ def pack_shard_facts(
     visits = [(row, last - stamp, person) for row, people in sorted((seen or {}).items()) for person, last in people]
     stays = [(at, row, person) for at, people in sorted((present or {}).items()) for row, person in people]
     return ShardFacts(stamp, np.array(visits, SEEN).tobytes(), np.array(stays, PRESENT).tobytes())
+
+
+def read_stays(members: Iterable[tuple[bytes, float]]) -> list[tuple[bytes, int, int]]:
+    """Return the person, row and length in seconds of each (member, length) of a designated time with dwell times."""
+    row_bytes = MEMBER.itemsize - HASH_BYTES
+    return [(member[row_bytes:], int.from_bytes(member[:row_bytes]), int(length)) for member, length in members]
 
 
 def count_members(members: Collection[bytes], rows: Ints) -> tuple[Ints, Ints]:

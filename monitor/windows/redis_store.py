@@ -23,7 +23,7 @@ from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading, ShardFacts, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
-from monitor.windows.packing import PRESENT, SEEN, count_members
+from monitor.windows.packing import PRESENT, SEEN, STAY, count_members, read_stays
 from monitor.windows.redis_client import (
     REFUSALS,
     Client,
@@ -119,7 +119,12 @@ class RedisWindows:
 
     def _all_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         windows = (self._keys.window(shard, row) for row in self._watched[shard])
-        return [*self._shard_keys(shard), *windows, *(self._keys.time(shard, instant) for instant in times)]
+        return [*self._shard_keys(shard), *windows, *self._time_keys(shard, times)]
+
+    def _time_keys(self, shard: int, times: Iterable[int]) -> list[str]:
+        """Return the keys of designated times: one each, and one more if there are dwell times."""
+        names = (self._keys.time, self._keys.lengths) if self._parameters.dwell else (self._keys.time,)
+        return [name(shard, instant) for instant in times for name in names]
 
     def _shard_keys(self, shard: int) -> list[str]:
         return [self._keys.meta(shard), self._keys.waiting(shard)]
@@ -190,13 +195,18 @@ class RedisWindows:
             *([] if question.tick is None else [self._settle_command(shard, question.tick)]),
             *(("ZCOUNT", self._keys.window(shard, row), first, "+inf") for row, first in question.windows),
             *(("SMEMBERS", self._keys.time(shard, instant)) for instant in question.times),
+            *(
+                ("ZRANGEBYSCORE", self._keys.lengths(shard, instant), "-inf", "+inf", "WITHSCORES")
+                for instant in question.stays
+            ),
             _eval_command("read", [self._keys.meta(shard)]),
         ]
 
     def _parse_reading(self, shard: int, question: Question, replies: list[Any]) -> Reading:
         *data, (meta, time) = replies
         settled = question.tick is None or data.pop(0) == 1
-        counts, members = data[: len(question.windows)], data[len(question.windows) :]
+        last = len(data) - len(question.stays)
+        counts, members, lengths = data[: len(question.windows)], data[len(question.windows) : last], data[last:]
         fields = _parse_fields(meta)
         people = {
             instant: count_members(of_time, self._rows[shard])
@@ -212,17 +222,21 @@ class RedisWindows:
             present={instant: present for instant, (present, _) in people.items()},
             settled=settled,
             consenting={instant: people[instant][1] for instant in question.consenting},
+            stays={
+                instant: read_stays(_pair_scores(of_time))
+                for instant, of_time in zip(question.stays, lengths, strict=True)
+            },
         )
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Evict facts about slots before a slot and designated times, and renew the other expiries."""
-        counted = [len(drop), before, *([max(drop)] if drop else [])]
         work: dict[int, Command] = {}
         for shard in shards:
             windows = [self._keys.window(shard, row) for row in self._watched[shard]]
-            times = [self._keys.time(shard, instant) for instant in (*drop, *keep)]
-            keys = [*self._shard_keys(shard), *windows, *times]
-            work[shard] = _eval_command("evict", keys, self._expiry, len(windows), *counted)
+            dropped, kept = (self._time_keys(shard, instants) for instants in (drop, keep))
+            keys = [*self._shard_keys(shard), *windows, *dropped, *kept]
+            latest = [max(drop)] if drop else []
+            work[shard] = _eval_command("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
         self._run(work)
 
     def is_empty(self) -> bool:
@@ -327,9 +341,20 @@ class RedisWindows:
 def _split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
     """Yield the script's arguments for each portion: the kind of its facts, their stamp, and the facts."""
     for stamped in facts:
-        for kind, packed, size in (("s", stamped.seen, SEEN.itemsize), ("p", stamped.present, PRESENT.itemsize)):
+        for kind, packed, size in (
+            ("s", stamped.seen, SEEN.itemsize),
+            ("p", stamped.present, PRESENT.itemsize),
+            ("d", stamped.stays, STAY.itemsize),
+        ):
             for begin in range(0, len(packed), _PORTION * size):
                 yield from (kind, stamped.stamp, packed[begin : begin + _PORTION * size])
+
+
+def _pair_scores(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
+    """Return (member, score) pairs from a reply WITHSCORES, which redis-py has paired already or not."""
+    if reply and not isinstance(reply[0], bytes):
+        return [(member, float(score)) for member, score in reply]
+    return [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]
 
 
 def _parse_fields(flat: Sequence[bytes]) -> dict[str, str]:
