@@ -30,6 +30,7 @@ from monitor.config import (
     read_redis_password,
     require_files,
 )
+from monitor.config.validate import collect_problems, examine
 from monitor.contracts import schemas
 from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageError
 from monitor.ingest.fetcher import FetchState, read_leniently
@@ -41,7 +42,7 @@ from monitor.run import run as run_service
 from monitor.run import stop_on_signals
 from monitor.service import Settings, kafka_connections, settings_of
 from monitor.tools import audit as recount
-from monitor.tools.check.loading import collect_problems, examine
+from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.print_report import render
 from monitor.tools.demo import demo_command
 from monitor.tools.planner.command import PlanOutput, plan_command
@@ -88,9 +89,8 @@ def load_settings(config_file: Path, key: bytes | None = None) -> Settings:
         OverspentError: the sum over the period is too large, and there is no other problem.
     """
     read = read_config(config_file, os.environ)
-    checked = examine(read, tuple(_secret_problems(read, needs_key=key is None)))
-    secret = read_person_key(checked.config.visits) if key is None else key
-    return settings_of(checked.config, checked.locations, secret)
+    valid = examine(read, tuple(_secret_problems(read, needs_key=key is None)))
+    return settings_of(valid, read_person_key(valid.config.visits) if key is None else key)
 
 
 def _secret_problems(read: ParsedConfig, *, needs_key: bool) -> Iterator[Problem]:
@@ -136,7 +136,7 @@ def check(config_file: Path, as_json: bool) -> None:  # noqa: FBT001  # click pa
     The report says in plain words what the configuration means.
     """
     read = read_config(config_file, os.environ)
-    report = examine(read, tuple(_person_key_problems(read))).report
+    report = compute_report(examine(read, tuple(_person_key_problems(read))))
     if as_json:
         click.echo(report.to_json())
     else:

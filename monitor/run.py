@@ -18,7 +18,7 @@ from monitor.operate.health import Endpoint, Health
 from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Preflight, check_past_charges, run_preflight
 from monitor.public.clock import Clock
-from monitor.public.instants import format_duration, format_instant
+from monitor.public.instants import SECOND, format_duration, format_instant
 from monitor.service import Service, Settings, redis_windows, secure_noise
 from monitor.windows.facts import Windows
 
@@ -59,8 +59,6 @@ def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
     Raises:
         ClockError: the clocks differ by more than `tolerance` (microseconds). `run` then tries again.
     """
-    if clock.simulated:
-        return
     before = clock.now()
     redis_time = windows.time()
     after = clock.now()
@@ -79,7 +77,8 @@ def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
         RefusedError: the operator must first correct something on the servers.
         UsageError: the metrics port cannot be opened.
     """
-    metrics, health = Metrics(), Health()
+    metrics, health = create_metrics(settings), Health()
+    metrics.watch_readiness(lambda: not health.waiting())
     endpoint = Endpoint(settings.config.metrics.port, metrics.registry, health)
     log.info("metrics and health on port %d", endpoint.port)
     pause = FIRST_PAUSE_SECONDS
@@ -99,6 +98,20 @@ def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
     finally:
         endpoint.close()
+
+
+def create_metrics(settings: Settings) -> Metrics:
+    """Return the metrics of an instance, with what the configuration says."""
+    parameters = settings.parameters
+    metrics = Metrics()
+    metrics.describe_configuration(
+        parameters.grid.length / SECOND,
+        parameters.release_delay / SECOND,
+        (settings.config.privacy.epsilon, settings.worst),
+        [monitor.name for monitor in parameters.over_time],
+        [monitor.name for monitor in parameters.timed],
+    )
+    return metrics
 
 
 def _run_once(

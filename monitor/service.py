@@ -16,9 +16,7 @@ from typing import Final
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import input_group, release_group
 from monitor.brokers.membership import Membership
-from monitor.config import Config, Location, read_kafka_password, read_redis_password
-from monitor.config.charges import worst_case
-from monitor.config.derive_parameters import derive_parameters
+from monitor.config import Config, ValidConfig, read_kafka_password, read_redis_password
 from monitor.errors import InsecureNoiseError, MonitorError
 from monitor.ingest.batches import Bounds
 from monitor.ingest.dead_letters import DeadLetterTopic
@@ -62,6 +60,7 @@ class Settings:
     redis: RedisAddress
     hasher: PersonHasher
     worst: Fraction  # the most that one person may pay in the period under this configuration alone
+    defer_commits: bool = False  # as in `LedgerPlace`; only a replay sets it
 
     def fingerprint(self, found: Preflight) -> str:
         """Return the fingerprint of this configuration's facts for the present input topic."""
@@ -69,21 +68,15 @@ class Settings:
         return fingerprint(self.parameters, self.hasher.key_digest, topic_id)
 
 
-def settings_of(config: Config, locations: tuple[Location, ...], key: bytes) -> Settings:
+def settings_of(valid: ValidConfig, key: bytes) -> Settings:
     """Prepare a configuration for use. This reads the password files, but opens no connection.
 
     Raises:
-        ConfigError, OverspentError: (exit 2) the configuration is wrong; the message contains every problem.
+        ConfigError: (exit 2) a password file is wrong.
     """
-    worst = worst_case(config, locations)
-    return Settings(
-        config,
-        derive_parameters(config, locations),
-        kafka_connections(config),
-        redis_address(config),
-        PersonHasher(key),
-        worst,
-    )
+    config = valid.config
+    connections, address = kafka_connections(config), redis_address(config)
+    return Settings(config, valid.parameters, connections, address, PersonHasher(key), valid.worst)
 
 
 def kafka_connections(config: Config) -> KafkaConnections:
@@ -123,8 +116,8 @@ def secure_noise() -> OneSidedNoise:
 
 def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWindows:
     """Return the windows in Redis under the fingerprint of this configuration and this input topic."""
-    simulated = clock.now if clock.simulated else None
-    return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), simulated)
+    now = clock.now if clock.simulated else None
+    return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), now)
 
 
 def _require_secure(noise: Noise) -> None:
@@ -162,9 +155,8 @@ class Service:
         self.failure: BaseException | None = None
         # This machine's clock may have been stepped since the checks, so the store's clock is read.
         self._input_seen_at = windows.time()
-        self._store_clock = StoreClock()
-        if not clock.simulated:
-            self._store_clock.update(self._input_seen_at)
+        self._store_clock = StoreClock(clock.elapsed)
+        self._store_clock.update(self._input_seen_at)
         self._dead_letters = self._create_dead_letters()
         self._readiness = Readiness(settings.kafka, settings.config.kafka.topics.visits, windows)
         self._membership = self._create_membership()
@@ -173,7 +165,7 @@ class Service:
         except BaseException:
             self._membership.close()
             raise
-        self.reader = Reader(settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics, clock)
+        self.reader = Reader(settings.parameters, source, windows, settings.hasher, self._dead_letters, metrics)
         self.loop = self._create_loop(self.reader.progressed)
         self._threads = [
             threading.Thread(target=self._run, args=("reading", self._read), name="reading", daemon=True),
@@ -225,11 +217,17 @@ class Service:
         visits, alerts = self._found.topics[topics.visits], self._found.topics[topics.alerts]
         fingerprint = published_fingerprint(self._settings.parameters, visits.topic_id)
         return LedgerPlace(
-            topics.alerts, alerts.topic_id, visits.topic_id, fingerprint, self._input_seen_at, visits.partitions
+            topics.alerts,
+            alerts.topic_id,
+            visits.topic_id,
+            fingerprint,
+            self._input_seen_at,
+            visits.partitions,
+            self._settings.defer_commits,
         )
 
     def _create_period_check(self, place: LedgerPlace) -> PeriodCheck:
-        settings, reader = self._settings, self._found.survey
+        settings, reader = self._settings, self._found.ledger_reader
         limits = PeriodLimits(settings.config.privacy.epsilon, settings.worst)
         return PeriodCheck(
             settings.kafka, place, settings.parameters, limits, reader, self.ledger_partitions, self._cautious_now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,8 @@ from rich.console import Console
 from monitor.errors import EXIT_FAILED, DurationError, MonitorError, TimeError, UsageError
 from monitor.public.instants import DAY, parse_duration, parse_instant, to_datetime
 from monitor.tools.town import Town, places
+from simulators.bench.command import Options as BenchOptions
+from simulators.bench.command import list_lines, run_bench
 from simulators.city import default_place_count, write_city, write_registry
 from simulators.convert import RFC3339, Columns, Conversion, Shape, read_locations
 from simulators.convert import write_registry as write_converted_registry
@@ -277,6 +280,27 @@ def experiments(figures: tuple[str, ...], processes: int | None, document: Path 
         ),
         Console(stderr=True),
     )
+
+
+@cli.command()
+@click.argument("names", nargs=-1, metavar="[NAME…]")
+@click.option("--list", "only_list", is_flag=True, help="List the lines with their goals, and exit.")
+@click.option("--quick", is_flag=True, help="Measure at a small scale, to test the lines. The figures mean nothing.")
+@click.option("--out", type=NEW, help="Write the figures to this file (JSON). Lines that do not run keep theirs.")
+@click.option("--document", type=NEW, help="Write the table to this page (docs/performance.md).")
+@click.option("--plots", type=FOLDER, help="Write the plots to this folder.")
+@click.option("--peers-python", type=EXISTING, help="The Python that has the extra 'peers'.  [default: this one]")
+def bench(names: tuple[str, ...], out: Path | None, document: Path | None, plots: Path | None, **options: Any) -> None:
+    """Measure the service against its goals, each with a peer or a floor in the same run, on real servers.
+
+    The exit code is 1 if a line misses its goal. Run it on a machine that does nothing else.
+    """
+    console = Console(stderr=True)
+    if options["only_list"]:
+        list_lines(Console())
+        return
+    peers = options["peers_python"] or Path(sys.executable)
+    run_bench(BenchOptions(names, options["quick"], peers, out, document, plots), console)
 
 
 @cli.command()

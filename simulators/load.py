@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,12 +15,13 @@ from redis import Redis
 from rich.console import Console
 
 from monitor.brokers.topics import list_topic_needs
-from monitor.config import Config, load_config, load_registry
+from monitor.config import Config, load_valid_config
 from monitor.config.servers import KafkaSettings, RedisSettings
 from monitor.ingest.dead_letters import DeadLetterTopic
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import InputLog
-from monitor.operate.metrics import FATES, PREFIX, Metrics
+from monitor.operate.catalog import FATES, PREFIX
+from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import Clock, SystemClock
@@ -120,11 +121,12 @@ def with_servers(config: Config, bootstrap: str, url: str) -> Config:
 def measure(load: Load, folder: Path, console: Console) -> Measured:
     """Start Kafka and Valkey (append-only file on), fill the input topic, and read it into the windows."""
     config_file = write_config(load, folder)
-    config = load_config(config_file, {})
-    registry = load_registry(config.locations.file)
+    valid = load_valid_config(config_file, {})
+    config = valid.config
     clock = SystemClock()
     with EmbeddedValkey(ValkeySettings(appendonly=True)) as valkey, EmbeddedKafka(report=console.print) as kafka:
-        settings = settings_of(with_servers(config, kafka.bootstrap_servers, valkey.url), registry, os.urandom(32))
+        moved = replace(valid, config=with_servers(config, kafka.bootstrap_servers, valkey.url))
+        settings = settings_of(moved, os.urandom(32))
         wanted = list_topic_needs(settings.parameters, settings.config.kafka, simulated=False)
         set_up(settings.kafka, settings.parameters, wanted, Beginning.FIRST_START, clock.now())
         _produce(settings, make_records(load, clock.now()), console)
@@ -134,7 +136,7 @@ def measure(load: Load, folder: Path, console: Console) -> Measured:
         metrics = Metrics()
         source = InputLog(settings.kafka, config.kafka.topics.visits, settings.parameters.name)
         letters = DeadLetterTopic(settings.kafka, config.kafka.topics.dead_letters, config.kafka.topics.visits, 2**20)
-        reader = Reader(settings.parameters, source, windows, settings.hasher, letters, metrics, clock)
+        reader = Reader(settings.parameters, source, windows, settings.hasher, letters, metrics)
         try:
             _open_present_slot(reader, windows, settings, clock)
             seconds = _drain(reader, metrics, load, console)

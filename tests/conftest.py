@@ -40,7 +40,7 @@ _LONG = (
     "tests/experiments",
     "tests/fuzz",
     "tests/ingest/test_decode.py",
-    "tests/mutants",
+    "tests/mutants/test_mutants.py",
     "tests/onesided/test_estimates.py",
     "tests/privacy/test_marks_of_the_earlier_build.py",
     "tests/privacy/test_over_time_loss.py",

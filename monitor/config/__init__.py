@@ -12,6 +12,7 @@ from monitor.config.monitors import (
 )
 from monitor.config.registry import Location, check_watched, load_registry
 from monitor.config.secret_values import read_kafka_password, read_person_key, read_redis_password, require_files
+from monitor.config.validate import ValidConfig, load_valid_config, validate_config
 
 __all__ = [
     "AtTimesMonitor",
@@ -23,12 +24,15 @@ __all__ = [
     "OverTimeMonitor",
     "ParsedConfig",
     "TimedMonitor",
+    "ValidConfig",
     "check_watched",
     "load_config",
     "load_registry",
+    "load_valid_config",
     "read_config",
     "read_kafka_password",
     "read_person_key",
     "read_redis_password",
     "require_files",
+    "validate_config",
 ]

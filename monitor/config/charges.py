@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
@@ -12,9 +11,7 @@ import numpy as np
 
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, AtTimesMonitor, OverTimeMonitor, TimedMonitor
-from monitor.config.record_limits import find_oversized_records
-from monitor.config.registry import Location, unknown_locations
-from monitor.errors import ConfigError, OverspentError, Problem
+from monitor.errors import OverspentError, Problem
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.payments import Charge, at_times_charge, check_period, over_time_charge
 from monitor.public.instants import SECOND, YEAR, to_instant
@@ -24,29 +21,10 @@ _RULES_FROM: Final = to_instant(datetime(2000, 1, 1, tzinfo=UTC))
 _RULES_YEARS: Final = 40  # the calendar, and so the dates of daylight saving changes, repeats every 28 years
 
 
-def worst_case(config: Config, registry: Sequence[Location]) -> Fraction:
-    """Return the most that one person may pay in any period.
-
-    Raises:
-        ConfigError: a watched location is not in the registry, or an answer may be too large for a record. The
-            problems also include overspending.
-        OverspentError: one person may pay more than privacy.epsilon; the message contains the sum.
-    """
-    problems = tuple(unknown_locations(dict(enumerate(config.monitors)), registry))
-    problems = problems or tuple(find_oversized_records(config, registry))
-    overspent = find_overspending(config)
-    if problems:
-        spending = [overspending_problem(config, overspent)] if overspent else []
-        raise ConfigError("the configuration", (*problems, *spending))
-    if overspent:
-        raise overspent
-    return sum((charge.amount for charge in charges(config)), Fraction(0))
-
-
-def find_overspending(config: Config) -> OverspentError | None:
+def find_overspending(config: Config, charged: Sequence[Charge]) -> OverspentError | None:
     """Return an error with the sum if one person may pay more than privacy.epsilon, else None."""
     try:
-        check_period(config.privacy.epsilon, charges(config))
+        check_period(config.privacy.epsilon, charged)
     except OverspentError as error:
         return error
     return None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.config import AtTimesMonitor, Config, DwellMonitor, HotSpotsMonitor, Location, OverTimeMonitor
+from monitor.config.model import Config
+from monitor.config.monitors import AtTimesMonitor, DwellMonitor, HotSpotsMonitor, OverTimeMonitor
+from monitor.config.registry import Location
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import SECOND

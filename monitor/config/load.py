@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from monitor.config.environment import SECRETS, Overrides, override
-from monitor.config.model import (
+from monitor.config.model import Config
+from monitor.config.monitors import KINDS, AnyMonitor
+from monitor.config.problems import format_value, misplaced_secret, problems_of, unknown_key
+from monitor.config.rules import Sections, broken_rules
+from monitor.config.sections import (
     ClockSettings,
-    Config,
     LocationsSettings,
     PrivacySettings,
     ServiceSettings,
     VisitsSettings,
 )
-from monitor.config.monitors import KINDS, AnyMonitor
-from monitor.config.problems import format_value, misplaced_secret, problems_of, unknown_key
-from monitor.config.rules import Sections, broken_rules
 from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings, url_password
 from monitor.config.source import read_yaml
 from monitor.errors import ConfigError, Problem
@@ -66,7 +66,8 @@ class ParsedConfig:
         """Return the configuration. Raises ConfigError with all problems, if there are any."""
         if self.problems:
             raise ConfigError(str(self.path), self.problems)
-        return Config.model_validate({**self.sections, "monitors": tuple(self.monitors.values())})
+        # Each part and the rules between them have been checked, so the model need not check them again.
+        return Config.model_construct(**self.sections, monitors=tuple(self.monitors.values()))
 
 
 def read_config(path: Path, environ: Mapping[str, str]) -> ParsedConfig:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from monitor.config.derive_parameters import derive_parameters
 from monitor.config.model import Config
-from monitor.config.registry import Location
 from monitor.contracts.record_sizes import (
     LARGEST_OF_ONE_PLACE,
     LARGEST_SNAPSHOT,
@@ -20,9 +18,8 @@ from monitor.errors import Problem
 from monitor.public.parameters import OverTime, Parameters
 
 
-def find_oversized_records(config: Config, registry: Sequence[Location]) -> Iterator[Problem]:
-    """Yield a problem for each value that makes records too large. Every watched location must be in the registry."""
-    parameters = derive_parameters(config, registry)
+def find_oversized_records(config: Config, parameters: Parameters) -> Iterator[Problem]:
+    """Yield a problem for each value that makes records too large. The parameters are those of the configuration."""
     places = {monitor.name: monitor for monitor in parameters.over_time}
     tops = {monitor.name: monitor.top for monitor in parameters.hot_spots}
     for index, monitor in enumerate(config.monitors):

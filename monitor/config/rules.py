@@ -10,20 +10,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.scalars import MAX_SHARDS
-from monitor.config.servers import url_password
+from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
+from monitor.config.servers import KafkaSettings, RedisSettings, url_password
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
 from monitor.public.instants import DAY, SECOND, format_duration, format_instant, to_datetime
-
-if TYPE_CHECKING:
-    from monitor.config.model import ClockSettings, ServiceSettings, VisitsSettings
-    from monitor.config.servers import KafkaSettings, RedisSettings
-
 
 MAX_VISIT: Final = 365 * DAY
 """The longest length of a visit that dwell times may count. A length in seconds must fit in 32 bits."""

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from monitor.config.environment import PREFIX
 from monitor.config.key_strength import CREATE_KEY, STRONG_KEY, is_guessable
-from monitor.config.model import VisitsSettings
+from monitor.config.sections import VisitsSettings
 from monitor.config.servers import KafkaSettings, RedisSettings, url_password
 from monitor.errors import ConfigError, Problem
 

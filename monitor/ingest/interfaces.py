@@ -31,6 +31,9 @@ class IngestObserver(Protocol):
     def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         """Count a written batch: its records, visits by fate, refusals by reason, and the time it took."""
 
+    def reached(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
+        """Record the timestamps of a written batch: the oldest one, and the newest one by input partition."""
+
     def several_places(self, people: int) -> None:
         """Count people who were reported at more than one place at a designated time."""
 

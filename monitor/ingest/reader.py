@@ -24,13 +24,13 @@ from monitor.ingest.interfaces import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
-from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
 from monitor.signals import Signal
 from monitor.windows.facts import Span, Windows
 
 log = logging.getLogger(__name__)
 
+MILLISECONDS: Final = 1_000  # in a second
 COMMIT_SECONDS: Final = 5.0
 CHECK_SECONDS: Final = 0.5
 FIRST_BACKOFF_SECONDS: Final = 0.1
@@ -44,6 +44,8 @@ class _Batch:
     letters: tuple[DeadLetter, ...]
     records: int
     began: float
+    oldest_stamp: float | None
+    newest_stamps: Mapping[int, float]
 
 
 class Reader:
@@ -57,7 +59,6 @@ class Reader:
         persons: Persons,
         dead_letters: DeadLetters,
         observer: IngestObserver,
-        clock: Clock,
     ) -> None:
         self._parameters = parameters
         self._source = source
@@ -68,7 +69,7 @@ class Reader:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
         self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
         self._committed_at = self._checked_at = time.monotonic()
-        self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer, clock)
+        self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
         self._several_places = SeveralPlaces()
         self.progressed = Signal()
 
@@ -124,7 +125,11 @@ class Reader:
         accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
         letters = tuple(DeadLetter(refusal, *places[refusal.record]) for refusal in accepted.refused)
         spans = tuple(Span(fetch.partition, fetch.start, fetch.end) for fetch in fetched)
-        return _Batch(spans, accepted, letters, len(values), began)
+        newest = {
+            fetch.partition: max(fetch.timestamps_ms) / MILLISECONDS for fetch in fetched if len(fetch.timestamps_ms)
+        }
+        oldest = int(stamps.min()) / MILLISECONDS if len(stamps) else None
+        return _Batch(spans, accepted, letters, len(values), began, oldest, newest)
 
     def _write(self, batch: _Batch) -> dict[int, int]:
         """Write dead letters, then facts, because a record is not read again after progress has passed it."""
@@ -150,6 +155,7 @@ class Reader:
         lowest = future.result()
         reasons = count_by_reason(batch.accepted.refused)
         self._observer.batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
+        self._observer.reached(batch.oldest_stamp, batch.newest_stamps)
         self._observer.several_places(self._several_places.count_in(batch.accepted.facts))
         behind = [span.partition for span in batch.spans if lowest[span.partition] < span.start]
         if behind:

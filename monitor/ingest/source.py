@@ -25,6 +25,7 @@ FETCH_BYTES: Final = 4 * 1024 * 1024
 PARTITION_FETCH_BYTES: Final = 2 * 1024 * 1024
 RECORDS_PER_POLL: Final = 4_000
 TIMEOUT_MS: Final = 10_000
+LAG_TIMEOUT_MS: Final = 1_000
 
 FAILURES: Final = 3
 """The number of consecutive failed polls after which the consumer is replaced, because it may be broken."""
@@ -122,6 +123,7 @@ class InputLog:
         self._topic_id = topic_id
         self._reading = FetchState(bounds or Bounds())
         self._next: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
         self._failures = 0
         self.waiting: set[int] = set()
         self.truncated: dict[int, int] = {}
@@ -293,13 +295,21 @@ class InputLog:
         return read_committed_offsets(self._connections, self._service, self._topic, self._topic_id)
 
     def lag(self) -> dict[int, int]:
-        """Return the number of records between the position and the high watermark, by partition, at the last fetch."""
-        lags = {}
-        for partition, offset in self._next.items():
-            high = self._consumer.highwater(TopicPartition(self._topic, partition))
-            if high is not None:
-                lags[partition] = max(0, high - offset)
-        return lags
+        """Return the number of records between the position and the end of each partition that is read.
+
+        The ends are asked from Kafka, because those of the last fetch do not move while fetches stall. If Kafka does
+        not answer, the last known ends are used.
+        """
+        places = [TopicPartition(self._topic, partition) for partition in self._next]
+        with suppress(KafkaError):
+            if places and self._consumer is not None:
+                ends = self._consumer.end_offsets(places, timeout_ms=LAG_TIMEOUT_MS)
+                self._ends = {place.partition: end for place, end in ends.items()}
+        return {
+            partition: max(0, self._ends[partition] - offset)
+            for partition, offset in self._next.items()
+            if partition in self._ends
+        }
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         """Commit offsets for lag tools and for later groups. The start offsets come from the windows."""

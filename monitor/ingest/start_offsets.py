@@ -18,7 +18,6 @@ from monitor.ingest.batches import Unreadable
 from monitor.ingest.columns import count_by_reason, refuse_unreadable
 from monitor.ingest.interfaces import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.source import InputLog
-from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, Windows
 
@@ -39,14 +38,12 @@ class StartOffsets:
         windows: Windows,
         dead_letters: DeadLetters,
         observer: IngestObserver,
-        clock: Clock,
     ) -> None:
         self._parameters = parameters
         self._source = source
         self._windows = windows
         self._dead_letters = dead_letters
         self._observer = observer
-        self._clock = clock
         self._commits: Mapping[int, CommittedOffsets] | None = None
         self.lost: dict[int, int] = {}
         self.dead_letters_from: dict[int, int] = {}
@@ -101,8 +98,6 @@ class StartOffsets:
         still be counted. A log that starts at offset 0 is complete. Any other log may not reach back far enough,
         because the retention may have been set for a shorter window.
         """
-        if self._clock.simulated:
-            return first, COMPLETE_FROM_START
         grid = self._parameters.grid
         complete_from = grid.slot_of(self._now()) - self._parameters.history_slots
         offset = self._source.offset_at(partition, grid.start(complete_from - self._parameters.max_lead))
@@ -140,7 +135,7 @@ class StartOffsets:
         If the log still has records that are too old to count, the deleted records are even older, and nothing is lost.
         """
         offset, complete_from = self._find_without_progress(partition, first, end)
-        if offset == first > 0 and not self._clock.simulated:
+        if offset == first > 0:
             self._restart_after_loss(partition, first)
             return first
         offset = self._include_unread(partition, offset, first, end)
@@ -154,8 +149,6 @@ class StartOffsets:
         A record that no group of the service has read must be read, however old it is. Dead letters of records that all
         groups have read are not written again.
         """
-        if self._clock.simulated:
-            return offset
         if self._commits is None:
             self._commits = self._source.read_committed_offsets()
         committed = self._commits.get(partition)

@@ -1,4 +1,4 @@
-"""Prometheus metrics for operators (docs/interface.md, section 5). No label contains a person or a location.
+"""Prometheus metrics for operators (docs/metrics.md). No label contains a person or a location.
 
 Totals are exact. If only one location is watched, the number of applied visits is therefore the number of visits to
 this location. This is acceptable because operators are trusted.
@@ -6,92 +6,121 @@ this location. This is acceptable because operators are trusted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from fractions import Fraction
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+import prometheus_client
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from monitor import __version__
-
-PREFIX = "location_monitor"
-FATES = ("applied", "not_watched", "expired", "dead_letter")
-_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+from monitor.operate.catalog import METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES, Metric
 
 
 class Metrics:
-    """All metrics of one instance, in their own registry. Visits and records are counted at least once."""
+    """All metrics of one instance, in their own registry. Visits and records are counted at least once.
 
-    def __init__(self) -> None:
+    Every series with a closed set of label values exists from the start, because a rate misses the first event of a
+    new series.
+
+    Args:
+        unix_time: returns the present time in seconds since 1970.
+    """
+
+    def __init__(self, unix_time: Callable[[], float] = time.time) -> None:
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # unused series
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        self._visits = self._counter("visits", "Visits by fate, at least once", "fate")
-        self._records = self._counter("records", "Records read from the input topic, at least once")
-        self._dead_letters = self._counter(
-            "dead_letters", "Refused visits and records by reason, at least once", "reason"
-        )
-        self._ticks = self._counter("ticks", "Ticks by monitor and outcome", "monitor", "outcome")
-        self._answers = self._counter("answers", "Published answers by monitor and status", "monitor", "status")
-        self._several_places = self._counter(
-            "people_at_several_places", "Cases of a person reported at more than one place at a designated time"
-        )
-        self._recoveries = self._counter("recoveries", "Recoveries by cause", "cause")
-        self._lag = Gauge(
-            "consumer_lag_records",
-            "Records of an input partition not read yet, as of the last fetch",
-            ["partition"],
-            namespace=PREFIX,
-            registry=self.registry,
-        )
-        self._lost = self._counter("lost_ticks", "Ticks of an output partition that no instance decided", "partition")
-        self._last_tick = Gauge(
-            "last_tick_timestamp_seconds",
-            "as_of of the last tick of an output partition that this instance decided",
-            ["partition"],
-            namespace=PREFIX,
-            registry=self.registry,
-        )
-        self._tick_seconds = self._histogram(
-            "tick_seconds", "Time from a tick's input end offsets to its answers in the ledger"
-        )
-        self._batch_seconds = self._histogram(
-            "ingest_batch_seconds", "Time from the decoding of a batch to its facts in Redis"
-        )
-        info = Info("build", "Version of the service", namespace=PREFIX, registry=self.registry)
-        info.info({"version": __version__})
-        for fate in FATES:
-            self._visits.labels(fate)
+        self._collectors = {metric.name: _create(metric, self.registry) for metric in METRICS}
+        self._gauge("build_info").labels(__version__).set(1)
+        self._unix_time = unix_time
+        self._reached: set[int] = set()
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(name, text, labels, namespace=PREFIX, registry=self.registry)
+    def _counter(self, name: str) -> Counter:
+        collector = self._collectors[name]
+        assert isinstance(collector, Counter)  # noqa: S101  # the catalog has each kind
+        return collector
 
-    def _histogram(self, name: str, text: str) -> Histogram:
-        return Histogram(name, text, namespace=PREFIX, registry=self.registry, buckets=_BUCKETS)
+    def _gauge(self, name: str) -> Gauge:
+        collector = self._collectors[name]
+        assert isinstance(collector, Gauge)  # noqa: S101  # the catalog has each kind
+        return collector
+
+    def _histogram(self, name: str) -> Histogram:
+        collector = self._collectors[name]
+        assert isinstance(collector, Histogram)  # noqa: S101  # the catalog has each kind
+        return collector
+
+    def describe_configuration(
+        self,
+        slot_seconds: float,
+        release_delay_seconds: float,
+        epsilons: tuple[Fraction, Fraction],
+        place_monitors: Iterable[str],
+        snapshot_monitors: Iterable[str],
+    ) -> None:
+        """Set what the configuration says.
+
+        Args:
+            slot_seconds: the length of a slot.
+            release_delay_seconds: the time from the end of a slot to its answers.
+            epsilons: the stated ε of a period, and the most that a person can pay.
+            place_monitors: the names of the monitors that answer for each place.
+            snapshot_monitors: the names of the monitors that publish snapshots or hot spots.
+        """
+        self._gauge("slot_seconds").set(slot_seconds)
+        self._gauge("release_delay_seconds").set(release_delay_seconds)
+        self._gauge("epsilon_stated").set(float(epsilons[0]))
+        self._gauge("epsilon_worst_case").set(float(epsilons[1]))
+        statuses = dict.fromkeys(place_monitors, PLACE_STATUSES) | dict.fromkeys(snapshot_monitors, SNAPSHOT_STATUSES)
+        for monitor, answers in statuses.items():
+            for outcome in OUTCOMES:
+                self._counter("ticks").labels(monitor, outcome)
+            for status in answers:
+                self._counter("answers").labels(monitor, status)
+
+    def watch_readiness(self, is_ready: Callable[[], bool]) -> None:
+        """Ask whether the instance is ready at each scrape."""
+        self._gauge("ready").set_function(lambda: float(is_ready()))
 
     def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         """Count a batch that was written to the windows."""
-        self._records.inc(records)
+        self._counter("records").inc(records)
         for fate, count in fates.items():
-            self._visits.labels(fate).inc(count)
+            self._counter("visits").labels(fate).inc(count)
         for reason, count in reasons.items():
-            self._dead_letters.labels(reason).inc(count)
-        self._batch_seconds.observe(seconds)
+            self._counter("dead_letters").labels(reason).inc(count)
+        self._histogram("ingest_batch_seconds").observe(seconds)
+
+    def reached(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
+        """Record the age of a written batch's oldest record, and its newest timestamp by input partition."""
+        if oldest_seconds is not None:
+            self._histogram("fact_delay_seconds").observe(max(0.0, self._unix_time() - oldest_seconds))
+        for partition, seconds in newest_seconds.items():
+            self._gauge("input_timestamp_seconds").labels(str(partition)).set(seconds)
+        self._reached |= set(newest_seconds)
 
     def lag(self, records: Mapping[int, int]) -> None:
         """Set the lag of each assigned partition, and remove all other partitions."""
-        self._lag.clear()
+        lag, reached = self._gauge("consumer_lag_records"), self._gauge("input_timestamp_seconds")
+        lag.clear()
         for partition, behind in records.items():
-            self._lag.labels(str(partition)).set(behind)
+            lag.labels(str(partition)).set(behind)
+        for partition in self._reached - set(records):
+            reached.remove(str(partition))
+        self._reached &= set(records)
 
     def several_places(self, people: int) -> None:
         """Count people reported at more than one place at a designated time."""
-        self._several_places.inc(people)
+        self._counter("people_at_several_places").inc(people)
 
     def recovery(self, cause: str) -> None:
         """Count a recovery."""
-        self._recoveries.labels(cause).inc()
+        self._counter("recoveries").labels(cause).inc()
 
     def tick(
         self,
@@ -101,30 +130,67 @@ class Metrics:
         answers: Mapping[tuple[str, str], int],
     ) -> None:
         """Count a decided tick of an output partition: outcomes by monitor, and answers by (monitor, status)."""
-        self._last_tick.labels(str(partition)).set(as_of_seconds)
-        self._lost.labels(str(partition))
+        self._gauge("last_tick_timestamp_seconds").labels(str(partition)).set(as_of_seconds)
+        self._counter("lost_ticks").labels(str(partition))
+        self._count_unknown(partition, "unknown" in outcomes.values())
         for monitor, outcome in outcomes.items():
-            self._ticks.labels(monitor, outcome).inc()
+            self._counter("ticks").labels(monitor, outcome).inc()
         for (monitor, status), count in answers.items():
-            self._answers.labels(monitor, status).inc(count)
+            self._counter("answers").labels(monitor, status).inc(count)
+
+    def _count_unknown(self, partition: int, unknown: bool) -> None:  # noqa: FBT001  # the tick's outcome
+        gauge = self._gauge("consecutive_unknown_ticks").labels(str(partition))
+        if unknown:
+            gauge.inc()
+        else:
+            gauge.set(0)
+
+    def unknown(self, shards: Mapping[str, int]) -> None:
+        """Count the shards that were unknown at a tick, by cause."""
+        for cause, count in shards.items():
+            self._counter("unknown_shards").labels(cause).inc(count)
+
+    def missing(self, records: Mapping[int, int]) -> None:
+        """Set the number of records that a tick lacked, by input partition."""
+        for partition, count in records.items():
+            self._gauge("tick_missing_records").labels(str(partition)).set(count)
 
     def lost(self, partition: int, monitors: Sequence[str], ticks: int) -> None:
         """Count ticks of an output partition that no instance decided."""
-        self._lost.labels(str(partition)).inc(ticks)
+        self._counter("lost_ticks").labels(str(partition)).inc(ticks)
         for monitor in monitors:
-            self._ticks.labels(monitor, "skipped").inc(ticks)
+            self._counter("ticks").labels(monitor, "skipped").inc(ticks)
 
     def refused(self, partition: int, monitors: Sequence[str]) -> None:
         """Count a tick refused because the ledger of the output partition is ahead of it."""
         del partition
         for monitor in monitors:
-            self._ticks.labels(monitor, "refused").inc()
+            self._counter("ticks").labels(monitor, "refused").inc()
 
     def forget_partition(self, partition: int) -> None:
-        """Remove an output partition's last tick, because another instance has taken the partition over."""
-        with suppress(KeyError):
-            self._last_tick.remove(str(partition))
+        """Remove the gauges of an output partition, because another instance has taken the partition over."""
+        for name in ("last_tick_timestamp_seconds", "consecutive_unknown_ticks"):
+            with suppress(KeyError):
+                self._gauge(name).remove(str(partition))
 
-    def tick_took(self, seconds: float) -> None:
-        """Record the duration of a tick."""
-        self._tick_seconds.observe(seconds)
+    def tick_took(self, seconds: float, delay_seconds: float) -> None:
+        """Record the duration of a tick without waiting, and the time from its as_of to its answers."""
+        self._histogram("tick_seconds").observe(seconds)
+        self._histogram("answer_delay_seconds").observe(max(0.0, delay_seconds))
+
+
+def _create(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+    """Create the collector of a metric, with a series for each combination of closed label values."""
+    labels = tuple(metric.labels)
+    collector: Counter | Gauge | Histogram
+    if metric.kind == "counter":
+        collector = Counter(metric.name, metric.help, labels, namespace=PREFIX, registry=registry)
+    elif metric.kind == "gauge":
+        collector = Gauge(metric.name, metric.help, labels, namespace=PREFIX, registry=registry)
+    else:
+        collector = Histogram(
+            metric.name, metric.help, labels, namespace=PREFIX, registry=registry, buckets=metric.buckets
+        )
+    for values in metric.closed_labels():
+        collector.labels(*values)
+    return collector

@@ -14,7 +14,7 @@ from monitor.contracts.record_sizes import place_bytes
 from monitor.errors import LedgerError, TopicError
 from monitor.privacy.over_time import OverTimeRule, extend_marks, running_marks
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import first_offset, read_partition
+from monitor.release.ledger import first_offset
 from monitor.release.ledger_reader import LedgerReader
 from monitor.release.period_account import PeriodAccount
 from monitor.release.state import LedgerState, OwnerTerms
@@ -29,13 +29,13 @@ NO_CLOCK: Final = 2**62
 class Preflight:
     """The topics by name, the ledger's terms, and the state of each of the Q ledger partitions.
 
-    `survey` is the reader that read these states; it can continue from them.
+    `ledger_reader` has read these states; it can continue from them.
     """
 
     topics: Mapping[str, TopicDescription]
     terms: OwnerTerms
     states: tuple[LedgerState, ...]
-    survey: LedgerReader
+    ledger_reader: LedgerReader
 
 
 def run_preflight(
@@ -44,8 +44,17 @@ def run_preflight(
     wanted: Sequence[TopicNeeds],
     ledger_topic: str,
     now: Callable[[], int] = lambda: NO_CLOCK,
+    ledger_reader: LedgerReader | None = None,
 ) -> Preflight:
-    """Check the topics and read the ledger. `now` returns the current instant; its clock must not be ahead.
+    """Check the topics and read the ledger.
+
+    Args:
+        connections: how to reach Kafka.
+        parameters: the watched locations and times.
+        wanted: the needs of the topics of visits, alerts and dead letters.
+        ledger_topic: the topic of alerts.
+        now: returns the current instant; its clock must not be ahead.
+        ledger_reader: has read the ledger before, and continues; None to read from the start.
 
     Raises:
         TopicError: a topic is missing or has the wrong settings.
@@ -56,9 +65,12 @@ def run_preflight(
     topics = check_topics(connections, wanted)
     for warning in list_risks(wanted, topics):
         log.warning("%s", warning)
-    survey = LedgerReader(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
-    survey.refresh()
-    states = survey.states
+    if ledger_reader is None:
+        reader = read_ledger(connections, parameters, ledger_topic, topics[ledger_topic].partitions, now)
+    else:
+        reader = ledger_reader
+        reader.refresh()
+    states = reader.states
     ledger_partitions = read_ledger_partitions(states, ledger_topic) or 1
     terms = [
         require_initialised(state, connections, ledger_topic, partition, parameters)
@@ -66,14 +78,20 @@ def run_preflight(
     ]
     require_shards(parameters, ledger_partitions)
     require_room(parameters, states[:ledger_partitions], ledger_topic, topics[ledger_topic].settings)
-    return Preflight(topics, terms[0], states[:ledger_partitions], survey)
+    return Preflight(topics, terms[0], states[:ledger_partitions], reader)
 
 
-def read_ledger_states(
-    connections: KafkaConnections, parameters: Parameters, topic: str, partitions: int
-) -> list[LedgerState]:
-    """Return the state of each partition of the ledger's topic, including partitions outside the ledger."""
-    return [read_ledger_state(connections, parameters, topic, partition) for partition in range(partitions)]
+def read_ledger(
+    connections: KafkaConnections,
+    parameters: Parameters,
+    topic: str,
+    partitions: int,
+    now: Callable[[], int] = lambda: NO_CLOCK,
+) -> LedgerReader:
+    """Read all partitions of the ledger's topic, including those outside the ledger. Return the reader, to continue."""
+    reader = LedgerReader(connections, parameters, topic, partitions, now)
+    reader.refresh()
+    return reader
 
 
 def read_ledger_partitions(states: Sequence[LedgerState], topic: str) -> int | None:
@@ -141,16 +159,6 @@ def require_room(
             "a record repeats the answers that still count, including those of earlier configurations. Run "
             f"`kafka-configs.sh --alter --topic {topic} --add-config {key}={largest}`"
         )
-
-
-def read_ledger_state(
-    connections: KafkaConnections, parameters: Parameters, topic: str, partition: int, now: int = NO_CLOCK
-) -> LedgerState:
-    """Read the state of one ledger partition at the instant `now`, without taking the partition over."""
-    state = LedgerState()
-    for offset, record in read_partition(connections, topic, partition):
-        state.read(offset, record, parameters.grid, now)
-    return state
 
 
 def require_initialised(

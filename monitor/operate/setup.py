@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from monitor.brokers.connections import KafkaConnections
@@ -17,11 +17,12 @@ from monitor.brokers.topics import TopicNeeds, check_existing_topics, check_topi
 from monitor.contracts.alerts import ledger_record
 from monitor.errors import FailedError, LedgerError
 from monitor.failpoints import failpoint
-from monitor.operate.preflight import read_ledger_partitions, read_ledger_states, require_shards
+from monitor.operate.preflight import read_ledger, read_ledger_partitions, require_shards
 from monitor.public.clock import Clock
 from monitor.public.instants import format_instant
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import LedgerRecord, Writer, first_offset
+from monitor.release.ledger import EncodedRecord, Writer, first_offset
+from monitor.release.ledger_reader import LedgerReader
 from monitor.release.state import LedgerState
 from monitor.windows.redis_client import RedisAddress, redis_client, server_time
 
@@ -36,11 +37,15 @@ class Beginning(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SetupResult:
-    """The created topics, the ledger partitions that got a first record, and when an earlier ledger was lost."""
+    """The created topics, the ledger partitions that got a first record, and when an earlier ledger was lost.
+
+    `ledger_reader` has read the ledger as it was before; it can continue.
+    """
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
     lost_at: int | None
+    ledger_reader: LedgerReader = field(compare=False)
 
     def __str__(self) -> str:
         """Return the result in words."""
@@ -81,19 +86,19 @@ def set_up(
     """
     visits, ledger = wanted[0].topic, wanted[1].topic
     groups = list_groups(connections, parameters.name)
-    existing_states = _check_before_creation(connections, parameters, wanted)
+    existing = _check_before_creation(connections, parameters, wanted)
     created = create_topics(connections, wanted, replication_factor)
     failpoint("setup.topics_created")
     topics = check_topics(connections, wanted)
-    states = existing_states or read_ledger_states(connections, parameters, ledger, topics[ledger].partitions)
-    states = states[: _ledger_partitions(states, ledger)]
+    reader = existing or read_ledger(connections, parameters, ledger, topics[ledger].partitions)
+    states = reader.states[: _ledger_partitions(reader.states, ledger)]
     require_shards(parameters, len(states))
     for state in states:
         if state.terms is not None:
             state.terms.require_service(parameters.name, ledger)
     empty = [partition for partition, state in enumerate(states) if state.terms is None]
     if not empty:
-        return SetupResult(tuple(created), (), None)
+        return SetupResult(tuple(created), (), None, reader)
     contents = _inspect_ledger(connections, ledger, states)
     lost_at = _loss_time(beginning, groups, contents, ledger, lost_by or now)
     for partition in empty:
@@ -107,23 +112,23 @@ def set_up(
             input_topic_id=topics[visits].topic_id,
         )
         with closing(Writer(connections, ledger, topics[ledger].topic_id, partition)) as writer:
-            writer.append([LedgerRecord(record.key, record.value, tuple(record.headers), now // 1_000)])
+            writer.append([EncodedRecord(record.key, record.value, tuple(record.headers), now // 1_000)])
         failpoint("setup.begun")
-    return SetupResult(tuple(created), tuple(empty), lost_at)
+    return SetupResult(tuple(created), tuple(empty), lost_at, reader)
 
 
 def _check_before_creation(
     connections: KafkaConnections, parameters: Parameters, wanted: Sequence[TopicNeeds]
-) -> list[LedgerState] | None:
-    """Check existing topics and the shards before anything is created. Return the ledger's states, if it exists."""
+) -> LedgerReader | None:
+    """Check existing topics and the shards before anything is created. Return the ledger's reader, if it exists."""
     ledger = wanted[1].topic
     topics = check_existing_topics(connections, wanted)
     if ledger not in topics:
         require_shards(parameters, wanted[1].partitions)
         return None
-    states = read_ledger_states(connections, parameters, ledger, topics[ledger].partitions)
-    require_shards(parameters, _ledger_partitions(states, ledger))
-    return states
+    reader = read_ledger(connections, parameters, ledger, topics[ledger].partitions)
+    require_shards(parameters, _ledger_partitions(reader.states, ledger))
+    return reader
 
 
 def _ledger_partitions(states: Sequence[LedgerState], ledger: str) -> int:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 from monitor.errors import PrivacyError
 from monitor.privacy.epsilon import require_drawable
@@ -140,6 +140,61 @@ def next_answer_tick(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, los
     return first
 
 
+NEVER: Final = 2**62
+"""A tick that never comes."""
+
+
+class Standing(NamedTuple):
+    """What the marks of one location decide from tick `since` to tick `until`, as long as no mark is added.
+
+    `run`: the running marks. `paused`: the answer while the location is paused, else None. `safe` and `unknown`: the
+    answers without a new mark. They are created once, because most ticks of most locations give one of them.
+    """
+
+    since: int
+    until: int
+    run: tuple[Mark, ...]
+    paused: OverTimeAnswer | None
+    safe: OverTimeAnswer
+    unknown: OverTimeAnswer
+
+
+def find_standing(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> Standing:
+    """Return what the marks decide at a tick and at later ones, until the first running mark or the loss has ended.
+
+    Until then, the running marks are the same, and so is the first tick at which the location may answer.
+    """
+    run = running_marks(extend_marks(rule, marks), tick)
+    paused, until = None, min((mark.until for mark in run), default=NEVER)
+    if lost_tick is not None and tick < lost_tick + rule.mark_lifetime:
+        until = min(until, lost_tick + rule.mark_lifetime - 1)
+    if not may_answer(rule, marks, tick, lost_tick):
+        paused = OverTimeAnswer("paused", None, run, next_answer_tick(rule, marks, tick, lost_tick))
+    safe, unknown = OverTimeAnswer("safe", None, run, None), OverTimeAnswer("unknown", None, run, None)
+    return Standing(tick, until, run, paused, safe, unknown)
+
+
+def answer(rule: OverTimeRule, standing: Standing, tick: int, count: int | None, noise: int) -> OverTimeAnswer:
+    """Decide one tick of one location whose standing is known. The other arguments are those of `step`.
+
+    Raises:
+        PrivacyError: the count or the noise is negative. The message does not contain the count.
+    """
+    if noise < 0 or (count is not None and count < 0):
+        raise PrivacyError(
+            "A count or its noise is negative: expected 0 or more; pass distinct people and one-sided noise."
+        )
+    if standing.paused is not None:
+        return standing.paused
+    if count is None:
+        return standing.unknown
+    noisy_count = count + noise
+    if noisy_count < rule.threshold:
+        return standing.safe
+    mark = Mark(tick, noisy_count, rule.answer_epsilon, until=tick + rule.mark_lifetime - 1)
+    return OverTimeAnswer("noisy_count", noisy_count, (*standing.run, mark), None)
+
+
 def step(
     rule: OverTimeRule,
     marks: tuple[Mark, ...],
@@ -165,20 +220,7 @@ def step(
     Raises:
         PrivacyError: the count or the noise is negative. The message does not contain the count.
     """
-    if noise < 0 or (count is not None and count < 0):
-        raise PrivacyError(
-            "A count or its noise is negative: expected 0 or more; pass distinct people and one-sided noise."
-        )
-    run = running_marks(extend_marks(rule, marks), tick)
-    if not may_answer(rule, marks, tick, lost_tick):
-        return OverTimeAnswer("paused", None, run, next_answer_tick(rule, marks, tick, lost_tick))
-    if count is None:
-        return OverTimeAnswer("unknown", None, run, None)
-    noisy_count = count + noise
-    if noisy_count < rule.threshold:
-        return OverTimeAnswer("safe", None, run, None)
-    mark = Mark(tick, noisy_count, rule.answer_epsilon, until=tick + rule.mark_lifetime - 1)
-    return OverTimeAnswer("noisy_count", noisy_count, (*run, mark), None)
+    return answer(rule, find_standing(rule, marks, tick, lost_tick), tick, count, noise)
 
 
 def p_value(epsilon: Fraction, threshold: int, noisy_count: int) -> float:

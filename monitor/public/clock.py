@@ -10,12 +10,18 @@ from monitor.public.instants import SECOND
 
 
 class Clock(Protocol):
-    """A source of public time. If it is `simulated`, it is unrelated to the clocks of the servers."""
+    """A source of public time.
+
+    If it is `simulated`, it is unrelated to the clocks of the servers, and stands still while the service works.
+    """
 
     simulated: bool
 
     def now(self) -> int:
         """Return the present instant, in microseconds since the epoch."""
+
+    def elapsed(self) -> float:
+        """Return the seconds since some fixed moment. Unlike `now`, they never jump, even if the clock is set."""
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
         """Wait until an instant. Return False if woken earlier, or if the clock was set back."""
@@ -29,6 +35,10 @@ class SystemClock:
     def now(self) -> int:
         """Return the present instant, in microseconds since the epoch."""
         return time.time_ns() // 1_000
+
+    def elapsed(self) -> float:
+        """Return the seconds of the monotonic clock."""
+        return time.monotonic()
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:
         """Wait in short steps, to notice changes of the clock.
@@ -55,6 +65,10 @@ class SteppedClock:
     def now(self) -> int:
         """Return the instant that the clock was last moved to."""
         return self._now
+
+    def elapsed(self) -> float:
+        """Return the seconds since the epoch: this clock is never set back."""
+        return self._now / SECOND
 
     def move_to(self, instant: int) -> None:
         """Set the clock and wake every waiting thread."""

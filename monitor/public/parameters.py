@@ -9,17 +9,14 @@ import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.privacy.dwell import DwellRule
+from monitor.privacy.over_time import OverTimeRule
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
-
-if TYPE_CHECKING:
-    from monitor.privacy.dwell import DwellRule
-    from monitor.privacy.over_time import OverTimeRule
 
 
 def shard_of(location_id: str, shards: int) -> int:

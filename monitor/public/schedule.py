@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -21,6 +23,8 @@ _LAST: Final = to_instant(datetime(2200, 1, 1, tzinfo=UTC))
 _MARGIN: Final = timedelta(days=2)  # more than any offset from UTC
 _MICROSECOND: Final = timedelta(microseconds=1)
 _AHEAD: Final = 32 * DAY  # as the clock advances, the table is rebuilt about once a month
+_BLOCK_DAYS: Final = 3_653  # offsets are found, and digests computed, for this many days at a time
+_PROBE: Final = DAY // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Schedule:
     daily: tuple[time, ...] = ()
     zone: ZoneInfo | None = None
     _table: _Table | None = field(init=False, repr=False, compare=False, default=None)
+    _digest: str | None = field(init=False, repr=False, compare=False, default=None)
 
     @classmethod
     def of(cls, at: tuple[str, ...], timezone: str | None) -> Schedule:
@@ -63,7 +68,25 @@ class Schedule:
 
         It depends on the time zone data of the image: under other rules, the same times of day are different instants.
         """
-        return hashlib.sha256(self._build_table(_FIRST, _LAST).times.astype("<i8").tobytes()).hexdigest()
+        if self._digest is None:
+            state = hashlib.sha256()
+            for times in self._in_blocks():
+                state.update(times.astype("<i8").tobytes())
+            self._digest = state.hexdigest()
+        return self._digest
+
+    def _in_blocks(self) -> Iterator[NDArray[np.int64]]:
+        """Yield all designated times, ascending, in parts. All of them at once can need hundreds of megabytes."""
+        rest = np.array(self.instants, np.int64)
+        for first in range(0, (_LAST_DAY - _FIRST_DAY).days + 1, _BLOCK_DAYS):
+            begin = _FIRST_DAY + timedelta(days=first)
+            days = min(_BLOCK_DAYS, (_LAST_DAY - begin).days + 1)
+            times = self._merge(rest, begin, days)
+            # The local times of later days are all less than the margin away from their instants.
+            settled = np.searchsorted(times, _FIRST + (first + days) * DAY - _MARGIN // _MICROSECOND)
+            yield times[:settled]
+            rest = times[settled:]
+        yield rest
 
     def _table_for(self, low: int, high: int) -> _Table:
         low, high = max(low, _FIRST), min(high, _LAST)
@@ -79,14 +102,63 @@ class Schedule:
     def _build_table(self, low: int, high: int) -> _Table:
         first = max(_FIRST_DAY, (to_datetime(low) - _MARGIN).date())
         last = min(_LAST_DAY, (to_datetime(high) + _MARGIN).date())
-        days = (last - first).days + 1
+        return _Table(low, high, self._merge(np.array(self.instants, np.int64), first, (last - first).days + 1))
+
+    def _merge(self, instants: NDArray[np.int64], first: date, days: int) -> NDArray[np.int64]:
+        """Return the instants and the daily times of consecutive days, ascending and distinct."""
         daily = [self._daily_from(datetime.combine(first, at), days) for at in self.daily]
-        return _Table(low, high, np.unique(np.concatenate([np.array(self.instants, np.int64), *daily])))
+        return np.unique(np.concatenate([instants, *daily]))
 
     def _daily_from(self, wall: datetime, days: int) -> NDArray[np.int64]:
         """Return the instants of a time of day on consecutive days: the local time minus the offset on each day."""
-        zone = self.zone or UTC
-        walls = (wall + timedelta(days=n) for n in range(days))
-        offsets = ((zone.utcoffset(local) or timedelta()) // _MICROSECOND for local in walls)
-        begin = to_instant(wall.replace(tzinfo=UTC))
-        return begin + DAY * np.arange(days) - np.fromiter(offsets, np.int64, days)
+        walls = to_instant(wall.replace(tzinfo=UTC)) + DAY * np.arange(days)
+        return walls - _offsets(self.zone or UTC, walls)
+
+
+def _offsets(zone: tzinfo, walls: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the offsets from UTC (µs) of ascending local times, each written as an instant of the same digits in UTC.
+
+    `utcoffset` takes half a microsecond. For each time of 230 years of 66 daily times, that would be half a minute at
+    each start. So the few changes of the offset are searched once for each zone, and looked up in bulk.
+    """
+    offsets = np.empty_like(walls)
+    blocks = (walls - _FIRST) // (_BLOCK_DAYS * DAY)
+    for block in np.unique(blocks).tolist():
+        here = blocks == block
+        starts, values = _find_steps(zone, block)
+        offsets[here] = values[np.searchsorted(starts, walls[here], side="right") - 1]
+    return offsets
+
+
+@lru_cache(maxsize=1024)
+def _find_steps(zone: tzinfo, block: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the local times of a block of days at which the offset changes, after its first one, and the offsets.
+
+    The offset is probed every 12 hours. Between two probes with different offsets, bisection finds the microsecond of
+    each change. No zone of the time zone database changes its offset and changes it back within 12 hours.
+    """
+    begin = _FIRST + block * _BLOCK_DAYS * DAY
+    starts, values = [begin], [_offset_at(zone, begin)]
+    for probe in range(begin + _PROBE, begin + _BLOCK_DAYS * DAY + 1, _PROBE):
+        after = _offset_at(zone, probe)
+        while values[-1] != after:
+            starts.append(_find_change(zone, max(starts[-1], probe - _PROBE), probe))
+            values.append(_offset_at(zone, starts[-1]))
+    return np.array(starts, np.int64), np.array(values, np.int64)
+
+
+def _find_change(zone: tzinfo, low: int, high: int) -> int:
+    """Return the first local time in (low, high] found whose offset differs from that at `low`."""
+    before = _offset_at(zone, low)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _offset_at(zone, middle) == before:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _offset_at(zone: tzinfo, wall: int) -> int:
+    local = to_datetime(wall).replace(tzinfo=None)
+    return (zone.utcoffset(local) or timedelta()) // _MICROSECOND

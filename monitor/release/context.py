@@ -42,8 +42,14 @@ class ReleaseObserver(Protocol):
     def forget_partition(self, partition: int) -> None:
         """Drop the series of an output partition that this instance no longer decides."""
 
-    def tick_took(self, seconds: float) -> None:
-        """Observe how long a tick took, from reading the end offsets to the append."""
+    def unknown(self, shards: Mapping[str, int]) -> None:
+        """Count the shards that were unknown at a tick, by cause."""
+
+    def missing(self, records: Mapping[int, int]) -> None:
+        """Set the number of records that a tick lacked, by input partition."""
+
+    def tick_took(self, seconds: float, delay_seconds: float) -> None:
+        """Observe how long a tick took, without the wait for its release time, and how late its answers were."""
 
     def recovery(self, cause: str) -> None:
         """Count a takeover of a partition, by its `cause`."""

@@ -9,45 +9,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.contracts import alerts
-from monitor.privacy import at_least, at_times, dwell, hot_spots, over_time
+from monitor.privacy import at_least, at_times, dwell, hot_spots
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
-from monitor.privacy.over_time import OverTimeAnswer
-from monitor.public.parameters import AtLeast, AtTimes, Dwell, HotSpots, OverTime, Parameters, Total
+from monitor.public.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
+from monitor.release.decide_over_time import OverTimeDecider, Records
 from monitor.release.dwell_record import build_dwell_record
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
+from monitor.release.readings import Evidence, input_since
 from monitor.release.state import LedgerState
-from monitor.windows.facts import Question, Reading
+from monitor.windows.facts import Question
 
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """The complete readings of a tick, by shard. A shard without a reading is unknown.
-
-    A reading is complete if it contains everything that was produced before as_of.
-    """
-
-    readings: Mapping[int, Reading]
-
-    def complete_from(self, shard: int) -> int | None:
-        """Return the first slot from which the shard's windows are complete; None if the shard has no reading."""
-        reading = self.readings.get(shard)
-        if reading is None:
-            return None
-        return max(reading.complete_from, reading.evicted_before)
+__all__ = ["Decider", "Decision", "Evidence"]
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The records of one tick, and the number of answers by (monitor, status)."""
 
-    records: tuple[LedgerRecord, ...]
+    records: Sequence[EncodedRecord]
     answers: Mapping[tuple[str, str], int]
 
 
@@ -68,22 +53,15 @@ class Decider:
         self._noise = noise
         self._shards = tuple(shards)
         self._hot_spots = tuple(ranked)
-        owned = set(shards)
-        shard = parameters.registry.shard
-        self._watched = [
-            (monitor, [n for n, row in enumerate(monitor.rows) if int(shard[row]) in owned])
-            for monitor in parameters.over_time
-        ]
+        self._watched = [OverTimeDecider(parameters, monitor, shards, noise) for monitor in parameters.over_time]
 
     def questions(self, tick: int) -> dict[int, Question]:
         """Return the question to ask each shard at a tick."""
         parameters = self._parameters
         windows: dict[int, list[tuple[int, int]]] = {shard: [] for shard in self._shards}
-        for monitor, indices in self._watched:
-            start = parameters.window_start(monitor.window, tick)
-            for n in indices:
-                row = monitor.rows[n]
-                windows[int(parameters.registry.shard[row])].append((row, start))
+        for watched in self._watched:
+            for shard, window in watched.windows(tick):
+                windows[shard].append(window)
         live = {time for monitor in parameters.at_times for time in monitor.live(parameters.grid.as_of(tick))}
         questions = {
             shard: Question(tuple(dict.fromkeys(rows)), tuple(sorted(live)), tick) for shard, rows in windows.items()
@@ -96,7 +74,10 @@ class Decider:
         if not final:
             return questions
         stays = {
-            time for dwell in self._hot_spots if isinstance(dwell, Dwell) for time in self._final_times(dwell, tick)
+            time
+            for monitor in self._hot_spots
+            if isinstance(monitor, Dwell)
+            for time in self._final_times(monitor, tick)
         }
         return {
             shard: replace(question, times=tuple(sorted(final.union(question.times))), stays=tuple(sorted(stays)))
@@ -112,80 +93,24 @@ class Decider:
     def decide(self, tick: int, evidence: Evidence, state: LedgerState) -> Decision:
         """Draw every answer of a tick once, and record the spent ε in `state`."""
         tally: Counter[tuple[str, str]] = Counter()
-        records = []
-        for monitor, indices in self._watched:
-            records += self._decide_over_time(monitor, indices, tick, evidence, state, tally)
-        for timed in self._parameters.at_times:
-            for time in timed.live(self._parameters.grid.as_of(tick)):
-                records += self._decide_at_time(timed, time, tick, evidence, state, tally)
-        for ranked in self._hot_spots:
-            for time in self._final_times(ranked, tick):
-                records += self._decide_total(ranked, time, tick, evidence, state, tally)
+        parts: list[Sequence[EncodedRecord]] = []
+        for watched in self._watched:
+            answers, statuses = watched.decide(tick, evidence, state)
+            parts.append(answers)
+            tally.update((watched.monitor.name, status) for status in statuses)
+        as_of = self._parameters.grid.as_of(tick)
+        parts += [
+            self._decide_at_time(timed, time, tick, evidence, state, tally)
+            for timed in self._parameters.at_times
+            for time in timed.live(as_of)
+        ]
+        parts += [
+            self._decide_total(ranked, time, tick, evidence, state, tally)
+            for ranked in self._hot_spots
+            for time in self._final_times(ranked, tick)
+        ]
         state.last_tick = tick
-        return Decision(tuple(records), tally)
-
-    def _decide_over_time(
-        self,
-        monitor: OverTime,
-        indices: Sequence[int],
-        tick: int,
-        evidence: Evidence,
-        state: LedgerState,
-        tally: Counter[tuple[str, str]],
-    ) -> list[LedgerRecord]:
-        parameters = self._parameters
-        lost_tick = self._lost_tick(state)
-        noise = self._draw_noise(monitor, indices)
-        records = []
-        for n in indices:
-            row, rule = monitor.rows[n], monitor.rules[n]
-            location = parameters.registry.ids[row]
-            count = self._count(row, monitor.window, tick, evidence, state)
-            marks = state.marks_of(monitor.name, location)
-            answer = over_time.step(rule, marks, tick, count, noise[n], lost_tick=lost_tick)
-            state.spend(monitor.name, location, answer.marks)
-            tally[monitor.name, answer.status] += 1
-            records.append(self._build_over_time_record(monitor, n, tick, answer))
-        return records
-
-    def _draw_noise(self, monitor: OverTime, indices: Sequence[int]) -> dict[int, int]:
-        """Draw fresh noise for every location, whether or not it is used (docs/rules.md, rule 3): one draw per ε."""
-        by_epsilon: dict[Fraction, list[int]] = {}
-        for n in indices:
-            by_epsilon.setdefault(monitor.rules[n].answer_epsilon, []).append(n)
-        return {
-            n: int(drawn)
-            for epsilon, places in by_epsilon.items()
-            for n, drawn in zip(places, self._noise.geometric(epsilon, len(places)), strict=True)
-        }
-
-    def _count(self, row: int, window: int, tick: int, evidence: Evidence, state: LedgerState) -> int | None:
-        """Return the number of distinct people in a window; None if visits reported before as_of may be missing."""
-        shard = int(self._parameters.registry.shard[row])
-        start = self._parameters.window_start(window, tick)
-        complete_from = evidence.complete_from(shard)
-        if complete_from is None or max(complete_from, _input_since(state)) > start:
-            return None
-        return evidence.readings[shard].counts[row, start]
-
-    def _build_over_time_record(self, monitor: OverTime, n: int, tick: int, answer: OverTimeAnswer) -> LedgerRecord:
-        parameters = self._parameters
-        as_of = parameters.grid.as_of(tick)
-        key, value, headers = alerts.over_time_record(
-            source=parameters.name,
-            monitor=monitor.name,
-            location_id=parameters.registry.ids[monitor.rows[n]],
-            rule=monitor.rules[n],
-            tick=tick,
-            as_of=as_of,
-            window_start=parameters.grid.start(parameters.window_start(monitor.window, tick)),
-            answer=answer,
-            resumes_at=None if answer.resumes_at is None else parameters.grid.as_of(answer.resumes_at),
-        )
-        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
-
-    def _lost_tick(self, state: LedgerState) -> int | None:
-        return None if state.lost_at is None else self._parameters.grid.slot_of(state.lost_at)
+        return Decision(Records(parts), tally)
 
     def _decide_at_time(
         self,
@@ -195,7 +120,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: Counter[tuple[str, str]],
-    ) -> list[LedgerRecord]:
+    ) -> list[EncodedRecord]:
         ids = self._parameters.registry.ids
         noisy = state.noisy.setdefault((monitor.name, time), {})
         marked = self._marked_rows(noisy)
@@ -257,7 +182,7 @@ class Decider:
         complete: bool,  # noqa: FBT001  # becomes the record's status
         noisy: Mapping[str, tuple[int, int]],
         bounds: Mapping[str, int] | None,
-    ) -> LedgerRecord:
+    ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.at_times_record(
@@ -277,7 +202,7 @@ class Decider:
             noisy_counts=noisy,
             counts_at_least=None if bounds is None or monitor.at_least is None else (monitor.at_least, bounds),
         )
-        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
+        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
 
     def _decide_total(
         self,
@@ -287,7 +212,7 @@ class Decider:
         evidence: Evidence,
         state: LedgerState,
         tally: Counter[tuple[str, str]],
-    ) -> list[LedgerRecord]:
+    ) -> list[EncodedRecord]:
         """Return the one answer about a designated time; nothing if a shorter horizon has already answered it."""
         if (monitor.name, time) in state.drawn:
             return []
@@ -313,7 +238,7 @@ class Decider:
 
     def _build_hot_spots_record(
         self, monitor: HotSpots, time: int, tick: int, drawn: list[tuple[str, int]] | None
-    ) -> LedgerRecord:
+    ) -> EncodedRecord:
         parameters = self._parameters
         as_of = parameters.grid.as_of(tick)
         key, value, headers = alerts.hot_spots_record(
@@ -328,7 +253,7 @@ class Decider:
             epsilon=monitor.epsilon,
             hot_spots=drawn,
         )
-        return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
+        return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
 
     def _is_complete_at(self, time: int, shard: int, evidence: Evidence, state: LedgerState) -> bool:
         """Return whether the shard's facts contain every visit at τ that was reported before as_of."""
@@ -337,11 +262,5 @@ class Decider:
             return False
         if state.lost_at is not None and time < state.lost_at:
             return False
-        complete_from = max(reading.complete_from, _input_since(state))
+        complete_from = max(reading.complete_from, input_since(state))
         return complete_from <= self._parameters.grid.slot_of(time) and time > reading.times_evicted_until
-
-
-def _input_since(state: LedgerState) -> int:
-    """Return the slot from which facts are complete if an earlier input topic was lost, else the least slot."""
-    complete_from = None if state.terms is None else state.terms.input_since
-    return -(2**62) if complete_from is None else complete_from

@@ -5,12 +5,12 @@ from __future__ import annotations
 from monitor.contracts.dwell import dwell_record
 from monitor.privacy.paired import PairedTotals
 from monitor.public.parameters import Dwell, Parameters
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 
 
 def build_dwell_record(
     parameters: Parameters, monitor: Dwell, time: int, tick: int, totals: PairedTotals | None
-) -> LedgerRecord:
+) -> EncodedRecord:
     """Return the record about one designated time at its final tick. `totals`: None if the input is not complete."""
     as_of = parameters.grid.as_of(tick)
     key, value, headers = dwell_record(
@@ -26,4 +26,4 @@ def build_dwell_record(
         per_person=monitor.rule.per_person,
         totals=totals,
     )
-    return LedgerRecord(key, value, tuple(headers), as_of // 1_000)
+    return EncodedRecord(key, value, tuple(headers), as_of // 1_000)

@@ -11,6 +11,7 @@ from monitor.errors import UnreachableError, WindowsError
 from monitor.failpoints import failpoint
 from monitor.release.context import ReleaseContext
 from monitor.release.decide import Evidence
+from monitor.release.unknown import INPUT_BEHIND, KAFKA_UNREACHABLE, LATE, STORE_UNREACHABLE
 from monitor.windows.facts import Question, Reading
 
 log = logging.getLogger(__name__)
@@ -39,9 +40,10 @@ class EvidenceReader:
         self._due = due
         self._stop = stop
         self._heartbeat = heartbeat
-        self._closed = context.clock.simulated or not questions
+        self._closed = not questions
         self._end_offsets: Mapping[int, int] | None = None
         self._readings: dict[int, Reading] = {}
+        self._progress: Mapping[int, Reading] = {}
         self._warned: set[str] = set()
 
     def read(self) -> Evidence | None:
@@ -71,7 +73,24 @@ class EvidenceReader:
             return None
         if self._end_offsets is None:
             context.input_topic.require_same()
-        return Evidence(self._readings)
+        causes = {shard: self._find_cause(shard) for shard in self._questions}
+        return Evidence(self._readings, causes, self._find_behind())
+
+    def _find_cause(self, shard: int) -> str:
+        """Return why a shard has no reading."""
+        if self._end_offsets is None:
+            return KAFKA_UNREACHABLE if self._closed else STORE_UNREACHABLE
+        if shard not in self._progress:
+            return STORE_UNREACHABLE
+        return LATE if _has_reached(self._progress[shard], self._end_offsets) else INPUT_BEHIND
+
+    def _find_behind(self) -> dict[int, tuple[int, int]]:
+        """Return, by input partition, the least offset that the shards without a reading have reached, and the end."""
+        seen = [self._progress[shard] for shard in self._questions if shard in self._progress]
+        return {
+            partition: (min((reading.progress.get(partition, 0) for reading in seen), default=end), end)
+            for partition, end in (self._end_offsets or {}).items()
+        }
 
     def _closes_at(self) -> int:
         """Return the instant from which the tick may be counted. By then, every broker's clock has passed as_of."""
@@ -102,7 +121,8 @@ class EvidenceReader:
     def _read_complete(self, end_offsets: Mapping[int, int]) -> None:
         """Count the shards whose progress has reached the end offsets. A complete shard is not read again."""
         windows = self._context.windows
-        progress = windows.read(dict.fromkeys(self._questions, Question()))
+        self._progress = {}
+        self._progress = progress = windows.read(dict.fromkeys(self._questions, Question()))
         reached = [shard for shard, reading in progress.items() if _has_reached(reading, end_offsets)]
         if not reached:
             return
@@ -112,7 +132,7 @@ class EvidenceReader:
                 del self._questions[shard]
 
     def _is_in_time(self, reading: Reading) -> bool:
-        return self._context.clock.simulated or reading.time <= self._due
+        return reading.time <= self._due
 
     def _is_over(self) -> bool:
         """Return whether to stop reading: on a stop, at the release time, or if a fast clock was set back."""

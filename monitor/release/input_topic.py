@@ -87,10 +87,13 @@ class InputTopic:
             self.most_partitions = max(self.most_partitions, partitions)
 
     def end_offsets_at(self, tick: int) -> Mapping[int, int]:
-        """Return the end offsets for a closed tick. They are read once per tick, at some time after it has closed."""
+        """Return the end offsets for a closed tick. They are read once per tick, at some time after it has closed.
+
+        Offsets that were read for a later tick include all records of this one, so they are not read again.
+        """
 
         def read() -> Mapping[int, int]:
-            if self._cached is None or self._cached[0] != tick:
+            if self._cached is None or self._cached[0] < tick:
                 self._cached = tick, self._read_end_offsets()
             return self._cached[1]
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import closing, suppress
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka import TopicPartition
 from kafka.errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.brokers.record_batches import encode_batches, enqueue_batch, first_offset_of
 from monitor.brokers.topics import LEDGER_BATCH_BYTES
 from monitor.errors import FencedError, LedgerChangedError, UnreachableError
 from monitor.failpoints import failpoint
@@ -37,12 +37,13 @@ RECORDS_PER_SECOND: Final = 20_000
 BEGIN_SECONDS: Final = 11.0  # kafka-python waits 10 s for a transactional id
 TRANSACTION_TIMEOUT_MS: Final = 30_000
 
+UNACKNOWLEDGED_BATCHES: Final = 512  # 64 MiB: a tick of a million places must not be in memory as a whole
+
 # With kafka-python's default (100 ms), each transaction would wait 70 ms for its coordinator.
 RETRY_BACKOFF_MS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerRecord:
+class EncodedRecord(NamedTuple):
     """A ledger record as bytes. The timestamp (ms) of an answer is the as_of of its tick."""
 
     key: bytes
@@ -53,7 +54,7 @@ class LedgerRecord:
 
 def read_partition(
     connections: KafkaConnections, topic: str, partition: int, until: int | None = None, start: int = 0
-) -> Iterator[tuple[int, LedgerRecord]]:
+) -> Iterator[tuple[int, EncodedRecord]]:
     """Yield (offset, record) of a partition from `start` to `until` (default: its present end), read uncommitted.
 
     Raises:
@@ -66,7 +67,7 @@ def read_partition(
 
 def read_partitions(
     connections: KafkaConnections, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
-) -> Iterator[tuple[int, int, LedgerRecord]]:
+) -> Iterator[tuple[int, int, EncodedRecord]]:
     """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end), read uncommitted.
 
     Raises:
@@ -96,7 +97,7 @@ def read_partitions(
                 for place in places:
                     for record in polled.get(place, ()):
                         if record.offset < end[place]:
-                            yield place.partition, record.offset, _to_ledger_record(record)
+                            yield place.partition, record.offset, _to_encoded_record(record)
     finally:
         consumer.close(autocommit=False)
 
@@ -139,8 +140,8 @@ def require_ledger(connections: KafkaConnections, topic: str, topic_id: str) -> 
         require_same(admin.describe_topics([topic])[0], topic, topic_id)
 
 
-def _to_ledger_record(record: Any) -> LedgerRecord:
-    return LedgerRecord(record.key or b"", record.value or b"", tuple(record.headers or ()), record.timestamp)
+def _to_encoded_record(record: Any) -> EncodedRecord:
+    return EncodedRecord(record.key or b"", record.value or b"", tuple(record.headers or ()), record.timestamp)
 
 
 def _run_in_thread(work: Callable[[], _T], name: str) -> Future[_T]:
@@ -177,6 +178,7 @@ class Writer:
         self._connections = connections
         self._topic = topic
         self._partition = partition
+        self._deferred: list[tuple[Any, int]] = []
         self._producer = connections.producer(
             transactional_id=f"{topic_id}-{partition}",
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
@@ -190,31 +192,52 @@ class Writer:
             self.close()
             raise
 
-    def append(self, records: Sequence[LedgerRecord]) -> int:
+    def append(self, records: Sequence[EncodedRecord]) -> int:
         """Append records in one transaction, and return the offset of the last one; -1 if there are no records."""
         seconds = ACKNOWLEDGED_SECONDS + len(records) / RECORDS_PER_SECOND
         return self._run(lambda: self._transaction(records, seconds), seconds) if records else -1
 
-    def _transaction(self, records: Sequence[LedgerRecord], seconds: float) -> int:
+    def defer(self, records: Sequence[EncodedRecord]) -> None:
+        """Add records to a transaction that `commit` will end. Brokers abort a transaction that is open for 30 s."""
+        if records:
+            seconds = ACKNOWLEDGED_SECONDS + len(records) / RECORDS_PER_SECOND
+            self._run(lambda: self._defer(records, seconds), seconds)
+
+    def _defer(self, records: Sequence[EncodedRecord], seconds: float) -> None:
+        if not self._deferred:
+            self._producer.begin_transaction()
+        self._deferred += self._enqueue(records, seconds)
+
+    def commit(self) -> None:
+        """Commit the deferred records, if there are any."""
+        if self._deferred:
+            sent, self._deferred = self._deferred, []
+            seconds = ACKNOWLEDGED_SECONDS + sum(count for _, count in sent) / RECORDS_PER_SECOND
+            self._run(lambda: self._commit(sent, seconds), seconds)
+
+    def _transaction(self, records: Iterable[EncodedRecord], seconds: float) -> int:
         self._producer.begin_transaction()
         failpoint("ledger.begun")
-        sent = [
-            self._producer.send(
-                self._topic,
-                key=record.key,
-                value=record.value,
-                headers=list(record.headers),
-                partition=self._partition,
-                timestamp_ms=record.timestamp_ms,
-            )
-            for record in records
-        ]
+        return self._commit(self._enqueue(records, seconds), seconds)
+
+    def _commit(self, sent: Sequence[tuple[Any, int]], seconds: float) -> int:
+        """Commit the batches that were enqueued, and return the offset of the last record."""
         self._producer.flush(timeout=seconds)
         failpoint("ledger.sent")
         self._producer.commit_transaction()
         failpoint("ledger.committed")
-        # After the commit, all records are in the log. `get` raises the error of a refused record.
-        return max(int(future.get(timeout=0.001).offset) for future in sent)
+        # After the commit, all records are in the log. `first_offset_of` raises the error of a refused batch.
+        return max(first_offset_of(future) + count - 1 for future, count in sent)
+
+    def _enqueue(self, records: Iterable[EncodedRecord], seconds: float) -> list[tuple[Any, int]]:
+        """Enqueue records in batches, and return each batch's future and size; wait if too much is unacknowledged."""
+        self._producer.partitions_for(self._topic)  # waits for the topic's metadata, as `send` does
+        sent: list[tuple[Any, int]] = []
+        for batch in encode_batches(records, LEDGER_BATCH_BYTES):
+            sent.append((enqueue_batch(self._producer, self._topic, self._partition, batch), batch.records))
+            if len(sent) > UNACKNOWLEDGED_BATCHES:
+                sent[-UNACKNOWLEDGED_BATCHES][0].wait(seconds)
+        return sent
 
     def _run(self, work: Callable[[], _T], seconds: float) -> _T:
         try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from monitor.errors import MonitorError, UnreachableError
 from monitor.public.instants import format_instant
 from monitor.release.context import ReleaseContext
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.owner import Owner
 from monitor.release.partition import PartitionRelease, collect_records
 from monitor.release.upkeep import Upkeep
@@ -74,7 +74,7 @@ class ReleaseLoop:
         return min(known) if known and len(known) == len(ticks) else None
 
     @property
-    def last_records(self) -> tuple[LedgerRecord, ...]:
+    def last_records(self) -> Sequence[EncodedRecord]:
         """The records of the last decided tick, in order of partitions."""
         return collect_records([self._running[partition].release for partition in sorted(self._running)])
 
@@ -83,6 +83,19 @@ class ReleaseLoop:
         """The reasons why partitions do not decide their ticks now; empty if all partitions do."""
         reasons = [running.release.trouble for running in dict(self._running).values()]
         return "; ".join(dict.fromkeys(reason for reason in [*reasons, self._undecided] if reason))
+
+    def commit(self) -> None:
+        """Commit the decided ticks of all partitions, if commits are deferred. Call it when no tick is being decided.
+
+        Raises:
+            UnreachableError, FencedError: the ticks may not be in the ledger.
+        """
+        for owner in self.owners.values():
+            owner.commit()
+
+    def expect_input(self, tick: int) -> None:
+        """Read the end offsets of a tick early: in a replay, the input of several ticks is complete at once."""
+        self._context.input_topic.end_offsets_at(tick)
 
     def run(self, stop: threading.Event, wake: threading.Event, heartbeat: Callable[[str], None]) -> None:
         """Run the owned partitions until `stop` is set; `wake` is set when ownership changes.
@@ -152,8 +165,7 @@ class ReleaseLoop:
             self._fail(error)
 
     def _is_check_due(self) -> bool:
-        clock = self._context.clock
-        return not clock.simulated and self._context.parameters.grid.slot_of(clock.now()) != self._checked_slot
+        return self._context.parameters.grid.slot_of(self._context.clock.now()) != self._checked_slot
 
     def check_topics(self) -> None:
         """Check once per slot that the topics are the same, and that each output partition is being decided.

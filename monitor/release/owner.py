@@ -13,7 +13,8 @@ from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters, Total, shard_of
 from monitor.release.decide import Decider, Decision, Evidence
-from monitor.release.ledger import LedgerRecord, Writer, read_partition, require_ledger
+from monitor.release.decide_over_time import Records
+from monitor.release.ledger import EncodedRecord, Writer, read_partition, require_ledger
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import Question
@@ -164,19 +165,23 @@ class Owner:
         self._owner_record_at = min(self._owner_record_at, slot)
 
     def decide(self, tick: int, evidence: Evidence) -> Decision:
-        """Decide a tick and append its answers. When this returns, they are in the ledger.
+        """Decide a tick and append its answers. When this returns, they are in the ledger, unless commits are deferred.
 
         For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one.
         """
         decision = self._decider.decide(tick, evidence, self.state)
-        self._writer.append([*self._due_owner_records(tick, empty=not decision.records), *decision.records])
+        records = Records([self._due_owner_records(tick, empty=not decision.records), decision.records])
+        if self._place.defer_commits:
+            self._writer.defer(records)
+        else:
+            self._writer.append(records)
         oldest = (
             self._parameters.grid.as_of(tick) - (self._parameters.longest_horizon + 1) * self._parameters.grid.length
         )
         self.state.forget(tick, self._parameters.mark_lifetime, oldest, self._parameters.memory_slots)
         return decision
 
-    def _due_owner_records(self, tick: int, *, empty: bool) -> list[LedgerRecord]:
+    def _due_owner_records(self, tick: int, *, empty: bool) -> list[EncodedRecord]:
         """Return an owner record if one is due.
 
         One is due for a tick without answers, for added input partitions, and before the last one expires.
@@ -187,6 +192,10 @@ class Owner:
             return []
         self._owner_record_at, self._input_grew = tick, False
         return [self._records.build(terms, self.partition, tick if empty else None)]
+
+    def commit(self) -> None:
+        """Commit the ticks since the last commit, in one transaction, if commits are deferred."""
+        self._writer.commit()
 
     def close(self) -> None:
         """Close the writer."""

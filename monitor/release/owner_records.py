@@ -10,7 +10,7 @@ from monitor.contracts.charges import Charges
 from monitor.errors import LedgerError
 from monitor.failpoints import failpoint
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import LedgerRecord, Writer
+from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.state import OwnerTerms, later
 
 
@@ -21,7 +21,8 @@ class LedgerPlace:
     `fingerprint` is the published one (`published_fingerprint`). `input_seen_at` is an instant at which the input topic
     existed, by a clock that agreed with the servers' clocks. All records of an earlier input topic are older. A clock
     reading at the takeover can't replace it: that clock may have been set back. `input_partitions` is the number of
-    input partitions at that instant.
+    input partitions at that instant. `defer_commits`: leave the answers of ticks in an open transaction until
+    `Owner.commit`. This is only for simulated time: nobody waits for the answers, and a replay that dies starts again.
     """
 
     topic: str
@@ -30,6 +31,7 @@ class LedgerPlace:
     fingerprint: str
     input_seen_at: int
     input_partitions: int = 0
+    defer_commits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class OwnerRecords:
         """Return the first slot with complete facts if all records up to an instant are lost. Visits may be F ahead."""
         return self.parameters.grid.slot_of(instant) + self.parameters.max_lead + 1
 
-    def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> LedgerRecord:
+    def build(self, terms: OwnerTerms, partition: int, tick: int | None = None) -> EncodedRecord:
         """Return an owner record. `tick` is a decided tick that has no answers."""
         now = self.now()
         key, value, headers = alerts.owner_record(
@@ -94,7 +96,7 @@ class OwnerRecords:
             input_partitions=terms.input_partitions,
             charges=terms.charges,
         )
-        return LedgerRecord(key, value, tuple(headers), now // 1_000)
+        return EncodedRecord(key, value, tuple(headers), now // 1_000)
 
     def announce(
         self, writer: Writer, partition: int, known: OwnerTerms | None, read: Callable[[int], OwnerTerms | None]

@@ -17,9 +17,11 @@ from monitor.failpoints import failpoint
 from monitor.public.instants import SECOND, format_instant
 from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decision, Evidence
+from monitor.release.decide_over_time import Records
 from monitor.release.evidence import EvidenceReader
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.owner import Owner
+from monitor.release.unknown import count_causes, explain
 from monitor.release.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -50,11 +52,12 @@ class PartitionRelease:
         self.trouble = ""
         self.last_heartbeat = time.monotonic()
         self.last_tick: int | None = None
-        self.last_records: tuple[LedgerRecord, ...] = ()
+        self.last_records: Sequence[EncodedRecord] = ()
         self._context = context
         self._upkeep = upkeep
         self._taken_at = 0
         self._reason = _NO_OWNER
+        self._waited = 0.0
         self._refused_slot: int | None = None
         self._skipped: tuple[int, int] | None = None
 
@@ -197,11 +200,13 @@ class PartitionRelease:
         if owner is None or not owner.may_decide(tick):
             return False
         began = time.perf_counter()
+        self._waited = 0.0
         failpoint("tick.closed")
         decision = self._try_to_decide(owner, tick, stop)
         if decision is None:
             return False
-        self._context.observer.tick_took(time.perf_counter() - began)
+        delay = (self._context.clock.now() - self._context.parameters.grid.as_of(tick)) / SECOND
+        self._context.observer.tick_took(time.perf_counter() - began - self._waited, delay)
         self.last_records = decision.records
         self.last_tick = tick
         self._report_decision(tick, decision)
@@ -221,8 +226,10 @@ class PartitionRelease:
                 return None
             self._upkeep.check_eviction_policy()
             failpoint("tick.read")
+            waits = time.perf_counter()
             if not self._wait_for_release(due, stop):
                 return None
+            self._waited = time.perf_counter() - waits
             failpoint("tick.released")
             # The margin is for answers that are due at the last instant: they are appended just after it.
             if self._is_too_late(tick, self._context.parameters.tolerance):
@@ -264,6 +271,7 @@ class PartitionRelease:
         self._skipped = (first, tick - 1) if tick > first else None
         owner.note_input_partitions(self._context.input_topic.most_partitions)
         decision = owner.decide(tick, evidence)
+        self._report_unknown(tick, evidence, decision)
         self._count_skipped(owner)
         self._reason, self.trouble = _HELD_UP, ""
         return decision
@@ -288,6 +296,17 @@ class PartitionRelease:
         )
         self._context.observer.lost(self.partition, self._context.monitors, last - first + 1)
 
+    def _report_unknown(self, tick: int, evidence: Evidence, decision: Decision) -> None:
+        """Count and log why a tick is unknown, in one line."""
+        observer = self._context.observer
+        observer.missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
+        causes = count_causes(evidence, decision)
+        if causes:
+            observer.unknown(causes)
+            as_of = format_instant(self._context.parameters.grid.as_of(tick))
+            reasons = explain(causes, evidence.behind)
+            log.warning("ledger partition %d: the tick of %s is unknown: %s", self.partition, as_of, reasons)
+
     def _report_decision(self, tick: int, decision: Decision) -> None:
         unknown = {monitor for monitor, status in decision.answers if status == "unknown"}
         outcomes = {name: "unknown" if name in unknown else "decided" for name in self._context.monitors}
@@ -307,6 +326,6 @@ def _backoff(failures: int, longest: float) -> float:
     return min(FIRST_BACKOFF_SECONDS * float(2 ** min(failures, 8)), longest)
 
 
-def collect_records(partitions: Sequence[PartitionRelease]) -> tuple[LedgerRecord, ...]:
+def collect_records(partitions: Sequence[PartitionRelease]) -> Sequence[EncodedRecord]:
     """Return the records of the last decided tick, in order of partitions."""
-    return tuple(record for partition in partitions for record in partition.last_records)
+    return Records(partition.last_records for partition in partitions)

@@ -15,7 +15,7 @@ from monitor.errors import LedgerError
 from monitor.privacy.over_time import Mark
 from monitor.public.instants import format_instant, parse_instant
 from monitor.public.slot_grid import SlotGrid
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 
 _Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
@@ -91,7 +91,7 @@ class LedgerState:
     `expired_until`: the instant of the first remaining record, if earlier ones have expired. `counting`: how the latest
     owner counts (`alerts.COUNTING`), None before the first owner. `eras`: (last tick before an owner, that owner's F),
     where F is known. `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had to be
-    decided.
+    decided. `revision`: a number that changes whenever marks are added or changed.
     """
 
     terms: OwnerTerms | None = None
@@ -101,13 +101,14 @@ class LedgerState:
     drawn: set[tuple[str, int]] = field(default_factory=set)
     bounded: dict[tuple[str, int], set[tuple[int, int]]] = field(default_factory=dict)
     charged: dict[Charged, Fraction] = field(default_factory=dict)
-    last_records: dict[str, LedgerRecord] = field(default_factory=dict)
+    last_records: dict[str, EncodedRecord] = field(default_factory=dict)
     expired_until: int | None = None
     records: int = 0
     counting: int | None = None
     past: dict[tuple[str, str], dict[int, Mark]] = field(default_factory=dict)
     eras: list[tuple[int | None, int]] = field(default_factory=list)
     owned_since: int | None = None
+    revision: int = 0
 
     @property
     def lost_at(self) -> int | None:
@@ -143,7 +144,7 @@ class LedgerState:
         self._begin_era(COUNTING, terms.charges)
         self.terms = terms
 
-    def read(self, offset: int, record: LedgerRecord, grid: SlotGrid, now: int) -> None:
+    def read(self, offset: int, record: EncodedRecord, grid: SlotGrid, now: int) -> None:
         """Fold the next record of the partition, which may be the first one that has not expired.
 
         Expired records were published before that record was written, so before `now` (an instant). The timestamp of
@@ -156,7 +157,7 @@ class LedgerState:
             self.expired_until = min(record.timestamp_ms * 1_000, now)
         self.fold(record, grid)
 
-    def fold(self, record: LedgerRecord, grid: SlotGrid) -> None:
+    def fold(self, record: EncodedRecord, grid: SlotGrid) -> None:
         """Fold the next record. Records of unknown kinds are ignored.
 
         Raises:
@@ -207,6 +208,7 @@ class LedgerState:
         )
 
     def _begin_era(self, counting: int, charges: Charges | None) -> None:
+        self.revision += 1
         if self.counting is None:  # the owner that published the earlier answers is not known
             for marks in self.marks.values():
                 marks |= {tick: replace(mark, counted_after=True) for tick, mark in marks.items()}
@@ -223,7 +225,7 @@ class LedgerState:
             self.last_tick = tick
             self.last_records.clear()
 
-    def _fold_answer(self, entry: _Answer, record: LedgerRecord, grid: SlotGrid) -> None:
+    def _fold_answer(self, entry: _Answer, record: EncodedRecord, grid: SlotGrid) -> None:
         if self.last_tick is None or entry.tick > self.last_tick:
             _check_grid(entry, record, grid)
             self._advance_to(entry.tick, grid)
@@ -268,6 +270,7 @@ class LedgerState:
 
     def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
         """Record marks. Of two marks of one tick, the longer one counts, with the `counted_after` of the first one."""
+        self.revision += 1
         known = self.marks.setdefault((monitor, location), {})
         for mark in marks:
             before = known.setdefault(mark.tick, mark)
@@ -299,7 +302,7 @@ class LedgerState:
         self.bounded = {place: drawn for place, drawn in self.bounded.items() if place[1] >= oldest_time}
 
 
-def _check_grid(entry: _Answer, record: LedgerRecord, grid: SlotGrid) -> None:
+def _check_grid(entry: _Answer, record: EncodedRecord, grid: SlotGrid) -> None:
     """Check that the record's tick is on the configured slot grid. On another grid the tick numbers are meaningless."""
     time = (dict(record.headers).get("ce_time") or b"").decode()
     expected = format_instant(grid.as_of(entry.tick))

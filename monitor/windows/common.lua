@@ -11,7 +11,7 @@ local MERGED = 50000      -- facts after which a script stops merging, so that t
 
 local NOTHING_SHOWN = -2 ^ 52  -- as monitor.windows.facts.COMPLETE_FROM_START
 
--- Return the present slot and instant, by the server's clock or by a simulated clock (µs) that the caller passes in.
+-- Return the present slot and instant, by the server's clock or as passed in by a replay (µs).
 local function present_slot(now, origin, length)
   if now == '' then
     local time = redis.call('TIME')

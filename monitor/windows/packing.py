@@ -37,6 +37,9 @@ MEMBER: Final = np.dtype([("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 CONSENT: Final = 1 << 31
 """The bit of a row that marks the fact that a person consented."""
 
+PORTION: Final = 10_000
+"""The most facts per waiting member; a script merges whole members."""
+
 _REMEDY: Final = (
     "expected only data of this service. Delete its keys in Redis; it reads the facts from the input again."
 )
@@ -93,6 +96,18 @@ def group_by_shard(
     for (shard, stamp), packed_kinds in sorted(by_place.items()):
         facts.setdefault(shard, []).append(ShardFacts(stamp, *packed_kinds))
     return facts
+
+
+def split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
+    """Yield the script's arguments for each portion: the kind of its facts, their stamp, and the facts."""
+    for stamped in facts:
+        for kind, packed, size in (
+            ("s", stamped.seen, SEEN.itemsize),
+            ("p", stamped.present, PRESENT.itemsize),
+            ("d", stamped.stays, STAY.itemsize),
+        ):
+            for begin in range(0, len(packed), PORTION * size):
+                yield from (kind, stamped.stamp, packed[begin : begin + PORTION * size])
 
 
 def pack_shard_facts(

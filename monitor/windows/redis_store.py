@@ -23,7 +23,7 @@ from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading, ShardFacts, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
-from monitor.windows.packing import PRESENT, SEEN, STAY, count_members, read_stays
+from monitor.windows.packing import count_members, read_stays, split_portions
 from monitor.windows.redis_client import (
     REFUSALS,
     Client,
@@ -31,15 +31,16 @@ from monitor.windows.redis_client import (
     error_code,
     is_transient,
     list_cluster_nodes,
+    pair_scores,
     parse_time,
     translate_error,
 )
+from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache
 
 Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
 _LEAST_EXPIRY: Final = 3_600
-_PORTION: Final = 10_000  # the most facts per waiting member; a script merges whole members
 _COMMON: Final = "common"
 _STANDALONE: Final = ("read", "forget", "rights")  # scripts that do not use common.lua
 
@@ -64,12 +65,12 @@ def _eval_command(script: str, keys: Sequence[str], *arguments: str | int | byte
 class RedisWindows:
     """`Windows` in Redis 7, Valkey or a Redis Cluster; thread-safe.
 
-    Writes and counts are atomic per shard. `simulated` returns the present instant of a simulated public clock; without
-    it, the server's clock decides the present slot.
+    Writes and counts are atomic per shard. `clock` returns the present instant in place of the servers' clocks, for a
+    replay; None for the servers' clocks.
     """
 
     def __init__(
-        self, parameters: Parameters, fingerprint: str, client: Client, simulated: Callable[[], int] | None = None
+        self, parameters: Parameters, fingerprint: str, client: Client, clock: Callable[[], int] | None = None
     ) -> None:
         self._name = parameters.name
         self._parameters = parameters
@@ -84,7 +85,8 @@ class RedisWindows:
             _LEAST_EXPIRY, 2 * (parameters.history_slots + parameters.max_lead) * parameters.grid.length // SECOND
         )
         self._client = client
-        self._simulated = simulated
+        self._clock = clock
+        self._time_counts = TimeCountsCache()
 
     def progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
@@ -107,7 +109,7 @@ class RedisWindows:
     def _clock_arguments(self) -> tuple[str | int, ...]:
         """Return the arguments from which scripts compute the present slot, and the expiry of keys."""
         grid = self._parameters.grid
-        return ("" if self._simulated is None else self._simulated(), grid.origin, grid.length, self._expiry)
+        return ("" if self._clock is None else self._clock(), grid.origin, grid.length, self._expiry)
 
     def _unexpired_times(self) -> list[int]:
         """Return the designated times whose sets may exist."""
@@ -140,7 +142,7 @@ class RedisWindows:
         replies = self._run(
             {
                 shard: _eval_command(
-                    "write", self._shard_keys(shard), *arguments, *_split_portions(facts.get(shard, ()))
+                    "write", self._shard_keys(shard), *arguments, *split_portions(facts.get(shard, ()))
                 )
                 for shard in self._all
             }
@@ -161,12 +163,7 @@ class RedisWindows:
             shard: question if question.tick is None or shard in settled else Question()
             for shard, question in questions.items()
         }
-        replies = self._transact(
-            {shard: self._read_commands(shard, question) for shard, question in answerable.items()}
-        )
-        readings = {
-            shard: self._parse_reading(shard, question, replies[shard]) for shard, question in answerable.items()
-        }
+        readings = self._read_at_once(answerable)
         waiting = settling.keys() - settled
         return {
             shard: replace(reading, settled=False) if shard in waiting else reading
@@ -174,13 +171,13 @@ class RedisWindows:
         }
 
     def _settle_command(self, shard: int, tick: int) -> Command:
-        tolerance = self._parameters.tolerance if self._simulated is None else 0
-        return _eval_command("settle", self._shard_keys(shard), *self._clock_arguments(), tick, tolerance)
+        arguments = (*self._clock_arguments(), tick, self._parameters.tolerance)
+        return _eval_command("settle", self._shard_keys(shard), *arguments)
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant: the latest of the clocks of the shards' servers."""
-        if self._simulated is not None:
-            return self._simulated()
+        if self._clock is not None:
+            return self._clock()
         replies = self._run({shard: _eval_command("read", [self._keys.meta(shard)]) for shard in shards})
         return max(parse_time(time) for _, time in replies.values())
 
@@ -190,11 +187,51 @@ class RedisWindows:
             {shard: _eval_command("open", self._shard_keys(shard), *self._clock_arguments(), slot) for shard in shards}
         )
 
-    def _read_commands(self, shard: int, question: Question) -> list[Command]:
+    def _read_at_once(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
+        """Read each shard in one transaction. Read a shard again if a set grew after its size was read."""
+        readings: dict[int, Reading] = {}
+        waiting = dict(questions)
+        while waiting:
+            unchanged = self._find_unchanged(waiting)
+            replies = self._transact(
+                {shard: self._read_commands(shard, question, unchanged[shard]) for shard, question in waiting.items()}
+            )
+            for shard, question in list(waiting.items()):
+                reading = self._parse_reading(shard, question, unchanged[shard], replies[shard])
+                if reading is not None:
+                    readings[shard] = reading
+                    del waiting[shard]
+        return readings
+
+    def _find_unchanged(self, questions: Mapping[int, Question]) -> dict[int, dict[int, SparseCounts]]:
+        """Return, by shard, the known counts of the designated times whose sets have not grown since."""
+        known = {
+            shard: self._time_counts.find(shard, question.tick, question.times) for shard, question in questions.items()
+        }
+        sizes = self._transact(
+            {
+                shard: [("SCARD", self._keys.time(shard, instant)) for instant in counts]
+                for shard, counts in known.items()
+                if counts
+            }
+        )
+        return {
+            shard: {
+                instant: counts
+                for (instant, counts), size in zip(of_shard.items(), sizes.get(shard, ()), strict=True)
+                if counts.members == size
+            }
+            for shard, of_shard in known.items()
+        }
+
+    def _read_commands(self, shard: int, question: Question, unchanged: Collection[int]) -> list[Command]:
         return [
             *([] if question.tick is None else [self._settle_command(shard, question.tick)]),
             *(("ZCOUNT", self._keys.window(shard, row), first, "+inf") for row, first in question.windows),
-            *(("SMEMBERS", self._keys.time(shard, instant)) for instant in question.times),
+            *(
+                ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
+                for instant in question.times
+            ),
             *(
                 ("ZRANGEBYSCORE", self._keys.lengths(shard, instant), "-inf", "+inf", "WITHSCORES")
                 for instant in question.stays
@@ -202,28 +239,37 @@ class RedisWindows:
             _eval_command("read", [self._keys.meta(shard)]),
         ]
 
-    def _parse_reading(self, shard: int, question: Question, replies: list[Any]) -> Reading:
+    def _parse_reading(
+        self, shard: int, question: Question, unchanged: Mapping[int, SparseCounts], replies: list[Any]
+    ) -> Reading | None:
+        """Return the reading; None if a set that was unchanged has grown since."""
         *data, (meta, time) = replies
         settled = question.tick is None or data.pop(0) == 1
         last = len(data) - len(question.stays)
         counts, members, lengths = data[: len(question.windows)], data[len(question.windows) : last], data[last:]
+        present: dict[int, SparseCounts] = {}
+        for instant, of_time in zip(question.times, members, strict=True):
+            if instant not in unchanged:
+                present[instant] = SparseCounts.of(len(of_time), *count_members(of_time, self._rows[shard]))
+            elif unchanged[instant].members == of_time:
+                present[instant] = unchanged[instant]
+            else:
+                return None
+        if settled:
+            self._time_counts.keep(shard, question.tick, present)
         fields = _parse_fields(meta)
-        people = {
-            instant: count_members(of_time, self._rows[shard])
-            for instant, of_time in zip(question.times, members, strict=True)
-        }
         return Reading(
             progress=_parse_progress(fields),
             complete_from=int(fields.get("since", COMPLETE_FROM_START)),
             evicted_before=int(fields.get("trimmed", COMPLETE_FROM_START)),
             times_evicted_until=int(fields.get("dropped", NEVER)),
-            time=parse_time(time),
+            time=parse_time(time) if self._clock is None else self._clock(),
             counts=dict(zip(question.windows, counts, strict=True)),
-            present={instant: present for instant, (present, _) in people.items()},
+            present=TimeCounts(present),
             settled=settled,
-            consenting={instant: people[instant][1] for instant in question.consenting},
+            consenting=TimeCounts({instant: present[instant] for instant in question.consenting}, consenting=True),
             stays={
-                instant: read_stays(_pair_scores(of_time))
+                instant: read_stays(pair_scores(of_time))
                 for instant, of_time in zip(question.stays, lengths, strict=True)
             },
         )
@@ -336,25 +382,6 @@ class RedisWindows:
             f"missing: expected only data of this service. Delete all keys that begin with {tag}; the service reads "
             "the facts from the input again."
         )
-
-
-def _split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
-    """Yield the script's arguments for each portion: the kind of its facts, their stamp, and the facts."""
-    for stamped in facts:
-        for kind, packed, size in (
-            ("s", stamped.seen, SEEN.itemsize),
-            ("p", stamped.present, PRESENT.itemsize),
-            ("d", stamped.stays, STAY.itemsize),
-        ):
-            for begin in range(0, len(packed), _PORTION * size):
-                yield from (kind, stamped.stamp, packed[begin : begin + _PORTION * size])
-
-
-def _pair_scores(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
-    """Return (member, score) pairs from a reply WITHSCORES, which redis-py has paired already or not."""
-    if reply and not isinstance(reply[0], bytes):
-        return [(member, float(score)) for member, score in reply]
-    return [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]
 
 
 def _parse_fields(flat: Sequence[bytes]) -> dict[str, str]:

@@ -12,7 +12,7 @@ local commands = {
   {'HGET', key, 'f'}, {'HGETALL', key}, {'HKEYS', key}, {'HDEL', key, 'f'},
   {'HEXISTS', key, 'f'}, {'ZCOUNT', key, 0, '+inf'}, {'ZRANGEBYSCORE', key, '-inf', 0}, {'ZREM', key, 'm'},
   {'ZREMRANGEBYSCORE', key, '-inf', 0}, {'ZADD', key, 'XX', 0, 'm'},
-  {'SMEMBERS', key}, {'EXPIRE', key, 1}, {'UNLINK', key},
+  {'SMEMBERS', key}, {'SCARD', key}, {'EXPIRE', key, 1}, {'UNLINK', key},
   {'HSET', key, 'f', 0}, {'UNLINK', key}, {'HSETNX', key, 'f', 0}, {'UNLINK', key}, {'SADD', key, 'm'}, {'UNLINK', key},
 }
 for _, command in ipairs(commands) do

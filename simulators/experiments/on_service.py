@@ -20,11 +20,11 @@ from typing import Final
 import numpy as np
 from rich.console import Console
 
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.contracts.ledger import AtTimesEntry, read_record
 from monitor.errors import FailedError
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.service import Settings
 from monitor.tools.replay.driver import ReplayPlan, plan_replay, replay
 from monitor.tools.replay.embedded import embedded_settings
@@ -80,7 +80,7 @@ class Watcher:
     unknown: int = 0
     _noisy: dict[tuple[str, int, int], dict[int, int]] = field(default_factory=dict)
 
-    def observe(self, tick: int, records: Sequence[LedgerRecord]) -> None:
+    def observe(self, tick: int, records: Sequence[EncodedRecord]) -> None:
         """Add the records published at a tick."""
         for record in records:
             entry = read_record(record.key, record.value, record.headers)
@@ -125,8 +125,7 @@ def service_points(place: Place, movements: Movements, runs: int, seed: int, con
     watcher = Watcher(made, {name: row for row, name in enumerate(movements.location_ids)})
     with TemporaryDirectory(prefix="location-monitor-experiments-") as folder:
         config = _write_files(Path(folder), movements, made)
-        read = load_config(config, {})
-        with embedded_settings(read, load_registry(read.locations.file), _make_reporter(console)) as settings:
+        with embedded_settings(load_valid_config(config, {}), _make_reporter(console)) as settings:
             planned = plan_replay(Path(folder) / "visits.csv", settings.parameters, None, lambda: None)
             try:
                 _replay(settings, planned, watcher, place.title, console)
@@ -147,7 +146,7 @@ def _replay(settings: Settings, planned: ReplayPlan, watcher: Watcher, title: st
     total = max(0, planned.last_tick - planned.first_tick + 1)
     with progress(f"{title}, by the service", total, "ticks", console) as steps:
 
-        def on_tick(tick: int, records: tuple[LedgerRecord, ...]) -> None:
+        def on_tick(tick: int, records: Sequence[EncodedRecord]) -> None:
             watcher.observe(tick, records)
             steps.advance()
 

@@ -1,4 +1,4 @@
-"""Imports inside `monitor`: a folder imports only folders below it, and the service imports no tool.
+"""Imports inside `monitor`: a folder imports only folders below it, in no circle, and the service imports no tool.
 
 LAYERS is the order. A module that breaks it usually belongs in another folder: CONTRIBUTING.md has the map.
 """
@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
 
@@ -85,6 +86,25 @@ def read_graph(root: Path) -> dict[str, set[str]]:
     return graph
 
 
+def find_circle(root: Path) -> list[str]:
+    """Return the modules of a circle of imports; [] if there is no circle. A name counts for the module that has it."""
+    files = module_files(root)
+
+    def module_of(name: str) -> str:
+        while name and name not in files:
+            name = name.rpartition(".")[0]
+        return name
+
+    graph = {
+        module: {module_of(name) for name in imported_names(path)} - {module, ""} for module, path in files.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
 def upward_imports(graph: dict[str, set[str]]) -> list[str]:
     """Return each import of a layer above, as "importing module -> imported module"."""
     height = {name: position for position, name in enumerate(LAYERS)}
@@ -132,6 +152,17 @@ def test_each_folder_is_a_layer() -> None:
 def test_imports_go_down() -> None:
     """No module imports a layer above its own."""
     assert upward_imports(read_graph(ROOT)) == []
+
+
+def test_imports_have_no_circle() -> None:
+    """No module imports itself through others, not even for its types."""
+    assert find_circle(ROOT) == []
+
+
+def test_planted_circle_is_found(package: Path) -> None:
+    """A circle that only a type checker follows is found."""
+    plant(package, "public/instants.py", "if TYPE_CHECKING:\n    from monitor.public.clock import Clock")
+    assert set(find_circle(package)) == {"monitor.public.instants", "monitor.public.clock"}
 
 
 def test_service_imports_no_tool() -> None:

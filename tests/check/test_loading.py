@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from monitor.config import load_valid_config
 from monitor.errors import ConfigError, OverspentError, Problem
-from monitor.tools.check.loading import load_checked
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 
@@ -28,7 +28,7 @@ def problems(tmp_path: Path) -> Callable[..., dict[str, Problem]]:
         path = tmp_path / "city.yaml"
         path.write_text(yaml.safe_dump(tree))
         with pytest.raises(ConfigError) as caught:
-            load_checked(path, {})
+            load_valid_config(path, {})
         assert caught.value.source == str(path)
         return {problem.key: problem for problem in caught.value.problems}
 
@@ -77,4 +77,4 @@ def test_sum_alone_is_its_own_error(tmp_path: Path) -> None:
     (tmp_path / "city-locations.csv").write_text((EXAMPLES / "city-locations.csv").read_text())
     (tmp_path / "city.yaml").write_text(yaml.safe_dump(tree))
     with pytest.raises(OverspentError, match=r"4 \+ 2 \+ 15/4 \+ 5 = 59/4"):
-        load_checked(tmp_path / "city.yaml", {})
+        load_valid_config(tmp_path / "city.yaml", {})

@@ -16,7 +16,7 @@ from kafka.admin import NewTopic
 from rich.console import Console
 
 from monitor.client.command import final_ticks, watch
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.config.servers import KafkaSettings
 from monitor.contracts.alerts import OutputRecord, owner_record
 from monitor.errors import TopicError
@@ -40,13 +40,14 @@ class Eventually(Protocol):
 @pytest.fixture
 def settings(kafka: EmbeddedKafka, topic: Callable[[str], str]) -> Settings:
     """The demo's settings with a separate output topic that does not exist yet."""
-    config = load_config(CONFIG, {})
+    valid = load_valid_config(CONFIG, {})
+    config = valid.config
     topics = config.kafka.topics.model_copy(update={"alerts": topic("alerts")})
     servers = KafkaSettings(
         bootstrap_servers=(kafka.bootstrap_servers,), topics=topics, partitions=config.kafka.partitions
     )
     changed = config.model_copy(update={"kafka": servers})
-    return settings_of(changed, load_registry(config.locations.file), bytes(16))
+    return settings_of(replace(valid, config=changed), bytes(16))
 
 
 Published = Iterable[tuple[OutputRecord, int]]

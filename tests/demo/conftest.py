@@ -14,7 +14,7 @@ from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_re
 from monitor.operate.metrics import Metrics
 from monitor.privacy.over_time import Mark, step
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.tools.demo.examples import copy_examples
 from monitor.tools.demo.story import Story
 
@@ -26,7 +26,7 @@ def story(tmp_path: Path) -> Story:
     return Story(derive_parameters(config, load_registry(config.locations.file)), 0, 47)
 
 
-Published = Callable[..., list[LedgerRecord]]
+Published = Callable[..., list[EncodedRecord]]
 
 
 @pytest.fixture
@@ -37,10 +37,10 @@ def published(story: Story) -> Published:
     designated times (one per shard), have noisy counts.
     """
 
-    def build(tick: int, noisy: int = 0) -> list[LedgerRecord]:
+    def build(tick: int, noisy: int = 0) -> list[EncodedRecord]:
         records = [*_over_time(story.parameters, tick, noisy), *_at_times(story.parameters, tick, noisy)]
         at = story.parameters.grid.as_of(tick) // 1_000
-        return [LedgerRecord(record.key, record.value, tuple(record.headers), at) for record in records]
+        return [EncodedRecord(record.key, record.value, tuple(record.headers), at) for record in records]
 
     return build
 

@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 
 from monitor.operate.metrics import Metrics
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.tools.demo.screen import Screen
 from monitor.tools.demo.story import Intake, Story
 
-Published = Callable[..., list[LedgerRecord]]
+Published = Callable[..., list[EncodedRecord]]
 
 
 def frame(story: Story, width: int, height: int) -> list[str]:

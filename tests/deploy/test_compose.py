@@ -117,7 +117,7 @@ def test_store_accepts_its_settings(compose: dict[str, Any], valkey: EmbeddedVal
 
 def test_prometheus_scrapes_the_service(root: Path, compose: dict[str, Any], skip_without: Skip) -> None:
     """Prometheus accepts its configuration, which scrapes the service's metrics port."""
-    file = root / "deploy/prometheus.yml"
+    file = root / "deploy/prometheus/prometheus.yml"
     port = load_config(root / "deploy/config.yaml", {}).metrics.port
     targets = yaml.safe_load(file.read_text(encoding="utf-8"))["scrape_configs"][0]["static_configs"][0]["targets"]
     assert targets == [f"monitor:{port}"]

@@ -14,7 +14,7 @@ import pytest
 
 _ROOT = Path(__file__).parents[2]
 _FOLDERS = ("monitor", "simulators", "tests", "docs", "deploy", "config")
-_SUFFIXES = {"", ".lua", ".md", ".patch", ".py", ".sh", ".toml", ".yaml", ".yml"}
+_SUFFIXES = {"", ".lua", ".md", ".py", ".sh", ".toml", ".yaml", ".yml"}
 _NUMBERS = r"\d+(?:-\d+)?(?:(?:, and |, | and )\d+(?:-\d+)?)*"
 _PARTS = rf"(?:sections?|rules?) {_NUMBERS}"
 _PAGE = re.compile(rf"\bdocs/((?:[\w-]+/)*[\w-]+\.md)(?:#([\w-]+))?((?:(?:, | and |; ){_PARTS})*)")
@@ -67,9 +67,9 @@ def _list_sources() -> list[Path]:
 
 
 def _read_words(path: Path) -> str:
-    """Return the text of a page or patch, and of code the comments and strings: a subscript is not a citation."""
+    """Return the text of a page or mutant, and of code the comments and strings: a subscript is not a citation."""
     text = path.read_text(encoding="utf-8")
-    if path.suffix in {".md", ".patch"}:
+    if path.suffix == ".md" or path.parent.name == "known":
         return text
     if path.suffix != ".py":
         return "\n".join(re.findall(r"(?:#|--).*", text))

@@ -22,8 +22,9 @@ from monitor.config.environment import SECRETS
 from monitor.config.model import Config
 from monitor.config.monitors import KINDS
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
-from monitor.operate.metrics import FATES, PREFIX, Metrics
+from monitor.operate.catalog import METRICS, PREFIX, RECOVERIES
 from monitor.public.instants import DAY, format_duration
+from tests.docs import metrics
 
 _KEY_SECTIONS = ("service", "clock", "locations and visits", "privacy", "kafka", "redis", "metrics")
 
@@ -85,32 +86,20 @@ def test_every_secret_is_documented_as_a_variable(named: dict[str, Any]) -> None
         assert f"`{VARIABLES}{'__'.join(path).upper()}`" in text
 
 
-def test_every_metric_is_documented_with_its_labels_and_no_other(named: dict[str, Any]) -> None:
-    rows = named["docs/operations.md"].rows("Metrics and health")
-    documented = {row[0].strip("`"): tuple(re.findall(r"`(\w+)`", row[1])) for row in rows}
-    metrics = Metrics()
-    collectors = metrics.registry._collector_to_names
-    exposed = {}
-    for collector in collectors:
-        for family in collector.collect():
-            if family.name.startswith(PREFIX):
-                suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
-                exposed[family.name + suffix] = tuple(getattr(collector, "_labelnames", ()))
-    exposed[f"{PREFIX}_build_info"] = ("version",)
-    assert documented == exposed
+def test_page_of_metrics_is_generated() -> None:
+    """docs/metrics.md is what the catalog says. Write it again with `python -m tests.docs.metrics --write`."""
+    assert metrics.PAGE.read_text(encoding="utf-8") == metrics.render()
 
 
-def test_every_value_of_a_label_that_the_code_gives_is_documented(named: dict[str, Any], root: Path) -> None:
-    meanings = {row[0].strip("`"): row[2] for row in named["docs/operations.md"].rows("Metrics and health")}
+def test_every_recovery_cause_of_the_code_is_in_the_catalog(root: Path) -> None:
+    """The causes that the code counts are the closed set of the catalog."""
     code = "".join(path.read_text(encoding="utf-8") for path in (root / "monitor").rglob("*.py"))
-    causes = set(re.findall(r"recovery\(\"(\w+)\"\)", code))
-    assert causes
-    assert causes == set(re.findall(r"`(\w+)`", meanings[f"{PREFIX}_recoveries_total"]))
-    assert set(FATES) == set(re.findall(r"`(\w+)`", meanings[f"{PREFIX}_visits_total"]))
+    assert set(re.findall(r"recovery\(\"(\w+)\"\)", code)) == set(RECOVERIES)
 
 
-def test_every_metric_named_anywhere_exists(document: Any, named: dict[str, Any]) -> None:
-    known = {row[0].strip("`") for row in named["docs/operations.md"].rows("Metrics and health")}
+def test_every_metric_named_anywhere_exists(document: Any) -> None:
+    """Every metric that a page names is in the catalog, with its suffixes for histograms."""
+    known = {metric.exposed_name + suffix for metric in METRICS for suffix in ("", "_bucket", "_sum", "_count")}
     assert set(re.findall(rf"\b{PREFIX}_[a-z_]+\b", document.text)) <= known
 
 

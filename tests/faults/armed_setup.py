@@ -1,6 +1,6 @@
 """`location-monitor topics --create` that is killed at a place.
 
-python -m tests.faults.armed_setup PLACE CONFIG [OPTION]…
+armed_setup.py PLACE CONFIG [OPTION]…
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -14,6 +13,8 @@ from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 from typing import Final, TypeVar
+
+from tests.forking import Program
 
 ARMED: Final = Path(__file__).with_name("armed.py")
 POLL_SECONDS: Final = 0.03
@@ -45,13 +46,8 @@ class Instance:
     def __init__(self, config: Path, log: Path, arguments: tuple[str, ...]) -> None:
         self.log = log
         self.pages = log.with_suffix(".pages")
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, str(ARMED), "--config", str(config), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+        log.touch()
+        self._process = Program([str(ARMED), "--config", str(config), *arguments], log)
 
     @property
     def code(self) -> int | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Final
+from unittest.mock import ANY
 
 import pytest
 import redis
@@ -18,7 +17,7 @@ from kafka import TopicPartition
 from monitor.brokers.topics import list_topic_needs
 from monitor.errors import EXIT_REFUSED, LedgerError
 from monitor.failpoints import PLACES
-from monitor.operate.preflight import read_ledger_state, run_preflight
+from monitor.operate.preflight import read_ledger, run_preflight
 from monitor.operate.setup import SetupResult
 from monitor.public.clock import SystemClock
 from monitor.release.ledger import Writer, read_partition
@@ -28,8 +27,9 @@ from tests.faults.conftest import MakeScene, Scene
 from tests.faults.processes import until
 from tests.faults.steps import RUN_PLACES
 from tests.faults.town import Shape, Town
+from tests.forking import run_program
 
-ROOT: Final = Path(__file__).parents[2]
+ARMED_SETUP: Final = Path(__file__).with_name("armed_setup.py")
 # The failpoints of `topics --create`, then those of the ledger that it passes too, each in the next partition.
 IN_SETUP: Final = (
     *(place for place in PLACES if place not in RUN_PLACES),
@@ -39,17 +39,14 @@ IN_SETUP: Final = (
 
 def kill_setup_at(town: Town, place: str, *options: str) -> None:
     """Kill `topics --create` where it passes the place for the first time."""
-    command = [sys.executable, "-m", "tests.faults.armed_setup", place, str(town.config), *options]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    ended = run_program([str(ARMED_SETUP), place, str(town.config), *options], town.folder, 60)
     assert ended.returncode == -signal.SIGKILL, ended.stderr[-2_000:]
 
 
 def find_begun_partitions(town: Town) -> list[int]:
     """Return the ledger partitions that have a first record."""
-    states = [
-        read_ledger_state(town.settings.kafka, town.settings.parameters, town.topics.alerts, n)
-        for n in range(town.shape.ledger_partitions)
-    ]
+    ledger, partitions = town.topics.alerts, town.shape.ledger_partitions
+    states = read_ledger(town.settings.kafka, town.settings.parameters, ledger, partitions).states
     return [partition for partition, state in enumerate(states) if state.terms is not None]
 
 
@@ -73,7 +70,7 @@ def test_topics_create_completes_after_kills(town: Town) -> None:
         states.append(find_begun_partitions(town))
     assert states == [[], [0], [0], [0, 1], [0, 1, 2]]
     assert town.start().wait(40) == EXIT_REFUSED
-    assert town.create() == SetupResult((), (3,), None)
+    assert town.create() == SetupResult((), (3,), None, ANY)
     scene = Scene(town)
     try:
         instance = scene.start()
@@ -92,10 +89,7 @@ def test_ledger_is_lost_in_all_partitions(town: Town) -> None:
     kill_setup_at(town, "setup.begun")
     made = town.create()
     assert made.partitions == (2, 3)
-    states = [
-        read_ledger_state(town.settings.kafka, town.settings.parameters, town.topics.alerts, partition)
-        for partition in range(4)
-    ]
+    states = read_ledger(town.settings.kafka, town.settings.parameters, town.topics.alerts, 4).states
     assert {state.lost_at for state in states} == {made.lost_at} != {None}
 
 

@@ -25,13 +25,12 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 
 from monitor.brokers.topics import list_topic_needs
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.errors import MonitorError
 from monitor.operate.setup import Beginning, SetupResult, set_up
 from monitor.public.clock import SystemClock
 from monitor.public.instants import MINUTE, SECOND, format_instant
 from monitor.service import Settings, settings_of
-from monitor.tools.check.compute_report import check
 from tests.faults.processes import Instance, until
 from tests.faults.reading import plain_consumer
 from tests.faults.traffic import Traffic
@@ -132,9 +131,8 @@ class Town:
         self.tree = configuration(name, *servers, shape)
         self.config = folder / "town.yaml"
         self.settings = self.configure(self.tree)
-        worst = check(self.settings.config, load_registry(self.settings.config.locations.file)).total
         # State exactly the most that a person may pay, so that the audit finds any excess.
-        self.tree["privacy"]["epsilon"] = str(worst)
+        self.tree["privacy"]["epsilon"] = str(self.settings.worst)
         self.settings = self.configure(self.tree)
         self.topics = self.settings.config.kafka.topics
         self.instances: list[Instance] = []
@@ -146,8 +144,7 @@ class Town:
         """Write a configuration, by default to the town's file, and return its settings."""
         config = config or self.config
         config.write_text(yaml.safe_dump(tree))
-        loaded = load_config(config, {})
-        return settings_of(loaded, load_registry(loaded.locations.file), KEY.encode())
+        return settings_of(load_valid_config(config, {}), KEY.encode())
 
     def create(self, beginning: Beginning = Beginning.UNSPECIFIED) -> SetupResult:
         """Create the topics as `topics --create` does."""

@@ -16,12 +16,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from monitor.config import load_registry
 from monitor.tools.audit import audit
 from monitor.tools.audit.findings import BUDGET
 from monitor.tools.audit.terms import AuditTerms, read_terms
 from monitor.tools.audit.text import parse_instant
-from monitor.tools.check.compute_report import check
 from monitor.windows.fingerprint import published_fingerprint
 from tests.faults.conftest import Scene
 from tests.faults.leaks import find_leaks
@@ -58,8 +56,7 @@ def change_configuration(town: Town, name: str, tree: dict[str, Any]) -> Version
     view = copy.copy(town)
     view.config, view.tree = town.folder / f"{name}.yaml", tree
     tree["privacy"]["epsilon"] = "100000"
-    config = town.configure(tree, view.config).config
-    tree["privacy"]["epsilon"] = str(check(config, load_registry(config.locations.file)).total)
+    tree["privacy"]["epsilon"] = str(town.configure(tree, view.config).worst)
     view.settings = town.configure(tree, view.config)
     return Version(view)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.service import Settings, settings_of
 from tests.fuzz.records import WATCHED, Seeds, make_seeds
 
@@ -54,7 +54,6 @@ def make_settings(tmp_path: Path) -> Callable[[str, str, str], Settings]:
         }
         (tmp_path / "locations.csv").write_text("\n".join(["location_id", *WATCHED, "mill"]) + "\n")
         (tmp_path / "service.yaml").write_text(yaml.safe_dump(tree))
-        config = load_config(tmp_path / "service.yaml", {})
-        return settings_of(config, load_registry(config.locations.file), b"0123456789abcdef0123456789abcdef")
+        return settings_of(load_valid_config(tmp_path / "service.yaml", {}), b"0123456789abcdef0123456789abcdef")
 
     return create_settings

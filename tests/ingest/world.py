@@ -57,6 +57,9 @@ class RealClock:
     def now(self) -> int:
         return self._now
 
+    def elapsed(self) -> float:
+        return self._now / 1_000_000
+
     def set(self, now: int) -> None:
         self._now = now
 
@@ -85,6 +88,8 @@ class Seen:
     reasons: Counter[str] = field(default_factory=Counter)
     recoveries: Counter[str] = field(default_factory=Counter)
     lags: dict[int, int] = field(default_factory=dict)
+    oldest: list[float | None] = field(default_factory=list)
+    newest: dict[int, float] = field(default_factory=dict)
 
     def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:
         assert seconds > 0
@@ -94,6 +99,10 @@ class Seen:
 
     def lag(self, records: Mapping[int, int]) -> None:
         self.lags = dict(records)
+
+    def reached(self, oldest_seconds: float | None, newest_seconds: Mapping[int, float]) -> None:
+        self.oldest.append(oldest_seconds)
+        self.newest.update(newest_seconds)
 
     def several_places(self, people: int) -> None:
         assert people >= 0
@@ -163,7 +172,7 @@ class World:
         source = InputLog(self.connections, self.topic, group, self.topic)
         hasher = PersonHasher(b"0123456789abcdef")
         windows = self.windows if mark == FINGERPRINT else self.windows_of(mark)
-        reader = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen, self.clock)
+        reader = Reader(self.parameters, source, windows, hasher, dead or self.dead, self.seen)
         self._open.append(reader)
         return reader
 

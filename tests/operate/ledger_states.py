@@ -9,7 +9,7 @@ from typing import Any
 from monitor.contracts.alerts import at_times_record, hot_spots_record
 from monitor.privacy.over_time import Mark
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState
 
 HALF = Fraction(1, 2)
@@ -44,7 +44,7 @@ def state_with_answers(parameters: Parameters, *answers: tuple[str, str, int, Fr
             record = at_times_record(**common, **snapshot, noisy_counts={f"place-{shard}": (tick, 5)})
         else:
             record = hot_spots_record(**common, top=1, hot_spots=[("place-0", 5)])
-        state.fold(LedgerRecord(record.key, record.value, tuple(record.headers), as_of // 1_000), parameters.grid)
+        state.fold(EncodedRecord(record.key, record.value, tuple(record.headers), as_of // 1_000), parameters.grid)
     return state
 
 

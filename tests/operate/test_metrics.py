@@ -1,41 +1,32 @@
-"""Metrics under the names that dashboards and alerts use (docs/interface.md, section 5)."""
+"""Metrics under the names that dashboards and alerts use (docs/metrics.md)."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+from fractions import Fraction
 
 import pytest
 from prometheus_client import generate_latest
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor import __version__
+from monitor.operate.catalog import METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES
 from monitor.operate.metrics import Metrics
-
-NAMES = {
-    "location_monitor_visits_total": {"fate"},
-    "location_monitor_records_total": set(),
-    "location_monitor_dead_letters_total": {"reason"},
-    "location_monitor_people_at_several_places_total": set(),
-    "location_monitor_ticks_total": {"monitor", "outcome"},
-    "location_monitor_answers_total": {"monitor", "status"},
-    "location_monitor_recoveries_total": {"cause"},
-    "location_monitor_consumer_lag_records": {"partition"},
-    "location_monitor_tick_seconds_bucket": {"le"},
-    "location_monitor_ingest_batch_seconds_bucket": {"le"},
-    "location_monitor_lost_ticks_total": {"partition"},
-    "location_monitor_last_tick_timestamp_seconds": {"partition"},
-    "location_monitor_build_info": {"version"},
-}
 
 
 @pytest.fixture
 def metrics() -> Metrics:
     """Metrics with values for each of them."""
-    metrics = Metrics()
+    metrics = Metrics(lambda: 1_767_225_600.0)
+    metrics.describe_configuration(3600.0, 30.0, (Fraction(2), Fraction(1, 2)), ["stations"], ["noon"])
+    metrics.watch_readiness(lambda: True)
     fates = {"applied": 3, "not_watched": 2, "expired": 1, "dead_letter": 2}
     metrics.batch(5, fates, {"not_json": 2, "unknown_location": 1}, 0.02)
+    metrics.reached(1_767_225_598.5, {0: 1_767_225_599.0, 3: 1_767_225_500.0})
     metrics.several_places(2)
     metrics.lag({0: 7, 3: 0})
     metrics.recovery("takeover")
@@ -43,7 +34,9 @@ def metrics() -> Metrics:
     metrics.tick(1, 1_767_229_200.0, {"stations": "unknown"}, {("stations", "unknown"): 5})
     metrics.lost(1, ["stations", "noon"], 3)
     metrics.refused(0, ["stations"])
-    metrics.tick_took(0.3)
+    metrics.tick_took(0.3, 30.2)
+    metrics.unknown({"input_behind": 2})
+    metrics.missing({2: 7, 3: 0})
     return metrics
 
 
@@ -57,12 +50,15 @@ def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], f
     }
 
 
-def test_interface_metrics_exist(metrics: Metrics) -> None:
-    """Each metric of the interface exists with its labels."""
+def test_every_metric_of_the_catalog_is_exposed(metrics: Metrics) -> None:
+    """Each metric of the catalog exists with its labels, and no other metric has the prefix."""
     labels_by_name: dict[str, set[str]] = {}
     for name, labels in samples(metrics):
-        labels_by_name.setdefault(name, set()).update(label for label, _ in labels)
-    assert {name: labels_by_name.get(name) for name in NAMES} == NAMES
+        if name.startswith(PREFIX):
+            labels_by_name.setdefault(re.sub("_(bucket|sum|count)$", "", name), set()).update(dict(labels))
+    assert {name: labels - {"le"} for name, labels in labels_by_name.items()} == {
+        metric.exposed_name: set(metric.labels) for metric in METRICS
+    }
 
 
 @pytest.mark.promise(22)
@@ -104,6 +100,8 @@ def test_events_are_counted(metrics: Metrics) -> None:
     assert last == [1_767_225_600, 1_767_229_200]
     assert value("tick_seconds_sum") == 0.3
     assert value("ingest_batch_seconds_count") == 1
+    assert value("fact_delay_seconds_sum") == 1.5
+    assert value("input_timestamp_seconds", partition="3") == 1_767_225_500
     assert value("build_info", version=__version__) == 1
 
 
@@ -132,18 +130,62 @@ def test_lost_ticks_start_at_zero(metrics: Metrics) -> None:
     assert samples(metrics)["location_monitor_lost_ticks_total", (("partition", "2"),)] == 0
 
 
-def test_fates_start_at_zero() -> None:
-    """All fates exist from the start; a rate would miss the first event of a new counter."""
+def test_closed_sets_start_at_zero() -> None:
+    """Every series with a closed set of label values exists from the start; a rate misses the first event of others."""
     values = samples(Metrics())
-    for fate in ("applied", "not_watched", "expired", "dead_letter"):
-        assert values["location_monitor_visits_total", (("fate", fate),)] == 0
+    closed = [metric for metric in METRICS if metric.kind == "counter" and metric.closed_labels()]
+    assert {metric.name for metric in closed} == {"visits", "dead_letters", "recoveries", "unknown_shards"}
+    for metric in closed:
+        for combination in metric.closed_labels():
+            assert values[metric.exposed_name, tuple(zip(metric.labels, combination, strict=True))] == 0
+
+
+def test_series_of_monitors_start_at_zero() -> None:
+    """The series of each configured monitor exist from the start."""
+    metrics = Metrics()
+    metrics.describe_configuration(3600.0, 30.0, (Fraction(2), Fraction(1)), ["stations"], ["noon"])
+    values = samples(metrics)
+    for monitor, statuses in (("stations", PLACE_STATUSES), ("noon", SNAPSHOT_STATUSES)):
+        for outcome in OUTCOMES:
+            assert values["location_monitor_ticks_total", (("monitor", monitor), ("outcome", outcome))] == 0
+        for status in statuses:
+            assert values["location_monitor_answers_total", (("monitor", monitor), ("status", status))] == 0
+
+
+def test_no_created_series(metrics: Metrics) -> None:
+    """No counter has a second series with the time of its creation."""
+    assert not [name for name, _ in samples(metrics) if name.endswith("_created")]
+
+
+def test_openmetrics_is_served(metrics: Metrics) -> None:
+    """A scraper that asks for OpenMetrics gets it, with the terminating line of that format."""
+    encoder, content_type = choose_encoder("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert encoder(metrics.registry).decode().endswith("# EOF\n")
+
+
+def test_consecutive_unknown_ticks_are_counted(metrics: Metrics) -> None:
+    """Unknown ticks of a partition add up, and a known tick sets the number to 0."""
+    name, labels = "location_monitor_consecutive_unknown_ticks", (("partition", "1"),)
+    assert samples(metrics)[name, labels] == 1
+    metrics.tick(1, 1_767_232_800.0, {"stations": "unknown", "noon": "decided"}, {})
+    assert samples(metrics)[name, labels] == 2
+    metrics.tick(1, 1_767_236_400.0, {"stations": "decided"}, {})
+    assert samples(metrics)[name, labels] == 0
+
+
+def test_input_time_covers_assigned_partitions_only(metrics: Metrics) -> None:
+    """The time that an input partition has reached is removed with its lag."""
+    metrics.lag({3: 2})
+    reached = [dict(labels) for name, labels in samples(metrics) if name.endswith("input_timestamp_seconds")]
+    assert reached == [{"partition": "3"}]
 
 
 def test_instances_count_separately() -> None:
     """Two instances in one process have separate registries."""
     first, second = Metrics(), Metrics()
     first.recovery("takeover")
-    assert not any(name.endswith("recoveries_total") for name, _ in samples(second))
+    assert samples(second)["location_monitor_recoveries_total", (("cause", "takeover"),)] == 0
 
 
 def test_promtool_accepts_metrics(metrics: Metrics) -> None:

@@ -21,7 +21,7 @@ from monitor.operate.preflight import Preflight, require_room
 from monitor.operate.setup import Beginning
 from monitor.privacy.over_time import Mark
 from monitor.public.parameters import OverTime, Parameters, Registry
-from monitor.release.ledger import LedgerRecord, Writer
+from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.state import OwnerTerms
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.redis_client import RedisAddress, redis_client
@@ -167,7 +167,7 @@ class TestRunPreflight:
                 source="town", service="town", partitions=ledger_partitions, lost_at=None, partition=partition, at=0
             )
             with closing(Writer(connections, ledger, topic_id, partition)) as writer:
-                writer.append([LedgerRecord(record.key, record.value, tuple(record.headers), 0)])
+                writer.append([EncodedRecord(record.key, record.value, tuple(record.headers), 0)])
         with pytest.raises(LedgerError, match=rf"differ in the number of ledger partitions \({first}, {other}\)"):
             preflight(parameters)
 

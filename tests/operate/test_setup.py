@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
@@ -14,7 +15,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.errors import LedgerError, TopicError, UnreachableError
-from monitor.operate.preflight import read_ledger_state
+from monitor.operate.preflight import read_ledger
 from monitor.operate.setup import Beginning, SetupResult, date_ledger_loss, redis_time
 from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.public.clock import SteppedClock, SystemClock
@@ -48,7 +49,7 @@ def ran_before(
 
 def terms(connections: KafkaConnections, parameters: Parameters, ledger: str, partition: int = 0) -> OwnerTerms | None:
     """The terms of the ledger's first record, without the id of the input topic."""
-    first = read_ledger_state(connections, parameters, ledger, partition).terms
+    first = read_ledger(connections, parameters, ledger, partition + 1).states[partition].terms
     return None if first is None else replace(first, input_topic_id="")
 
 
@@ -58,15 +59,15 @@ def test_first_start_initialises_all_partitions(
     """A first start initialises all ledger partitions; repeated calls change nothing."""
     names = kafka_settings.topics
     result = create()
-    assert result == SetupResult((names.visits, names.alerts, names.dead_letters), (0, 1), None)
+    assert result == SetupResult((names.visits, names.alerts, names.dead_letters), (0, 1), None, ANY)
     assert str(result).endswith("initialised ledger partitions 0, 1")
     for partition in (0, 1):
         assert terms(connections, parameters, names.alerts, partition) == OwnerTerms("town", 2)
     for beginning in Beginning:
         again = create(beginning)
-        assert again == SetupResult((), (), None)
+        assert again == SetupResult((), (), None, ANY)
         assert str(again) == "all topics existed; the ledger was initialised before"
-    assert read_ledger_state(connections, parameters, names.alerts, 0).records == 1
+    assert read_ledger(connections, parameters, names.alerts, 1).states[0].records == 1
 
 
 @pytest.mark.promise(32, 39)
@@ -137,7 +138,7 @@ def test_first_record_names_the_input_topic(
     create()
     ledger, visits = kafka_settings.topics.alerts, kafka_settings.topics.visits
     topics = describe_topics(admin, [ledger, visits])
-    first = read_ledger_state(connections, parameters, ledger, 0).terms
+    first = read_ledger(connections, parameters, ledger, 1).states[0].terms
     assert first is not None
     assert first.input_topic_id == topics[visits].topic_id
     clock, noise = SteppedClock(parameters.grid.start(10)), OneSidedNoise(SystemEntropy())
@@ -163,7 +164,7 @@ def test_partly_lost_ledger_is_refused(
     with pytest.raises(LedgerError, match="only some partitions are initialised"):
         create()
     now = parameters.grid.start(12)
-    assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (1,), now)
+    assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (1,), now, ANY)
     assert terms(connections, parameters, ledger, 0) == OwnerTerms("town", 2)
     assert terms(connections, parameters, ledger, 1) == OwnerTerms("town", 2, now)
 
@@ -209,7 +210,7 @@ def test_q_comes_from_any_remaining_record(
     eventually(lambda: len(admin.describe_topics([ledger])[0]["partitions"]) == 4)
     empty_partition(ledger, 0)
     now = parameters.grid.start(12)
-    assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (0,), now)
+    assert create(Beginning.LEDGER_LOST, now) == SetupResult((), (0,), now, ANY)
     assert terms(connections, parameters, ledger, 0) == OwnerTerms("town", 2, now)
 
 

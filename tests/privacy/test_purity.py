@@ -13,8 +13,9 @@ import monitor.onesided
 import monitor.privacy
 
 PRIVACY = sorted(Path(monitor.privacy.__file__).parent.glob("*.py"))
-ONESIDED = sorted(Path(monitor.onesided.__file__).parent.glob("*.py"))
-DISPLAYS = {"estimates.py", "odds.py", "over_time.py"}
+LIBRARY = Path(monitor.onesided.__file__).parent
+ONESIDED = sorted(LIBRARY.rglob("*.py"))
+DISPLAYS = {"estimates.py", "odds.py", "over_time.py", "variances.py"}
 EXACT = [file for file in (*PRIVACY, *ONESIDED) if file.name not in DISPLAYS]
 RANDOM = {"random", "secrets"}
 
@@ -37,13 +38,13 @@ def test_privacy_imports_only_errors(file: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("file", ONESIDED, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", ONESIDED, ids=lambda file: str(file.relative_to(LIBRARY)))
 def test_onesided_imports_only_privacy(file: Path) -> None:
     """Of this project, monitor/onesided imports only `monitor.errors`, monitor/privacy and its own modules."""
     assert {name for name in imported_names(file) if name.startswith(("monitor", "simulators"))} <= {
         "monitor.errors",
         *(f"monitor.privacy.{other.stem}" for other in PRIVACY),
-        *(f"monitor.onesided.{other.stem}" for other in ONESIDED),
+        *(".".join(("monitor.onesided", *other.relative_to(LIBRARY).with_suffix("").parts)) for other in ONESIDED),
     }
 
 

@@ -66,7 +66,7 @@ class World:
     def __init__(self, plan: Plan, stores: Any = None) -> None:
         self.plan = plan
         self.observed = Observations()
-        self.clock = HandClock(plan.instant(0), real=plan.real)
+        self.clock = HandClock(plan.instant(0))
         self.windows: Windows = (
             MemoryWindows(plan.parameters, self.clock) if stores is None else stores(plan, self.clock)
         )
@@ -101,7 +101,6 @@ class World:
             HASHER,
             Silent(),
             cast("Any", Silent()),
-            self.clock,
         )
         prepare = reader._prepare
 
@@ -175,7 +174,7 @@ class World:
         return release.release_time(self.tick)
 
     def _is_due(self, partition: int) -> bool:
-        return self.plan.real and self.clock.now() >= self._due(partition)
+        return self.clock.now() >= self._due(partition)
 
     # The steps
 

@@ -59,7 +59,6 @@ class Plan:
     ranked: bool = False
     readers: tuple[tuple[int, ...], ...] = ((0,),)
     faults: tuple[tuple[str, int], ...] = ()
-    real: bool = True
 
     def without(self, gone: Iterable[Entry]) -> Plan:
         """Return the plan without some records."""

@@ -15,11 +15,9 @@ from tests.privacy_service.plans import ORIGIN, Plan, log_end, value_of
 
 
 class HandClock(SteppedClock):
-    """A clock that a test moves; it may appear to be the real one."""
+    """A clock that a test moves. To the service it is the real one."""
 
-    def __init__(self, start: int, *, real: bool) -> None:
-        super().__init__(start)
-        self.simulated = not real
+    simulated = False
 
 
 class Held:
@@ -117,6 +115,9 @@ class Silent:
         """Count nothing."""
 
     def recovery(self, cause: str) -> None:
+        """Count nothing."""
+
+    def reached(self, *_: Any) -> None:
         """Count nothing."""
 
     def several_places(self, people: int) -> None:

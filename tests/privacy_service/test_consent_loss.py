@@ -101,7 +101,7 @@ def drive(people: Mapping[str, Set]) -> Counts:
     windows = MemoryWindows(town, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
     hasher, unused = PersonHasher(b"0123456789abcdef"), Unused()
-    reader = Reader(town, cast("InputLog", None), windows, hasher, cast("Any", unused), cast("Any", None), clock)
+    reader = Reader(town, cast("InputLog", None), windows, hasher, cast("Any", unused), cast("Any", None))
     decider = Decider(town, [0], cast("Any", None))
     offset, counts = 0, []
     for tick in TICKS:
@@ -111,7 +111,7 @@ def drive(people: Mapping[str, Set]) -> Counts:
                 fetched = Fetched(0, offset, offset + 1, [encode(person, visit)], [stamp], [offset])
                 reader._write(reader._prepare([fetched]))
                 offset += 1
-        clock.move_to(town.grid.as_of(tick))
+        clock.move_to(town.grid.as_of(tick) + town.tolerance)
         reading = windows.read({0: decider.questions(tick)[0]})[0]
         assert reading.settled
         counts.append(tuple(next(iter(reading.present.values())).tolist()))

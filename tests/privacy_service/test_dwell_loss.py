@@ -85,7 +85,7 @@ def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
     windows = MemoryWindows(town, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
     hasher = PersonHasher(b"0123456789abcdef")
-    reader = Reader(town, cast("InputLog", None), windows, hasher, cast("Any", NoLetters()), cast("Any", None), clock)
+    reader = Reader(town, cast("InputLog", None), windows, hasher, cast("Any", NoLetters()), cast("Any", None))
     decider = Decider(town, [0], OneSidedNoise(SeededEntropy(1)), town.totals)
     offset = 0
     for tick in (0, 1):
@@ -96,8 +96,9 @@ def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
                     reader._prepare([Fetched(0, offset, offset + 1, [encode(person, visit)], [stamp], [offset])])
                 )
                 offset += 1
-        clock.move_to(town.grid.as_of(tick))
-        reading = windows.read({0: decider.questions(tick).get(0) or decider.questions(1)[0]})[0]
+        clock.move_to(town.grid.as_of(tick) + town.tolerance)
+        reading = windows.read({0: decider.questions(tick)[0]})[0]
+        assert reading.settled
         windows.open([0], tick + 1)
     by_person: dict[bytes, dict[int, int]] = {}
     for own, row, length in sorted(next(iter(reading.stays.values()))):

@@ -208,11 +208,11 @@ def store_in(server: EmbeddedValkey) -> Callable[[Plan, HandClock], Any]:
 
 
 REDIS_PLANS = {
-    "late": Plan((LOGS["late"],), MOMENTS, 2, 1, real=False),
-    "again": Plan((LOGS["again"],), MOMENTS, 2, 1, real=False, faults=(("crash", 1), ("zombie", 2))),
-    "ahead": Plan((LOGS["ahead"],), MOMENTS, 2, 1, real=False, shards=2, ledger_partitions=2),
-    "skewed": Plan((LOGS["skewed"],), MOMENTS, 1, 0, real=False, faults=(("takeover", 1),)),
-    "two": Plan((LOGS["late"][:2], LOGS["late"][2:]), MOMENTS, 2, 1, real=False, readers=((0,), (1,))),
+    "late": Plan((LOGS["late"],), MOMENTS, 2, 1),
+    "again": Plan((LOGS["again"],), MOMENTS, 2, 1, faults=(("crash", 1), ("zombie", 2))),
+    "ahead": Plan((LOGS["ahead"],), MOMENTS, 2, 1, shards=2, ledger_partitions=2),
+    "skewed": Plan((LOGS["skewed"],), MOMENTS, 1, 0, faults=(("takeover", 1),)),
+    "two": Plan((LOGS["late"][:2], LOGS["late"][2:]), MOMENTS, 2, 1, readers=((0,), (1,))),
 }
 
 

@@ -45,9 +45,9 @@ class Log:
 
 
 def reader_of(parameters: Parameters, log: Log, now: int) -> Any:
-    """Return a reader whose own clock is half a day slow, with a store whose clock shows `now`."""
+    """Return a reader, which has no clock, with a store whose clock shows `now`."""
     windows = MemoryWindows(parameters, PublicClock(now))
-    return cast("Any", Reader)(parameters, log, windows, None, None, None, PublicClock(now - 12 * HOUR))
+    return cast("Any", Reader)(parameters, log, windows, None, None, None)
 
 
 @pytest.mark.promise(6)
@@ -147,7 +147,7 @@ def test_tick_is_counted_in_the_next_slot(store: str, make_town: Callable[..., A
 def test_owner_opens_the_next_slot(tick: int, make_town: Callable[..., Any]) -> None:
     """The owner opens the next slot, except at the final tick of τ = 01:30, 02:00, which asks about all shards."""
     town = make_town(1, 0, 1, 1, times=(90,), horizon=1)
-    clock = SteppedClock(town.parameters.grid.as_of(tick))
+    clock = SteppedClock(town.parameters.grid.as_of(tick) + town.parameters.tolerance)
     windows = MemoryWindows(town.parameters, clock)
     windows.begin(0, 0, COMPLETE_FROM_START)
     Upkeep(town.parameters, windows).finish_tick(tick, [0])

@@ -34,7 +34,7 @@ from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, R
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
@@ -153,18 +153,17 @@ class Town:
     def read(self, records: Sequence[Sequence[Visit]], *, twice: bool = False) -> tuple[dict[Cell, Counts], int]:
         """Return the counts of each tick by cell, and the number of dead letters; `twice`: write every batch twice.
 
-        The records of one moment are read together, in the order of the moments. The reader's clock is far ahead; the
-        clock of the store is in the first seconds of the slot after the tick.
+        The records of one moment are read together, in the order of the moments. The clock of the store is in the first
+        seconds of the slot after the tick.
         """
-        clock = SteppedClock(self.parameters.grid.as_of(self.ticks.start))
+        clock = SteppedClock(self.parameters.grid.as_of(self.ticks.start) + self.parameters.tolerance)
         windows, letters = MemoryWindows(self.parameters, clock), _Letters()
         windows.begin(0, 0, COMPLETE_FROM_START)
-        far_off = SteppedClock(ORIGIN + 1_000 * HOUR)
-        reader = Reader(self.parameters, cast("InputLog", None), windows, HASHER, letters, cast("Any", None), far_off)
+        reader = Reader(self.parameters, cast("InputLog", None), windows, HASHER, letters, cast("Any", None))
         waiting = sorted(records, key=lambda visits: visits[0].moment)
         offset, counts = 0, []
         for tick in self.ticks:
-            clock.move_to(self.parameters.grid.as_of(tick))
+            clock.move_to(self.parameters.grid.as_of(tick) + self.parameters.tolerance)
             due = [visits for visits in waiting if visits[0].first_read == tick]
             if due:
                 self._ingest(reader, due, offset, twice=twice)
@@ -294,7 +293,7 @@ class Town:
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, windows, present)
         return Evidence({} if None in counts.values() else {0: reading})
 
-    def _public_parts(self, record: LedgerRecord) -> list[tuple[Hashable, Any]]:
+    def _public_parts(self, record: EncodedRecord) -> list[tuple[Hashable, Any]]:
         """Return the public parts of a record as (cell, part); the cell is None for parts that belong to no cell."""
         value = json.loads(record.value)
         envelope = (record.key, record.headers, record.timestamp_ms)

@@ -24,7 +24,7 @@ from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.context import ReleaseContext
 from monitor.release.input_topic import InputTopic
-from monitor.release.ledger import LedgerRecord, Writer, read_partition
+from monitor.release.ledger import EncodedRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.partition import PartitionRelease
 from monitor.release.upkeep import Upkeep
@@ -176,7 +176,7 @@ def make_ledger(
                 at=ORIGIN,
             )
             open_writer(name, topic_id, partition).append(
-                [LedgerRecord(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
+                [EncodedRecord(first.key, first.value, tuple(first.headers), ORIGIN // 1_000)]
             )
         return LedgerPlace(name, topic_id, "input-1", "fingerprint-1", ORIGIN)
 
@@ -285,8 +285,8 @@ def make_site(
             name, topic_id = make_topic("visits", 2)
             ledger = replace(place or make_ledger(), input_partitions=2)
             client, mark = redis_client(RedisAddress(valkey.url)), topic("mark")
-            simulated = clock.now if clock.simulated else None
-            windows = opened.enter_context(closing(RedisWindows(parameters, mark, client, simulated)))
+            now = clock.now if clock.simulated else None
+            windows = opened.enter_context(closing(RedisWindows(parameters, mark, client, now)))
             for partition in (0, 1) if begin else ():
                 windows.begin(partition, 0, COMPLETE_FROM_START)
             watching = opened.enter_context(

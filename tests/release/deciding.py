@@ -11,14 +11,14 @@ import numpy as np
 
 from monitor.privacy.over_time import Mark
 from monitor.release.decide import Decider, Decision, Evidence
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 
 ONE = Fraction(1)
 
 
-def value_of(record: LedgerRecord) -> dict[str, Any]:
+def value_of(record: EncodedRecord) -> dict[str, Any]:
     read: dict[str, Any] = json.loads(record.value)
     return read
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from monitor.brokers.connections import KafkaConnections
@@ -10,12 +11,12 @@ from monitor.contracts.alerts import LEDGER, OWNER
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.release.decide import Evidence
-from monitor.release.ledger import LedgerRecord, read_partition
+from monitor.release.ledger import EncodedRecord, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
 
-def decide(owner: Owner, tick: int, people: int = 0) -> tuple[LedgerRecord, ...]:
+def decide(owner: Owner, tick: int, people: int = 0) -> Sequence[EncodedRecord]:
     """Decide a tick on complete input with `people` people at every place."""
     readings = {
         shard: Reading(
@@ -26,17 +27,17 @@ def decide(owner: Owner, tick: int, people: int = 0) -> tuple[LedgerRecord, ...]
     return owner.decide(tick, Evidence(readings)).records
 
 
-def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0) -> list[LedgerRecord]:
+def ledger(connections: KafkaConnections, place: LedgerPlace, partition: int = 0) -> list[EncodedRecord]:
     return [record for _offset, record in read_partition(connections, place.topic, partition)]
 
 
-def kinds(records: list[LedgerRecord]) -> list[str]:
+def kinds(records: list[EncodedRecord]) -> list[str]:
     """Return each record's kind; answers by their tick."""
     named = {OWNER.encode(): "owner", LEDGER.encode(): "ledger"}
     return [named.get(dict(record.headers)["ce_type"]) or str(json.loads(record.value)["tick"]) for record in records]
 
 
-def owner_values(records: list[LedgerRecord]) -> list[dict[str, Any]]:
+def owner_values(records: list[EncodedRecord]) -> list[dict[str, Any]]:
     return [json.loads(record.value) for record in records if record.key == b"owner"]
 
 

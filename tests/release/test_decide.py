@@ -13,7 +13,7 @@ from monitor.contracts.alerts import owner_record
 from monitor.public.instants import HOUR, parse_instant
 from monitor.public.parameters import AtTimes, Parameters
 from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import Question
 from tests.release.deciding import decide_complete, key_order, noisy_at, read, statuses, value_of
@@ -253,5 +253,5 @@ def test_owner_record_alone_sets_terms(make_parameters: Make, noise: Any) -> Non
         at=parameters.grid.start(5) + HOUR // 2,
     )
     state = LedgerState(expired_until=parameters.grid.start(0))
-    state.fold(LedgerRecord(record.key, record.value, tuple(record.headers), 0), parameters.grid)
+    state.fold(EncodedRecord(record.key, record.value, tuple(record.headers), 0), parameters.grid)
     assert set(statuses(decide_complete(Decider(parameters, [0], noise), 5, state)).values()) == {"paused"}

@@ -14,14 +14,14 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import LEAST_MESSAGE_BYTES
 from monitor.contracts.record_sizes import LARGEST_SNAPSHOT
 from monitor.errors import FencedError, UnreachableError
-from monitor.release.ledger import LedgerRecord, Writer, first_offset, read_partition
+from monitor.release.ledger import EncodedRecord, Writer, first_offset, read_partition
 
 MakeTopic = Callable[..., tuple[str, str]]
 OpenWriter = Callable[..., Writer]
 
 
-def record(text: str, size: int = 0) -> LedgerRecord:
-    return LedgerRecord(text.encode(), text.encode().ljust(size), (("ce_id", text.encode()),), 1_767_225_600_000)
+def record(text: str, size: int = 0) -> EncodedRecord:
+    return EncodedRecord(text.encode(), text.encode().ljust(size), (("ce_id", text.encode()),), 1_767_225_600_000)
 
 
 def keys(connections: KafkaConnections, topic: str, until: int | None = None) -> list[str]:
@@ -43,7 +43,7 @@ def committed(connections: KafkaConnections, topic: str) -> list[str]:
     return keys_found
 
 
-def left_open(writer: Writer, topic: str, *records: LedgerRecord) -> None:
+def left_open(writer: Writer, topic: str, *records: EncodedRecord) -> None:
     """Send records in a transaction that is never committed, like a process that is killed."""
     producer: Any = writer._producer
     producer.begin_transaction()
@@ -149,7 +149,7 @@ def test_new_writer_after_refused_record(
     """After a record that exceeds max.message.bytes its tick is not committed, and a new writer can append."""
     name, topic_id = make_topic("ledger", **{"max.message.bytes": "9000"})
     with pytest.raises(UnreachableError, match=f"{name}-0 cannot be appended to"):
-        open_writer(name, topic_id).append([record("small"), record("large", 50_000)])
+        open_writer(name, topic_id).append([record("small"), record("large", 200_000)])
     open_writer(name, topic_id).append([record("after")])
     assert committed(connections, name) == ["after"]
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from monitor.privacy.over_time import Mark
 from monitor.public.parameters import AtTimes, Parameters
 from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
@@ -44,7 +44,7 @@ class Known(NamedTuple):
 
     marks: tuple[Mark, ...] = ()
     noisy: tuple[int, int] | None = None
-    records: tuple[LedgerRecord, ...] = ()
+    records: Sequence[EncodedRecord] = ()
     lost_at: int | None = None
 
 
@@ -140,7 +140,7 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
         return outcome, Known(
             state.marks_of("stations", "place-0"),
             next((counted for noisy in state.noisy.values() for counted in noisy.values()), None),
-            decision.records,
+            tuple(decision.records),
             state.terms.lost_at if state.terms else None,
         )
 

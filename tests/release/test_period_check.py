@@ -27,7 +27,7 @@ from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY
 from monitor.public.parameters import OverTime, Parameters, Registry, shard_of
 from monitor.release.decide import Evidence
-from monitor.release.ledger import LedgerRecord, Writer
+from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.ledger_reader import LedgerReader
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.period_check import ATTEMPTS, PeriodCheck, PeriodLimits
@@ -75,10 +75,10 @@ class Scene:
 
     def accounting(self, parameters: Parameters, stated: Fraction = STATED) -> PeriodCheck:
         """The check of one instance of a configuration."""
-        survey = LedgerReader(self.connections, parameters, self.topic, self.ledger_partitions, lambda: self.now)
+        reader = LedgerReader(self.connections, parameters, self.topic, self.ledger_partitions, lambda: self.now)
         limits = PeriodLimits(stated, STATED)
         return PeriodCheck(
-            self.connections, self.place(), parameters, limits, survey, self.ledger_partitions, lambda: self.now
+            self.connections, self.place(), parameters, limits, reader, self.ledger_partitions, lambda: self.now
         )
 
     def take(self, parameters: Parameters, row: int, accounting: PeriodCheck | None = None) -> Owner:
@@ -254,7 +254,7 @@ class TestThreePartitions:
         """An unreadable ledger partition refuses every takeover, because its spent ε is unknown."""
         scene = make_scene(3)
         with closing(Writer(scene.connections, scene.topic, scene.topic_id, 1)) as writer:
-            writer.append([LedgerRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)])
+            writer.append([EncodedRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)])
         with pytest.raises(LedgerError, match="it spent is not known"):
             scene.take(scene.new, 0)
 
@@ -293,16 +293,16 @@ class TestSurvey:
     def test_readings_include_new_records(self, make_scene: Callable[[int], Scene]) -> None:
         """Each reading includes the new records of all partitions, aborted ones too."""
         scene = make_scene(3)
-        survey = LedgerReader(scene.connections, scene.old, scene.topic, 3, lambda: scene.now)
-        survey.refresh()
-        assert [spent.owned for spent in survey.spent(3).values()] == [False] * 3
+        reader = LedgerReader(scene.connections, scene.old, scene.topic, 3, lambda: scene.now)
+        reader.refresh()
+        assert [spent.owned for spent in reader.spent(3).values()] == [False] * 3
         owners = [scene.take(scene.old, row) for row in (0, 1)]
-        survey.refresh()
-        assert [spent.owned for spent in survey.spent(3).values()] == [True, True, False]
+        reader.refresh()
+        assert [spent.owned for spent in reader.spent(3).values()] == [True, True, False]
         for row, owner in enumerate(owners):
             decide(owner, {row})
-        survey.refresh()
-        marked = [list(spent.marks) for spent in survey.spent(3).values()]
+        reader.refresh()
+        marked = [list(spent.marks) for spent in reader.spent(3).values()]
         assert marked == [[("stations", IDS[0])], [("stations", IDS[1])], []]
 
     def test_later_reading_serves_waiting_threads(
@@ -310,7 +310,7 @@ class TestSurvey:
     ) -> None:
         """Threads that wait during a reading share the result, or the failure, of one later reading."""
         scene = make_scene(1)
-        survey = LedgerReader(scene.connections, scene.old, scene.topic, 1, lambda: scene.now)
+        reader = LedgerReader(scene.connections, scene.old, scene.topic, 1, lambda: scene.now)
         going = threading.Event()
         readings: list[None] = []
         failed: list[None] = []
@@ -322,18 +322,18 @@ class TestSurvey:
 
         def refresh() -> None:
             try:
-                survey.refresh()
+                reader.refresh()
             except MonitorError:
                 failed.append(None)
 
-        monkeypatch.setattr(survey, "_read", read)
+        monkeypatch.setattr(reader, "_read", read)
         threads = [threading.Thread(target=refresh) for _ in range(5)]
         threads[0].start()
         eventually(lambda: readings)
-        asked = next(survey._order)
+        asked = next(reader._order)
         for thread in threads[1:]:
             thread.start()
-        eventually(lambda: next(survey._order) >= asked + 4)
+        eventually(lambda: next(reader._order) >= asked + 4)
         going.set()
         for thread in threads:
             thread.join(30)

@@ -21,7 +21,7 @@ from monitor.public.instants import HOUR, MILLISECOND, SECOND
 from monitor.public.parameters import Parameters
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.input_topic import InputTopic
-from monitor.release.ledger import LedgerRecord, Writer
+from monitor.release.ledger import EncodedRecord, Writer
 from monitor.release.owner import LedgerPlace
 from monitor.tools.embedded import EmbeddedKafka, NodeSettings
 from monitor.tools.embedded.kafka import Quorum
@@ -92,7 +92,7 @@ def begin_transactions(connections: KafkaConnections) -> None:
         admin.create_topics({"first": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
         topic_id = str(admin.describe_topics(["first"])[0]["topic_id"])
     with closing(Writer(connections, "first", topic_id, 0)) as writer:
-        writer.append([LedgerRecord(b"", b"", (), SystemClock().now() // 1_000)])
+        writer.append([EncodedRecord(b"", b"", (), SystemClock().now() // 1_000)])
 
 
 @pytest.fixture

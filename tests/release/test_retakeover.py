@@ -12,7 +12,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import LedgerRecord, read_partition
+from monitor.release.ledger import EncodedRecord, read_partition
 from tests.release.worlds import release_instant
 
 Make = Callable[..., Parameters]
@@ -67,7 +67,7 @@ def test_unknown_outcome_is_never_drawn_again(
     writer = site.release.owner._writer
     append = writer.append
 
-    def unacknowledged(records: Sequence[LedgerRecord]) -> int:
+    def unacknowledged(records: Sequence[EncodedRecord]) -> int:
         append(records)
         writer.append = append  # once
         raise UnreachableError("no broker answers")
@@ -78,7 +78,7 @@ def test_unknown_outcome_is_never_drawn_again(
     assert site.release.take_over()
     assert site.release.next_tick() == 1
     assert not site.tick(0)
-    answers: dict[bytes, set[LedgerRecord]] = {}
+    answers: dict[bytes, set[EncodedRecord]] = {}
     for _, record in read_partition(connections, site.place.topic, 0):
         answers.setdefault(dict(record.headers)["ce_id"], set()).add(record)
     assert {len(records) for records in answers.values()} == {1}

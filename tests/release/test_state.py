@@ -21,7 +21,7 @@ from monitor.public.instants import HOUR, MINUTE
 from monitor.public.parameters import AtTimes, Parameters
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 
@@ -29,16 +29,16 @@ Make = Callable[..., Parameters]
 MakeAt = Callable[..., AtTimes]
 
 
-def terms_record(**kept: Any) -> LedgerRecord:
+def terms_record(**kept: Any) -> EncodedRecord:
     """Return an owner record, or a start record if it has no input topic."""
     given: dict[str, Any] = {"source": "town", "service": "town", "partitions": 1, "lost_at": None, "partition": 0}
     given |= {"at": 0} | kept
     make = owner_record if "input_topic_id" in given else ledger_record
     made: Any = make(**({"fingerprint": "f", "input_since": None} if make is owner_record else {}) | given)
-    return LedgerRecord(made.key, made.value, tuple(made.headers), 0)
+    return EncodedRecord(made.key, made.value, tuple(made.headers), 0)
 
 
-def folded(records: Sequence[LedgerRecord], grid: SlotGrid) -> LedgerState:
+def folded(records: Sequence[EncodedRecord], grid: SlotGrid) -> LedgerState:
     state = LedgerState()
     for record in records:
         state.fold(record, grid)
@@ -65,7 +65,7 @@ def parameters(make_parameters: Make, make_at_times: MakeAt) -> Parameters:
     )
 
 
-def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[LedgerRecord]]]:
+def decided_ticks(parameters: Parameters, seed: int, ticks: int = 16) -> tuple[LedgerState, list[list[EncodedRecord]]]:
     """Decide ticks of random counts, some unknown, with seeded noise. Return the state and the records."""
     numbers = random.Random(seed)
     decider = Decider(parameters, [0, 1], OneSidedNoise(SeededEntropy(seed)))
@@ -154,12 +154,12 @@ def test_first_flag_of_a_mark_stays(parameters: Parameters) -> None:
 COUNTED = {"input_topic_id": "i"}
 
 
-def without_counting(record: LedgerRecord) -> LedgerRecord:
+def without_counting(record: EncodedRecord) -> EncodedRecord:
     """Return the owner record as an earlier build writes it."""
     value = json.loads(record.value)
     for key in ("counting", "input_partitions", "charges"):
         del value[key]
-    return replace(record, value=json.dumps(value).encode())
+    return record._replace(value=json.dumps(value).encode())
 
 
 @pytest.mark.promise(33)
@@ -206,7 +206,7 @@ def test_expiry_ends_at_first_remaining_answer(parameters: Parameters) -> None:
     """
     _, published = decided_ticks(parameters, seed=5)
     year, now = 8_760 * HOUR, parameters.grid.start(6)
-    stray = replace(terms_record(**COUNTED), timestamp_ms=(now + year) // 1_000)
+    stray = terms_record(**COUNTED)._replace(timestamp_ms=(now + year) // 1_000)
     state = LedgerState()
     state.read(100, stray, parameters.grid, now)
     assert state.expired_until == now
@@ -230,7 +230,7 @@ def test_most_input_partitions_are_kept(parameters: Parameters) -> None:
 def test_spent_marks_have_their_max_lead(parameters: Parameters) -> None:
     """Each spent mark has the F of the owner before it, or None if its charges are not known."""
     _, published = decided_ticks(parameters, seed=4)
-    records: list[LedgerRecord] = [terms_record(), without_counting(terms_record(**COUNTED))]
+    records: list[EncodedRecord] = [terms_record(), without_counting(terms_record(**COUNTED))]
     for tick, answers in enumerate(published):
         if tick in (4, 9):
             records.append(terms_record(**COUNTED, charges=Charges("0" * 16, tick)))
@@ -317,7 +317,7 @@ def test_other_slot_grid_is_refused(grid: dict[str, int], parameters: Parameters
 def test_unknown_kinds_are_ignored(parameters: Parameters) -> None:
     """Records of unknown kinds, for example of a later version, are ignored."""
     for kind in (f"{TYPE_PREFIX}weather", ""):
-        state = folded([LedgerRecord(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], parameters.grid)
+        state = folded([EncodedRecord(b"k", b"\xff", (("ce_type", kind.encode()),), 0)], parameters.grid)
         assert spoken(state) == spoken(LedgerState())
         assert state.records == 1
 
@@ -326,7 +326,7 @@ def test_unknown_kinds_are_ignored(parameters: Parameters) -> None:
 @pytest.mark.parametrize("kind", ["owner", "ledger", "over_time", "at_times"])
 def test_malformed_record_is_refused(kind: str, value: bytes, parameters: Parameters) -> None:
     """A malformed record of a known kind is refused, because the ε that it spent is not known."""
-    record = LedgerRecord(b"stations/a", value, (("ce_type", f"{TYPE_PREFIX}{kind}".encode()),), 0)
+    record = EncodedRecord(b"stations/a", value, (("ce_type", f"{TYPE_PREFIX}{kind}".encode()),), 0)
     with pytest.raises(LedgerError, match="it spent is not known"):
         LedgerState().fold(record, parameters.grid)
 
@@ -334,7 +334,7 @@ def test_malformed_record_is_refused(kind: str, value: bytes, parameters: Parame
 def test_later_format_is_refused(parameters: Parameters) -> None:
     """A ledger of a later format is refused: its records may spend in unknown ways."""
     first = terms_record()
-    later = replace(first, value=first.value.replace(b'"ledger":1', b'"ledger":2'))
+    later = first._replace(value=first.value.replace(b'"ledger":1', b'"ledger":2'))
     assert later != first
     with pytest.raises(LedgerError, match="format 2: expected 1"):
         folded([later], parameters.grid)
@@ -343,4 +343,4 @@ def test_later_format_is_refused(parameters: Parameters) -> None:
 def test_tombstone_is_refused(parameters: Parameters) -> None:
     """A tombstone of a known kind is refused: the ledger is not compacted, so the service never writes one."""
     with pytest.raises(LedgerError):
-        LedgerState().fold(LedgerRecord(b"owner", b"", (("ce_type", OWNER.encode()),), 0), parameters.grid)
+        LedgerState().fold(EncodedRecord(b"owner", b"", (("ce_type", OWNER.encode()),), 0), parameters.grid)

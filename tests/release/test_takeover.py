@@ -19,7 +19,7 @@ from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, SECOND
 from monitor.public.parameters import Parameters
 from monitor.release.decide import Evidence
-from monitor.release.ledger import LedgerRecord, Writer, read_partition
+from monitor.release.ledger import EncodedRecord, Writer, read_partition
 from monitor.release.owner import LedgerPlace, Owner
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
@@ -314,7 +314,7 @@ def test_unreadable_answer_is_refused(
 ) -> None:
     """An answer that can't be read prevents the takeover, because the ε that it spent is not known."""
     place = make_ledger()
-    foreign = LedgerRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)
+    foreign = EncodedRecord(b"stations/a", b"{}", (("ce_type", b"org.location-monitor.over_time"),), 0)
     open_writer(place.topic, place.topic_id).append([foreign])
     with pytest.raises(LedgerError, match="it spent is not known"):
         take_over(place)

@@ -33,6 +33,9 @@ class FrozenClock:
     def now(self) -> int:
         return self.instant
 
+    def elapsed(self) -> float:
+        return self.instant / SECOND
+
     def wait_until(self, instant: int, wake: threading.Event) -> bool:  # noqa: ARG002  # returns at once
         return True
 
@@ -48,6 +51,9 @@ class RunningClock:
     def now(self) -> int:
         self.instant += self.step
         return self.instant
+
+    def elapsed(self) -> float:
+        return self.instant / SECOND
 
     def wait_until(self, instant: int, wake: threading.Event) -> bool:  # noqa: ARG002  # never woken
         self.instant = max(self.instant, instant)
@@ -69,6 +75,9 @@ class RecordingObserver:
     refusals: list[int] = field(default_factory=list)
     forgotten: list[int] = field(default_factory=list)
     takeovers: list[str] = field(default_factory=list)
+    delays: list[float] = field(default_factory=list)
+    causes: list[dict[str, int]] = field(default_factory=list)
+    missing_records: dict[int, int] = field(default_factory=dict)
 
     def tick(
         self,
@@ -92,8 +101,15 @@ class RecordingObserver:
     def forget_partition(self, partition: int) -> None:
         self.forgotten.append(partition)
 
-    def tick_took(self, seconds: float) -> None:
+    def tick_took(self, seconds: float, delay_seconds: float) -> None:
         assert seconds >= 0
+        self.delays.append(delay_seconds)
+
+    def unknown(self, shards: Mapping[str, int]) -> None:
+        self.causes.append(dict(shards))
+
+    def missing(self, records: Mapping[int, int]) -> None:
+        self.missing_records = dict(records)
 
     def recovery(self, cause: str) -> None:
         self.takeovers.append(cause)

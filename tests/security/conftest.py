@@ -26,14 +26,16 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
+import monitor.cli
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import list_topic_needs
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SystemClock
 from monitor.service import settings_of
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 from monitor.tools.embedded.ports import LOOPBACK, ReservedPort
+from tests.forking import Program
 from tests.security.rights import ALL_KAFKA_RIGHTS, KAFKA_RIGHTS, REDIS_SECRET, Right, redis_rules, topics_of
 
 ROOT = Path(__file__).parents[2]
@@ -221,16 +223,22 @@ def secrets() -> tuple[str, ...]:
 
 
 class Run:
-    """`location-monitor` as a separate process, with standard output and error in a file."""
+    """`location-monitor` as a separate process, with standard output and error in a file.
 
-    def __init__(self, log: Path, *words: str, environ: Mapping[str, str] | None = None) -> None:
-        self._log = log
-        self._environ = dict(environ or {})
-        self._argv = [sys.executable, "-m", "monitor.cli", *words]
-        with log.open("wb") as output:
-            self.process = subprocess.Popen(
-                self._argv, cwd=ROOT, stdout=output, stderr=output, env={"PATH": "/usr/bin:/bin", **self._environ}
-            )
+    `forked`: it starts fast (see tests/forking.py), and `ps` does not show its command line.
+    """
+
+    def __init__(self, log: Path, *words: str, environ: Mapping[str, str] | None = None, forked: bool = True) -> None:
+        self._log, self._words, self._forked = log, words, forked
+        environment = {"PATH": "/usr/bin:/bin", **(environ or {})}
+        self.process: Program | subprocess.Popen[bytes]
+        log.write_bytes(b"")
+        if forked:
+            self.process = Program([monitor.cli.__file__, *words], log, environment=environment)
+        else:
+            argv = [sys.executable, "-m", "monitor.cli", *words]
+            with log.open("wb") as output:
+                self.process = subprocess.Popen(argv, cwd=ROOT, stdout=output, stderr=output, env=environment)
         self._started, self._started_at = time.monotonic(), time.time()
 
     @property
@@ -257,6 +265,8 @@ class Run:
     @property
     def arguments(self) -> str:
         """The command line, as `ps` shows it to everyone on the machine."""
+        if self._forked:
+            return " ".join(self._words)
         return Path(f"/proc/{self.process.pid}/cmdline").read_bytes().decode()
 
     def stop(self) -> int:
@@ -272,8 +282,8 @@ class Run:
 def start_command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Run]]:
     runs: list[Run] = []
 
-    def start(*words: str, environ: Mapping[str, str] | None = None) -> Run:
-        runs.append(Run(tmp_path_factory.mktemp("run") / "log", *words, environ=environ))
+    def start(*words: str, environ: Mapping[str, str] | None = None, forked: bool = True) -> Run:
+        runs.append(Run(tmp_path_factory.mktemp("run") / "log", *words, environ=environ, forked=forked))
         return runs[-1]
 
     yield start
@@ -291,8 +301,8 @@ def _admin(server: EmbeddedKafka) -> Iterator[Any]:
 def make_topics(server: EmbeddedKafka, folder: Path, service: str = "city") -> str:
     """Create the topics as an operator and return the id of the output topic."""
     plain = {"bootstrap_servers": [server.bootstrap_servers]}
-    config = load_config(write_configuration(folder, plain, {"url": "redis://localhost"}, service), {})
-    settings = settings_of(config, load_registry(config.locations.file), PERSON_KEY.encode())
+    valid = load_valid_config(write_configuration(folder, plain, {"url": "redis://localhost"}, service), {})
+    config, settings = valid.config, settings_of(valid, PERSON_KEY.encode())
     wanted = list_topic_needs(settings.parameters, config.kafka, simulated=False)
     set_up(settings.kafka, settings.parameters, wanted, Beginning.UNSPECIFIED, SystemClock().now(), 1)
     with _admin(server) as admin:

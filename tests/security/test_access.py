@@ -50,9 +50,8 @@ def published(
     config = configure(folder, kafka, redis_by_password(certificates, folder, guarded_redis))
     with closing(KafkaConnections((server.bootstrap_servers,)).producer()) as producer:
         producer.send("visits", value=b"no visit").get(timeout=10)
-    run = start_command(
-        "run", "--config", str(config), "--verbose", environ={"LOCATION_MONITOR__KAFKA__PASSWORD": secrets[0]}
-    )
+    environ = {"LOCATION_MONITOR__KAFKA__PASSWORD": secrets[0]}
+    run = start_command("run", "--config", str(config), "--verbose", environ=environ, forked=False)
     eventually(lambda: read_safe_answers(server) and read_dead_letters(server), deadline_seconds=120)
     assert shows_no_secret(run, secrets)
     run.stop()

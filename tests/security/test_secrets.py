@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.service import redis_address, settings_of
 
 
@@ -33,9 +33,10 @@ def test_no_output_shows_a_secret(
         "LOCATION_MONITOR__KAFKA__PASSWORD": kafka_secret,
         "LOCATION_MONITOR__REDIS__URL": f"rediss://city:{redis_secret}@localhost:9/0",
     }
-    loaded = load_config(config, environ)
-    settings = settings_of(loaded, load_registry(loaded.locations.file), key.encode())
-    shown = [f"{value!r} {value}" for value in (loaded, settings, settings.kafka, redis_address(loaded))]
+    valid = load_valid_config(config, environ)
+    loaded = valid.config
+    settings = settings_of(valid, key.encode())
+    shown = [f"{value!r} {value}" for value in (valid, loaded, settings, settings.kafka, redis_address(loaded))]
     for command in (("check",), ("check", "--json"), ("topics",)):
         run = start_command(*command, "--config", str(config), environ=environ)
         run.process.wait(60)

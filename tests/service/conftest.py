@@ -19,7 +19,7 @@ import pytest
 import redis
 import yaml
 
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.operate.preflight import Preflight
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
@@ -185,8 +185,7 @@ def make_settings(
         }
         (tmp_path / "locations.csv").write_text("location_id\n" + "\n".join(LOCATIONS) + "\n")
         (tmp_path / "town.yaml").write_text(yaml.safe_dump(tree))
-        config = load_config(tmp_path / "town.yaml", {})
-        return settings_of(config, load_registry(config.locations.file), b"0123456789abcdef0123456789abcdef")
+        return settings_of(load_valid_config(tmp_path / "town.yaml", {}), b"0123456789abcdef0123456789abcdef")
 
     return make
 

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -21,11 +20,13 @@ import redis
 import yaml
 from kafka import OffsetAndMetadata, TopicPartition
 
+import monitor.cli
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import list_groups
 from monitor.public.instants import SECOND, format_instant, parse_instant
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.tools.embedded.ports import ReservedPort
+from tests.forking import Program, run_program
 
 PLANTED = "planted-person-4711"
 
@@ -83,20 +84,19 @@ class Site:
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        argv = [sys.executable, "-m", "monitor.cli", *words, "--config", str(self.config)]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        return run_program([monitor.cli.__file__, *words, "--config", str(self.config)], self.folder, 60)
 
     @contextmanager
     def running(self) -> Iterator[Process]:
         """Start `run`, and kill it at the end if it is still running."""
-        with (self.folder / "stderr").open("wb") as errors:
-            argv = [sys.executable, "-m", "monitor.cli", "run", "--config", str(self.config)]
-            process = subprocess.Popen(argv, stdout=errors, stderr=errors)
-            try:
-                yield Process(process, self.folder / "stderr")
-            finally:
-                process.kill()
-                process.wait()
+        log = self.folder / "stderr"
+        log.write_bytes(b"")
+        process = Program([monitor.cli.__file__, "run", "--config", str(self.config)], log)
+        try:
+            yield Process(process, log)
+        finally:
+            process.kill()
+            process.wait()
 
     def put(self, persons: list[str], location: str) -> None:
         """Produce a visit per person, now, and an invalid visit that contains the first person's id."""
@@ -131,7 +131,7 @@ class Site:
 class Process:
     """A running service."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: Program, log: Path) -> None:
         self._process, self._log = process, log
 
     @property

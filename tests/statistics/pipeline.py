@@ -27,7 +27,7 @@ from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, Span
 from monitor.windows.hashing import PersonHasher
@@ -176,7 +176,7 @@ class _Outcomes:
         self._marked: dict[str, tuple[int, str]] = {}
         self._read = msgspec.json.Decoder(_Answer).decode
 
-    def add(self, tick: int, record: LedgerRecord) -> None:
+    def add(self, tick: int, record: EncodedRecord) -> None:
         value = self._read(record.value)
         if value.kind == "over_time":
             following = letter(value.status, value.noisy_count, self._threshold)

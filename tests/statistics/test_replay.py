@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
 from monitor.release.ledger import read_partition
 from monitor.service import Settings, settings_of
@@ -138,8 +138,7 @@ def _settings(folder: Path, kafka: EmbeddedKafka, valkey: EmbeddedValkey) -> Set
     }
     (folder / "locations.csv").write_text("\n".join(["location_id", *PAIRS, *LAW]) + "\n")
     (folder / "service.yaml").write_text(yaml.safe_dump(tree))
-    config = load_config(folder / "service.yaml", {})
-    return settings_of(config, load_registry(config.locations.file), b"0123456789abcdef0123456789abcdef")
+    return settings_of(load_valid_config(folder / "service.yaml", {}), b"0123456789abcdef0123456789abcdef")
 
 
 def _over_time(name: str, locations: list[str], threshold: int, window: str) -> dict[str, Any]:

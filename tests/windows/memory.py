@@ -107,7 +107,7 @@ class MemoryWindows:
     def __init__(self, parameters: Parameters, clock: Clock) -> None:
         self._rows = parameters.registry.by_shard
         self._grid = parameters.grid
-        self._tolerance = 0 if clock.simulated else parameters.tolerance
+        self._tolerance = parameters.tolerance
         self._clock = clock
         self._lock = threading.Lock()
         self._shards = [_Shard() for _ in range(parameters.registry.shards)]

@@ -47,8 +47,8 @@ def counted(windows: Windows, row: int, tick: int) -> tuple[int, int]:
 
 @pytest.fixture
 def at(parameters: Parameters, clock: SteppedClock) -> Callable[[int], None]:
-    """Return a function that moves the clock to a slot: `at(6)`."""
-    return lambda slot: clock.move_to(parameters.grid.start(slot))
+    """Return a function that moves the clock to a slot, a tolerance after its start: `at(6)`."""
+    return lambda slot: clock.move_to(parameters.grid.start(slot) + parameters.tolerance)
 
 
 At = Callable[[int], None]
@@ -190,3 +190,23 @@ def test_waiting_facts_in_portions(stored: RedisWindows, parameters: Parameters,
     assert looks[-1].settled
     assert {look.counts[row, COMPLETE_FROM_START] for look in looks if look.settled} == {len(people)}
     assert parameters.registry.shard[row] == 2
+
+
+def test_designated_time_grows_between_ticks(windows: Windows, row: int, at: At) -> None:
+    """A tick counts the people of a designated time who were reported since the last tick, and those before.
+
+    The store may keep the counts of a set that has not grown. The set of the morning does not grow.
+    """
+    at(6)
+    windows.begin(0, 0, COMPLETE_FROM_START)
+    windows.write([Span(0, 0, 1)], facts(row, 5, ANN))
+    assert counted(windows, row, 5) == (1, 1)
+    assert counted(windows, row, 5) == (1, 1), "the same set"
+    windows.write([Span(0, 1, 2)], facts(row, 6, BOB, ANN))
+    assert counted(windows, row, 5) == (1, 1), "Bob waits"
+    at(7)
+    assert counted(windows, row, 6) == (2, 2)
+    at(8)
+    assert counted(windows, row, 7) == (2, 2)
+    windows.write([Span(0, 2, 3)], facts(row, 7, EVE))
+    assert counted(windows, row, 7) == (3, 3), "the same tick, when more has been read"

@@ -64,7 +64,7 @@ def apply(windows: Windows, parameters: Parameters, clock: SteppedClock, step: t
     """Do one step; return the result of a write, or which shards are settled."""
     match step:
         case ("clock", int(slot)):
-            clock.move_to(parameters.grid.start(slot))
+            clock.move_to(parameters.grid.start(slot) + parameters.tolerance)
         case ("open", list(named), int(slot)):
             windows.open(named, slot)
         case ("settle", list(named), int(tick)):

@@ -14,14 +14,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from monitor.config.charges import (
-    charge_of,
-    max_lead_slots,
-    most_designated_times,
-    period_slots,
-    slots_in,
-    worst_case,
-)
+from monitor.config.charges import max_lead_slots, most_designated_times, period_slots, slots_in
 from monitor.config.model import Config
 from monitor.config.monitors import (
     AnyMonitor,
@@ -33,6 +26,7 @@ from monitor.config.monitors import (
 )
 from monitor.config.registry import Location
 from monitor.config.servers import url_password
+from monitor.config.validate import ValidConfig, validate_config
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.odds import false_alarm, mean_noise, over_updates
 from monitor.privacy.payments import Charge
@@ -153,28 +147,30 @@ class CheckReport:
 
 
 def check(config: Config, registry: Sequence[Location]) -> CheckReport:
-    """Compute the report of a valid configuration.
+    """Validate a configuration and compute its report. Raise the errors of `validate_config`."""
+    return compute_report(validate_config(config, registry))
 
-    Raises:
-        ConfigError: a watched location is not in the registry, or the largest answer is too large for a record. It
-            also lists overspending.
-        OverspentError: one person may pay more than privacy.epsilon. The message contains the sum.
-    """
-    total = worst_case(config, registry)
-    monitors = tuple(_report_monitor(config, monitor, len(registry)) for monitor in config.monitors)
-    overlap = _compute_overlap(config, total)
+
+def compute_report(valid: ValidConfig) -> CheckReport:
+    """Compute the report of a valid configuration."""
+    config, locations = valid.config, len(valid.locations)
+    monitors = tuple(
+        _report_monitor(config, monitor, charge, locations)
+        for monitor, charge in zip(config.monitors, valid.charges, strict=True)
+    )
+    overlap = _compute_overlap(valid)
     warnings = (
         *_warn_of_overlap(overlap),
         *_warn_of_odds(monitors),
         *_warn_of_choices(config),
-        *_warn_of_ids(registry),
+        *_warn_of_ids(valid.locations),
     )
     return CheckReport(
         service=config.service.name,
-        locations=len(registry),
+        locations=locations,
         period=config.privacy.period,
         stated=config.privacy.epsilon,
-        total=total,
+        total=valid.worst,
         monitors=monitors,
         overlap=overlap,
         warnings=warnings,
@@ -191,8 +187,7 @@ def threshold_for(epsilon: Fraction, updates: int, chance: float = SELDOM) -> in
     return threshold
 
 
-def _report_monitor(config: Config, monitor: AnyMonitor, locations: int) -> MonitorReport:
-    charge = charge_of(config, monitor)
+def _report_monitor(config: Config, monitor: AnyMonitor, charge: Charge, locations: int) -> MonitorReport:
     if isinstance(monitor, OverTimeMonitor):
         updates = monitor.window // config.clock.slot
         ticks = updates + max_lead_slots(config)
@@ -291,13 +286,13 @@ def _compute_odds(threshold: int, updates: int, shares: Counter[Fraction]) -> It
             yield Odds(epsilon, locations, people, p, over_updates(p, updates))
 
 
-def _compute_overlap(config: Config, total: Fraction) -> Overlap | None:
+def _compute_overlap(valid: ValidConfig) -> Overlap | None:
     timed = {
-        monitor.name: charge_of(config, monitor).amount
-        for monitor in config.monitors
+        monitor.name: charge.amount
+        for monitor, charge in zip(valid.config.monitors, valid.charges, strict=True)
         if not isinstance(monitor, OverTimeMonitor)
     }
-    return Overlap(config.visits.default_stay, total, timed) if timed else None
+    return Overlap(valid.config.visits.default_stay, valid.worst, timed) if timed else None
 
 
 def _warn_of_overlap(overlap: Overlap | None) -> Iterator[str]:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 
 from monitor.client.words import moment
-from monitor.config import load_config, load_registry
+from monitor.config import load_valid_config
 from monitor.errors import FailedError
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY
@@ -79,10 +79,10 @@ def run_demo(seed: int, console: Console, length: Length) -> DemoOutcome:
         folder = Path(name)
         files = _Files(copy_examples(folder), folder / "visits.csv", folder / "alerts.jsonl")
         # The audit reads only the file, so environment variables must not override the configuration.
-        config = load_config(files.config, {})
-        locations = load_registry(config.locations.file)
-        write_visits(files.visits, seed, [location.id for location in locations], config.clock.origin, length.days)
-        with embedded_settings(config, locations, lambda text: _print(console, text)) as settings:
+        valid = load_valid_config(files.config, {})
+        config, places = valid.config, [location.id for location in valid.locations]
+        write_visits(files.visits, seed, places, config.clock.origin, length.days)
+        with embedded_settings(valid, lambda text: _print(console, text)) as settings:
             started = time.monotonic()
             summary = _play(settings, files.visits, console, length)
             topic = config.kafka.topics.alerts

@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 
 from monitor.client.subscriber_view import AlertChange, Change, SubscriberView
 from monitor.client.words import News, Words, moment
-from monitor.operate.metrics import FATES, PREFIX
+from monitor.operate.catalog import FATES, PREFIX
 from monitor.public.instants import DAY, parse_instant
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 
 NOUN: Final = "infected people"
 _NEWS_KEPT: Final = 60
@@ -55,7 +55,7 @@ class Story:
         self.words = Words(self.parameters.grid, NOUN)
         self._news = News(self.words)
 
-    def add_tick(self, tick: int, records: Iterable[LedgerRecord], metrics: CollectorRegistry) -> list[Item]:
+    def add_tick(self, tick: int, records: Iterable[EncodedRecord], metrics: CollectorRegistry) -> list[Item]:
         """Add the records of a published tick and return the news in them."""
         changes = [self.subscriber_view.add(record.headers, record.value) for record in records]
         surprising = [change for change in changes if change is not None and not self._is_expected(change)]

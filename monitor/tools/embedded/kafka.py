@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import tempfile
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
+from pathlib import Path
 
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from monitor.tools.embedded.class_archive import archive_options, archive_path, dump_archive
 from monitor.tools.embedded.jars import Report, kafka_class_path
 from monitor.tools.embedded.java import find_java
 from monitor.tools.embedded.ports import ReservedPort
@@ -90,6 +93,7 @@ class EmbeddedKafka(EmbeddedServer):
         super().__init__(self._settings.start_seconds)
         self._report = report
         self._java: tuple[str, ...] = ()
+        self._class_list: Path | None = None
         self._cluster_id = ""
 
     @property
@@ -119,8 +123,27 @@ class EmbeddedKafka(EmbeddedServer):
         """
         java = find_java()
         jars = kafka_class_path(self._report)
-        self._java = (str(java), "-cp", os.pathsep.join(map(str, jars)))
+        options = (f"-XX:DumpLoadedClassList={self._class_list}",) if self._class_list else archive_options(java, jars)
+        self._java = (str(java), *options, "-cp", os.pathsep.join(map(str, jars)))
         super().start()
+
+    def archive_classes(self) -> None:
+        """Create the archive of Kafka's classes unless it exists, from those that a start loads (see class_archive.py).
+
+        Raises:
+            EmbeddedError: as for `start()`, or Java could not create the archive.
+        """
+        java, jars = find_java(), kafka_class_path(self._report)
+        if archive_path(java, jars).exists():
+            return
+        with tempfile.TemporaryDirectory(prefix="location-monitor-classes-") as folder:
+            self._class_list = Path(folder) / "classes.lst"
+            try:
+                self.start()
+                self.stop()
+                dump_archive(java, jars, _JVM, self._class_list)
+            finally:
+                self._class_list = None
 
     def _reserve(self) -> dict[str, ReservedPort]:
         ports = {"client": ReservedPort(self._settings.port)}
@@ -167,9 +190,9 @@ class EmbeddedKafka(EmbeddedServer):
         return self._java_command("kafka.Kafka", _PROPERTIES)
 
     def _java_command(self, main_class: str, *arguments: str) -> list[str]:
-        java, *class_path = self._java
+        java, *options = self._java
         log4j = f"-Dlog4j2.configurationFile={self.folder / _LOG4J}"
-        return [java, *_JVM, log4j, *class_path, main_class, *arguments]
+        return [java, *_JVM, log4j, *options, main_class, *arguments]
 
     def _is_ready(self) -> bool:
         # The port is probed with a socket first, because the client logs a warning per refused connection.

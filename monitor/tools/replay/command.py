@@ -11,10 +11,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from monitor.config import Config, Location, read_person_key
+from monitor.config import ValidConfig, load_valid_config, read_person_key
 from monitor.errors import UsageError
 from monitor.service import Settings, settings_of
-from monitor.tools.check.loading import load_checked
 from monitor.tools.replay.driver import ReplayPlan, Summary, plan_replay, replay
 from monitor.tools.replay.embedded import embedded_settings
 from monitor.tools.replay.output import write_output
@@ -29,9 +28,8 @@ def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | N
     """
     stderr = Console(stderr=True)
     _require_writable(alerts)
-    checked = load_checked(config_file, os.environ)
-    config = checked.config
-    with _open_settings(config, checked.locations, stderr, embedded=embedded) as settings:
+    valid = load_valid_config(config_file, os.environ)
+    with _open_settings(valid, stderr, embedded=embedded) as settings:
         planned = _plan(visits, settings, until, stderr)
         try:
             total = max(0, planned.last_tick - planned.first_tick + 1)
@@ -39,7 +37,7 @@ def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | N
                 summary = replay(settings, planned, lambda _tick, _records: steps.advance())
         finally:
             planned.lines.close()
-        topics = config.kafka.topics
+        topics = valid.config.kafka.topics
         written = write_output(settings.kafka, topics.alerts, settings.config.kafka.partitions.alerts, alerts)
     print_summary(summary, Console())
     Console().print(f"{written:,} records of {topics.alerts} in {alerts}", highlight=False)
@@ -53,15 +51,11 @@ def _require_writable(alerts: Path) -> None:
 
 
 @contextmanager
-def _open_settings(
-    config: Config, locations: tuple[Location, ...], stderr: Console, *, embedded: bool
-) -> Iterator[Settings]:
+def _open_settings(valid: ValidConfig, stderr: Console, *, embedded: bool) -> Iterator[Settings]:
     if not embedded:
-        yield settings_of(config, locations, read_person_key(config.visits))
+        yield settings_of(valid, read_person_key(valid.config.visits))
         return
-    with embedded_settings(
-        config, locations, lambda text: stderr.print(text, highlight=False, soft_wrap=True)
-    ) as moved:
+    with embedded_settings(valid, lambda text: stderr.print(text, highlight=False, soft_wrap=True)) as moved:
         yield moved
 
 

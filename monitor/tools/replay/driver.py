@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -14,13 +14,14 @@ from kafka import OffsetSpec, TopicPartition
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
 from monitor.errors import NotEmptyError, ReplayError
+from monitor.operate.catalog import FATES, PREFIX
 from monitor.operate.health import Health
-from monitor.operate.metrics import FATES, PREFIX, Metrics
+from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Preflight, run_preflight
 from monitor.operate.setup import Beginning, set_up
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
-from monitor.release.ledger import LedgerRecord
+from monitor.release.ledger import EncodedRecord
 from monitor.service import Service, Settings, redis_windows, secure_noise
 from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Line, read_lines
@@ -29,6 +30,8 @@ from monitor.windows.facts import Windows
 
 START_SECONDS: Final = 60.0
 TICK_SECONDS: Final = 120.0
+TICKS_TOGETHER: Final = 64  # a commit takes as long as ten ticks of a hundred places
+OPEN_SECONDS: Final = 8.0  # a transaction may be open for 30 s, and one more tick follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,10 @@ def prepare_empty(settings: Settings, clock: SteppedClock) -> Preflight:
     wanted = list_topic_needs(parameters, config.kafka, simulated=True)
     _require_empty(settings.kafka, wanted)
     factor = config.kafka.replication_factor
-    set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
-    return run_preflight(settings.kafka, parameters, wanted, config.kafka.topics.alerts)
+    made = set_up(settings.kafka, parameters, wanted, Beginning.FIRST_START, clock.now(), factor)
+    return run_preflight(
+        settings.kafka, parameters, wanted, config.kafka.topics.alerts, ledger_reader=made.ledger_reader
+    )
 
 
 def _require_empty(connections: KafkaConnections, wanted: tuple[TopicNeeds, ...]) -> None:
@@ -150,7 +155,7 @@ class Replay:
         self.service.stop()
         self.windows.close()
 
-    def tick(self, tick: int) -> tuple[LedgerRecord, ...]:
+    def tick(self, tick: int) -> Sequence[EncodedRecord]:
         """Move the clock to a tick's release time, wait until its answers are in the ledger, and return its records.
 
         Raises:
@@ -162,6 +167,28 @@ class Replay:
         if len(loop.owners) < self.service.ledger_partitions:
             raise ReplayError(f"tick {tick} was not decided: a ledger partition was lost; see the log")
         return loop.last_records
+
+    @property
+    def last_records(self) -> Sequence[EncodedRecord]:
+        """The records of the last tick, in order of partitions."""
+        return self.service.loop.last_records
+
+    def run_together(self, ticks: Sequence[int]) -> Iterator[int]:
+        """Decide consecutive ticks whose input is complete, and commit them together. Yield each tick when decided.
+
+        Raises:
+            ReplayError: as `tick`.
+            UnreachableError, FencedError: the answers could not be committed.
+        """
+        self.service.loop.expect_input(ticks[-1])
+        began = time.monotonic()
+        for tick in ticks:
+            self.tick(tick)
+            yield tick
+            if time.monotonic() - began > OPEN_SECONDS:
+                self.service.loop.commit()
+                began = time.monotonic()
+        self.service.loop.commit()
 
     def _wait(self, is_done: Callable[[], bool], seconds: float, step: str) -> None:
         signal = self.service.loop.decided
@@ -200,18 +227,24 @@ def open_feed(settings: Settings, lines: Iterator[Line]) -> Iterator[Feed]:
         feed.close()
 
 
-def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, tuple[LedgerRecord, ...]], None]) -> Summary:
+def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, Sequence[EncodedRecord]], None]) -> Summary:
     """Replay all ticks, and call `seen` with each tick and its records. The topics and the store must be empty.
+
+    The input of several ticks is produced at once, and their answers are committed together, so `seen` may be called
+    before the commit. The counts do not depend on this: later visits wait for their tick in the store.
 
     Raises:
         RefusedError, ReplayError, UnreachableError: the replay cannot start or finish.
     """
     clock = SteppedClock(settings.parameters.grid.start(planned.first_tick))
     found = prepare_empty(settings, clock)
+    settings = replace(settings, defer_commits=TICKS_TOGETHER > 1)
     with Replay(settings, found, clock) as run, open_feed(settings, iter(planned.lines)) as feed:
         began = time.perf_counter()
-        for tick in range(planned.first_tick, planned.last_tick + 1):
-            feed.until(settings.parameters.grid.as_of(tick))
-            seen(tick, run.tick(tick))
-        ticks = max(0, planned.last_tick - planned.first_tick + 1)
-        return run.summary(ticks, time.perf_counter() - began)
+        for first in range(planned.first_tick, planned.last_tick + 1, TICKS_TOGETHER):
+            ticks = range(first, min(first + TICKS_TOGETHER, planned.last_tick + 1))
+            feed.until(settings.parameters.grid.as_of(ticks[-1]))
+            for tick in run.run_together(ticks):
+                seen(tick, run.last_records)
+        decided = max(0, planned.last_tick - planned.first_tick + 1)
+        return run.summary(decided, time.perf_counter() - began)

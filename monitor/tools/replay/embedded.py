@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pydantic import SecretStr
 
-from monitor.config import Config, Location
+from monitor.config import Config, ValidConfig
 from monitor.config.servers import KafkaSettings, RedisSettings
 from monitor.service import Settings, settings_of
 from monitor.tools.embedded.servers import start_servers
@@ -17,19 +18,15 @@ KEY_BYTES = 32
 
 
 @contextmanager
-def embedded_settings(
-    config: Config, locations: tuple[Location, ...], report: Callable[[str], None]
-) -> Iterator[Settings]:
+def embedded_settings(valid: ValidConfig, report: Callable[[str], None]) -> Iterator[Settings]:
     """Start a real Kafka and Valkey, and yield settings with their addresses and a random key for person ids.
 
     Raises:
         EmbeddedError: the servers cannot be downloaded or started.
-        ConfigError, OverspentError: the configuration is invalid. No server has been started.
     """
-    key = os.urandom(KEY_BYTES)
-    settings_of(_move(config, "localhost:9092", "redis://localhost:6379/0"), locations, key)
     with start_servers(report) as servers:
-        yield settings_of(_move(config, servers.kafka.bootstrap_servers, servers.valkey.url), locations, key)
+        moved = _move(valid.config, servers.kafka.bootstrap_servers, servers.valkey.url)
+        yield settings_of(replace(valid, config=moved), os.urandom(KEY_BYTES))
 
 
 def _move(config: Config, bootstrap_servers: str, redis_url: str) -> Config:

@@ -10,9 +10,9 @@ from pathlib import Path
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.ledger import AtTimesEntry, HotSpotsEntry, OverTimeEntry, read_record
 from monitor.errors import UsageError
-from monitor.release.ledger import LedgerRecord, read_partition
+from monitor.release.ledger import EncodedRecord, read_partition
 
-_Keyed = tuple[tuple[int, int, int], LedgerRecord]
+_Keyed = tuple[tuple[int, int, int], EncodedRecord]
 
 _BEFORE_ALL = -(2**62)
 
@@ -45,7 +45,7 @@ def _read_partition(connections: KafkaConnections, topic: str, partition: int) -
         yield (tick, partition, offset), record
 
 
-def _to_json(record: LedgerRecord, partition: int, offset: int) -> dict[str, object]:
+def _to_json(record: EncodedRecord, partition: int, offset: int) -> dict[str, object]:
     return {
         "key": record.key.decode(),
         "headers": {name: value.decode() for name, value in record.headers},

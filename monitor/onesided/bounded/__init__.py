@@ -1,0 +1,1 @@
+"""Sums, counts and means of bounded values, where the shape of one person's contribution saves noise."""

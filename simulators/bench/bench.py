@@ -1,0 +1,91 @@
+"""The surroundings of a benchmark line: its scale, a folder, real servers, and the Python that has the peers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Self, TypeVar
+
+from monitor.errors import FailedError
+from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
+
+PEER_SECONDS: Final = 240.0
+
+T = TypeVar("T")
+
+
+class MissingPeerError(FailedError):
+    """A peer is not installed. The line reports that it was skipped."""
+
+
+class Bench:
+    """What a line may use. As a context manager, it stops the servers at the end.
+
+    Args:
+        quick: measure at a small scale, to test the line. The figures then mean nothing.
+        peers: the Python interpreter that has the peers (extra `peers`).
+        report: called with each progress message.
+    """
+
+    def __init__(self, *, quick: bool, peers: Path, report: Callable[[str], None]) -> None:
+        self.quick = quick
+        self.report = report
+        self._peers = peers
+        self._stack = ExitStack()
+        self._kafka: EmbeddedKafka | None = None
+
+    def __enter__(self) -> Self:
+        """Create the folder of the run."""
+        self._folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="location-monitor-bench-")))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Stop the servers and remove the folder."""
+        self._stack.close()
+
+    def scale(self, full: T, quick: T) -> T:
+        """Return the size of the work for this run."""
+        return quick if self.quick else full
+
+    def folder(self, name: str) -> Path:
+        """Return an empty folder."""
+        path = self._folder / name
+        path.mkdir()
+        return path
+
+    @property
+    def kafka(self) -> EmbeddedKafka:
+        """One broker for all lines of the run. Use topic names that no other line uses."""
+        if self._kafka is None:
+            self._kafka = self._stack.enter_context(EmbeddedKafka(report=self.report))
+        return self._kafka
+
+    @contextmanager
+    def valkey(self, *, binary: Path | None = None) -> Iterator[EmbeddedValkey]:
+        """Start a server with the append-only file on, as in production."""
+        with EmbeddedValkey(ValkeySettings(appendonly=True, binary=binary)) as server:
+            yield server
+
+    def run_peer(self, module: str, **values: object) -> dict[str, Any]:
+        """Run `simulators.bench.peers.<module>` in the peers' Python, and return the JSON that it prints.
+
+        Raises:
+            MissingPeerError: the peer is not installed.
+            FailedError: the peer failed.
+        """
+        script = Path(__file__).parent / "peers" / f"{module}.py"
+        command = [str(self._peers), str(script), json.dumps(values)]
+        done = subprocess.run(  # noqa: S603  # the command is made here
+            command, capture_output=True, text=True, timeout=PEER_SECONDS, check=False
+        )
+        if done.returncode == 0:
+            found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+            return found
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        if "ModuleNotFoundError" in last:
+            raise MissingPeerError(f"{module} skipped: {last}. Install the extra 'peers', or set --peers-python")
+        raise FailedError(f"{module} failed with exit code {done.returncode}: {last}")

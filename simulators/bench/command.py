@@ -1,0 +1,78 @@
+"""The command `python -m simulators bench`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from monitor.errors import FailedError, UsageError
+from simulators.bench.line import Verdict
+from simulators.bench.plots import write_plots
+from simulators.bench.registry import LINES, find_lines
+from simulators.bench.report import Report, from_json, merge_reports, replace_table, summarize, to_json
+from simulators.bench.runner import describe_machine, run_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to run and where to write: names of lines (empty for all), the JSON file, a page, a folder for plots."""
+
+    names: tuple[str, ...]
+    quick: bool
+    peers_python: Path
+    out: Path | None
+    document: Path | None
+    plots: Path | None
+
+
+def list_lines(console: Console) -> None:
+    """Print the name, the work and the goal of each line."""
+    for line in LINES:
+        console.print(f"{line.name}: {line.work}. Goal: {line.goal}", highlight=False, soft_wrap=True)
+
+
+def run_bench(options: Options, console: Console) -> None:
+    """Run the lines, print goal, figures and verdict of each, and write what was asked for.
+
+    With `out`, a line that did not run keeps the result that the file contains.
+
+    Raises:
+        UsageError: a name is unknown.
+        FailedError: a line failed, or missed its goal. Everything has been written.
+    """
+    _check_names(options.names)
+    results = []
+    lines = find_lines(options.names)
+    for result in run_lines(lines, quick=options.quick, peers=options.peers_python, report=console.print):
+        results.append(result)
+        for text in summarize(result):
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
+    report = Report(describe_machine(), options.quick, tuple(results))
+    _write(options, report, console)
+    unmet = [result.name for result in results if result.verdict in {Verdict.MISSED, Verdict.FAILED}]
+    if unmet:
+        raise FailedError(f"{len(unmet)} of {len(results)} lines missed their goal or failed: {', '.join(unmet)}")
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    known = [line.name for line in LINES]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"bench {name}: expected one of {', '.join(known)}; bench --list describes them")
+
+
+def _write(options: Options, report: Report, console: Console) -> None:
+    if options.out is not None:
+        if options.out.exists():
+            report = merge_reports(from_json(options.out.read_text(encoding="utf-8")), report)
+        options.out.write_text(to_json(report), encoding="utf-8")
+        console.print(f"figures in {options.out}", highlight=False)
+    if options.document is not None:
+        replace_table(options.document, report)
+        console.print(f"table in {options.document}", highlight=False)
+    if options.plots is not None:
+        series = [curve for result in report.results for curve in result.measured.series]
+        for path in write_plots(options.plots, series):
+            console.print(f"plot in {path}", highlight=False)

@@ -1,0 +1,146 @@
+"""The results as text, as JSON, and as the table of docs/performance.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from monitor.errors import UsageError
+from simulators.bench.line import Measured, Result, Series, Target, Verdict
+from simulators.bench.runner import Machine
+
+BEGIN: Final = "<!-- begin: python -m simulators bench -->"
+END: Final = "<!-- end: python -m simulators bench -->"
+_THOUSAND: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole run."""
+
+    machine: Machine
+    quick: bool
+    results: tuple[Result, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The duration of all lines."""
+        return sum(result.seconds for result in self.results)
+
+
+def format_value(value: float) -> str:
+    """Return a figure with three significant digits: 312,000, 14.6, 0.00123."""
+    if abs(value) >= _THOUSAND:
+        digits = len(str(int(abs(value))))
+        return f"{round(value, 3 - digits):,.0f}"
+    return f"{value:.3g}"
+
+
+def summarize(result: Result) -> Iterator[str]:
+    """Yield the lines of text that describe a result: goal, figures, verdict."""
+    yield f"{result.name}: {result.verdict.value} ({result.seconds:.0f} s)"
+    yield f"  goal: {result.goal}"
+    for name, value in result.measured.figures.items():
+        yield f"  {name}: {format_value(value)}"
+    for text in result.missed:
+        yield f"  missed: {text}"
+    for text in result.measured.skipped:
+        yield f"  skipped: {text}"
+    if result.error:
+        yield f"  error: {result.error}"
+
+
+def to_json(report: Report) -> str:
+    """Return the report as JSON, from which `from_json` makes the same report."""
+    results = [
+        {
+            **{name: getattr(result, name) for name in ("name", "work", "goal", "seconds", "error")},
+            "verdict": result.verdict.value,
+            "targets": [asdict(target) for target in result.targets],
+            "figures": dict(result.measured.figures),
+            "series": [_series_to_json(series) for series in result.measured.series],
+            "skipped": list(result.measured.skipped),
+        }
+        for result in report.results
+    ]
+    document = {"machine": asdict(report.machine), "quick": report.quick, "lines": results}
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def _series_to_json(series: Series) -> dict[str, Any]:
+    return {
+        "plot": series.plot,
+        "label": series.label,
+        "across": [float(f"{value:.6g}") for value in series.across],
+        "up": [float(f"{value:.6g}") for value in series.up],
+    }
+
+
+def _series_from_json(made: dict[str, Any]) -> Series:
+    return Series(made["plot"], made["label"], tuple(made["across"]), tuple(made["up"]))
+
+
+def from_json(text: str) -> Report:
+    """Return the report in a JSON document. The verdicts are computed again."""
+    document = json.loads(text)
+    results = tuple(
+        Result(
+            line["name"],
+            line["work"],
+            line["goal"],
+            tuple(Target(**target) for target in line["targets"]),
+            Measured(line["figures"], tuple(map(_series_from_json, line["series"])), tuple(line["skipped"])),
+            line["seconds"],
+            line["error"],
+        )
+        for line in document["lines"]
+    )
+    return Report(Machine(**document["machine"]), document["quick"], results)
+
+
+def merge_reports(old: Report, new: Report) -> Report:
+    """Return the new report with the lines of the old one that did not run again."""
+    fresh = {result.name: result for result in new.results}
+    kept = tuple(fresh.pop(result.name, result) for result in old.results)
+    return Report(new.machine, new.quick, kept + tuple(fresh.values()))
+
+
+def make_table(report: Report) -> str:
+    """Return the Markdown table of a run."""
+    machine = report.machine
+    rows = [_make_row(result) for result in report.results]
+    scale = " at the small scale of `--quick`, which tests the commands only," if report.quick else ""
+    text = (
+        f"Measured{scale} in one run of {report.seconds / 60:.0f} minutes on {machine.processors} processors with "
+        f"{machine.memory_gib:.0f} GiB ({machine.system}, Python {machine.python}). Servers, clients and peers share "
+        "them."
+    )
+    head = "| line | work | goal | measured | verdict |\n|---|---|---|---|---|"
+    return "\n".join((text, "", head, *rows))
+
+
+def _make_row(result: Result) -> str:
+    figures = "; ".join(f"{name}: {format_value(value)}" for name, value in result.measured.figures.items())
+    notes = "".join(f"<br>{text}" for text in (*result.measured.skipped, *([result.error] if result.error else ())))
+    verdict = result.verdict.value
+    if result.verdict is Verdict.MISSED:
+        verdict = f"**missed**: {'; '.join(result.missed)}"
+    cells = (f"`{result.name}`", result.work, result.goal, f"{figures}{notes}", verdict)
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def replace_table(page: Path, report: Report) -> None:
+    """Replace the text between the two marks of a page by the table.
+
+    Raises:
+        UsageError: the page does not have the marks.
+    """
+    text = page.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise UsageError(f"--document {page}: expected a page with the comments {BEGIN} and {END}; add them")
+    page.write_text(f"{before}{begin}\n\n{make_table(report)}\n\n{end}{after}", encoding="utf-8")

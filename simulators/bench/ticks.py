@@ -1,0 +1,258 @@
+"""Ticks on a real Kafka and Valkey: watched places, registered places, and many designated times.
+
+Each function runs ticks of one ledger partition on a simulated clock, from reading the counts to the committed
+transaction, and returns its figures. The windows are filled directly, because reading the input is another line.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.brokers.connections import KafkaConnections
+from monitor.contracts.alerts import ledger_record
+from monitor.operate.metrics import Metrics
+from monitor.privacy.noise import OneSidedNoise, SystemEntropy
+from monitor.privacy.over_time import OverTimeRule
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
+from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
+from monitor.public.schedule import Schedule
+from monitor.public.slot_grid import SlotGrid
+from monitor.release.context import ReleaseContext
+from monitor.release.input_topic import InputTopic
+from monitor.release.ledger import EncodedRecord, Writer
+from monitor.release.owner import LedgerPlace, Owner
+from monitor.release.partition import PartitionRelease
+from monitor.release.upkeep import Upkeep
+from monitor.signals import Signal
+from monitor.windows.facts import COMPLETE_FROM_START, ShardFacts, Span
+from monitor.windows.hashing import HASH_BYTES
+from monitor.windows.packing import group_by_shard, pack_present, pack_seen, split_by_shard
+from monitor.windows.redis_client import RedisAddress, redis_client
+from monitor.windows.redis_store import RedisWindows
+from simulators.bench.bench import Bench
+from simulators.bench.line import Measured, Series, Target
+
+_ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
+_GRID: Final = SlotGrid(_ORIGIN, HOUR)
+_FIRST_TICK: Final = 500
+_SHARDS: Final = 16
+_MIB: Final = 1_024  # ru_maxrss is in KiB
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One ledger partition with its windows."""
+
+    release: PartitionRelease
+    windows: RedisWindows
+    parameters: Parameters
+    clock: SteppedClock
+
+    def tick(self, tick: int) -> float:
+        """Decide a tick, and return the seconds that it took."""
+        self.clock.move_to(_GRID.as_of(tick) + self.parameters.release_delay)
+        began = time.perf_counter()
+        if not self.release.decide_tick(tick, threading.Event()):
+            raise TimeoutError(f"tick {tick} was not decided: {self.release.trouble}")
+        return time.perf_counter() - began
+
+    def add_seen(self, tick: int, rows: NDArray[np.int64]) -> None:
+        """Add one new person to each row."""
+        stamp = np.full(rows.size, tick, np.int64)
+        packed = pack_seen(stamp, rows, stamp, _draw_people(rows.size))
+        facts = group_by_shard(split_by_shard(self.parameters.registry.shard[rows], stamp, rows, packed), ())
+        self._write(facts)
+
+    def add_present(self, tick: int, instant: int, rows: NDArray[np.int64]) -> None:
+        """Add one new person to each row at a designated time."""
+        stamp, at = np.full(rows.size, tick, np.int64), np.full(rows.size, instant, np.int64)
+        packed = pack_present(at, rows, _draw_people(rows.size))
+        self._write(group_by_shard((), split_by_shard(self.parameters.registry.shard[rows], stamp, rows, packed)))
+
+    def _write(self, facts: dict[int, list[ShardFacts]]) -> None:
+        reached = min(progress[0] for progress in self.windows.progress())
+        self.windows.write([Span(0, reached, reached + 1)], facts)
+
+
+def _draw_people(number: int) -> NDArray[np.uint8]:
+    return np.frombuffer(SystemEntropy().bytes(number * HASH_BYTES), np.uint8).reshape(number, HASH_BYTES)
+
+
+@contextmanager
+def open_site(bench: Bench, parameters: Parameters) -> Iterator[Site]:
+    """Create topics and a ledger, and yield a ledger partition that is taken over."""
+    connections = KafkaConnections((bench.kafka.bootstrap_servers,))
+    clock = SteppedClock(_GRID.start(_FIRST_TICK))
+    with ExitStack() as stack:
+        server = stack.enter_context(bench.valkey())
+        place = _create_topics(connections, parameters)
+        windows = RedisWindows(parameters, "bench", redis_client(RedisAddress(server.url)), clock.now)
+        stack.callback(windows.close)
+        windows.begin(0, 0, COMPLETE_FROM_START)
+        ledger = (place.topic, place.topic_id)
+        watching = InputTopic(connections, f"{parameters.name}-visits", place.input_topic_id, ledger)
+        stack.callback(watching.close)
+        noise = OneSidedNoise(SystemEntropy())
+
+        def take_over(partition: int) -> Owner:
+            return Owner(connections, place, partition, parameters, noise, clock)
+
+        context = ReleaseContext(parameters, windows, watching, take_over, Metrics(), clock, Signal())
+        release = stack.enter_context(closing(PartitionRelease(0, context, Upkeep(parameters, windows))))
+        release.take_over()
+        yield Site(release, windows, parameters, clock)
+
+
+def _create_topics(connections: KafkaConnections, parameters: Parameters) -> LedgerPlace:
+    name = parameters.name
+    names = (f"{name}-visits", f"{name}-alerts")
+    configs = {"retention.ms": "-1", "max.message.bytes": str(32 * 2**20)}
+    with closing(connections.admin()) as admin:
+        wanted = {topic: {"num_partitions": 1, "replication_factor": 1, "configs": configs} for topic in names}
+        admin.create_topics(wanted, wait_for_metadata=True)
+        visits, alerts = (str(admin.describe_topics([topic])[0]["topic_id"]) for topic in names)
+    first = ledger_record(source=name, service=name, partitions=1, lost_at=None, partition=0, at=_ORIGIN)
+    with closing(Writer(connections, names[1], alerts, 0)) as writer:
+        writer.append([EncodedRecord(first.key, first.value, tuple(first.headers), _ORIGIN // 1_000)])
+    return LedgerPlace(names[1], alerts, visits, "bench", _ORIGIN, 1)
+
+
+def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequence[AtTimes] = ()) -> Parameters:
+    rule = OverTimeRule(Fraction(1), 1, 30, 336, 1)
+    rows = tuple(range(0, places, max(1, places // watched)))[:watched] if watched else ()
+    return Parameters(
+        name=name,
+        grid=_GRID,
+        max_lead=1,
+        default_stay=HOUR // 4,
+        release_delay=30 * SECOND,
+        tolerance=SECOND,
+        registry=Registry(tuple(f"place-{number:08}" for number in range(places)), _SHARDS),
+        over_time=(OverTime("watched", rows, (rule,) * len(rows)),) if rows else (),
+        at_times=tuple(at_times),
+    )
+
+
+def measure_watched(bench: Bench, watched: int, ticks: int = 5) -> dict[str, float]:
+    """Return the median seconds of a tick of `watched` places with 3 people each, and the peak memory in MiB."""
+    parameters = _make_parameters(f"watched-{watched}", watched, watched)
+    with open_site(bench, parameters) as site:
+        rows = np.arange(watched)
+        for _ in range(3):
+            site.add_seen(_FIRST_TICK, rows)
+        seconds = [site.tick(tick) for tick in range(_FIRST_TICK, _FIRST_TICK + ticks)]
+    return {
+        "tick (s)": statistics.median(seconds[1:]),
+        "place and tick (µs)": statistics.median(seconds[1:]) / watched * 1e6,
+        "memory (MiB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _MIB,
+    }
+
+
+def measure_registered(bench: Bench, registered: int, visited: int, ticks: int = 5) -> dict[str, float]:
+    """Return the median seconds of a tick about one designated time, with `visited` of `registered` places visited."""
+    time_of_day = _GRID.start(_FIRST_TICK)
+    monitor = AtTimes("daily", Schedule((time_of_day,)), Fraction(1), 30, DAY)
+    parameters = _make_parameters(f"registered-{registered}", registered, at_times=[monitor])
+    with open_site(bench, parameters) as site:
+        rows = np.linspace(0, registered - 1, visited).astype(np.int64)
+        site.add_present(_FIRST_TICK, time_of_day, rows)
+        seconds = []
+        for tick in range(_FIRST_TICK, _FIRST_TICK + ticks):
+            site.add_present(tick, time_of_day, rows[: visited // 100])
+            seconds.append(site.tick(tick))
+    return {
+        "tick (s)": statistics.median(seconds[1:]),
+        "memory (MiB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _MIB,
+    }
+
+
+def measure_live_times(bench: Bench, times: int, people: int, ticks: int = 5) -> dict[str, float]:
+    """Return the median seconds of a tick about `times` live designated times with `people` people each.
+
+    "changing" has new people at one of the times before each tick, "unchanged" has none.
+    """
+    last = _GRID.start(_FIRST_TICK)
+    instants = tuple(last - number * DAY // 2 for number in reversed(range(times)))
+    monitor = AtTimes("daily", Schedule(instants), Fraction(1), 30, times * DAY)
+    parameters = _make_parameters(f"live-{times}", 20_000, at_times=[monitor])
+    rows = np.arange(people) % 20_000
+    with open_site(bench, parameters) as site:
+        for instant in instants:
+            site.add_present(_FIRST_TICK, instant, rows)
+        seconds: dict[bool, list[float]] = {False: [], True: []}
+        first = site.tick(_FIRST_TICK)
+        for tick in range(_FIRST_TICK + 1, _FIRST_TICK + 1 + 2 * ticks):
+            changing = tick % 2 == 0
+            if changing:
+                site.add_present(tick, last, rows[:100])
+            seconds[changing].append(site.tick(tick))
+    return {
+        "first tick (s)": first,
+        "tick, one time changing (s)": statistics.median(seconds[True]),
+        "tick, unchanged (s)": statistics.median(seconds[False]),
+    }
+
+
+class WatchedLine:
+    """Ticks of 1,000 to 1,000,000 watched places."""
+
+    name = "watched"
+    work = "a tick of watched places: Redis, noise, decision, ledger"
+    goal = "100,000 places ≤ 1.5 s; 1 million ≤ 15 s and ≤ 2 GiB"
+    targets = (
+        Target("100,000 places (s)", most=1.5, absolute=True),
+        Target("1,000,000 places (s)", most=15, absolute=True),
+        Target("memory (MiB)", most=2_048, absolute=True),
+    )
+
+    def measure(self, bench: Bench) -> Measured:
+        """Decide five ticks at each size."""
+        sizes = bench.scale((1_000, 10_000, 100_000, 1_000_000), (100, 1_000))
+        results = [measure_watched(bench, size) for size in sizes]
+        figures = {f"{size:,} places (s)": result["tick (s)"] for size, result in zip(sizes, results, strict=True)}
+        seconds = [result["tick (s)"] for result in results]
+        curve = Series("ticks", "watched places", [float(size) for size in sizes], seconds)
+        return Measured({**figures, "memory (MiB)": results[-1]["memory (MiB)"]}, [curve])
+
+
+class RegisteredLine:
+    """Ticks about one designated time, with 10 million registered places."""
+
+    name = "registered"
+    work = "a tick of a designated time: 10 million registered places, 200,000 visited"
+    goal = "≤ 0.3 s a tick, ≤ 1.5 GiB"
+    targets = (Target("tick (s)", most=0.3, absolute=True), Target("memory (MiB)", most=1_536, absolute=True))
+
+    def measure(self, bench: Bench) -> Measured:
+        """Decide five ticks."""
+        return Measured(measure_registered(bench, *bench.scale((10_000_000, 200_000), (10_000, 1_000))))
+
+
+class LiveTimesLine:
+    """Ticks about many live designated times."""
+
+    name = "live-times"
+    work = "a tick with 28 live designated times of 100,000 people each"
+    goal = "a tick costs what changed since the last one"
+    targets = (Target("unchanged, in units of the first tick", most=0.25),)
+
+    def measure(self, bench: Bench) -> Measured:
+        """Decide ticks with and without new facts."""
+        figures = measure_live_times(bench, *bench.scale((28, 100_000), (4, 1_000)))
+        ratio = figures["tick, unchanged (s)"] / figures["first tick (s)"]
+        return Measured({**figures, "unchanged, in units of the first tick": ratio})
+
+
+LINES: Final = (WatchedLine(), RegisteredLine(), LiveTimesLine())

@@ -1,0 +1,55 @@
+"""Read DPBench-1D: seven histograms with the same bins."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.errors import UsageError
+
+FILE: Final = "dpbench1d.csv.gz"
+NAMES: Final = ("adult", "nettrace", "medcost", "searchlogs", "income", "hepth", "patent")
+"""The paper's datasets, the sparsest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedShape:
+    """The paper's Table 2: the share of empty bins, and the number of records."""
+
+    sparsity: float
+    scale: int
+
+
+TABLE_2: Final = {
+    "adult": PrintedShape(0.98, 17_665),
+    "hepth": PrintedShape(0.21, 347_414),
+    "income": PrintedShape(0.45, 20_787_122),
+    "nettrace": PrintedShape(0.97, 25_714),
+    "medcost": PrintedShape(0.75, 9_415),
+    "patent": PrintedShape(0.06, 27_948_226),
+    "searchlogs": PrintedShape(0.51, 335_889),
+}
+
+
+def read_histograms(folder: Path) -> dict[str, NDArray[np.int64]]:
+    """Return the histograms by name, in the order of NAMES.
+
+    Raise UsageError if the file is missing or invalid.
+    """
+    path = folder / FILE
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        found = {name: np.array([int(row[name]) for row in rows], dtype=np.int64) for name in NAMES}
+    except (OSError, EOFError, zlib.error, KeyError, ValueError, TypeError) as error:
+        raise UsageError(f"{path} cannot be read: expected gzipped CSV with bin,{','.join(NAMES)}: {error}") from error
+    if not rows or any(int(counts.min()) < 0 or not counts.any() for counts in found.values()):
+        raise UsageError(f"{path} has no rows, a negative count or an empty histogram: expected counts of records")
+    return found

@@ -1,0 +1,116 @@
+"""The histogram algorithms of the OSDP paper with real-valued noise, as its experiments use them, and exact noise fast.
+
+NOT for publishing: floats reveal counts, and the generators are predictable. `monitor.onesided.osdp` has the exact
+algorithms. docs/references.md defines [OSDP].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulators.continuous_noise import Floats
+
+Histogram = NDArray[np.int64]
+
+
+class Algorithm(Protocol):
+    """A histogram algorithm, given the histograms of all and of the non-sensitive records."""
+
+    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
+        """Return an estimate for each bin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """The Laplace mechanism of ordinary differential privacy. A replaced record changes two counts by 1."""
+
+    epsilon: float
+
+    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
+        """Return all records' counts with noise of scale 2/ε."""
+        del non_sensitive
+        return counts + random.laplace(0.0, 2 / self.epsilon, counts.size)
+
+
+@dataclass(frozen=True, slots=True)
+class OsdpRR:
+    """The counts of a truthful sample of the non-sensitive records ([OSDP], Algorithm 1)."""
+
+    epsilon: float
+
+    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
+        """Return the counts of the sample. They are not divided by 1 - e^-ε."""
+        del counts
+        return random.binomial(non_sensitive, -math.expm1(-self.epsilon)).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class OsdpLaplace:
+    """The counts of the non-sensitive records minus exponential noise ([OSDP], Definition 5.2)."""
+
+    epsilon: float
+
+    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
+        """Return the noisy counts, which may be negative."""
+        del counts
+        return non_sensitive - random.exponential(1 / self.epsilon, non_sensitive.size)
+
+
+@dataclass(frozen=True, slots=True)
+class OsdpLaplaceL1:
+    """`OsdpLaplace`; then negative counts become 0, and others rise by the median noise ([OSDP], Algorithm 2)."""
+
+    epsilon: float
+
+    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
+        """Return the estimates, 0 or more."""
+        noisy = OsdpLaplace(self.epsilon)(counts, non_sensitive, random)
+        return np.where(noisy > 0, noisy + math.log(2) / self.epsilon, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressLaplace:
+    """Suppress: the counts of the non-sensitive records with Laplace noise at τ. Its OSDP loss is τ, not ε."""
+
+    tau: float
+
+    def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
+        """Return the noisy counts, with noise of scale 2/τ."""
+        del counts
+        return non_sensitive + random.laplace(0.0, 2 / self.tau, non_sensitive.size)
+
+
+class FastNoise:
+    """Geometric noise from a seeded numpy generator, for simulations: the law of `monitor.privacy.noise`, faster."""
+
+    secure = False
+
+    def __init__(self, random: np.random.Generator) -> None:
+        self._random = random
+
+    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        """Draw values of G, up to the rounding of floats. Very small ε use the exponential law, rounded down."""
+        rate = float(epsilon)
+        return np.floor(self._random.exponential(1 / rate, size)).astype(np.int64)
+
+    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return for each gap whether a fresh G reaches it."""
+        return self.geometric(epsilon, gaps.size) >= gaps
+
+
+def expand(lengths: Histogram, totals: Floats, empty: NDArray[np.bool_] | None = None) -> Floats:
+    """Return each bucket's total, shared equally by its bins that are not empty (`Buckets.estimate` in floats)."""
+    kept = np.ones(int(lengths.sum()), np.bool_) if empty is None else ~empty
+    shares = np.add.reduceat(kept.astype(np.int64), np.cumsum(lengths) - lengths)
+    return np.where(kept, np.repeat(totals / np.maximum(shares, 1), lengths), 0.0)
+
+
+Draw = Callable[[np.random.Generator], tuple[Histogram, Floats]]
+"""Draw the buckets of DAWA: their lengths and noisy totals."""

@@ -1,0 +1,95 @@
+"""The alerting rules: Prometheus accepts them, each fires and does not fire when it should, and each has a runbook."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import pytest
+import yaml
+
+from monitor.operate.catalog import METRICS, PREFIX
+from tests.docs import alerts
+
+CASES = Path(__file__).parent / "rules_test.yml"
+SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+
+
+class Skip(Protocol):
+    """The type of the fixture `skip_without`."""
+
+    def __call__(self, what: str, remedy: str) -> NoReturn:
+        """Skip the test, or fail it in CI."""
+
+
+@pytest.fixture
+def promtool(skip_without: Skip) -> str:
+    found = shutil.which("promtool")
+    return found if found is not None else skip_without("Prometheus (no promtool on the PATH)", "make test-tools")
+
+
+def _run(*words: str) -> str:
+    """Run promtool and return its output; fail if it fails."""
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+def test_prometheus_accepts_rules(promtool: str) -> None:
+    """Prometheus accepts the rules, and its linter finds nothing."""
+    assert "SUCCESS" in _run(promtool, "check", "rules", "--lint=all", "--lint-fatal", str(alerts.RULES))
+
+
+def test_rules_fire_as_stated(promtool: str) -> None:
+    """Every case of rules_test.yml holds: fires, does not fire, first increment, restart, absent series."""
+    assert "SUCCESS" in _run(promtool, "test", "rules", str(CASES))
+
+
+def test_every_alert_has_both_cases() -> None:
+    """Each alert has at least one case in which it fires and one in which it does not."""
+    cases = [
+        (case["alertname"], bool(case.get("exp_alerts")))
+        for test in yaml.safe_load(CASES.read_text(encoding="utf-8"))["tests"]
+        for case in test["alert_rule_test"]
+    ]
+    expected = {(alert["alert"], fires) for alert in alerts.alerts() for fires in (True, False)}
+    assert set(cases) == expected
+
+
+def test_rules_name_existing_metrics() -> None:
+    """Every metric in the rules is in the catalog."""
+    known = {metric.exposed_name + suffix for metric in METRICS for suffix in ("", "_bucket")}
+    text = alerts.RULES.read_text(encoding="utf-8")
+    named = set(re.findall(rf"(?<!:){PREFIX}_[a-z_]+", text))
+    assert named
+    assert named <= known
+
+
+def test_every_alert_is_described() -> None:
+    """Each alert has severity, summary, description and runbook."""
+    for alert in alerts.alerts():
+        assert alert["labels"]["severity"] in {"page", "ticket"}
+        assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
+
+
+@pytest.mark.parametrize("alert", alerts.alerts(), ids=lambda alert: str(alert["alert"]))
+def test_every_runbook_is_complete(alert: dict[str, Any], root: Path) -> None:
+    """Each runbook names its alert and has the four sections, and a command to begin with."""
+    text = (root / alert["annotations"]["runbook_url"]).read_text(encoding="utf-8")
+    assert alert["alert"] in text.splitlines()[0]
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == SECTIONS
+    assert "```sh" in text
+
+
+def test_no_runbook_is_left_over(root: Path) -> None:
+    """Every runbook belongs to an alert."""
+    named = {Path(alert["annotations"]["runbook_url"]).name for alert in alerts.alerts()}
+    assert {path.name for path in (root / "docs" / "runbooks").iterdir()} == named
+
+
+def test_page_of_alerts_is_generated() -> None:
+    """docs/alerts.md is what the rules say. Write it again with `python -m tests.docs.alerts --write`."""
+    assert alerts.PAGE.read_text(encoding="utf-8") == alerts.render()

@@ -1,0 +1,50 @@
+"""Generate docs/metrics.md from the catalog of metrics: `python -m tests.docs.metrics --write`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from monitor.operate.catalog import METRICS, Metric
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+_HEAD: Final = """# Metrics
+
+`/metrics` on `metrics.port` serves these metrics to Prometheus, as text or as OpenMetrics. No label names a person or a
+place, so the number of series is bounded: at most the values listed here, times the number of monitors or partitions.
+Series with a closed set of label values exist from the start with the value 0. Values are exact totals for operators,
+who are trusted.
+
+Names, labels and meanings are stable (see [the interface](interface.md#5-metrics-and-health)). This page is generated
+from `monitor/operate/catalog.py`. [Alerts](alerts.md) lists the alerting rules that use these metrics.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+"""
+_FOOT: Final = """
+The Prometheus client adds its usual metrics of a Python process (`process_…`, `python_info`).
+"""
+
+
+def render() -> str:
+    """Return the page."""
+    return _HEAD + "".join(_row(metric) for metric in METRICS) + _FOOT
+
+
+def _row(metric: Metric) -> str:
+    labels = "; ".join(f"`{label}`: {_values(values)}" for label, values in metric.labels.items())
+    meaning = f"{metric.help}. {metric.note}".strip()
+    return f"| `{metric.exposed_name}` | {metric.kind} | {labels} | {meaning} |\n"
+
+
+def _values(values: Sequence[str] | str) -> str:
+    return values if isinstance(values, str) else ", ".join(f"`{value}`" for value in values)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("usage: python -m tests.docs.metrics --write")
+    PAGE.write_text(render(), encoding="utf-8")

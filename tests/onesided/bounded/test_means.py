@@ -1,0 +1,233 @@
+"""Three mechanisms for means and the paired sum: exact losses over all values, estimates, errors against formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import product
+from typing import cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from monitor.errors import BoundsError, EpsilonError, ExactnessError, NoDataError, PrivacyError
+from monitor.onesided.bounded.means import CentredMean, NaiveMean, PairedMean, PairedSum
+from monitor.onesided.bounded.variances import (
+    centred_mean,
+    correlated_ratio,
+    count_from_totals,
+    laplace,
+    lattice,
+    least_mean,
+    naive_mean,
+    paired_mean,
+    paired_sum,
+    staircase,
+)
+from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.paired import PairedRule
+
+ONE = Fraction(1)
+MEANS = [NaiveMean, CentredMean, PairedMean]
+BOUNDS = [(0, 1), (0, 5), (-2, 3), (4, 9)]
+
+
+class Fixed:
+    """Noise given by a test, one call after the other."""
+
+    secure = False
+
+    def __init__(self, *draws: int) -> None:
+        self._draws = list(draws)
+
+    def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+        assert epsilon > 0
+        taken, self._draws = self._draws[:size], self._draws[size:]
+        return np.array(taken, dtype=np.int64)
+
+    def reaches(self, epsilon: Fraction, gaps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("kind", MEANS)
+@pytest.mark.parametrize(("low", "high"), BOUNDS)
+def test_adding_a_value_costs_epsilon(kind: type[NaiveMean], low: int, high: int) -> None:
+    """Two-sided noise at ε_i loses exactly ε_i for each unit of change: the worst sum over all values is ε."""
+    rule = kind(ONE, low, high)
+    losses = []
+    for value in range(low - 1, high + 2):
+        change = rule.contribution(value)
+        losses.append(sum((e * abs(c) for e, c in zip(rule.noise_epsilons, change, strict=True)), Fraction(0)))
+    assert max(losses) == ONE
+
+
+@pytest.mark.parametrize("kind", MEANS)
+def test_loss_by_enumeration(kind: type[NaiveMean]) -> None:
+    """For noise chances q_i^|k| the greatest ratio over outcomes, in both directions, is the product q_i^-|change|."""
+    rule, base = kind(ONE, 0, 2), Fraction(1, 2)
+    steps = [int(e * 8) for e in rule.noise_epsilons]  # ε = 1 is 8 halvings
+    worst = Fraction(0)
+    for value in range(3):
+        change = rule.contribution(value)
+        for outcome in product(range(-4, 5), repeat=2):
+            ratio = ONE
+            for z, c, step in zip(outcome, change, steps, strict=True):
+                ratio *= base ** (step * (abs(z - c) - abs(z)))
+            worst = max(worst, ratio, 1 / ratio)
+    assert worst == base**-8
+
+
+def test_paired_region_wastes_nothing() -> None:
+    """Every value has the L1 norm R in the paired form. In the other two only some values reach the bound."""
+
+    def norms(rule: NaiveMean | CentredMean | PairedMean) -> set[Fraction]:
+        return {
+            sum((e * abs(c) for e, c in zip(rule.noise_epsilons, rule.contribution(x), strict=True)), Fraction(0))
+            for x in range(7)
+        }
+
+    assert norms(PairedMean(ONE, 0, 6)) == {ONE}
+    assert len(norms(CentredMean(ONE, 0, 6))) == 4
+    assert len(norms(NaiveMean(ONE, 0, 6))) == 7
+
+
+@pytest.mark.parametrize("kind", MEANS)
+@pytest.mark.parametrize(("low", "high"), BOUNDS)
+def test_without_noise_the_mean_is_exact(kind: type[NaiveMean], low: int, high: int) -> None:
+    """With draws of 0, the estimate is the mean of the values."""
+    for values in product(range(low, high + 1), repeat=3):
+        assert kind(ONE, low, high).release(values, Fixed(0, 0, 0, 0)) == Fraction(sum(values), 3)
+
+
+@pytest.mark.parametrize("kind", MEANS)
+def test_noisy_means_stay_in_bounds(kind: type[NaiveMean]) -> None:
+    """Any noise gives a mean within the bounds, or None if the noisy count is not above 0. No values is valid."""
+    noise, found = OneSidedNoise(SeededEntropy(111)), []
+    for _ in range(300):
+        found.append(kind(Fraction(1, 4), 2, 5).release([3], noise))
+        found.append(kind(Fraction(1, 4), 2, 5).release([], noise))
+    assert None in found
+    assert all(2 <= mean <= 5 for mean in found if mean is not None)
+
+
+FORMULAS = {"NaiveMean": naive_mean, "CentredMean": centred_mean, "PairedMean": paired_mean}
+
+
+@pytest.mark.parametrize("kind", MEANS)
+@pytest.mark.parametrize("mean", [0.1, 0.5, 0.8])
+def test_errors_follow_the_formulas(kind: type[NaiveMean], mean: float) -> None:
+    """For 400 values of 0 and 50 at ε = 2, n²·variance of 1,500 means is within 30 % of the formula.
+
+    For Laplace noise the standard error of such a variance is √(5/1500) = 6 %, so the chance of a failure is below
+    10^-5. The draws are seeded.
+    """
+    n, runs = 400, 1_500
+    ones = round(mean * n)
+    rule, noise = kind(Fraction(2), 0, 50), OneSidedNoise(SeededEntropy(112))
+    parts = [rule.contribution(value) for value in [50] * ones + [0] * (n - ones)]
+    first, second = (sum(part[place] for part in parts) for place in (0, 1))
+    drawn = [noise.geometric(e, runs) - noise.geometric(e, runs) for e in rule.noise_epsilons]
+    estimates = [rule.estimate(first + a, second + b) for a, b in zip(*(d.tolist() for d in drawn), strict=True)]
+    errors = np.array([float(e) / 50 - mean for e in estimates if e is not None])
+    assert n**2 * errors.var() == pytest.approx(FORMULAS[kind.__name__](2.0, mean), rel=0.3)
+
+
+def test_paired_mean_is_twice_as_good_as_centred() -> None:
+    """At every mean the paired variance is half of the centred one, and at most a quarter of the naive one."""
+    for mean in np.linspace(0, 1, 21).tolist():
+        assert 2 * paired_mean(1.0, mean) == pytest.approx(centred_mean(1.0, mean))
+        assert 4 * paired_mean(1.0, mean) <= naive_mean(1.0, mean) * 1.0000001
+    assert naive_mean(1.0, 0.5) / paired_mean(1.0, 0.5) == pytest.approx(10)
+
+
+def test_paired_mean_is_within_two_of_the_bound() -> None:
+    """For small ε the paired mean is at most twice the lower bound for additive noise; it meets it at μ = 0 and 1."""
+    ratios = [paired_mean(0.01, mean) / least_mean(0.01, mean) for mean in np.linspace(0, 1, 21).tolist()]
+    assert max(ratios) == pytest.approx(2, rel=1e-3)
+    assert ratios[0] == pytest.approx(1, rel=1e-3)
+    assert ratios[-1] == pytest.approx(1, rel=1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_staircase_is_the_best_additive_noise(epsilon: float) -> None:
+    """The formula agrees with a sum over a fine grid, and is below Laplace noise and each other step width."""
+    b, width, cells = math.exp(-epsilon), 0.4, 2_000
+    height = (1 - b) / (2 * (width + b * (1 - width)))
+    x = (np.arange(int(60 / epsilon) * cells) + 0.5) / cells
+    k = np.floor(x)
+    density = height * np.where(x - k < width, b**k, b ** (k + 1))
+    assert 2 * density.sum() / cells == pytest.approx(1, rel=1e-4)
+    assert staircase(epsilon) <= 2 * (density * x**2).sum() / cells * 1.0001
+    assert staircase(epsilon) < laplace(epsilon)
+    assert staircase(0.01) == pytest.approx(laplace(0.01), rel=1e-3)
+
+
+def test_lattice_noise_approaches_laplace() -> None:
+    """Geometric noise in 1,000 steps has the variance of Laplace noise; in one step at ε = 4 much less."""
+    assert lattice(1.0, 1_000) == pytest.approx(laplace(1.0), rel=1e-5)
+    assert lattice(4.0, 1) < 0.4 * laplace(4.0)
+
+
+def count_losses(values: Sequence[int], rule: PairedSum, noise_epsilon: Fraction) -> Fraction:
+    """Return the greatest loss between two values of one person, for noise at an ε on both totals."""
+    exact = PairedRule(rule.epsilon, rule.low, rule.high)
+    parts = [exact.add_up([[value]]) for value in values]
+    return max(
+        noise_epsilon * (abs(a.above_low - b.above_low) + abs(a.below_high - b.below_high))
+        for a, b in product(parts, parts)
+    )
+
+
+def test_replacing_a_value_costs_epsilon() -> None:
+    """The paired sum loses exactly ε if a value is replaced. At ε/R, as the text has it, it would lose 2ε."""
+    rule = PairedSum(ONE, 1, 6)
+    assert count_losses(range(1, 7), rule, rule.noise_epsilon) == ONE
+    assert count_losses(range(1, 7), rule, ONE / 5) == 2
+
+
+def test_paired_sum_is_worse_for_a_public_number() -> None:
+    """With the noise that replacement needs, its variance is twice that of the textbook sum, not half."""
+    assert paired_sum(1.0) == 2 * laplace(1.0)
+    noise, runs = OneSidedNoise(SeededEntropy(113)), 4_000
+    drawn = np.array([float(PairedSum(ONE, 0, 40).release([10, 30], noise)) for _ in range(runs)])
+    error = math.sqrt(paired_sum(1.0) * 40**2 / runs)
+    assert abs(drawn.mean() - 40) < 6 * error
+    assert drawn.var() / 40**2 == pytest.approx(paired_sum(1.0), rel=0.2)
+    assert PairedSum(ONE, 0, 40).release([10, 30], Fixed(0, 0, 0, 0)) == 40
+
+
+def test_count_from_totals_halves_the_variance() -> None:
+    """The count of `PairedRule` at ε has the variance 4/ε², the textbook count at ε/2 has 8/ε²."""
+    assert 2 * count_from_totals(1.0) == laplace(0.5)
+    rule, noise, runs = PairedRule(ONE, 0, 40), OneSidedNoise(SeededEntropy(114)), 4_000
+    drawn = np.array([float(rule.release([[7], [9]], noise).count) for _ in range(runs)])
+    assert drawn.var() == pytest.approx(count_from_totals(1.0), rel=0.2)
+
+
+@pytest.mark.parametrize("kind", [*MEANS, PairedSum])
+def test_bad_rules_are_refused(kind: type[NaiveMean]) -> None:
+    """Bad ε, bounds and values are named errors."""
+    for wrong in (0, -1, 0.5):
+        with pytest.raises(EpsilonError):
+            kind(cast("Fraction", wrong), 0, 1)
+    with pytest.raises(BoundsError, match="expected low < high"):
+        kind(ONE, 3, 2)
+    with pytest.raises(ExactnessError, match="low is a float"):
+        kind(ONE, cast("int", 0.5), 2)
+    with pytest.raises(ExactnessError, match="A value is a float"):
+        kind(ONE, 0, 2).release([cast("int", 1.0)], Fixed(0, 0, 0, 0))
+
+
+def test_bad_sums_and_formulas_are_refused() -> None:
+    """No values where their number is public, a mean outside 0 to 1, ε of 0 and no queries are named errors."""
+    with pytest.raises(NoDataError):
+        PairedSum(ONE, 0, 1).release([], Fixed())
+    for formula in (naive_mean, centred_mean, paired_mean, least_mean):
+        with pytest.raises(BoundsError):
+            formula(1.0, 1.5)
+    with pytest.raises(EpsilonError):
+        laplace(0.0)
+    with pytest.raises(PrivacyError):
+        correlated_ratio(0)

@@ -1,0 +1,248 @@
+"""OsdpRR, OsdpLaplace, OsdpLaplaceL1 and Suppress: exact losses by enumeration, exclusion attacks, composition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from itertools import product
+from typing import cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from monitor.errors import (
+    CountsError,
+    EpsilonError,
+    ExactnessError,
+    MixedPoliciesError,
+    NoDataError,
+    PrivacyError,
+)
+from monitor.onesided.osdp.composition import Guarantee, compose_in_parallel, compose_in_sequence
+from monitor.onesided.osdp.exclusion import Law, Prior, extended_loss, odds_change, one_sided_loss, worst_ratio
+from monitor.onesided.osdp.mechanisms import ClampedHistogram, OneSidedHistogram, Suppress, TruthfulSample
+from monitor.onesided.osdp.policies import OneSidedPolicy, Records
+from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from tests.onesided.osdp.laws import (
+    HALF,
+    ONE,
+    Decided,
+    histogram_law,
+    joint_law,
+    sample_law,
+    suppress_law,
+)
+
+UNIVERSE = ("lounge", "office", "hall")
+BINS = ("office", "hall")
+POLICY = OneSidedPolicy(frozenset(UNIVERSE), frozenset({"lounge"}))
+OTHER = OneSidedPolicy(frozenset(UNIVERSE), frozenset({"lounge", "office"}))
+QS = [HALF, Fraction(9, 10)]
+BELIEFS: tuple[Prior, ...] = (
+    {"lounge": Fraction(1, 2), "office": Fraction(1, 4), "hall": Fraction(1, 4)},
+    {"lounge": Fraction(1, 10), "office": Fraction(9, 10)},
+)
+
+
+@pytest.mark.parametrize("q", QS)
+def test_sample_costs_epsilon(q: Fraction) -> None:
+    """OsdpRR (Theorem 4.1) has a worst ratio of exactly 1/q, over all datasets of three people."""
+    assert one_sided_loss(sample_law(POLICY, q), POLICY, 3) == 1 / q
+
+
+@pytest.mark.parametrize("q", QS)
+def test_histogram_costs_epsilon(q: Fraction) -> None:
+    """OsdpLaplace in integers (Theorem 5.2) has a worst ratio of exactly 1/q, over all datasets of three people."""
+    assert one_sided_loss(histogram_law(POLICY, q, BINS), POLICY, 3) == 1 / q
+
+
+def test_histogram_is_below_the_truth() -> None:
+    """Every published count is at most the count of non-sensitive records, and so of all records."""
+    law_of = histogram_law(POLICY, HALF, BINS)
+    for dataset in product(UNIVERSE, repeat=3):
+        for outcome in cast("list[tuple[int, int]]", list(law_of(dataset))):
+            assert all(z <= dataset.count(each) for z, each in zip(outcome, BINS, strict=True))
+
+
+def test_clamping_is_post_processing() -> None:
+    """OsdpLaplaceL1 is a function of OsdpLaplace's outcome: negative is 0, positive rises by the median."""
+    assert ClampedHistogram(HALF).median == 1  # P[G ≤ 0] = 1 - e^(-1/2) = 0.39, P[G ≤ 1] = 0.63
+
+    class AtHalf(Decided):
+        def geometric(self, epsilon: Fraction, size: int) -> NDArray[np.int64]:
+            return super().geometric(2 * epsilon, size)
+
+    assert ClampedHistogram(HALF).release([0, 3, 3, 3], AtHalf((0, 0, 3, 5))).tolist() == [0, 4, 0, 0]
+
+
+@pytest.mark.parametrize(("epsilon", "median"), [(Fraction(1), 0), (Fraction(1, 10), 6), (Fraction(1, 100), 69)])
+def test_median_is_that_of_the_noise(epsilon: Fraction, median: int) -> None:
+    """The median is the least m with 1 - e^(-ε(m + 1)) ≥ 1/2, near ln 2/ε - 1."""
+    assert ClampedHistogram(epsilon).median == median
+    assert math.exp(-float(epsilon) * (median + 1)) <= 0.5 < math.exp(-float(epsilon) * median)
+
+
+def test_empty_bins_stay_empty() -> None:
+    """A bin without non-sensitive records is published as 0, with any noise."""
+    noise = OneSidedNoise(SeededEntropy(81))
+    assert ClampedHistogram(Fraction(1, 50)).release([0] * 500, noise).tolist() == [0] * 500
+
+
+def test_sampled_share_is_that_of_table_1() -> None:
+    """At ε = 1, 0.5 and 0.1 the shares kept are 63 %, 39 % and 9.5 %, within 6.5 standard errors of 100,000."""
+    noise, runs = OneSidedNoise(SeededEntropy(82)), 100_000
+    for epsilon, printed in ((Fraction(1), 0.63), (HALF, 0.39), (Fraction(1, 10), 0.095)):
+        (kept,) = TruthfulSample(epsilon).release_histogram([runs], noise).tolist()
+        chance = -math.expm1(-float(epsilon))
+        assert abs(chance - printed) < 0.005
+        assert abs(kept / runs - chance) < 6.5 * math.sqrt(chance * (1 - chance) / runs)
+
+
+@pytest.mark.parametrize("tau", [1, 2, 10])
+def test_suppress_loses_tau(tau: int) -> None:
+    """With q = e^-ε, Suppress at τ = tau·ε has an OSDP loss of exactly q^-tau, which is more than e^ε for tau > 1."""
+    assert one_sided_loss(suppress_law(POLICY, HALF**tau, BINS), POLICY, 2) == HALF**-tau
+
+
+def test_suppress_without_noise_loses_everything() -> None:
+    """Without noise, a missing record must be sensitive: the ratio is unbounded, and so is the adversary's gain."""
+    law_of = suppress_law(POLICY, None, BINS)
+    assert one_sided_loss(law_of, POLICY, 2) is None
+    assert odds_change(law_of, POLICY, BELIEFS, 0) is None
+
+
+@pytest.mark.parametrize("target", [0, 1])
+@pytest.mark.parametrize("q", QS)
+def test_osdp_bounds_exclusion_attacks(target: int, q: Fraction) -> None:
+    """For beliefs that are products, the odds of a sensitive record rise by at most 1/q (Theorem 3.1)."""
+    for law_of in (sample_law(POLICY, q), histogram_law(POLICY, q, BINS)):
+        change = odds_change(law_of, POLICY, BELIEFS, target)
+        assert change is not None
+        assert 1 < change <= 1 / q
+
+
+@pytest.mark.parametrize("tau", [2, 10])
+def test_suppress_allows_exclusion_attacks(tau: int) -> None:
+    """Suppress at τ raises the odds of a sensitive record by exactly e^τ (Theorem 3.4), if others are known."""
+    known: tuple[Prior, ...] = (BELIEFS[0], {"hall": ONE})
+    assert odds_change(suppress_law(POLICY, HALF**tau, BINS), POLICY, known, 0) == HALF**-tau
+
+
+def test_correlated_beliefs_are_not_covered() -> None:
+    """If all records are sensitive or none is, OsdpRR raises the odds by q^-n for n people, more than e^ε."""
+    law_of = sample_law(POLICY, HALF)
+    ratio = worst_ratio([(law_of(("lounge",) * 3), law_of(("hall",) * 3))])
+    assert ratio == HALF**-3
+
+
+def test_sequence_costs_the_sum() -> None:
+    """OsdpRR and OsdpLaplace under different policies have the loss of the sum under the minimum relaxation."""
+    laws = joint_law(sample_law(POLICY, HALF), histogram_law(OTHER, Fraction(2, 3), ("hall",)))
+    total = compose_in_sequence(Guarantee(POLICY, ONE), Guarantee(OTHER, Fraction(1, 3)))
+    assert (total.policy, total.epsilon) == (POLICY, Fraction(4, 3))
+    assert one_sided_loss(laws, POLICY, 2) == 2 * Fraction(3, 2)
+
+
+def test_sequence_does_not_keep_the_stricter_policy() -> None:
+    """Under the stricter policy the composition has no bound: OsdpRR publishes records that are sensitive there."""
+    laws = joint_law(sample_law(POLICY, HALF), histogram_law(OTHER, HALF, ("hall",)))
+    assert one_sided_loss(laws, OTHER, 2) is None
+
+
+def test_extended_osdp_is_osdp_at_twice_epsilon() -> None:
+    """OsdpRR has an extended loss of 1/q, so a loss of at most q^-2; the true one is 1/q (Theorem 10.1)."""
+    law_of = sample_law(POLICY, HALF)
+    assert extended_loss(law_of, POLICY, 2) == 2
+    assert Guarantee(POLICY, ONE, "added or removed").as_replaced() == Guarantee(POLICY, 2 * ONE)
+    assert one_sided_loss(law_of, POLICY, 2) == 2
+
+
+def split_law(left: Callable[[Records], Law], right: Callable[[Records], Law]) -> Callable[[Records], Law]:
+    """Return the law of one mechanism on the lounge's and office's records, and another one on the hall's."""
+
+    def law_of(dataset: Records) -> Law:
+        return joint_law(
+            lambda _: left(tuple(record for record in dataset if record != "hall")),
+            lambda _: right(tuple(record for record in dataset if record == "hall")),
+        )(dataset)
+
+    return law_of
+
+
+def test_parallel_costs_the_maximum() -> None:
+    """OsdpRR on two disjoint parts, at q = 1/2 and 2/3, has the larger of the extended losses (Theorem 10.2)."""
+    laws = split_law(sample_law(POLICY, HALF), sample_law(POLICY, Fraction(2, 3)))
+    both = compose_in_parallel(Guarantee(POLICY, ONE, "added or removed"), Guarantee(POLICY, HALF, "added or removed"))
+    assert both == Guarantee(POLICY, ONE, "added or removed")
+    assert extended_loss(laws, POLICY, 2) == 2
+
+
+def count_if_safe(dataset: Records, q: Fraction = HALF) -> Law:
+    """Return the law of a mechanism that counts exactly, with chance 1 - q, where no record is sensitive."""
+    if any(POLICY(record) == 0 for record in dataset):
+        return {"silent": ONE}
+    return {"silent": q, len(dataset): 1 - q}
+
+
+def test_printed_extended_neighbours_do_not_compose() -> None:
+    """By Definition 10.1 as printed, additions need a sensitive record: two such mechanisms compose without a bound."""
+
+    def printed(dataset: Records) -> list[Records]:
+        sensitive = any(POLICY(record) == 0 for record in dataset)
+        return list(POLICY.extended_neighbours(dataset)) if sensitive else []
+
+    def loss(law_of: Callable[[Records], Law]) -> Fraction | None:
+        datasets = [dataset for size in range(3) for dataset in product(UNIVERSE, repeat=size)]
+        return worst_ratio((law_of(one), law_of(other)) for one in datasets for other in printed(one))
+
+    assert loss(count_if_safe) == 2
+    assert loss(split_law(count_if_safe, count_if_safe)) is None
+    assert extended_loss(count_if_safe, POLICY, 2) is None  # here the mechanism itself is refused
+
+
+def test_guarantees_do_not_mix() -> None:
+    """Relaxing to a stricter policy, and composing different neighbours, are named errors."""
+    assert Guarantee(OTHER, ONE).relax(POLICY) == Guarantee(POLICY, ONE)
+    with pytest.raises(MixedPoliciesError, match="expected a relaxation"):
+        Guarantee(POLICY, ONE).relax(OTHER)
+    with pytest.raises(MixedPoliciesError, match="as_replaced"):
+        compose_in_sequence(Guarantee(POLICY, ONE), Guarantee(POLICY, ONE, "added or removed"))
+    with pytest.raises(MixedPoliciesError, match="replaced records"):
+        compose_in_parallel(Guarantee(POLICY, ONE))
+    assert Guarantee(POLICY, ONE).as_replaced() == Guarantee(POLICY, ONE)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, 0.5, float("nan")])
+def test_invalid_epsilon_is_refused(epsilon: object) -> None:
+    """An ε that is zero, negative or a float is refused by every mechanism and guarantee."""
+    wrong = cast("Fraction", epsilon)
+    for refuse in (TruthfulSample, OneSidedHistogram, ClampedHistogram, Suppress, partial(Guarantee, POLICY)):
+        with pytest.raises(EpsilonError):
+            refuse(wrong)
+
+
+def test_invalid_counts_are_refused() -> None:
+    """Negative counts, floats and no counts are refused."""
+    noise = OneSidedNoise(SeededEntropy(1))
+    for release in (
+        TruthfulSample(ONE).release_histogram,
+        OneSidedHistogram(ONE).release,
+        ClampedHistogram(ONE).release,
+        Suppress(None).release,
+    ):
+        for wrong in ([-1], []):
+            with pytest.raises(CountsError):
+                release(wrong, noise)
+        with pytest.raises(ExactnessError):
+            release(np.array([True]), noise)
+
+
+def test_invalid_enumerations_are_refused() -> None:
+    """No pairs, and a belief that does not sum to 1, are named errors."""
+    with pytest.raises(NoDataError):
+        worst_ratio([])
+    with pytest.raises(PrivacyError, match="does not sum to 1"):
+        odds_change(sample_law(POLICY, HALF), POLICY, [{"hall": HALF}], 0)

@@ -1,0 +1,134 @@
+"""The paper's ways to choose non-sensitive records, its real-valued algorithms, and its measures."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from monitor.errors import SelectionError
+from monitor.onesided.osdp.dawa import Buckets, measure_costs
+from simulators.osdp.continuous import (
+    FastNoise,
+    Laplace,
+    OsdpLaplace,
+    OsdpLaplaceL1,
+    OsdpRR,
+    SuppressLaplace,
+    expand,
+)
+from simulators.osdp.measures import regret, relative_errors, sample_is_worse
+from simulators.osdp.published_dawa import PublishedDawa
+from simulators.osdp.sampling import sample_close, sample_far
+
+RUNS = 60_000
+
+
+def make_histogram() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return 200 bins with a peak, and half of them empty."""
+    bins = np.arange(200)
+    return np.where(bins % 2 == 0, 1 + 2_000 // (1 + np.abs(bins - 60)), 0).astype(np.int64)
+
+
+@pytest.mark.parametrize("ratio", [0.99, 0.5, 0.01])
+def test_close_samples_are_close(ratio: float) -> None:
+    """MSampling returns a part of the records, of the wanted size, with mean and deviation within 10 %."""
+    histogram, random = make_histogram(), np.random.default_rng(1)
+    found = sample_close(histogram, ratio, random)
+    assert found.sum() == round(ratio * int(histogram.sum()))
+    assert (found <= histogram).all()
+    bins = np.arange(200)
+    means = [np.average(bins, weights=each) for each in (histogram, found)]
+    assert abs(means[1] - means[0]) <= 0.1 * means[0]
+
+
+def test_impossible_closeness_is_refused() -> None:
+    """If no sample can be close enough, the error names theta."""
+    with pytest.raises(SelectionError, match="theta is 1e-12"):
+        sample_close(make_histogram(), 0.1, np.random.default_rng(1), 1e-12)
+
+
+def test_far_samples_prefer_the_high_range() -> None:
+    """With γ = 5, a small sample has about five times the share in the high range; ratios 0 to 1 are met exactly."""
+    histogram = np.full(1_000, 100, np.int64)
+    found = sample_far(histogram, 0.01, np.random.default_rng(2), beta=0.1)
+    centre = int(np.random.default_rng(2).integers(1_000))
+    high = np.abs(np.arange(1_000) - centre) <= 100
+    share = found[high].sum() / found.sum() / high.mean()
+    assert 1.0 / (high.mean() + (1 - high.mean()) / 5) == pytest.approx(share, rel=0.05)
+    for ratio in (0.0, 0.3, 0.99, 1.0):
+        found = sample_far(histogram, ratio, np.random.default_rng(3))
+        assert found.sum() == round(ratio * 100_000)
+        assert (found <= histogram).all()
+
+
+def test_algorithms_have_their_means() -> None:
+    """The means of 60,000 estimates of a count of 50, 40 of it non-sensitive, within 6 standard errors: 10^-8."""
+    counts, open_counts = np.full(RUNS, 50, np.int64), np.full(RUNS, 40, np.int64)
+    random = np.random.default_rng(4)
+    for algorithm, mean, deviation in (
+        (Laplace(1.0), 50.0, math.sqrt(8)),
+        (SuppressLaplace(2.0), 40.0, math.sqrt(2)),
+        (OsdpRR(1.0), 40 * (1 - math.exp(-1)), math.sqrt(40 * math.exp(-1) * (1 - math.exp(-1)))),
+        (OsdpLaplace(1.0), 39.0, 1.0),
+        (OsdpLaplaceL1(1.0), 39.0 + math.log(2), 1.0),
+    ):
+        drawn = algorithm(counts, open_counts, random)
+        assert abs(drawn.mean() - mean) < 6 * deviation / math.sqrt(RUNS)
+        assert drawn.std() == pytest.approx(deviation, rel=0.05)
+
+
+def test_one_sided_noise_has_an_eighth_of_the_variance() -> None:
+    """The variance of OsdpLaplace's noise is 1/ε², that of the Laplace mechanism 8/ε², as the paper states."""
+    random, counts = np.random.default_rng(5), np.zeros(RUNS, np.int64)
+    ratio = Laplace(0.5)(counts, counts, random).var() / OsdpLaplace(0.5)(counts, counts, random).var()
+    assert ratio == pytest.approx(8, rel=0.05)
+
+
+def test_fast_noise_is_geometric() -> None:
+    """P[G ≥ k] = e^(-εk) for k = 1 to 4, within 6.5 standard errors."""
+    noise = FastNoise(np.random.default_rng(6))
+    drawn = noise.geometric(Fraction(1, 2), RUNS)
+    for k in range(1, 5):
+        chance = math.exp(-k / 2)
+        error = 6.5 * math.sqrt(chance * (1 - chance) / RUNS)
+        assert abs((drawn >= k).mean() - chance) < error
+        assert abs(noise.reaches(Fraction(1, 2), np.full(RUNS, k)).mean() - chance) < error
+
+
+def test_expand_agrees_with_buckets() -> None:
+    """The estimates in floats are those of the library, with and without empty bins."""
+    lengths, totals = (4, 1, 2), (12, 7, 5)
+    for empty in (None, [True, False, True, False, False, True, True]):
+        ours = expand(np.array(lengths), np.array(totals, np.float64), None if empty is None else np.array(empty))
+        assert ours.tolist() == [float(estimate) for estimate in Buckets(lengths, totals).estimate(empty)]
+
+
+def test_published_dawa_finds_flat_regions() -> None:
+    """Two flat regions of 512 bins at ε = 1 give few buckets, and totals near the true ones."""
+    counts = np.repeat(np.array([100, 3]), 512)
+    lengths, totals = PublishedDawa(1.0).release(counts, measure_costs(counts), np.random.default_rng(7))
+    assert lengths.sum() == 1024
+    assert lengths.size < 40
+    assert abs(totals.sum() - counts.sum()) < 100
+
+
+def test_measures_are_those_of_the_paper() -> None:
+    """Relative errors divide by at least 1; regret divides by the least error."""
+    assert relative_errors(np.array([0, 4]), np.array([3.0, 3.0])).tolist() == [3.0, 0.25]
+    assert regret({"a": 2.0, "b": 1.0}) == {"a": 2.0, "b": 1.0}
+    assert regret({"a": 2.0, "b": 0.0}) == {"a": math.inf, "b": 1.0}
+
+
+def test_sample_is_worse_beyond_theorem_5_1() -> None:
+    """At the paper's example, 100 × 100 bins and ε = 0.1, the bound is n > 2.2·10^5; measured errors agree there."""
+    bins, epsilon, random = 10_000, 0.1, np.random.default_rng(8)
+    assert not sample_is_worse(220_000, bins, epsilon)
+    assert sample_is_worse(222_000, bins, epsilon)
+    for each, worse in ((20, False), (24, True)):
+        counts = np.full(bins, each, np.int64)
+        assert sample_is_worse(each * bins, bins, epsilon) == worse
+        errors = [np.abs(a(counts, counts, random) - counts).sum() for a in (OsdpRR(epsilon), Laplace(epsilon))]
+        assert (errors[0] > errors[1]) == worse
