@@ -1,14 +1,18 @@
 # `make help` explains each target. Everything is installed into .venv. Only test-tools changes the machine outside it.
 PYTHON ?= python3
 VENV   := .venv
+PEERS  := .venv-peers
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEV    := $(VENV)/.ready-dev
 LOCK   := uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version.split()[0] + ". Name another one: make PYTHON=python3.12 …")
 
+# pytest rewrites the assertions of all test files. It keeps the result only if Python may write compiled files.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak audit-dependencies test-tools lint types format lock wheel clean
+.PHONY: help demo unit one check test soak bench audit-dependencies test-tools lint types kafka-classes collect format lock wheel clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,12 +29,17 @@ one: $(DEV)  ## run one test, file or folder and show its output: make one T=tes
 
 check: lint types  ## check style and types: what the pre-commit hook runs
 
-test: $(DEV) check  ## run every check: lint, types and all tests, on real servers that the tests start
-	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes collect
+	$(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
 	$(BIN)/pytest -m soak
 	$(BIN)/python tests/mutants/mutation.py
+
+bench: $(READY)  ## measure the service against its goals, next to its peers (15 minutes, on a machine that does nothing else)
+	test -x $(PEERS)/bin/python || { $(PYTHON) -m venv $(PEERS) && $(PEERS)/bin/pip install --quiet bytewax quixstreams opendp; }
+	$(BIN)/python -m simulators bench --peers-python $(PEERS)/bin/python --out docs/bench.json --document docs/performance.md --plots docs/pictures
 
 audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network)
 	@$(BIN)/python tests/security/audit_dependencies.py
@@ -44,6 +53,12 @@ lint: $(DEV)  ## check style and common mistakes (ruff)
 
 types: $(DEV)  ## check types (mypy, strict)
 	$(BIN)/mypy
+
+kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' brokers start in half the time
+	@$(BIN)/python -m monitor.tools.embedded
+
+collect: $(DEV)  ## import all test files once, so that several processes need not compile them at the same time
+	@output=$$($(BIN)/pytest --collect-only -qq 2>&1) || { echo "$$output"; exit 1; }
 
 format: $(DEV)  ## fix the style in place (ruff)
 	$(BIN)/ruff check --fix

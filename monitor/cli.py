@@ -36,6 +36,7 @@ from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageE
 from monitor.ingest.fetcher import FetchState, read_leniently
 from monitor.operate.logs import set_up_logging
 from monitor.operate.setup import Beginning, date_ledger_loss, redis_time, set_up
+from monitor.processes.command import run_processes, run_supervised
 from monitor.public.clock import SystemClock
 from monitor.public.instants import parse_instant
 from monitor.run import run as run_service
@@ -47,6 +48,9 @@ from monitor.tools.check.print_report import render
 from monitor.tools.demo import demo_command
 from monitor.tools.planner.command import PlanOutput, plan_command
 from monitor.tools.replay.command import replay_command
+from monitor.tools.size.command import size_command
+from monitor.tools.size.load import Options as SizeOptions
+from monitor.tools.size.options import size_options
 
 EXISTING: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -115,15 +119,29 @@ def main() -> None:
 
 @main.command()
 @_config_option
+@click.option("--processes", type=click.IntRange(1), default=1, show_default=True, help="The number of processes.")
 @click.option("--verbose", is_flag=True, help="Log at level DEBUG.")
+@click.option("--supervised", type=(int, int), hidden=True, help="The process's number and its link (internal).")
 @report_errors
-def run(config_file: Path, verbose: bool) -> None:  # noqa: FBT001  # click passes options by name
-    """Run the service until SIGTERM or SIGINT."""
-    set_up_logging(10 if verbose else 20)
-    settings = load_settings(config_file)
+def run(config_file: Path, processes: int, verbose: bool, supervised: tuple[int, int] | None) -> None:  # noqa: FBT001
+    """Run the service until SIGTERM or SIGINT.
+
+    With --processes, each process is a full instance. They share the work like instances on several hosts.
+    """
+    set_up_logging(10 if verbose else 20, "" if supervised is None else f"process {supervised[0]}")
     stop = threading.Event()
-    with stop_on_signals(stop, lambda text: click.echo(text, err=True)):
-        run_service(settings, SystemClock(), stop)
+    signals = partial(stop_on_signals, stop, lambda text: click.echo(text, err=True))
+    if supervised is not None:
+        run_supervised(partial(load_settings, config_file), supervised[1], stop, signals)
+    elif processes > 1:
+        # The registry is read by the processes only, because it may be large.
+        port = load_config(config_file, os.environ).metrics.port
+        with signals():
+            run_processes(config_file, processes, ["--verbose"] if verbose else [], port, stop)
+    else:
+        settings = load_settings(config_file)
+        with signals():
+            run_service(settings, SystemClock(), stop)
 
 
 @main.command()
@@ -343,6 +361,20 @@ def plan(config_file: Path | None, as_json: bool, picture: Path | None, **given:
         config,
         PlanOutput(Console(), as_json, picture),
     )
+
+
+@main.command()
+@_config_option
+@size_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@report_errors
+def size(config_file: Path, as_json: bool, **given: Any) -> None:  # noqa: FBT001  # click passes options by name
+    """Compute the number of processes, partitions, shards and servers.
+
+    The output shows the arithmetic. Windows, slots and retention come from the configuration.
+    """
+    checked = examine(read_config(config_file, os.environ))
+    size_command(checked.config, checked.locations, SizeOptions(**given), click.echo, as_json=as_json)
 
 
 if __name__ == "__main__":

@@ -71,39 +71,48 @@ def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
 
 
 def run(settings: Settings, clock: Clock, stop: threading.Event) -> None:
-    """Run the service until `stop` is set. While a server is unreachable, the service is alive but not ready.
+    """Run the service until `stop` is set, and serve its metrics and its health on a port.
 
     Raises:
         RefusedError: the operator must first correct something on the servers.
         UsageError: the metrics port cannot be opened.
     """
-    metrics, health = create_metrics(settings), Health()
-    metrics.watch_readiness(lambda: not health.waiting())
+    metrics, health = Metrics(), Health()
     endpoint = Endpoint(settings.config.metrics.port, metrics.registry, health)
     log.info("metrics and health on port %d", endpoint.port)
-    pause = FIRST_PAUSE_SECONDS
-    ran = threading.Event()
     try:
-        while not stop.is_set():
-            try:
-                _run_once(settings, clock, metrics, health, stop, ran)
-                pause = FIRST_PAUSE_SECONDS
-            except (FailedError, TopicError) as error:
-                # The operator must correct a topic that is wrong at start. One that disappears later may come back.
-                if isinstance(error, TopicError) and not ran.is_set():
-                    raise
-                log.warning("starting again in %.0f s: %s", pause, error)
-                health.report_alive("service", str(error))
-                stop.wait(pause)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+        run_with(settings, clock, metrics, health, stop)
     finally:
         endpoint.close()
 
 
-def create_metrics(settings: Settings) -> Metrics:
-    """Return the metrics of an instance, with what the configuration says."""
+def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health, stop: threading.Event) -> None:
+    """Run the service until `stop` is set. While a server is unreachable, the service is alive but not ready.
+
+    Raises:
+        RefusedError: the operator must first correct something on the servers.
+    """
+    _describe(settings, metrics)
+    metrics.watch_readiness(lambda: not health.waiting())
+    pause = FIRST_PAUSE_SECONDS
+    ran = threading.Event()
+    while not stop.is_set():
+        try:
+            _run_once(settings, clock, metrics, health, stop, ran)
+            pause = FIRST_PAUSE_SECONDS
+        except (FailedError, TopicError) as error:
+            # The operator must correct a topic that is wrong at start. One that disappears later may come back.
+            if isinstance(error, TopicError) and not ran.is_set():
+                raise
+            log.warning("starting again in %.0f s: %s", pause, error)
+            health.report_alive("service", str(error))
+            stop.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+def _describe(settings: Settings, metrics: Metrics) -> None:
+    """Set the metrics that say what the configuration says."""
     parameters = settings.parameters
-    metrics = Metrics()
     metrics.describe_configuration(
         parameters.grid.length / SECOND,
         parameters.release_delay / SECOND,
@@ -111,7 +120,6 @@ def create_metrics(settings: Settings) -> Metrics:
         [monitor.name for monitor in parameters.over_time],
         [monitor.name for monitor in parameters.timed],
     )
-    return metrics
 
 
 def _run_once(

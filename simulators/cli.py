@@ -286,6 +286,7 @@ def experiments(figures: tuple[str, ...], processes: int | None, document: Path 
 @click.argument("names", nargs=-1, metavar="[NAME…]")
 @click.option("--list", "only_list", is_flag=True, help="List the lines with their goals, and exit.")
 @click.option("--quick", is_flag=True, help="Measure at a small scale, to test the lines. The figures mean nothing.")
+@click.option("--long", is_flag=True, help="Watch memory for half an hour, and the country for ten minutes.")
 @click.option("--out", type=NEW, help="Write the figures to this file (JSON). Lines that do not run keep theirs.")
 @click.option("--document", type=NEW, help="Write the table to this page (docs/performance.md).")
 @click.option("--plots", type=FOLDER, help="Write the plots to this folder.")
@@ -300,7 +301,7 @@ def bench(names: tuple[str, ...], out: Path | None, document: Path | None, plots
         list_lines(Console())
         return
     peers = options["peers_python"] or Path(sys.executable)
-    run_bench(BenchOptions(names, options["quick"], peers, out, document, plots), console)
+    run_bench(BenchOptions(names, options["quick"], options["long"], peers, out, document, plots), console)
 
 
 @cli.command()

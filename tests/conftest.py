@@ -28,14 +28,15 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", _KAFKA_PYTHON, DeprecationWarning)
     from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, NodeSettings, ValkeySettings
 
-pytest_plugins = ("tests.topic_fixtures",)
+pytest_plugins = ("tests.scheduling", "tests.topic_fixtures")
 
 _SERVER_FIXTURES = frozenset({"kafka", "valkey", "redis_server", "valkey_cluster", "any_redis"})
 _SERVER_PARAMETERS = frozenset({"valkey", "redis", "cluster"})
-_SERVER_FOLDERS = ("tests/embedded",)
+_SERVER_FOLDERS = ("tests/embedded", "tests/bench/test_lines.py")
 _LONG = (
     "tests/audit/test_topics.py",
     "tests/check/test_sizes.py",
+    "tests/demo/test_examples.py",
     "tests/deploy",
     "tests/experiments",
     "tests/fuzz",

@@ -52,6 +52,8 @@ class _Nursery:
             [sys.executable, __file__, *modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            # numpy would start threads, and a process with threads must not fork.
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
         atexit.register(self.close)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,11 +18,26 @@ from monitor.brokers.topics import TopicNeeds, describe_topics, list_topic_needs
 from monitor.config.servers import KafkaSettings
 from monitor.operate.setup import Beginning, SetupResult, set_up
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
+from monitor.public.instants import DAY, HOUR
+from monitor.public.parameters import AtTimes, Parameters
 from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
 from monitor.tools.embedded import EmbeddedKafka
+from tests.builders import build_parameters, watch
+
+_POLL_SECONDS = 0.05
+
+
+def read_topic_id(admin: Any, topic: str, deadline_seconds: float = 20.0) -> str:
+    """Return the id of a new topic, once the broker that is asked knows the topic.
+
+    Raises:
+        AssertionError: no broker returned an id in time.
+    """
+    deadline = time.monotonic() + deadline_seconds
+    while (described := admin.describe_topics([topic])[0])["error_code"] or not described["topic_id"]:
+        assert time.monotonic() < deadline, f"{topic} has no id: {described}"
+        time.sleep(_POLL_SECONDS)
+    return str(described["topic_id"])
 
 
 @pytest.fixture(scope="session")
@@ -30,19 +46,9 @@ def parameters() -> Parameters:
 
     A period of three days touches 73 slots, whose visits are in the counts of N = 97 ticks, 3·25 + 22.
     """
-    rule = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
-    return Parameters(
-        name="town",
-        grid=SlotGrid(parse_instant("2026-01-01T00:00:00Z"), HOUR),
-        max_lead=1,
-        default_stay=HOUR // 4,
-        release_delay=30 * SECOND,
-        tolerance=SECOND,
-        registry=Registry(tuple(f"place-{number}" for number in range(8)), 2),
-        over_time=(OverTime("stations", (0, 1), (rule, rule)),),
-        at_times=(AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
-        period=3 * DAY,
-    )
+    stations = watch("stations", (0, 1), OverTimeRule(Fraction(1, 2), 1, 3, 24, 1))
+    noon = AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR)
+    return build_parameters(8, shards=2, max_lead=1, over_time=[stations], at_times=[noon], period=3 * DAY)
 
 
 @pytest.fixture

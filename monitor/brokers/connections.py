@@ -16,7 +16,7 @@ from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import AuthorizationError, KafkaError, SaslAuthenticationFailedError, UnsupportedSaslMechanismError
 from kafka.net.compat import KafkaNetClient
 
-from monitor.brokers.tls import explain_tls_error
+from monitor.brokers.tls_errors import explain_tls_error
 from monitor.errors import UnreachableError
 
 BOOTSTRAP_TIMEOUT_MS: Final = 5_000

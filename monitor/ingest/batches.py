@@ -10,8 +10,10 @@ A batch can become unreadable in two ways:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from monitor.contracts.visits import Fault, Reason
@@ -30,6 +32,11 @@ LOG_END: Final = 2**63 - 1
 _HEADER_BYTES: Final = 61
 FORMAT: Final = 2
 """Kafka's current batch format ("magic")."""
+
+_NUMBER: Final = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_SHORT: Final = rb"([\x80-\xff]{0,3}[\x00-\x7f])"
+_SIMPLE: Final = re.compile(_SHORT + rb"[\x00-\xff]" + _NUMBER + _NUMBER + rb"\x01" + _SHORT).match
+"""The start of a record without a key: its length, attributes, timestamp, place, the number -1, the value's length."""
 
 _LONGEST_NUMBER: Final = 10  # bytes
 _LONGEST_SHIFT: Final = 7 * _LONGEST_NUMBER
@@ -117,12 +124,12 @@ def read_batch(batch: Any, begin: int, bounds: Bounds) -> Iterator[FetchedRecord
         bounds: the limits of decompression.
     """
     raw = bytes(batch._buffer)  # noqa: SLF001  # kafka-python has no public access to the bytes
-    reached, read = begin, _read_records if batch.magic == FORMAT else _read_old_records
+    record, read = None, _read_records if batch.magic == FORMAT else _read_old_records
     try:
         for record in read(batch, raw, bounds):
-            yield record
-            reached = max(begin, record.offset + 1)
+            yield record  # the last record is used below
     except Exception as error:  # noqa: BLE001  # no error may stop the reader, or skip records silently
+        reached = begin if record is None else max(begin, record.offset + 1)
         lost = not isinstance(error, ContradictionError)
         stamp = batch.max_timestamp if batch.magic == FORMAT else None
         yield make_unreadable(batch, reached, stamp, _explain(error), lost=lost)
@@ -206,14 +213,39 @@ def _read_records(batch: Any, raw: bytes, bounds: Bounds) -> Iterator[FetchedRec
     # Offsets set by the producer are not trusted. The broker's offsets have no gaps, unless the topic was compacted.
     without_gaps = batch.last_offset_delta == count - 1
     feed, at = _Feed(codec, data, bounds), 0
+    limit = bounds.record_bytes if codec else len(data)
     for index in range(count):
-        at, end = _read_frame(feed, at, bounds.record_bytes if codec else len(data))
+        if appended and without_gaps and (simple := _read_simple(feed.buffer, at, limit)):
+            at, of_simple = simple
+            yield FetchedRecord(batch.base_offset + index, stamp, of_simple)
+            continue
+        at, end = _read_frame(feed, at, limit)
         place, after, delta, value = _read_fields(feed, at, end)
         offset = batch.base_offset + (index if without_gaps else place)
         if offset > batch.last_offset:
             raise ContradictionError("a record is after the end of the batch")
         yield FetchedRecord(offset, stamp if appended else _clamp(stamp + delta), value, batch.timestamp_type)
         at = after
+
+
+def _read_simple(buffer: bytes, at: int, limit: int) -> tuple[int, bytes] | None:
+    """Return the end and the value of a record without key and headers; None in doubt.
+
+    This takes less than half of the time of `_read_frame` and `_read_fields`, which decide about all other records.
+    """
+    match = _SIMPLE(buffer, at)
+    if match is None:
+        return None
+    length, size = match.groups()
+    begin = match.end()
+    end = begin + _decode_number(size)
+    whole = begin <= end < len(buffer) and match.end(1) + _decode_number(length) == end + 1 and buffer[end] == 0
+    return (end + 1, buffer[begin:end]) if whole and end + 1 - match.end(1) <= limit else None
+
+
+@lru_cache(maxsize=4096)
+def _decode_number(number: bytes) -> int:
+    return _read_varint(number, 0)[0]
 
 
 def _clamp(stamp: int) -> int:

@@ -9,21 +9,20 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from monitor.errors import UnreachableError, WindowsError
 from monitor.failpoints import failpoint
-from monitor.ingest.accept import DEAD_LETTER, Accepted, Persons, accept
-from monitor.ingest.columns import count_by_reason
+from monitor.ingest.accept import DEAD_LETTER, Persons, accept
+from monitor.ingest.columns import Refusal, count_by_reason
 from monitor.ingest.decode import Columns, decode_records
 from monitor.ingest.interfaces import DeadLetter, DeadLetters, IngestObserver
 from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
+from monitor.ingest.write_queue import Batch, WriteQueue
 from monitor.public.parameters import Parameters
 from monitor.signals import Signal
 from monitor.windows.facts import Span, Windows
@@ -35,17 +34,6 @@ COMMIT_SECONDS: Final = 5.0
 CHECK_SECONDS: Final = 0.5
 FIRST_BACKOFF_SECONDS: Final = 0.1
 LONGEST_BACKOFF_SECONDS: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    spans: tuple[Span, ...]
-    accepted: Accepted
-    letters: tuple[DeadLetter, ...]
-    records: int
-    began: float
-    oldest_stamp: float | None
-    newest_stamps: Mapping[int, float]
 
 
 class Reader:
@@ -66,15 +54,14 @@ class Reader:
         self._persons = persons
         self._dead_letters = dead_letters
         self._observer = observer
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
-        self._writing: tuple[_Batch, Future[dict[int, int]]] | None = None
+        self._queue = WriteQueue(self._write)
         self._committed_at = self._checked_at = time.monotonic()
         self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
         self._several_places = SeveralPlaces()
         self.progressed = Signal()
 
     def step(self, timeout_ms: int) -> bool:
-        """Read one batch and start to write it; return whether anything was read.
+        """Read one batch, and queue it for the writer; return whether anything was read.
 
         Raises:
             UnreachableError: a server cannot be used now; call again later.
@@ -84,38 +71,44 @@ class Reader:
             self._check_windows()
             self._commit_periodically()
             self._start_waiting()
-            fetched = self._source.poll(0 if self._writing else timeout_ms)
+            fetched = self._source.poll(0 if self._queue else timeout_ms)
             if not fetched:
                 self._finish()
                 return False
             failpoint("reader.polled")
             batch = self._prepare(fetched)
             failpoint("reader.accepted")
-            if self._finish():
-                self._writing = (batch, self._writer.submit(self._write, batch))
-            else:
-                self._source.park(span.partition for span in batch.spans)
+            self._enqueue(batch)
         except (UnreachableError, WindowsError):
             self._abandon()
             raise
         return True
 
+    def _enqueue(self, batch: Batch) -> None:
+        """Queue a batch, unless an earlier one has to be read again. Wait while the queue is full."""
+        if not self._take_written():
+            self._source.park(span.partition for span in batch.spans)
+            return
+        self._queue.put(batch)
+        while self._queue.is_full and self._take_written(wait=True):
+            pass
+
     def _start_waiting(self) -> None:
         """Start each waiting partition at its start offset."""
         if not self._source.waiting:
             return
-        if self._source.unread:
-            self._finish()  # the records before the unread ones count as read only after they are written
+        # The progress has to include every record read, because a loss may move it back. A batch that was written
+        # after that could move it forward again, past records that were not read.
+        self._finish()
         progress = self._windows.progress()
         self._start_offsets.forget_commits()
         for partition in sorted(self._source.waiting):
             self._source.resume(partition, self._start_offsets.find(partition, progress))
             failpoint("reader.assigned")
 
-    def _prepare(self, fetched: Sequence[Fetched]) -> _Batch:
+    def _prepare(self, fetched: Sequence[Fetched]) -> Batch:
         began = time.perf_counter()
         values = [value for fetch in fetched for value in fetch.values]
-        places = [(fetch.partition, offset) for fetch in fetched for offset in fetch.offsets]
         stamps = np.array([stamp for fetch in fetched for stamp in fetch.timestamps_ms], np.int64)
         grid = self._parameters.grid
         columns: Columns = decode_records(
@@ -123,15 +116,15 @@ class Reader:
         )
         accepted = accept(self._parameters, self._persons, columns, (stamps * 1_000 - grid.origin) // grid.length)
         accepted.fates[DEAD_LETTER] = sum(refusal.count for refusal in accepted.refused)
-        letters = tuple(DeadLetter(refusal, *places[refusal.record]) for refusal in accepted.refused)
+        letters = _address_refusals(accepted.refused, fetched)
         spans = tuple(Span(fetch.partition, fetch.start, fetch.end) for fetch in fetched)
         newest = {
             fetch.partition: max(fetch.timestamps_ms) / MILLISECONDS for fetch in fetched if len(fetch.timestamps_ms)
         }
         oldest = int(stamps.min()) / MILLISECONDS if len(stamps) else None
-        return _Batch(spans, accepted, letters, len(values), began, oldest, newest)
+        return Batch(spans, accepted, letters, len(values), began, oldest, newest)
 
-    def _write(self, batch: _Batch) -> dict[int, int]:
+    def _write(self, batch: Batch) -> dict[int, int]:
         """Write dead letters, then facts, because a record is not read again after progress has passed it."""
         letters = [
             letter
@@ -147,12 +140,29 @@ class Reader:
         return lowest
 
     def _finish(self) -> bool:
-        """Wait for the pending write; return False if the records read since it began must be read again."""
-        if self._writing is None:
-            return True
-        batch, future = self._writing
-        self._writing = None
-        lowest = future.result()
+        """Write all batches; return False if records of the queue must be read again."""
+        complete = True
+        while self._queue:
+            self._queue.flush()
+            complete = self._take_written(wait=True) and complete
+        return complete
+
+    def _take_written(self, *, wait: bool = False) -> bool:
+        """Count the batches written by now; return False if records of the queue must be read again.
+
+        `wait`: wait for the oldest batch.
+        """
+        complete = True
+        while taken := self._queue.take(wait=wait):
+            wait = False
+            complete = self._count_written(*taken) and complete
+        if complete:
+            self._queue.advance()
+        else:
+            self._source.park(span.partition for span in self._queue.discard_pending())
+        return complete
+
+    def _count_written(self, batch: Batch, lowest: Mapping[int, int]) -> bool:
         reasons = count_by_reason(batch.accepted.refused)
         self._observer.batch(batch.records, batch.accepted.fates, reasons, time.perf_counter() - batch.began)
         self._observer.reached(batch.oldest_stamp, batch.newest_stamps)
@@ -164,11 +174,13 @@ class Reader:
         return not behind
 
     def _abandon(self) -> None:
-        """Park all partitions, so that they are started again. A pending write may still succeed; then it counts."""
-        try:
-            self._finish()
-        except (UnreachableError, WindowsError) as error:
-            log.warning("a batch will be read again: %s", error)
+        """Park all partitions, so that they are started again. A sent batch may still be written; then it counts."""
+        self._queue.discard_pending()
+        while self._queue:
+            try:
+                self._finish()
+            except (UnreachableError, WindowsError) as error:
+                log.warning("a batch will be read again: %s", error)
         self._source.park()
 
     def _check_windows(self) -> None:
@@ -198,11 +210,9 @@ class Reader:
 
     @property
     def _written_offsets(self) -> dict[int, int]:
-        """The offsets up to which everything is in the windows. The pending write does not count."""
-        offsets = dict(self._source.reading)
-        if self._writing is not None:
-            offsets |= {span.partition: span.start for span in self._writing[0].spans if span.partition in offsets}
-        return offsets
+        """The offsets up to which everything is in the windows. Queued batches do not count."""
+        offsets, starts = dict(self._source.reading), self._queue.starts()
+        return {partition: min(offset, starts.get(partition, offset)) for partition, offset in offsets.items()}
 
     def close(self) -> None:
         """Finish the pending write, commit offsets, and leave the group."""
@@ -211,8 +221,17 @@ class Reader:
         except (UnreachableError, WindowsError) as error:
             log.warning("the last batch will be read again: %s", error)
             self._source.park()
-        self._writer.shutdown()
+            self._queue.discard_pending()
+        self._queue.close()
         self._source.close(self._written_offsets)
+
+
+def _address_refusals(refused: Sequence[Refusal], fetched: Sequence[Fetched]) -> tuple[DeadLetter, ...]:
+    """Return a dead letter for each refusal, with the partition and the offset of its record."""
+    if not refused:
+        return ()
+    places = [(fetch.partition, offset) for fetch in fetched for offset in fetch.offsets]
+    return tuple(DeadLetter(refusal, *places[refusal.record]) for refusal in refused)
 
 
 def _find_lowest(progress: Sequence[Mapping[int, int]], partition: int) -> int:

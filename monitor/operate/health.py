@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from socketserver import ThreadingMixIn
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -19,6 +19,16 @@ from monitor.errors import UsageError
 log = logging.getLogger(__name__)
 
 STALL_SECONDS: Final = 180.0  # a loop makes no report while it reads a long ledger
+
+
+class Probes(Protocol):
+    """What the endpoint reports as health and readiness."""
+
+    def stalled(self) -> list[str]:
+        """Return the loops that have not reported for three minutes."""
+
+    def waiting(self) -> dict[str, str]:
+        """Return what each loop that is not ready waits for."""
 
 
 class Health:
@@ -70,7 +80,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 class Endpoint:
     """The HTTP endpoint. A separate thread serves requests from construction until `close`."""
 
-    def __init__(self, port: int, registry: CollectorRegistry, health: Health) -> None:
+    def __init__(self, port: int, registry: CollectorRegistry, health: Probes) -> None:
         self._health = health
         self._metrics = make_wsgi_app(registry)
         try:

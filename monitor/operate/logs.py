@@ -21,15 +21,19 @@ class _UtcFormatter(logging.Formatter):
     default_msec_format = "%s.%03dZ"
 
 
-def set_up_logging(level: int = logging.INFO) -> None:
-    """Log to standard error: with colours on a terminal, otherwise as plain lines with UTC times."""
+def set_up_logging(level: int = logging.INFO, process: str = "") -> None:
+    """Log to standard error: with colours on a terminal, otherwise as plain lines with UTC times.
+
+    `process` names one of several processes, and comes before each message.
+    """
+    message = f"{process}: %(message)s" if process else "%(message)s"
     handler: logging.Handler
     if sys.stderr.isatty():
         handler = RichHandler(console=Console(stderr=True), show_path=False, rich_tracebacks=False)
-        handler.setFormatter(logging.Formatter("%(message)s"))
+        handler.setFormatter(logging.Formatter(message))
     else:
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_UtcFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        handler.setFormatter(_UtcFormatter(f"%(asctime)s %(levelname)s %(name)s: {message}"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

@@ -137,9 +137,11 @@ class EvidenceReader:
     def _is_over(self) -> bool:
         """Return whether to stop reading: on a stop, at the release time, or if a fast clock was set back."""
         clock, grid = self._context.clock, self._context.parameters.grid
-        if self._stop.is_set() or clock.simulated:
-            return self._stop.is_set()
+        if self._stop.is_set():
+            return True
         now = clock.now()
+        if clock.simulated:  # it stands at the release time until the tick is decided
+            return now > self._due
         return now >= self._due or (not self._closed and now < grid.start(self._tick))
 
 

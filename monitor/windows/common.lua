@@ -4,9 +4,12 @@
 -- be moved there. Later facts wait in a sorted set, ordered by stamp. `shown` is the latest stamp of any fact in the
 -- windows. Numbers with more than 14 digits are formatted with %.0f, because Lua would round them.
 
-local HEADER = 9          -- bytes before the facts of a waiting member: stamp (8 bytes), then s (seen), p (present), d (stays)
-local SEEN, PRESENT, STAY = 24, 28, 32  -- bytes of a packed fact (monitor/windows/packing.py)
+-- Bytes before the facts of a waiting member: stamp (8 bytes), then s (seen), p (present) or d (stays)
+local HEADER = 9
+local PERSON, PRESENT, STAY = 16, 28, 32  -- bytes of a person's hash, and of packed facts (monitor/windows/packing.py)
 local PORTION = 2000      -- facts per command
+local CHUNK = 64          -- people per command that adds to a leaf
+local FULL, FILL = 112, 64  -- people in a leaf before it is split, and on average after leaves were joined
 local MERGED = 50000      -- facts after which a script stops merging, so that the server is busy only briefly
 
 local NOTHING_SHOWN = -2 ^ 52  -- as monitor.windows.facts.COMPLETE_FROM_START
@@ -46,28 +49,126 @@ local function raise_shown(meta, stamp)
   end
 end
 
--- Add packed facts to the windows, beginning at a place in the blob. The facts are sorted by row, so each row needs few
--- commands.
-local function add_seen(prefix, stamp, blob, from, expiry)
-  local row, arguments, count, i = nil, {}, 0, from
-  local function flush()
-    if count > 0 then
-      local key = prefix .. 'w:' .. row
-      redis.call('ZADD', key, 'GT', unpack(arguments, 1, 2 * count))
-      redis.call('EXPIRE', key, expiry)
-    end
-    count = 0
+-- The people of a row are in leaves: sorted sets that are small enough for the server's compact encoding (listpack).
+-- The leaves are those of a tree in which the children of node i are the nodes 4i - 2 … 4i + 1, by the next two bits of
+-- the hash. Nodes are split in their order. So the number of splits n determines the leaf of each person: the leaves are
+-- the nodes n + 1 … 4n + 1. The hash `leaves` has n by row; if it is missing, n is 0. Counts do not depend on n.
+local function leaf_key(prefix, row, leaf)
+  return prefix .. 'w:' .. row .. (leaf == 1 and '' or ':' .. leaf)
+end
+
+-- Return the first nodes of two levels, the one of the next node to be split and the one below, and the number of
+-- hashes of 32 bits by node of the lower level.
+local function levels(n)
+  local first, below, share = 1, 2, 2 ^ 30
+  while below <= n + 1 do
+    first, below, share = below, 4 * below - 2, share / 4
   end
-  while i < #blob do
-    local at, ahead, person = struct.unpack('>I4i4c16', blob, i)
-    if at ~= row or count == PORTION then
-      flush()
-      row = at
-    end
-    arguments[2 * count + 1], arguments[2 * count + 2] = stamp + ahead, person
-    count, i = count + 1, i + SEEN
+  return first, below, share
+end
+
+-- Split node n + 1, a leaf of a row with n splits. People are added to their new leaves before the old one is deleted,
+-- because an error stops a script without undoing its changes.
+local function split_leaf(prefix, row, n, expiry)
+  local from, _, _, share = leaf_key(prefix, row, n + 1), levels(n)
+  local place, unit, parts = 1, share / 2 ^ 24, {{}, {}, {}, {}}
+  while unit < 1 do
+    place, unit = place + 1, 256 * unit
   end
-  flush()
+  local people = redis.call('ZRANGEBYSCORE', from, '-inf', '+inf', 'WITHSCORES')
+  for i = 1, #people, 2 do
+    local byte = string.byte(people[i], place)
+    local part = parts[(byte - byte % unit) / unit % 4 + 1]
+    local size = #part
+    part[size + 1], part[size + 2] = people[i + 1], people[i]
+  end
+  for child, part in ipairs(parts) do
+    local key = leaf_key(prefix, row, 4 * n + 1 + child)
+    for i = 1, #part, 2 * PORTION do
+      redis.call('ZADD', key, unpack(part, i, math.min(i + 2 * PORTION - 1, #part)))
+    end
+    redis.call('EXPIRE', key, expiry)
+  end
+  redis.call('HSET', prefix .. 'leaves', row, n + 1)
+  redis.call('UNLINK', from)
+end
+
+-- Return the length of the run that begins with hash i and goes to one leaf, at most CHUNK, and the leaf. `hashes`: the
+-- first 32 bits of each person's hash.
+local function next_run(hashes, i, n, first, below, share)
+  local part = math.floor(hashes[i] / share)
+  local leaf = below + part
+  if leaf > 4 * n + 1 then
+    part, share = math.floor(part / 4), 4 * share
+    leaf = first + part
+  end
+  local start, count, most = part * share, 1, math.min(CHUNK, #hashes - i)  -- the last element is not a hash
+  while count < most and hashes[i + count] >= start and hashes[i + count] < start + share do
+    count = count + 1
+  end
+  return count, leaf
+end
+
+-- Add people to a leaf; return how many people it has, 0 if that has not changed. `renew`: renew its expiry, too.
+local function add_to_leaf(key, blob, at, format, count, renew, expiry)
+  local people = {struct.unpack(format, blob, at)}  -- and the next place, which is left out in the next line
+  local added = redis.call('ZADD', key, 'GT', unpack(people, 1, 2 * count))
+  local size = added > 0 and redis.call('ZCARD', key) or 0
+  if renew or (added > 0 and size == added) then
+    redis.call('EXPIRE', key, expiry)
+  end
+  return size
+end
+
+-- Return whether the leaves' expiry has to be renewed by each write: evictions renew it, but there were none recently.
+-- Every leaf was created or renewed after the instant `renewed`. A new leaf gets its expiry at once.
+local function must_renew(meta, expiry)
+  local renewed = number_of(meta, 'renewed')
+  return not renewed or redis.call('TIME')[1] - renewed > expiry / 2
+end
+
+-- Add a row's facts to its leaves. `group`: how many facts there are, and where their hashes and they begin in the blob.
+local function add_row(prefix, row, n, blob, group, formats, renew, expiry)
+  local i, hashes = 1, nil
+  local first, below, share = levels(n)
+  while i <= group.count do
+    local count, leaf = math.min(CHUNK, group.count - i + 1), 1
+    if n > 0 then
+      hashes = hashes or {struct.unpack(string.rep('>I4', group.count), blob, group.hashes)}
+      count, leaf = next_run(hashes, i, n, first, below, share)
+    end
+    local at = group.at + (i - 1) * formats.size
+    local people = add_to_leaf(leaf_key(prefix, row, leaf), blob, at, formats[count], count, renew, expiry)
+    i = i + count
+    if people > FULL then
+      split_leaf(prefix, row, n, expiry)  -- one leaf by command, which adds CHUNK people at most
+      n = n + 1
+      first, below, share = levels(n)
+    end
+  end
+  return n
+end
+
+-- Add packed facts to the windows, beginning at a place in the blob.
+local function add_seen(meta, prefix, blob, from, expiry)
+  local digits, facts, groups = struct.unpack('>I4I4I4', blob, from)
+  local directory, renew = prefix .. 'leaves', must_renew(meta, expiry)
+  local split = redis.call('TYPE', directory).ok ~= 'none'
+  local formats = {size = digits + PERSON}
+  for i = 1, CHUNK do
+    formats[i] = string.rep('c' .. digits .. 'c' .. PERSON, i)
+  end
+  local header = from + 12
+  local group = {hashes = header + 8 * groups}
+  group.at = group.hashes + 4 * facts
+  for _ = 1, groups do
+    local row, count = struct.unpack('>I4I4', blob, header)
+    local n = split and tonumber(redis.call('HGET', directory, row) or 0) or 0
+    group.count = count
+    split = add_row(prefix, row, n, blob, group, formats, renew, expiry) > 0 or split
+    header, group.hashes, group.at = header + 8, group.hashes + 4 * count, group.at + formats.size * count
+  end
+  redis.call('EXPIRE', directory, expiry)
 end
 
 -- Add packed facts, sorted by time, to the sets of designated times. Skip evicted times, because no tick counts them.
@@ -120,7 +221,7 @@ local function add(meta, kind, stamp, blob, from, expiry)
   raise_shown(meta, stamp)
   local prefix = string.sub(meta, 1, -5)
   if kind == 's' then
-    add_seen(prefix, stamp, blob, from, expiry)
+    add_seen(meta, prefix, blob, from, expiry)
   elseif kind == 'd' then
     add_stays(prefix, number_of(meta, 'dropped'), blob, from, expiry)
   else
@@ -140,19 +241,32 @@ local function merge(meta, waiting, slot, expiry)
     local stamp, kind = struct.unpack('>i8c1', blob)
     add(meta, kind, stamp, blob, HEADER + 1, expiry)
     redis.call('ZREM', waiting, blob)
-    merged = merged + #blob / SEEN
+    merged = merged + #blob / PRESENT
   end
   return redis.call('ZCOUNT', waiting, '-inf', slot) > 0
+end
+
+local function unlink_leaves(prefix)
+  local directory = redis.call('HGETALL', prefix .. 'leaves')
+  for i = 1, #directory, 2 do
+    local n = tonumber(directory[i + 1])
+    for leaf = n + 1, 4 * n + 1 do
+      redis.call('UNLINK', leaf_key(prefix, directory[i], leaf))
+    end
+  end
+  redis.call('UNLINK', prefix .. 'leaves')
 end
 
 -- Initialize a shard without `opened`, and empty its windows, because nothing shows which facts they contain.
 local function begin_shard(meta, slot)
   if redis.call('HEXISTS', meta, 'opened') == 0 then
+    unlink_leaves(string.sub(meta, 1, -5))
     for i = 2, #KEYS do
       redis.call('UNLINK', KEYS[i])
     end
     set_number(meta, 'opened', slot - 1)
     set_number(meta, 'shown', NOTHING_SHOWN)
+    set_number(meta, 'renewed', redis.call('TIME')[1])
   end
 end
 

@@ -16,6 +16,49 @@
 -- `trimmed` and `dropped` are raised (never lowered) before anything is removed. An error stops a script, so no fact is
 -- ever missing without a record of its eviction. The script also runs when memory is full, because it frees memory.
 
+-- Undo the last split of a row with n splits: move the people of the children of node n there.
+local function join_leaves(prefix, row, n, expiry)
+  local to = leaf_key(prefix, row, n)
+  for leaf = 4 * n - 2, 4 * n + 1 do
+    local moved, people = {}, redis.call('ZRANGEBYSCORE', leaf_key(prefix, row, leaf), '-inf', '+inf', 'WITHSCORES')
+    for i = 1, #people, 2 do
+      moved[i], moved[i + 1] = people[i + 1], people[i]
+    end
+    for i = 1, #moved, 2 * PORTION do
+      redis.call('ZADD', to, unpack(moved, i, math.min(i + 2 * PORTION - 1, #moved)))
+    end
+  end
+  redis.call('EXPIRE', to, expiry)
+  redis.call('HSET', prefix .. 'leaves', row, n - 1)
+  for leaf = 4 * n - 2, 4 * n + 1 do
+    redis.call('UNLINK', leaf_key(prefix, row, leaf))
+  end
+end
+
+-- Evict from the rows with several leaves, and join leaves if few people are left.
+local function evict_leaves(prefix, bound, expiry)
+  local directory = redis.call('HGETALL', prefix .. 'leaves')
+  for i = 1, #directory, 2 do
+    local row, n, people = directory[i], tonumber(directory[i + 1]), 0
+    for leaf = n + 1, 4 * n + 1 do
+      local key = leaf_key(prefix, row, leaf)
+      redis.call('ZREMRANGEBYSCORE', key, '-inf', bound)
+      redis.call('EXPIRE', key, expiry)
+      people = people + redis.call('ZCARD', key)
+    end
+    local enough = math.max(0, math.ceil((people / FILL - 1) / 3))
+    if n > 2 * enough then
+      for splits = n, enough + 1, -1 do
+        join_leaves(prefix, row, splits, expiry)
+      end
+      if enough == 0 then
+        redis.call('HDEL', prefix .. 'leaves', row)
+      end
+    end
+  end
+  redis.call('EXPIRE', prefix .. 'leaves', expiry)
+end
+
 local windows, dropped = tonumber(ARGV[2]), tonumber(ARGV[3])
 
 raise(KEYS[1], 'trimmed', ARGV[4])
@@ -25,6 +68,7 @@ end
 for i = 3, 2 + windows do
   redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', '(' .. ARGV[4])
 end
+evict_leaves(string.sub(KEYS[1], 1, -5), '(' .. ARGV[4], 2 * ARGV[1])
 for i = 3 + windows, 2 + windows + dropped do
   redis.call('UNLINK', KEYS[i])
 end
@@ -32,4 +76,5 @@ redis.call('EXPIRE', KEYS[1], ARGV[1])
 for i = 2, #KEYS do
   redis.call('EXPIRE', KEYS[i], 2 * ARGV[1])
 end
+set_number(KEYS[1], 'renewed', redis.call('TIME')[1])
 return 1

@@ -13,7 +13,7 @@ from typing import Final
 
 from monitor.public.parameters import Parameters, Timed
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The version of the stored format; raised when keys, members or scores change their meaning."""
 
 _DIGITS: Final = 16

@@ -1,7 +1,11 @@
 """The binary format of facts. The reader packs facts, Lua scripts unpack them, and members of sets are counted here.
 
 * Seen: the row (4 bytes, unsigned), the last slot of the visit minus the stamp c (4 bytes, signed), and the person's
-  keyed hash (16 bytes); sorted by row.
+  keyed hash (16 bytes). For the script, `group_seen` converts these facts to blocks, which are sorted by row and hash:
+  the number of digits d, the number of facts and the number of groups (4 bytes each); by group the row and the number
+  of its facts (4 bytes each); by fact the first 4 bytes of the hash; and by fact the last slot as text of d characters
+  and the hash. So the script passes many facts to one command without reading them one by one. A group has at most
+  2,000 facts.
 * Present: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the person's keyed
   hash; sorted by instant.
 * Stay: the instant of the designated time (8 bytes, signed), the length in seconds (4 bytes, unsigned), the row (4
@@ -17,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +38,11 @@ PRESENT: Final = np.dtype([("instant", ">i8"), ("row", ">u4"), ("person", f"V{HA
 STAY: Final = np.dtype([("instant", ">i8"), ("length", ">u4"), ("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 MEMBER: Final = np.dtype([("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 
+_LARGEST_GROUP: Final = 2_000
+"""The most facts of a group: a script puts their hashes on the stack of Lua, which is limited."""
+
 CONSENT: Final = 1 << 31
 """The bit of a row that marks the fact that a person consented."""
-
-PORTION: Final = 10_000
-"""The most facts per waiting member; a script merges whole members."""
 
 _REMEDY: Final = (
     "expected only data of this service. Delete its keys in Redis; it reads the facts from the input again."
@@ -82,6 +86,38 @@ def split_by_shard(
         yield int(shard[begin]), int(stamp[begin]), packed[begin:end].tobytes()
 
 
+def group_seen(stamp: int, packed: bytes, portion: int) -> Iterator[bytes]:
+    """Yield the facts seen as blocks for the script, each with at most `portion` facts, sorted by row and hash."""
+    facts = np.frombuffer(packed, SEEN)
+    hashes = np.ascontiguousarray(facts["person"]).view(">u4")[:: HASH_BYTES // 4].astype(np.uint64)
+    order = np.argsort((facts["row"].astype(np.uint64) << np.uint64(32)) | hashes)
+    facts, hashes = facts[order], hashes[order].astype(">u4")
+    for begin in range(0, len(facts), portion):
+        yield _make_block(stamp, facts[begin : begin + portion], hashes[begin : begin + portion])
+
+
+def _make_block(stamp: int, facts: NDArray[np.void], hashes: NDArray[Any]) -> bytes:
+    ahead, place = np.unique(facts["ahead"].astype(np.int64), return_inverse=True)
+    texts = [str(stamp + slot).encode() for slot in ahead.tolist()]
+    digits = max(map(len, texts))
+    body = np.empty(len(facts), [("last", f"S{digits}"), ("person", SEEN["person"])])
+    body["last"] = np.array([text.zfill(digits) for text in texts])[place]  # a sign stays in front
+    body["person"] = facts["person"]
+    row = facts["row"]
+    starts = np.flatnonzero(np.concatenate([[True], row[1:] != row[:-1]]))
+    starts = np.union1d(starts, np.arange(0, len(facts), _LARGEST_GROUP))
+    groups = np.empty((len(starts), 2), ">u4")
+    groups[:, 0], groups[:, 1] = row[starts], np.diff(starts, append=len(facts))
+    head = np.array([digits, len(facts), len(starts)], ">u4")
+    return b"".join(part.tobytes() for part in (head, groups, hashes, body))
+
+
+def sort_present(packed: bytes) -> bytes:
+    """Return the facts present, sorted by designated time."""
+    facts = np.frombuffer(packed, PRESENT)
+    return facts[np.argsort(facts["instant"], kind="stable")].tobytes()
+
+
 def group_by_shard(
     seen: Iterable[tuple[int, int, bytes]],
     present: Iterable[tuple[int, int, bytes]],
@@ -96,18 +132,6 @@ def group_by_shard(
     for (shard, stamp), packed_kinds in sorted(by_place.items()):
         facts.setdefault(shard, []).append(ShardFacts(stamp, *packed_kinds))
     return facts
-
-
-def split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
-    """Yield the script's arguments for each portion: the kind of its facts, their stamp, and the facts."""
-    for stamped in facts:
-        for kind, packed, size in (
-            ("s", stamped.seen, SEEN.itemsize),
-            ("p", stamped.present, PRESENT.itemsize),
-            ("d", stamped.stays, STAY.itemsize),
-        ):
-            for begin in range(0, len(packed), PORTION * size):
-                yield from (kind, stamped.stamp, packed[begin : begin + PORTION * size])
 
 
 def pack_shard_facts(

@@ -30,7 +30,7 @@ from redis.exceptions import ConnectionError as LostError
 from redis.exceptions import TimeoutError as SlowError
 from redis.retry import Retry
 
-from monitor.brokers.tls import explain_tls_error
+from monitor.brokers.tls_errors import explain_tls_error
 from monitor.errors import FailedError, UnreachableError, WindowsError
 from monitor.public.instants import SECOND
 

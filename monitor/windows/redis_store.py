@@ -1,7 +1,7 @@
 """Windows in Redis or Valkey: sets of facts with their progress, with one transaction per shard.
 
-A write is one script per shard, which unpacks the facts and advances progress. Counts are read by plain commands in a
-MULTI, after a script that moves the facts which the tick counts into the windows. Every other operation is one script,
+A write is one script per shard, which unpacks the facts and advances progress. Counts are read by scripts in a MULTI,
+after a script that moves the facts which the tick counts into the windows. Every other operation is one script,
 which is also atomic. Scripts are sent as text each time (EVAL), so that a SCRIPT FLUSH has no effect.
 """
 
@@ -23,7 +23,7 @@ from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading, ShardFacts, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
-from monitor.windows.packing import count_members, read_stays, split_portions
+from monitor.windows.packing import PRESENT, STAY, count_members, group_seen, read_stays, sort_present
 from monitor.windows.redis_client import (
     REFUSALS,
     Client,
@@ -41,6 +41,7 @@ Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
 _LEAST_EXPIRY: Final = 3_600
+_PORTION: Final = 10_000  # the most facts per waiting member; a script merges whole members
 _COMMON: Final = "common"
 _STANDALONE: Final = ("read", "forget", "rights")  # scripts that do not use common.lua
 
@@ -137,18 +138,17 @@ class RedisWindows:
         Returns:
             By partition, the lowest progress of all shards after the write, -1 where a shard has none.
         """
-        advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
-        arguments = (*self._clock_arguments(), len(spans), *advance)
-        replies = self._run(
-            {
-                shard: _eval_command(
-                    "write", self._shard_keys(shard), *arguments, *split_portions(facts.get(shard, ()))
-                )
-                for shard in self._all
-            }
-        )
+        replies = self._run(self._write_commands(spans, facts))
         lowest = np.array([replies[shard] for shard in self._all]).astype(np.int64).min(axis=0).tolist()
         return {span.partition: reached for span, reached in zip(spans, lowest, strict=True)}
+
+    def _write_commands(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, Command]:
+        advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
+        arguments = (*self._clock_arguments(), len(spans), *advance)
+        return {
+            shard: _eval_command("write", self._shard_keys(shard), *arguments, *_split_portions(facts.get(shard, ())))
+            for shard in self._all
+        }
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """Return, by shard, everything that a tick needs, read in one step.
@@ -227,7 +227,7 @@ class RedisWindows:
     def _read_commands(self, shard: int, question: Question, unchanged: Collection[int]) -> list[Command]:
         return [
             *([] if question.tick is None else [self._settle_command(shard, question.tick)]),
-            *(("ZCOUNT", self._keys.window(shard, row), first, "+inf") for row, first in question.windows),
+            _eval_command("count", [self._keys.meta(shard)], *chain.from_iterable(question.windows)),
             *(
                 ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
                 for instant in question.times
@@ -245,8 +245,8 @@ class RedisWindows:
         """Return the reading; None if a set that was unchanged has grown since."""
         *data, (meta, time) = replies
         settled = question.tick is None or data.pop(0) == 1
-        last = len(data) - len(question.stays)
-        counts, members, lengths = data[: len(question.windows)], data[len(question.windows) : last], data[last:]
+        counts, *sets = data
+        members, lengths = sets[: len(question.times)], sets[len(question.times) :]
         present: dict[int, SparseCounts] = {}
         for instant, of_time in zip(question.times, members, strict=True):
             if instant not in unchanged:
@@ -382,6 +382,22 @@ class RedisWindows:
             f"missing: expected only data of this service. Delete all keys that begin with {tag}; the service reads "
             "the facts from the input again."
         )
+
+
+def _split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
+    """Yield the script's arguments for each portion: the kind of its facts, their stamp, and the facts."""
+    by_stamp: dict[int, list[ShardFacts]] = {}
+    for stamped in facts:
+        by_stamp.setdefault(stamped.stamp, []).append(stamped)
+    for stamp, parts in sorted(by_stamp.items()):
+        for block in group_seen(stamp, b"".join(part.seen for part in parts), _PORTION):
+            yield from ("s", stamp, block)
+        packed = sort_present(b"".join(part.present for part in parts))
+        for begin in range(0, len(packed), _PORTION * PRESENT.itemsize):
+            yield from ("p", stamp, packed[begin : begin + _PORTION * PRESENT.itemsize])
+        packed = b"".join(part.stays for part in parts)
+        for begin in range(0, len(packed), _PORTION * STAY.itemsize):
+            yield from ("d", stamp, packed[begin : begin + _PORTION * STAY.itemsize])
 
 
 def _parse_fields(flat: Sequence[bytes]) -> dict[str, str]:

@@ -10,7 +10,7 @@ local key = KEYS[1]
 local commands = {
   {'TIME'}, {'TYPE', key},
   {'HGET', key, 'f'}, {'HGETALL', key}, {'HKEYS', key}, {'HDEL', key, 'f'},
-  {'HEXISTS', key, 'f'}, {'ZCOUNT', key, 0, '+inf'}, {'ZRANGEBYSCORE', key, '-inf', 0}, {'ZREM', key, 'm'},
+  {'HEXISTS', key, 'f'}, {'ZCOUNT', key, 0, '+inf'}, {'ZCARD', key}, {'ZRANGEBYSCORE', key, '-inf', 0}, {'ZREM', key, 'm'},
   {'ZREMRANGEBYSCORE', key, '-inf', 0}, {'ZADD', key, 'XX', 0, 'm'},
   {'SMEMBERS', key}, {'SCARD', key}, {'EXPIRE', key, 1}, {'UNLINK', key},
   {'HSET', key, 'f', 0}, {'UNLINK', key}, {'HSETNX', key, 'f', 0}, {'UNLINK', key}, {'SADD', key, 'm'}, {'UNLINK', key},

@@ -14,6 +14,7 @@ from monitor.errors import FailedError
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 
 PEER_SECONDS: Final = 240.0
+NOT_INSTALLED: Final = 3  # the exit code of a peer that misses something
 
 T = TypeVar("T")
 
@@ -27,12 +28,14 @@ class Bench:
 
     Args:
         quick: measure at a small scale, to test the line. The figures then mean nothing.
+        long: watch for as long as the goals say: half an hour of memory, ten minutes of the country.
         peers: the Python interpreter that has the peers (extra `peers`).
         report: called with each progress message.
     """
 
-    def __init__(self, *, quick: bool, peers: Path, report: Callable[[str], None]) -> None:
+    def __init__(self, *, quick: bool, peers: Path, report: Callable[[str], None], long: bool = False) -> None:
         self.quick = quick
+        self.long = long
         self.report = report
         self._peers = peers
         self._stack = ExitStack()
@@ -50,6 +53,10 @@ class Bench:
     def scale(self, full: T, quick: T) -> T:
         """Return the size of the work for this run."""
         return quick if self.quick else full
+
+    def scale_of_time(self, full: float, long: float, quick: float) -> float:
+        """Return for how many seconds to watch."""
+        return quick if self.quick else long if self.long else full
 
     def folder(self, name: str) -> Path:
         """Return an empty folder."""
@@ -79,13 +86,16 @@ class Bench:
         """
         script = Path(__file__).parent / "peers" / f"{module}.py"
         command = [str(self._peers), str(script), json.dumps(values)]
-        done = subprocess.run(  # noqa: S603  # the command is made here
-            command, capture_output=True, text=True, timeout=PEER_SECONDS, check=False
-        )
+        try:
+            done = subprocess.run(  # noqa: S603  # the command is made here
+                command, capture_output=True, text=True, timeout=PEER_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise FailedError(f"{module} did not end within {PEER_SECONDS:.0f} s") from error
         if done.returncode == 0:
             found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
             return found
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        if "ModuleNotFoundError" in last:
+        if done.returncode == NOT_INSTALLED or "ModuleNotFoundError" in last:
             raise MissingPeerError(f"{module} skipped: {last}. Install the extra 'peers', or set --peers-python")
         raise FailedError(f"{module} failed with exit code {done.returncode}: {last}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from monitor.errors import FailedError, UsageError
+from simulators.bench.bench import Bench
 from simulators.bench.line import Verdict
 from simulators.bench.plots import write_plots
 from simulators.bench.registry import LINES, find_lines
@@ -21,6 +22,7 @@ class Options:
 
     names: tuple[str, ...]
     quick: bool
+    long: bool
     peers_python: Path
     out: Path | None
     document: Path | None
@@ -45,10 +47,11 @@ def run_bench(options: Options, console: Console) -> None:
     _check_names(options.names)
     results = []
     lines = find_lines(options.names)
-    for result in run_lines(lines, quick=options.quick, peers=options.peers_python, report=console.print):
-        results.append(result)
-        for text in summarize(result):
-            console.print(text, highlight=False, markup=False, soft_wrap=True)
+    with Bench(quick=options.quick, long=options.long, peers=options.peers_python, report=console.print) as bench:
+        for result in run_lines(lines, bench):
+            results.append(result)
+            for text in summarize(result):
+                console.print(text, highlight=False, markup=False, soft_wrap=True)
     report = Report(describe_machine(), options.quick, tuple(results))
     _write(options, report, console)
     unmet = [result.name for result in results if result.verdict in {Verdict.MISSED, Verdict.FAILED}]
@@ -69,10 +72,12 @@ def _write(options: Options, report: Report, console: Console) -> None:
             report = merge_reports(from_json(options.out.read_text(encoding="utf-8")), report)
         options.out.write_text(to_json(report), encoding="utf-8")
         console.print(f"figures in {options.out}", highlight=False)
-    if options.document is not None:
-        replace_table(options.document, report)
-        console.print(f"table in {options.document}", highlight=False)
+    plots: dict[str, Path] = {}
     if options.plots is not None:
-        series = [curve for result in report.results for curve in result.measured.series]
-        for path in write_plots(options.plots, series):
-            console.print(f"plot in {path}", highlight=False)
+        plots = dict(
+            write_plots(options.plots, [curve for result in report.results for curve in result.measured.series])
+        )
+        console.print(f"{len(plots)} plots in {options.plots}", highlight=False)
+    if options.document is not None:
+        replace_table(options.document, report, plots)
+        console.print(f"table in {options.document}", highlight=False)

@@ -52,8 +52,8 @@ def compute_slope(series: Series) -> float | None:
     return slope
 
 
-def write_plots(folder: Path, series: Sequence[Series]) -> Iterator[Path]:
-    """Write one PNG for each plot that has curves, and yield its path."""
+def write_plots(folder: Path, series: Sequence[Series]) -> Iterator[tuple[str, Path]]:
+    """Write one PNG for each plot that has curves, and yield its title and path."""
     require_matplotlib()
     folder.mkdir(parents=True, exist_ok=True)
     for name, plot in PLOTS.items():
@@ -61,7 +61,7 @@ def write_plots(folder: Path, series: Sequence[Series]) -> Iterator[Path]:
         if curves:
             path = folder / f"bench-{name}.png"
             _draw(path, plot, curves)
-            yield path
+            yield plot.title, path
 
 
 def _draw(path: Path, plot: Plot, curves: Sequence[Series]) -> None:

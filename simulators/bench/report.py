@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -132,8 +133,8 @@ def _make_row(result: Result) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
 
-def replace_table(page: Path, report: Report) -> None:
-    """Replace the text between the two marks of a page by the table.
+def replace_table(page: Path, report: Report, plots: Mapping[str, Path] | None = None) -> None:
+    """Replace the text between the two marks of a page by the table and the plots, which are given by title.
 
     Raises:
         UsageError: the page does not have the marks.
@@ -143,4 +144,8 @@ def replace_table(page: Path, report: Report) -> None:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise UsageError(f"--document {page}: expected a page with the comments {BEGIN} and {END}; add them")
-    page.write_text(f"{before}{begin}\n\n{make_table(report)}\n\n{end}{after}", encoding="utf-8")
+    pictures = "".join(
+        f"![{title}]({Path(os.path.relpath(path, page.parent)).as_posix()})\n\n"
+        for title, path in (plots or {}).items()
+    )
+    page.write_text(f"{before}{begin}\n\n{make_table(report)}\n\n{pictures}{end}{after}", encoding="utf-8")

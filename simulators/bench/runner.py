@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from monitor.errors import MonitorError
 from simulators.bench.bench import Bench
@@ -35,12 +34,11 @@ def describe_machine() -> Machine:
     )
 
 
-def run_lines(lines: Sequence[Line], *, quick: bool, peers: Path, report: Callable[[str], None]) -> Iterator[Result]:
+def run_lines(lines: Sequence[Line], bench: Bench) -> Iterator[Result]:
     """Run each line, and yield its result. A line that fails does not stop the others."""
-    with Bench(quick=quick, peers=peers, report=report) as bench:
-        for line in lines:
-            report(f"{line.name}: {line.work}")
-            yield run_line(line, bench)
+    for line in lines:
+        bench.report(f"{line.name}: {line.work}")
+        yield run_line(line, bench)
 
 
 def run_line(line: Line, bench: Bench) -> Result:

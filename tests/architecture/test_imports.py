@@ -9,7 +9,8 @@ import ast
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,7 @@ LAYERS: Final = (
     "operate",
     "service",
     "run",
+    "processes",
     "onesided",
     "client",
     "tools",
@@ -44,7 +46,7 @@ LAYERS: Final = (
 EXCEPTIONS: Final[dict[tuple[str, str], str]] = {}
 """Imports that go up, as (importing module, imported layer), each with its reason. There are none today."""
 
-SERVICE: Final = ("monitor.service", "monitor.run")
+SERVICE: Final = ("monitor.service", "monitor.run", "monitor.processes.command")
 NOT_IN_THE_SERVICE: Final = ("tools", "onesided", "client")
 
 
@@ -62,14 +64,21 @@ def module_files(root: Path) -> dict[str, Path]:
     return found
 
 
-def imported_names(path: Path) -> Iterator[str]:
-    """Yield every dotted name that a file imports, inside functions and TYPE_CHECKING blocks too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def imported_names(path: Path) -> tuple[str, ...]:
+    """Return every dotted name that a file imports, inside functions and TYPE_CHECKING blocks too."""
+    return _names_in(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _names_in(source: str) -> tuple[str, ...]:
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}, line {node.lineno}: write the import absolute"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            assert node.level == 0, f"line {node.lineno}: write the import absolute"
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return tuple(names)
 
 
 def read_graph(root: Path) -> dict[str, set[str]]:

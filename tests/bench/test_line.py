@@ -12,7 +12,7 @@ import pytest
 from monitor.errors import FailedError, UsageError
 from simulators.bench.bench import Bench, MissingPeerError
 from simulators.bench.line import Measured, Result, Series, Target, Verdict
-from simulators.bench.plots import PLOTS, compute_slope
+from simulators.bench.plots import PLOTS, compute_slope, write_plots
 from simulators.bench.registry import LINES, find_lines
 from simulators.bench.report import BEGIN, END, Report, from_json, make_table, merge_reports, replace_table, to_json
 from simulators.bench.runner import Machine, run_line
@@ -117,6 +117,17 @@ def test_table_replaces_only_itself(tmp_path: Path) -> None:
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
     replace_table(page, report)
     assert page.read_text(encoding="utf-8") == f"before\n{BEGIN}\n\n{make_table(report)}\n\n{END}\nafter\n"
+
+
+def test_page_shows_plots(tmp_path: Path) -> None:
+    """Each plot with curves is written as a picture, and the page refers to it by a relative path."""
+    page, report = tmp_path / "page.md", Report(MACHINE, False, (result((), {"rate": 1.0}),))
+    page.write_text(f"{BEGIN}\n{END}\n", encoding="utf-8")
+    series = [curve for measured in report.results for curve in measured.measured.series]
+    plots = dict(write_plots(tmp_path / "pictures", series))
+    replace_table(page, report, plots)
+    assert "![Memory of the process](pictures/bench-memory.png)" in page.read_text(encoding="utf-8")
+    assert (tmp_path / "pictures" / "bench-memory.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_page_without_marks_is_refused(tmp_path: Path) -> None:

@@ -63,8 +63,8 @@ def test_report_explains_a_change() -> None:
     """The text explains that a change needs twice the memory, and in which order instances start and end."""
     config = city()
     text = " ".join(format_text(check(config, load_locations(config))).split())
-    assert "Redis needs twice the memory until the old ones have expired" in text
-    assert "Start a new instance, wait until it is ready, and only then end an old one" in text
+    assert "Redis needs twice the memory until the old facts have expired" in text
+    assert "Start a new instance, wait until it is ready, and then stop an old one" in text
 
 
 @pytest.mark.promise(15)

@@ -1,4 +1,4 @@
-"""The documents, read as text, as links and as tables."""
+"""The pages, as text, links and tables."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Document:
 
     @property
     def anchors(self) -> set[str]:
-        """What its headings can be linked by, as code hosts make it."""
+        """The anchors of its headings, as code hosts derive them."""
         headings = re.findall(r"^#+ (.+)$", self.prose, re.MULTILINE)
         return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
     def rows(self, under: str) -> Iterator[list[str]]:
-        """The cells of the tables under a heading, until the next one, without the tables' heads."""
+        """Yield the cells of each row of the tables below a heading, without the tables' heads."""
         section = self.prose.split(f"# {under}\n", 1)[1].split("\n#", 1)[0]
         lines = [line for line in section.splitlines() if line.startswith("|")]
         for line, following in zip(lines, [*lines[1:], ""], strict=True):
@@ -45,7 +45,7 @@ class Document:
                 yield [cell.strip() for cell in _CELL.split(line)[1:-1]]
 
     def __str__(self) -> str:
-        """Its path from the project's root."""
+        """Return its path from the project's root."""
         return str(self.path.relative_to(ROOT))
 
 
@@ -56,7 +56,7 @@ def documents() -> list[Document]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that asks for `document` on each of them."""
+    """Run each test that has the argument `document` on every page."""
     if "document" in metafunc.fixturenames:
         metafunc.parametrize("document", documents(), ids=str)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from monitor.operate.catalog import METRICS, Metric
+from monitor.operate.catalog import METRICS, SUPERVISOR_METRICS, Metric
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
 
@@ -31,7 +31,7 @@ The Prometheus client adds its usual metrics of a Python process (`process_…`,
 
 def render() -> str:
     """Return the page."""
-    return _HEAD + "".join(_row(metric) for metric in METRICS) + _FOOT
+    return _HEAD + "".join(_row(metric) for metric in (*METRICS, *SUPERVISOR_METRICS)) + _FOOT
 
 
 def _row(metric: Metric) -> str:

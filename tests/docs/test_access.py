@@ -1,4 +1,4 @@
-"""The access list that the operations page gives suffices, and no command of it can be spared, on real servers."""
+"""The Redis rights that the operations page lists are sufficient and necessary, on real servers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _user(url: str, rules: list[str]) -> Iterator[redis.Redis]:
 
 
 def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
-    """Everything that the service asks of its store."""
+    """Use every operation of the store that the service uses."""
     client = redis_client(RedisAddress(url, USER, REDIS_SECRET, None, cluster))
     windows = RedisWindows(parameters, "0123456789abcdef", client)
     row = int(parameters.watched_rows[0])
@@ -65,13 +65,13 @@ def _use(url: str, parameters: Parameters, *, cluster: bool) -> None:
 
 
 def _parameters(root: Path) -> Parameters:
-    """That of city.yaml, whose name the access list has."""
+    """Return the parameters of city.yaml. The access list names that service."""
     config = load_config(root / "config/city.yaml", {})
     return derive_parameters(config, load_registry(config.locations.file))
 
 
 def _refused(client: redis.Redis) -> set[str]:
-    """What was refused but for the client's telling its name, which is said to be of no consequence."""
+    """Return the refused commands, except for the one that sends the client's name, which does no harm."""
     return {str(entry["object"]) for entry in client.acl_log()} - {"client|setinfo"}
 
 
@@ -80,26 +80,27 @@ def _refusal(command: str) -> str:
 
 
 @pytest.mark.promise(38)
-def test_the_access_list_suffices_on_one_server(root: Path, any_redis: str) -> None:
+def test_access_list_suffices_on_server(root: Path, any_redis: str) -> None:
+    """With the rights of the operations page the service can use a single server; the server refuses nothing."""
     with _user(any_redis, redis_rules()) as client:
         _use(any_redis, _parameters(root), cluster=False)
         assert _refused(client) == set()
 
 
 @pytest.mark.promise(38)
-def test_with_what_is_added_it_suffices_on_a_cluster(
-    named: dict[str, Any], root: Path, valkey_cluster: EmbeddedValkey
-) -> None:
+def test_access_list_suffices_on_cluster(named: dict[str, Any], root: Path, valkey_cluster: EmbeddedValkey) -> None:
+    """With the additional rights for a cluster the service can use a cluster; the cluster refuses nothing."""
     with _user(valkey_cluster.url, [*redis_rules(), *_more_for_a_cluster(named)]) as client:
         _use(valkey_cluster.url, _parameters(root), cluster=True)
         assert _refused(client) == set()
 
 
 @pytest.mark.promise(38)
-def test_no_command_of_the_access_list_can_be_spared_and_each_is_named_where_it_lacks(
-    root: Path, any_redis: str
-) -> None:
-    """One at a time; and all but those for transactions and `replay` are missed before anything is done."""
+def test_each_listed_command_is_needed(root: Path, any_redis: str) -> None:
+    """Without any one command of the list the service fails, and the error names the command.
+
+    Only transactions and `replay` fail after facts have been written.
+    """
     parameters, late = _parameters(root), {"multi", "exec", "scan"}
     assert len(REDIS_COMMANDS) > 15
     for command in REDIS_COMMANDS:
@@ -111,7 +112,8 @@ def test_no_command_of_the_access_list_can_be_spared_and_each_is_named_where_it_
             assert command in late or not client.keys(), command
 
 
-def test_keys_that_are_not_granted_are_said_to_be(root: Path, any_redis: str) -> None:
+def test_missing_key_right_is_named(root: Path, any_redis: str) -> None:
+    """If the user may not access the service's keys, the error says so."""
     with (
         _user(any_redis, [*redis_rules(), "resetkeys", "~{town:*"]),
         pytest.raises(
@@ -122,10 +124,13 @@ def test_keys_that_are_not_granted_are_said_to_be(root: Path, any_redis: str) ->
 
 
 @pytest.mark.parametrize("command", ["command", "cluster|slots"])
-def test_what_is_added_for_a_cluster_is_needed_there(
+def test_each_cluster_command_is_needed(
     named: dict[str, Any], root: Path, valkey_cluster: EmbeddedValkey, command: str
 ) -> None:
-    """`asking` is for keys that move to another node; this cluster has one."""
+    """A cluster refuses the service without these commands.
+
+    `asking` is not checked: it is for keys that move to another node, and this cluster has one node.
+    """
     more = _more_for_a_cluster(named)
     assert f"+{command}" in more
     rules = [rule for rule in more if rule != f"+{command}"]
@@ -136,7 +141,8 @@ def test_what_is_added_for_a_cluster_is_needed_there(
         _use(valkey_cluster.url, _parameters(root), cluster=True)
 
 
-def test_a_cluster_that_refuses_the_password_says_so(valkey_cluster: EmbeddedValkey) -> None:
+def test_wrong_cluster_password_is_named(valkey_cluster: EmbeddedValkey) -> None:
+    """If a cluster refuses the password, the error says that it requires a user and a password."""
     with (
         _user(valkey_cluster.url, redis_rules()),
         pytest.raises(UnreachableError, match="it requires a user and a passw"),

@@ -1,4 +1,4 @@
-"""What the documents name is there: files, sections, commands, targets; and their examples are true to the program."""
+"""The files, headings, commands and targets that pages name exist, and their examples are valid."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _DECISION_PARTS = ["Context", "Decision", "Consequences", "Alternatives"]
 LONGEST_DECISION = 40
 
 
-def test_every_link_leads_somewhere(document: Any, root: Path) -> None:
+def test_links_lead_somewhere(document: Any, root: Path) -> None:
+    """The file and the heading of each relative link exist in this repository."""
     for link in _LINK.findall(document.prose):
         if link.startswith(("https://", "http://", "mailto:")):
             continue
@@ -37,30 +38,34 @@ def test_every_link_leads_somewhere(document: Any, root: Path) -> None:
             assert anchor in type(document)(target, target.read_text(encoding="utf-8")).anchors, link
 
 
-def test_every_picture_says_in_words_what_it_shows(document: Any) -> None:
+def test_pictures_have_alternative_texts(document: Any) -> None:
+    """The alternative text of each picture describes it in more than 40 characters."""
     for words, _path in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", document.prose, re.DOTALL):
         assert len(words) > 40
 
 
 @pytest.mark.parametrize("name", ["data-way", "one-sided"])
-def test_a_picture_has_a_title_and_a_description(root: Path, name: str) -> None:
+def test_picture_has_title_and_description(root: Path, name: str) -> None:
+    """A drawing has a title and a description for screen readers."""
     text = (root / f"docs/pictures/{name}.svg").read_text(encoding="utf-8")
     assert re.search(r"<title id=\"title\">.+</title>", text)
     assert re.search(r"<desc id=\"desc\">.+</desc>", text)
     assert 'aria-labelledby="title desc"' in text
 
 
-def test_every_command_and_option_is_one_of_the_program(document: Any) -> None:
+def test_commands_and_options_exist(document: Any) -> None:
+    """Each command and each option that a page names exists."""
     assert set(_ANY_COMMAND.findall(document.text)) <= set(main.commands)
     for name, rest in _COMMAND.findall(document.text):
         if name not in main.commands:
-            continue  # a word of the prose; what is written as code is looked at above
+            continue  # a word of the prose; commands written as code are checked above
         known = {option for parameter in main.commands[name].params for option in parameter.opts}
         given = set(re.findall(r"(?<!\S)--[a-z-]+", rest))
         assert given <= known, f"location-monitor {name} {rest}"
 
 
-def test_every_target_of_make_is_there(document: Any, root: Path) -> None:
+def test_make_targets_exist(document: Any, root: Path) -> None:
+    """Each target of make that a page names is in the Makefile."""
     makefile = (root / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     shell = "\n".join(document.fences("sh"))
@@ -68,12 +73,14 @@ def test_every_target_of_make_is_there(document: Any, root: Path) -> None:
     assert {target for line in named for target in line.split()} <= targets
 
 
-def test_the_readme_names_every_command(named: dict[str, Any]) -> None:
+def test_readme_names_every_command(named: dict[str, Any]) -> None:
+    """The README's table of commands is complete."""
     rows = {shlex.split(row[0].strip("`"))[1] for row in named["README.md"].rows("Commands")}
     assert rows == set(main.commands)
 
 
-def test_a_whole_configuration_in_a_document_is_valid(document: Any, tmp_path: Path) -> None:
+def test_configuration_examples_are_valid(document: Any, tmp_path: Path) -> None:
+    """Each complete configuration in a page can be loaded."""
     for number, code in enumerate(document.fences("yaml")):
         if "monitors" in (yaml.safe_load(code) or {}):
             file = tmp_path / f"{number}.yaml"
@@ -81,7 +88,8 @@ def test_a_whole_configuration_in_a_document_is_valid(document: Any, tmp_path: P
             load_config(file, {})
 
 
-def test_every_sample_in_json_is_one(document: Any) -> None:
+def test_json_examples_are_valid(document: Any) -> None:
+    """Each JSON example in a page is a valid record of visits or a valid alert."""
     for code in document.fences("json"):
         value = json.loads(code)
         if "visits" in value:
@@ -93,11 +101,13 @@ def test_every_sample_in_json_is_one(document: Any) -> None:
             assert alert.model_dump(mode="json") == value
 
 
-def test_nothing_of_one_machine_is_in_a_document(document: Any) -> None:
+def test_pages_name_no_machine(document: Any) -> None:
+    """No page contains a path or an address of the machine that it was written on."""
     assert not re.search(r"/(?:work|tmp|home|root)/|127\.0\.0\.1", document.text)
 
 
-def test_every_decision_says_why_and_what_else_in_one_page(named: dict[str, Any]) -> None:
+def test_decisions_have_all_parts(named: dict[str, Any]) -> None:
+    """Each decision has the same four parts, is at most 40 lines long, and has the next number."""
     decisions = {name: each for name, each in named.items() if re.search(r"decisions/\d{4}-", name)}
     numbers = [int(Path(name).name[:4]) for name in decisions]
     assert numbers == list(range(1, len(decisions) + 1))
@@ -107,12 +117,14 @@ def test_every_decision_says_why_and_what_else_in_one_page(named: dict[str, Any]
         assert each.text.startswith(f"# {int(Path(name).name[:4])}. "), name
 
 
-def test_the_index_of_decisions_lists_them_all(named: dict[str, Any]) -> None:
+def test_index_lists_every_decision(named: dict[str, Any]) -> None:
+    """The index of decisions is complete."""
     listed = set(_LINK.findall(named["docs/decisions/README.md"].text))
     assert listed == {Path(name).name for name in named if re.search(r"decisions/\d{4}-", name)}
 
 
-def test_every_document_is_within_reach_of_the_index(named: dict[str, Any]) -> None:
+def test_readme_leads_to_every_page(named: dict[str, Any]) -> None:
+    """Links lead from the README to each page."""
     reached: set[str] = set()
     waiting = ["README.md"]
     while waiting:
@@ -129,6 +141,7 @@ def test_every_document_is_within_reach_of_the_index(named: dict[str, Any]) -> N
     assert reached == set(named)
 
 
-def test_the_changelog_names_the_version_to_come(named: dict[str, Any]) -> None:
+def test_changelog_names_a_version(named: dict[str, Any]) -> None:
+    """The changelog has a heading for a version."""
     text = named["CHANGELOG.md"].text
     assert re.search(r"^## \[(Unreleased|\d+\.\d+\.\d+)\]", text, re.MULTILINE)

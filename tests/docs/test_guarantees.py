@@ -1,4 +1,4 @@
-"""The page of guarantees: every promise is stated whole, and every test that it names exists."""
+"""Every promise of the page of guarantees is complete, and every test that the page names exists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.docs.guarantees import collect_tests, render
 _TEST = re.compile(r"`(tests/[\w/]+\.py)((?:::\w+)+)`")
 _PROMISE = re.compile(r"^### (\d+)\. (.+)$", re.MULTILINE)
 _ROOT = Path(__file__).parents[2]
-_OF_THE_PROJECT = {"tests/security/test_audit_dependencies.py"}  # of its dependencies: no promise is proven by it
+_OF_THE_PROJECT = {"tests/security/test_audit_dependencies.py"}  # it checks the dependencies, which no promise covers
 _PARTS = re.compile(r"^\*\*(Promise|Assumes|Tests)\.\*\*", re.MULTILINE)
 
 
@@ -30,7 +30,7 @@ def _found_in(body: list[ast.stmt], prefix: str = "") -> Iterator[str]:
 
 @cache
 def _collected(file: Path) -> frozenset[str]:
-    """What pytest would collect of a file, as "::Class::test", without parameters."""
+    """Return the tests that pytest collects from a file, as "::Class::test", without parameters."""
     if not file.is_file():
         return frozenset()
     return frozenset(_found_in(ast.parse(file.read_text(encoding="utf-8")).body))
@@ -44,14 +44,16 @@ def promises(named: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", ["guarantees", "theorems"])
-def test_every_test_that_a_page_names_exists(named: dict[str, Any], root: Path, page: str) -> None:
+def test_named_tests_exist(named: dict[str, Any], root: Path, page: str) -> None:
+    """Each test that the page names exists."""
     text = named[f"docs/{page}.md"].text
     found = _TEST.findall(text)
-    assert len(found) == text.count("`tests/") - len(re.findall(r"`tests/[\w/]+\.py`", text)), "one of them is misspelt"
+    assert len(found) == text.count("`tests/") - len(re.findall(r"`tests/[\w/]+\.py`", text)), "a name is misspelt"
     assert not [f"{file}{test}" for file, test in found if test not in _collected(root / file)]
 
 
-def test_a_promise_has_its_statement_its_assumptions_and_a_test(promises: dict[str, str]) -> None:
+def test_promises_have_all_parts(promises: dict[str, str]) -> None:
+    """Each promise has a statement, its assumptions and at least one test."""
     assert len(promises) > 30
     for title, text in promises.items():
         assert _PARTS.findall(text) == ["Promise", "Assumes", "Tests"], title
@@ -61,8 +63,8 @@ def test_a_promise_has_its_statement_its_assumptions_and_a_test(promises: dict[s
 @pytest.mark.parametrize(
     "folder", ["audit", "faults", "fuzz", "mutants", "privacy", "privacy_service", "security", "statistics"]
 )
-def test_each_way_of_proving_is_named_where_it_proves_a_promise(promises: dict[str, str], folder: str) -> None:
-    """Enumerations, statistics, mutants, recounts, faults, fuzz, attacks; of the last two each file."""
+def test_folder_proves_a_promise(promises: dict[str, str], folder: str) -> None:
+    """Each of these folders has a test of a promise. In the folders for fuzzing and attacks, each file has one."""
     named = {file for text in promises.values() for file, _ in _TEST.findall(text.partition("**Tests.**")[2])}
     files = {str(path.relative_to(_ROOT)) for path in (_ROOT / "tests" / folder).glob("test_*.py")}
     assert files & named
@@ -70,7 +72,8 @@ def test_each_way_of_proving_is_named_where_it_proves_a_promise(promises: dict[s
         assert files - _OF_THE_PROJECT <= named
 
 
-def test_promises_are_numbered_and_name_each_test_once(promises: dict[str, str], named: dict[str, Any]) -> None:
+def test_promises_are_numbered(promises: dict[str, str], named: dict[str, Any]) -> None:
+    """Promises are numbered without gaps, and each lists a test at most once."""
     numbers = [int(number) for number, _ in _PROMISE.findall(named["docs/guarantees.md"].text)]
     assert numbers == list(range(1, len(promises) + 1))
     for title, text in promises.items():
@@ -78,8 +81,8 @@ def test_promises_are_numbered_and_name_each_test_once(promises: dict[str, str],
         assert len(tests) == len(set(tests)), title
 
 
-def test_assumptions_are_those_that_the_page_explains(promises: dict[str, str], named: dict[str, Any]) -> None:
-    """A promise lists their names, or says in words what it rests on."""
+def test_assumptions_are_explained(promises: dict[str, str], named: dict[str, Any]) -> None:
+    """A promise names assumptions that the page explains, or states its assumption in words."""
     explained = {row[0] for row in named["docs/guarantees.md"].rows("Guarantees")}
     used = set()
     for title, text in promises.items():
@@ -91,7 +94,8 @@ def test_assumptions_are_those_that_the_page_explains(promises: dict[str, str], 
     assert used == explained
 
 
-def test_a_test_that_is_gone_would_be_noticed(tmp_path: Path) -> None:
+def test_missing_test_is_noticed(tmp_path: Path) -> None:
+    """Only functions that pytest collects count as tests. A file that does not exist has none."""
     file = tmp_path / "test_x.py"
     file.write_text(
         "class TestA:\n    def test_b(self): ...\n\ndef test_c(): ...\ndef helper(): ...\n", encoding="utf-8"

@@ -1,4 +1,4 @@
-"""The tables of keys, metrics, settings and codes are complete, and say what the code says."""
+"""The tables of keys, metrics, settings and exit codes are complete and match the code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from monitor.config.environment import SECRETS
 from monitor.config.model import Config
 from monitor.config.monitors import KINDS
 from monitor.errors import EXIT_DONE, EXIT_FAILED, EXIT_REFUSED, EXIT_USAGE
-from monitor.operate.catalog import METRICS, PREFIX, RECOVERIES
+from monitor.operate.catalog import METRICS, PREFIX, RECOVERIES, SUPERVISOR_METRICS
 from monitor.public.instants import DAY, format_duration
 from tests.docs import metrics
 
@@ -30,7 +30,7 @@ _KEY_SECTIONS = ("service", "clock", "locations and visits", "privacy", "kafka",
 
 
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
-    """Every key of a model with its field, but secrets, which are documented as variables."""
+    """Yield every key of a model with its field, except for secrets, which are documented as variables."""
     for name, field in model.model_fields.items():
         section = field.annotation
         if inspect.isclass(section) and issubclass(section, BaseModel):
@@ -40,7 +40,7 @@ def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]
 
 
 def _shown(field: FieldInfo) -> str:
-    """A default as the tables write it."""
+    """Return a default as the tables write it."""
     if field.is_required():
         return "required"
     default = field.default
@@ -48,7 +48,7 @@ def _shown(field: FieldInfo) -> str:
         return "none"
     if isinstance(default, bool):
         return str(default).lower()
-    # A number of a microsecond's size or more is a duration: no setting but durations has such a default.
+    # Only durations, which are in microseconds, have defaults of a million or more.
     return format_duration(default) if isinstance(default, int) and default >= 1_000_000 else str(default)
 
 
@@ -56,7 +56,8 @@ def _documented(rows: Iterator[list[str]]) -> dict[str, str]:
     return {key.strip("`"): default.strip("`") for key, _meaning, default, _example in rows}
 
 
-def test_every_key_of_the_configuration_is_documented_with_its_default(named: dict[str, Any]) -> None:
+def test_every_key_is_documented(named: dict[str, Any]) -> None:
+    """The page of the configuration lists every key with its default."""
     page = named["docs/configuration.md"]
     expected = {key: _shown(field) for key, field in _keys(Config, "") if not key.startswith("monitors")}
     documented: dict[str, str] = {}
@@ -66,13 +67,15 @@ def test_every_key_of_the_configuration_is_documented_with_its_default(named: di
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_every_key_of_a_monitor_is_documented_with_its_default(named: dict[str, Any], kind: str) -> None:
+def test_every_monitor_key_is_documented(named: dict[str, Any], kind: str) -> None:
+    """The page of the configuration lists every key of each kind of monitor with its default."""
     rows = named["docs/configuration.md"].rows(f"monitors, kind {kind}")
     expected = {key: _shown(field) for key, field in _keys(KINDS[kind], "monitors[].")}
     assert _documented(rows) == expected
 
 
-def test_every_key_has_an_example_that_yaml_can_read(named: dict[str, Any]) -> None:
+def test_every_key_has_an_example(named: dict[str, Any]) -> None:
+    """Each key has a meaning and an example that is valid YAML."""
     page = named["docs/configuration.md"]
     for section in (*_KEY_SECTIONS, *(f"monitors, kind {kind}" for kind in KINDS)):
         for key, meaning, _default, example in page.rows(section):
@@ -80,7 +83,8 @@ def test_every_key_has_an_example_that_yaml_can_read(named: dict[str, Any]) -> N
             assert yaml.safe_load(example.strip("`")) is not None, key
 
 
-def test_every_secret_is_documented_as_a_variable(named: dict[str, Any]) -> None:
+def test_every_secret_is_documented(named: dict[str, Any]) -> None:
+    """Each secret is listed as an environment variable."""
     text = named["docs/configuration.md"].text
     for path in SECRETS:
         assert f"`{VARIABLES}{'__'.join(path).upper()}`" in text
@@ -91,24 +95,27 @@ def test_page_of_metrics_is_generated() -> None:
     assert metrics.PAGE.read_text(encoding="utf-8") == metrics.render()
 
 
-def test_every_recovery_cause_of_the_code_is_in_the_catalog(root: Path) -> None:
+def test_recovery_causes_are_in_catalog(root: Path) -> None:
     """The causes that the code counts are the closed set of the catalog."""
     code = "".join(path.read_text(encoding="utf-8") for path in (root / "monitor").rglob("*.py"))
     assert set(re.findall(r"recovery\(\"(\w+)\"\)", code)) == set(RECOVERIES)
 
 
-def test_every_metric_named_anywhere_exists(document: Any) -> None:
+def test_named_metrics_exist(document: Any) -> None:
     """Every metric that a page names is in the catalog, with its suffixes for histograms."""
-    known = {metric.exposed_name + suffix for metric in METRICS for suffix in ("", "_bucket", "_sum", "_count")}
+    names = [metric.exposed_name for metric in (*METRICS, *SUPERVISOR_METRICS)]
+    known = {name + suffix for name in names for suffix in ("", "_bucket", "_sum", "_count")}
     assert set(re.findall(rf"\b{PREFIX}_[a-z_]+\b", document.text)) <= known
 
 
 def test_every_exit_code_is_documented(named: dict[str, Any]) -> None:
+    """The operations page lists every exit code."""
     rows = [int(row[0]) for row in named["docs/operations.md"].rows("Exit codes")]
     assert rows == [EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_REFUSED]
 
 
-def test_every_setting_of_a_topic_is_documented_with_its_value(named: dict[str, Any], root: Path) -> None:
+def test_every_topic_setting_is_documented(named: dict[str, Any], root: Path) -> None:
+    """The operations page lists every required setting of the topics with its value."""
     config = load_config(root / "config/city.yaml", {})
     parameters = derive_parameters(config, load_registry(config.locations.file))
     visits, alerts, dead_letters = list_topic_needs(parameters, config.kafka, simulated=False)
@@ -126,8 +133,11 @@ def test_every_setting_of_a_topic_is_documented_with_its_value(named: dict[str, 
     assert str(LEAST_MESSAGE_BYTES) in values["max.message.bytes"]
 
 
-def test_the_formulas_of_what_is_kept_are_those_of_the_code(root: Path) -> None:
-    """At least max(W, R) + F + 4 slots of the input, max(W, R) + F + P + 3 of the output; a day more is made."""
+def test_retention_formulas_match_code(root: Path) -> None:
+    """The input is kept for at least max(W, R) + F + 4 slots, the output for max(W, R) + F + P + 3 slots.
+
+    New topics keep records for one day more.
+    """
     config = load_config(root / "config/city.yaml", {})
     parameters = derive_parameters(config, load_registry(config.locations.file))
     window, horizon, max_lead = parameters.widest_window, parameters.longest_horizon, parameters.max_lead

@@ -1,4 +1,4 @@
-"""The page of the paper's theorems is whole, what it names exists; and the counterexamples that have no other place."""
+"""The page of the paper's theorems is complete, and all that it names exists. Three counterexamples are here too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PICTURES = ("with-and-without", "geometric", "pause", "one-place", "false-alarm
 
 
 def found(name: str) -> object:
-    """What a dotted name leads to: the longest module in it, then attributes. Raises if it leads nowhere."""
+    """Return the object of a dotted name: the longest module in it, then attributes. Raise if there is none."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         module = ".".join(parts[:end])
@@ -41,13 +41,15 @@ def _is_module(name: str) -> bool:
         return False
 
 
-def test_every_definition_theorem_and_algorithm_of_the_paper_is_there(named: dict[str, Any]) -> None:
+def test_page_lists_the_whole_paper(named: dict[str, Any]) -> None:
+    """The page lists every definition, theorem and algorithm of the paper."""
     for heading, (kind, most) in _TABLES.items():
         rows = list(named["docs/theorems.md"].rows(heading))
         assert [row[0] for row in rows] == [f"{kind} {number}" for number in range(1, most + 1)]
 
 
-def test_each_has_a_place_and_a_test_but_what_the_code_does_not_use(named: dict[str, Any]) -> None:
+def test_each_row_names_code_and_test(named: dict[str, Any]) -> None:
+    """Each row names code and a test, except for the two theorems that the code does not use."""
     background = set()
     for heading in _TABLES:
         for name, says, here, test in named["docs/theorems.md"].rows(heading):
@@ -60,19 +62,22 @@ def test_each_has_a_place_and_a_test_but_what_the_code_does_not_use(named: dict[
     assert background == {"Theorem 2", "Theorem 3"}
 
 
-def test_each_care_has_a_counterexample(named: dict[str, Any]) -> None:
+def test_each_caveat_has_a_counterexample(named: dict[str, Any]) -> None:
+    """Each place at which the paper must be read with care has a test."""
     rows = list(named["docs/theorems.md"].rows("Where the paper must be read with care"))
     assert len(rows) > 10
     assert all(len(row) == 4 and _TEST.fullmatch(row[3]) for row in rows)
 
 
-def test_every_module_function_and_class_that_the_page_names_exists(named: dict[str, Any]) -> None:
+def test_named_code_exists(named: dict[str, Any]) -> None:
+    """Each module, function and class that the page names exists."""
     names = _NAME.findall(named["docs/theorems.md"].text)
     assert len(names) > 30
     assert all(found(name) is not None for name in names)
 
 
-def test_a_name_that_leads_nowhere_would_be_noticed() -> None:
+def test_missing_code_is_noticed() -> None:
+    """A name that does not exist is an error."""
     with pytest.raises(AttributeError):
         found("monitor.onesided.noisy_max.no_such_thing")
     with pytest.raises(AttributeError):
@@ -80,7 +85,8 @@ def test_a_name_that_leads_nowhere_would_be_noticed() -> None:
 
 
 @pytest.mark.parametrize("name", _PICTURES)
-def test_a_picture_of_the_theory_has_a_title_and_a_description(root: Any, named: dict[str, Any], name: str) -> None:
+def test_theory_picture_has_title_and_description(root: Any, named: dict[str, Any], name: str) -> None:
+    """A picture of the theory page has a title and a description, and the page shows it."""
     text = (root / f"docs/pictures/theory-{name}.svg").read_text(encoding="utf-8")
     assert re.search(r"<title id=\"title\">.+</title>", text)
     assert re.search(r"<desc id=\"desc\">.+</desc>", text)
@@ -88,7 +94,8 @@ def test_a_picture_of_the_theory_has_a_title_and_a_description(root: Any, named:
     assert f"pictures/theory-{name}.svg" in named["docs/theory.md"].text
 
 
-def test_the_chances_that_the_theory_page_shows_are_those_of_the_laws(named: dict[str, Any], root: Any) -> None:
+def test_theory_page_shows_right_chances(named: dict[str, Any], root: Any) -> None:
+    """The probabilities on the theory page and in its pictures are those of the formulas."""
     page = named["docs/theory.md"]
     rows = list(page.rows("ε: how much likelier with her than without"))
     for epsilon, ratio, belief in rows:
@@ -106,10 +113,11 @@ def test_the_chances_that_the_theory_page_shows_are_those_of_the_laws(named: dic
             assert f"{100 * (1 - math.exp(-1)) * math.exp(there - z):.2f} %" in compared
 
 
-def test_theorem_8_is_met_and_without_delta_nothing_is_certain() -> None:
-    """At i steps from "no" the most that (ε, δ)-DP allows is p_i = e^ε p_(i-1) + δ, p_0 = 0: the sum of Theorem 8.
+def test_theorem_8_bound_is_reached() -> None:
+    """The bound of Theorem 8 can be reached, and is 0 if δ is 0.
 
-    Both outputs obey both directions along the way, so the bound is met; e^ε = 2 here, exactly.
+    At step i, the largest probability that (ε, δ)-DP allows is p_i = e^ε p_(i-1) + δ, with p_0 = 0. Each step satisfies
+    the definition for both outputs in both directions. Here e^ε is exactly 2.
     """
     for delta in (Fraction(0), Fraction(1, 100)):
         chances = [Fraction(0)]
@@ -122,12 +130,14 @@ def test_theorem_8_is_met_and_without_delta_nothing_is_certain() -> None:
                 assert other <= 2 * one + delta
 
 
-def test_a_threshold_taken_from_the_counts_leaks_without_bound() -> None:
-    """Counts 2, 2 and, without one person, 2, 1; k = 1, ε = 1. The threshold is the count at rank 1, plus k/ε = 1.
+def test_threshold_from_counts_leaks() -> None:
+    """A threshold that is computed from the counts makes the loss infinite.
+
+    The counts are 2, 2 and, without one person, 2, 1; k = 1 and ε = 1. The threshold is the count at rank 1 plus k/ε.
 
     counts   threshold   P[the first is "below"]
     2, 2     3           1 - 1/e
-    2, 1     2           0, as noise only adds
+    2, 1     2           0, because noise only adds
     """
     chances = []
     for counts in ((2.0, 2.0), (2.0, 1.0)):
@@ -136,8 +146,11 @@ def test_a_threshold_taken_from_the_counts_leaks_without_bound() -> None:
     assert chances == [pytest.approx(1 - 1 / math.e), 0.0]
 
 
-def test_the_two_sided_density_as_printed_is_none() -> None:
-    """For ε/Δ = 1 exp(|λ|)/2 has more than all the chance between -1 and 1 already; with the minus it has 1 - 1/e."""
+def test_printed_two_sided_density_is_wrong() -> None:
+    """The function that Definition 15 prints is not a density: for ε/Δ = 1 its integral from -1 to 1 is more than 1.
+
+    With a minus sign in the exponent the integral is 1 - 1/e.
+    """
     steps = np.linspace(-1, 1, 20_001)
     printed, meant = (np.exp(sign * np.abs(steps)) / 2 for sign in (1, -1))
     assert np.trapezoid(printed, steps) > 1.7

@@ -61,6 +61,6 @@ def test_document_lists_large_deviations() -> None:
     text = render_document([near, far, other], RunInfo("run it", 5, 7, 1.0, 2.0, ("BMS-POS is skipped",)))
     table, listed = text.split("## Deviations beyond 3 errors")
     assert all(name in table for name in ("near", "far", "other", "run it", "BMS-POS is skipped"))
-    assert "1 of 2 compared points," in listed
+    assert "1 of 2 compared points deviate" in listed
     assert "far" in listed
     assert "near" not in listed

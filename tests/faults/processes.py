@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -17,6 +18,7 @@ from typing import Final, TypeVar
 from tests.forking import Program
 
 ARMED: Final = Path(__file__).with_name("armed.py")
+COMMAND: Final = ("-m", "monitor.cli", "run")
 POLL_SECONDS: Final = 0.03
 ENDPOINTS: Final = ("/metrics", "/healthz", "/readyz")
 
@@ -37,17 +39,30 @@ def until(condition: Callable[[], _T], seconds: float, what: str) -> _T:
     return value
 
 
+def _start(argv: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start Python with these arguments. Its output is appended to `log`."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, *argv], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+
+
 class Instance:
     """One process that runs the service. `log` is the file of its output.
 
-    `pages` is a file with the responses of its endpoints before each signal.
+    `pages` is a file with the responses of its endpoints before each signal. `program` is armed.py, or the command
+    that operators use.
     """
 
-    def __init__(self, config: Path, log: Path, arguments: tuple[str, ...]) -> None:
+    def __init__(
+        self, config: Path, log: Path, arguments: tuple[str, ...], program: tuple[str, ...] = (str(ARMED),)
+    ) -> None:
         self.log = log
         self.pages = log.with_suffix(".pages")
+        self._port: re.Match[str] | None = None
         log.touch()
-        self._process = Program([str(ARMED), "--config", str(config), *arguments], log)
+        argv = [*program, "--config", str(config), *arguments]
+        self._process = Program(argv, log) if program == (str(ARMED),) else _start(argv, log)
 
     @property
     def code(self) -> int | None:
@@ -105,11 +120,11 @@ class Instance:
 
     def page(self, path: str = "/metrics") -> str:
         """Return a page of the endpoint, also of a failing probe; empty before it listens and while it is stopped."""
-        port = re.search(r"metrics and health on port (\d+)", self.text)
-        if port is None or self.code is not None or self.is_stopped():
+        self._port = self._port or re.search(r"metrics and health on port (\d+)", self.text)
+        if self._port is None or self.code is not None or self.is_stopped():
             return ""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port[1]}{path}", timeout=5) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as failing:
             with failing:

@@ -16,11 +16,12 @@ import pytest
 import zstandard
 
 from monitor.public.clock import SystemClock
-from monitor.public.instants import SECOND, format_instant
+from monitor.public.instants import SECOND
 from monitor.run import prepare
 from monitor.service import redis_windows
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import Question, Windows
+from tests.builders import build_visit
 from tests.faults.processes import Instance, until
 from tests.faults.town import Shape, Subscriber, Town
 from tests.ingest import crafted
@@ -64,8 +65,7 @@ class Sender:
     def visit(self, **changes: str) -> bytes:
         """Return a visit of a new person, now."""
         now = time.time_ns() // 1_000
-        times = {"arrived_at": format_instant(now - SECOND), "left_at": format_instant(now)}
-        visit = {"person_id": f"person-{next(self._ids)}", "location_id": "edge-0", **times, **changes}
+        visit = build_visit(f"person-{next(self._ids)}", "edge-0", now - SECOND, now) | changes
         return json.dumps(visit).encode()
 
     def good(self) -> bytes:

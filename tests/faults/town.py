@@ -206,6 +206,7 @@ class Subscriber:
         self._stop = threading.Event()
         self.seen: dict[str, set[bytes]] = {}
         self.values: list[dict[str, Any]] = []
+        self._statuses: dict[int, set[str]] = {}
         town.subscriber = self
         self._thread = threading.Thread(target=self._run, name="subscriber", daemon=True)
         self._thread.start()
@@ -241,11 +242,13 @@ class Subscriber:
             value = json.loads(record.value)
             if "tick" in value:
                 self.values.append(value)
+                # An owner record has a tick without a status, if the tick had nothing to answer.
+                self._statuses.setdefault(value["tick"], set()).update(filter(None, [value.get("status")]))
 
     @property
     def last_tick(self) -> int:
         """The latest answered tick."""
-        return max((value["tick"] for value in list(self.values)), default=-1)
+        return max(list(self._statuses), default=-1)
 
     def wait_tick(self, above: int, seconds: float = 30.0) -> int:
         """Wait for an answer about a tick above a given one, and return the latest tick."""
@@ -260,18 +263,15 @@ class Subscriber:
         since = self._town.now()
 
         def find_complete_tick() -> int:
-            ticks: dict[int, set[str]] = {}
-            for value in list(self.values):
-                if value["tick"] > since:
-                    ticks.setdefault(value["tick"], set()).add(value["status"])
-            return next((tick for tick, statuses in sorted(ticks.items()) if "unknown" not in statuses), 0)
+            ticks = sorted(tick for tick in list(self._statuses) if tick > since)
+            return next((tick for tick in ticks if self._statuses[tick] and "unknown" not in self._statuses[tick]), 0)
 
         return until(find_complete_tick, seconds, f"answers above tick {since} without any unknown")
 
     def is_complete(self) -> bool:
         """Return whether the ticks of the last two slots have answers and no "unknown"."""
-        recent = [value for value in list(self.values) if value["tick"] >= self._town.now() - 2]
-        return bool(recent) and all(value["status"] != "unknown" for value in recent)
+        recent = [tick for tick in list(self._statuses) if tick >= self._town.now() - 2]
+        return bool(recent) and all("unknown" not in self._statuses[tick] for tick in recent)
 
     def statuses(self, monitor: str, since: int = 0) -> dict[tuple[str, int], str]:
         """Return the statuses of an over_time monitor by (location, tick), from tick `since` on."""

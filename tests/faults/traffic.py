@@ -22,7 +22,8 @@ from typing import Any, Final
 from kafka.errors import KafkaError
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.public.instants import MILLISECOND, SECOND, format_instant
+from monitor.public.instants import MILLISECOND, SECOND
+from tests.builders import build_visit
 from tests.faults.bad_records import bad_records
 
 TURN_SECONDS: Final = 0.05
@@ -273,6 +274,5 @@ class Traffic:
 
 
 def _shown(visit: Visit) -> dict[str, str | bool]:
-    times = {"arrived_at": format_instant(visit.arrived), "left_at": format_instant(visit.left)}
     consent = {"consent": True} if zlib.crc32(visit.person.encode()) % 2 else {}
-    return {"person_id": visit.person, "location_id": visit.location, **times, **consent}
+    return build_visit(visit.person, visit.location, visit.arrived, visit.left) | consent

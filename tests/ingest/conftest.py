@@ -12,12 +12,13 @@ import pytest
 from monitor.errors import UnreachableError
 from monitor.ingest.reader import Reader
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
+from monitor.public.instants import DAY, HOUR, MINUTE, parse_instant
+from monitor.public.parameters import AtTimes, Parameters
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.hashing import PersonHasher
+from tests.builders import build_parameters, watch
 from tests.ingest.world import (
     Eventually,
     World,
@@ -32,15 +33,12 @@ def _rule(window: int) -> OverTimeRule:
 def parameters() -> Parameters:
     """Slots of one hour from 15:00 UTC; rows 0-2 watched (row 1 by two monitors); three at_times monitors; F = 1."""
     instant = parse_instant("2026-11-20T12:00:00Z")
-    return Parameters(
-        name="town",
-        grid=SlotGrid(parse_instant("2026-11-19T00:00:00+09:00"), HOUR),
+    return build_parameters(
+        ("inn", "bath", "駅", "mill", "farm", "a/b"),
+        shards=4,
         max_lead=1,
-        default_stay=15 * MINUTE,
-        release_delay=30 * SECOND,
-        tolerance=SECOND,
-        registry=Registry(("inn", "bath", "駅", "mill", "farm", "a/b"), 4),
-        over_time=(OverTime("short", (0, 1), (_rule(3), _rule(3))), OverTime("long", (1, 2), (_rule(8), _rule(8)))),
+        grid=SlotGrid(parse_instant("2026-11-19T00:00:00+09:00"), HOUR),
+        over_time=(watch("short", (0, 1), _rule(3)), watch("long", (1, 2), _rule(8))),
         at_times=(
             AtTimes("evening", Schedule((), (time(18),), ZoneInfo("Asia/Tokyo")), Fraction(1), 5, 4 * HOUR),
             AtTimes("noon", Schedule((instant, instant + 90 * MINUTE)), Fraction(1), 5, 2 * HOUR),

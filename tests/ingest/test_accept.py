@@ -17,10 +17,11 @@ from monitor.contracts.visits import Reason
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
 from monitor.privacy.dwell import DwellRule
-from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
 from monitor.public.parameters import Dwell, Parameters
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import PersonHasher
+from tests.builders import build_visit
 from tests.windows.packed import Present, Seen, present_in, seen_in
 
 Visit = tuple[str, str, int, int]
@@ -75,16 +76,7 @@ def judge(
 
 
 def as_record(visits: list[Visit]) -> bytes:
-    rows = [
-        {
-            "person_id": person,
-            "location_id": location,
-            "arrived_at": format_instant(arrived),
-            "left_at": format_instant(left),
-        }
-        for person, location, arrived, left in visits
-    ]
-    return json.dumps({"visits": rows}).encode()
+    return json.dumps({"visits": [build_visit(*visit) for visit in visits]}).encode()
 
 
 def run(
@@ -327,16 +319,7 @@ def test_consent_is_a_second_fact(parameters: Parameters, hasher: PersonHasher) 
     current = parameters.grid.slot_of(instant)
     arrived, left = instant - 4 * HOUR, instant + 40 * MINUTE
     visits = [("ann", "farm", arrived, left, True), ("bob", "farm", arrived, left, False)]
-    rows = [
-        {
-            "person_id": person,
-            "location_id": location,
-            "arrived_at": format_instant(start),
-            "left_at": format_instant(end),
-            "consent": consent,
-        }
-        for person, location, start, end, consent in visits
-    ]
+    rows = [build_visit(*visit[:4]) | {"consent": visit[4]} for visit in visits]
     values = [json.dumps({"visits": rows}).encode()]
     columns = decode_records(values, parameters.default_stay, with_consent=True)
     plain = accept(parameters, hasher, columns, np.array([current]))
@@ -352,7 +335,7 @@ def test_consent_is_a_second_fact(parameters: Parameters, hasher: PersonHasher) 
 def test_consent_without_lower_bounds_is_ignored(parameters: Parameters, hasher: PersonHasher) -> None:
     """Without lower bounds, consent is not stored."""
     noon = parameters.at_times[1].times.instants[0]
-    visit = {"person_id": "a", "location_id": "farm", "arrived_at": format_instant(noon), "consent": True}
+    visit = build_visit("a", "farm", noon) | {"consent": True}
     current = np.array([parameters.grid.slot_of(noon)])
     columns = decode_records([json.dumps(visit).encode()], parameters.default_stay)
     facts = list(present_in(accept(parameters, hasher, columns, current).facts))

@@ -25,7 +25,7 @@ from monitor.errors import UnreachableError
 from monitor.ingest.interfaces import DeadLetter, DeadLetters
 from monitor.ingest.reader import Reader, run_reader
 from monitor.ingest.source import InputLog
-from monitor.public.instants import MINUTE, format_instant
+from monitor.public.instants import MINUTE
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import Question, Reading
@@ -33,6 +33,7 @@ from monitor.windows.hashing import PersonHasher
 from monitor.windows.keys import Keys
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
+from tests.builders import build_visit
 
 NOW_SLOT = 45
 HORIZON_START = 19
@@ -159,8 +160,7 @@ class World:
 
     def visit(self, person: str, location: str = "inn", slot: int = NOW_SLOT) -> bytes:
         start = self.parameters.grid.start(slot)
-        times = {"arrived_at": format_instant(start), "left_at": format_instant(start + 10 * MINUTE)}
-        return json.dumps({"person_id": person, "location_id": location, **times}).encode()
+        return json.dumps(build_visit(person, location, start, start + 10 * MINUTE)).encode()
 
     def put_raw(self, value: bytes | None, slot: int = NOW_SLOT, partition: int = 0) -> None:
         stamp = self.parameters.grid.start(slot) // 1_000

@@ -239,7 +239,7 @@ def test_contradiction_is_a_usage_error() -> None:
 
 
 def test_beaten_plans_are_left_out(every_design: tuple[Any, ...]) -> None:
-    """A plan that another one of the same window beats in everything is left out."""
+    """A plan is left out if another plan with the same window is better in every column."""
 
     def score(plan: Plan) -> tuple[Fraction, ...]:
         return plan.payment(14 * DAY), Fraction(plan.design.slot), Fraction(plan.silence), Fraction(plan.threshold)

@@ -168,6 +168,22 @@ def test_ended_answers_count_within_the_period() -> None:
         assert most_paid([place.without_answers_before(now) for place in places], 14, oldest=now - 13) == most
 
 
+def test_example_of_the_rules_page() -> None:
+    """The example of the page of rules is right: 4 at tick 126 and 147, 3 from tick 148 on (docs/rules.md, section 6).
+
+    slot      77 … 100 | 101 … 124 | 126 … 148     one period is slots 100 to 148
+    station   answer 1   answer 2
+    clinic                           answers from tick 126 or 148 on
+    """
+    rule = OverTimeRule(Fraction(1), 1, 10, 24, 0)
+    marks = [Mark(tick, 12, Fraction(1), tick + 23) for tick in (100, 124)]
+    station = Place(tuple(PaidAnswer.of(mark, 0) for mark in marks), None, 125)
+    clinic = Place((), Bound.of(rule), 126)
+    assert Bound.of(rule).most_in_slots(49) == 3
+    for now, most in ((126, 4), (147, 4), (148, 3)):
+        assert most_paid([station, clinic.without_answers_before(now)], 49, oldest=now + 1 - 24) == most
+
+
 def test_many_digits_are_added_exactly() -> None:
     """Shares by weights have denominators beyond 64 bits and are added exactly."""
     share = Fraction(3333333333333333, 10**16) * 123457 / 9999998

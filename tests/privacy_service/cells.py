@@ -9,11 +9,11 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from monitor.privacy.over_time import Mark
-from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.instants import HOUR, MINUTE, SECOND
+from tests.builders import ORIGIN, build_visit
 
 Q: Final = Fraction(1, 2)
 PEOPLE: Final = 2
-ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 PLACES: Final = ("inn", "mill", "farm")
 AT_EPSILON: Final = Fraction(1, 2)
 
@@ -65,14 +65,8 @@ State = tuple[Mark, ...] | tuple[int, int] | None
 
 @cache
 def _encode_visit(visit: Visit) -> str:
-    fields = {
-        "person_id": visit.person,
-        "location_id": visit.place,
-        "arrived_at": format_instant(ORIGIN + visit.arrived * MINUTE),
-    }
-    if visit.left is not None:
-        fields["left_at"] = format_instant(ORIGIN + visit.left * MINUTE)
-    return json.dumps(fields)
+    left = None if visit.left is None else ORIGIN + visit.left * MINUTE
+    return json.dumps(build_visit(visit.person, visit.place, ORIGIN + visit.arrived * MINUTE, left))
 
 
 def encode_record(visits: Sequence[Visit]) -> bytes:

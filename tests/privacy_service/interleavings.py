@@ -20,8 +20,9 @@ from functools import cache
 from itertools import product
 from typing import Any, Final, cast
 
-from monitor.ingest.reader import Reader, _Batch
+from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched
+from monitor.ingest.write_queue import Batch
 from monitor.public.instants import MINUTE
 from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decider
@@ -31,7 +32,8 @@ from monitor.release.upkeep import Upkeep
 from monitor.signals import Signal
 from monitor.windows.facts import Question, Reading, Span, Windows
 from monitor.windows.hashing import PersonHasher
-from tests.privacy_service.plans import ORIGIN, PLACES, Plan
+from tests.builders import ORIGIN
+from tests.privacy_service.plans import PLACES, Plan
 from tests.privacy_service.states import (
     OwnerState,
     ReaderState,
@@ -70,7 +72,7 @@ class World:
         self.windows: Windows = (
             MemoryWindows(plan.parameters, self.clock) if stores is None else stores(plan, self.clock)
         )
-        self._batches: dict[Spans, _Batch] = {}
+        self._batches: dict[Spans, Batch] = {}
         self._logs = [HandLog(plan, partitions, self.clock) for partitions in plan.readers]
         self._readers = [self._reader(log) for log in self._logs]
         parts = (plan.parameters, self.windows, HandTopic(plan, self.clock), None, None, self.clock, Signal())
@@ -104,15 +106,15 @@ class World:
         )
         prepare = reader._prepare
 
-        def prepared(fetched: Sequence[Fetched]) -> _Batch:
+        def prepared(fetched: Sequence[Fetched]) -> Batch:
             spans = tuple(Span(part.partition, part.start, part.end) for part in fetched)
             if spans not in self._batches:
                 self._batches[spans] = prepare(fetched)
             return self._batches[spans]
 
         reader._prepare = prepared  # type: ignore[method-assign]  # prepares the same records only once
-        reader._writer.shutdown()
-        reader._writer = cast("Any", Held())
+        reader._queue.close()
+        reader._queue._thread = cast("Any", Held())
         reader._committed_at = float("inf")
         return reader
 
@@ -138,14 +140,14 @@ class World:
         return [*actions, *self._of_store()]
 
     def _of_reader(self, number: int) -> Iterator[Action]:
-        log, writing = self._logs[number], self._readers[number]._writing
+        log = self._logs[number]
         yield ("idle", number)
         if not log.waiting:
             rests = [range(log.end(p) - log.reading[p] + 1) for p in log.reading]
             for numbers in product(*rests):
                 if any(numbers):
                     yield ("poll", number, dict(zip(log.reading, numbers, strict=True)))
-        if writing is not None and cast("Any", writing[1]).reached is None:
+        if any(not write.done() for _, write in self._readers[number]._queue._sent):
             yield ("land", number)
         if self._left.get("crash"):
             yield ("crash", number)
@@ -205,16 +207,15 @@ class World:
         reader.step(0)
 
     def _land(self, number: int) -> None:
-        writing = self._readers[number]._writing
-        assert writing is not None
-        writing[1].result()
+        """Write the oldest batch that is not written yet."""
+        next(write for _, write in self._readers[number]._queue._sent if not write.done()).result()
 
     def _crash(self, number: int) -> None:
         """End the process and assign its partitions to another. A write in flight may be applied later, or never."""
         self._left["crash"] -= 1
-        writing = self._readers[number]._writing
-        if writing is not None:
-            self._zombies |= {writing[0].spans}
+        for batch, _ in self._readers[number]._queue._sent:
+            self._zombies |= {batch.spans}
+            self._batches[batch.spans] = batch
         self._logs[number] = HandLog(self.plan, self.plan.readers[number], self.clock)
         self._readers[number] = self._reader(self._logs[number])
 
@@ -321,20 +322,23 @@ class World:
             self._put_reader(number, reader)
 
     def _reader_state(self, number: int) -> ReaderState:
-        log, writing = self._logs[number], self._readers[number]._writing
-        spans: Spans = () if writing is None else writing[0].spans
-        reached = None if writing is None else cast("Any", writing[1]).reached
-        landed = None if reached is None else frozenset(reached.items())
-        return ReaderState(frozenset(log.reading.items()), frozenset(log.waiting), spans, landed)
+        log, queue = self._logs[number], self._readers[number]._queue
+        self._batches |= {batch.spans: batch for batch, _ in queue._sent}
+        writes = tuple((batch.spans, _landed(write)) for batch, write in queue._sent)
+        if queue._pending is not None:
+            self._batches[queue._pending.spans] = queue._pending
+        pending: Spans = () if queue._pending is None else queue._pending.spans
+        return ReaderState(frozenset(log.reading.items()), frozenset(log.waiting), writes, pending)
 
     def _put_reader(self, number: int, state: ReaderState) -> None:
         log, reader = self._logs[number], self._readers[number]
         log.reading, log.waiting = dict(sorted(state.positions)), set(state.waiting)
-        reader._writing = None
-        if state.writing:
-            batch = self._batches[state.writing]
-            write = Write(reader._write, batch, None if state.landed is None else dict(state.landed))
-            reader._writing = (batch, cast("Any", write))
+        reader._queue._sent.clear()
+        for spans, landed in state.writes:
+            batch = self._batches[spans]
+            write = Write(reader._write, batch, None if landed is None else dict(landed))
+            reader._queue._sent.append((batch, cast("Any", write)))
+        reader._queue._pending = self._batches[state.pending] if state.pending else None
 
     def _stored(self) -> tuple[ShardState, ...]:
         return tuple(shard_state(shard) for shard in cast("MemoryWindows", self.windows)._shards)
@@ -386,3 +390,7 @@ def _next_states(world: World, state: State) -> list[State]:
         if then != state:
             following.append(then)
     return following
+
+
+def _landed(write: Any) -> frozenset[tuple[int, int]] | None:
+    return None if write.reached is None else frozenset(write.reached.items())

@@ -11,12 +11,11 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
+from monitor.public.instants import HOUR, MINUTE, SECOND
+from monitor.public.parameters import AtTimes, HotSpots, Parameters
 from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
+from tests.builders import ORIGIN, build_parameters, build_visit, watch
 
-ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 PLACES: Final = ("inn", "mill", "farm")  # with two shards, inn is in one, mill and farm are in the other
 TIME: Final = 90
 """The designated time, in minutes: the middle of slot 1, evaluated at three ticks."""
@@ -78,17 +77,13 @@ class Plan:
         """The parameters of the service."""
         rule = OverTimeRule(Fraction(1), 1, 1, self.window, self.max_lead)
         times, ranked = (Schedule((ORIGIN + time * MINUTE,)) for time in (TIME, RANKED))
-        return Parameters(
-            name="town",
-            grid=SlotGrid(ORIGIN, HOUR),
+        return build_parameters(
+            PLACES,
+            shards=self.shards,
             max_lead=self.max_lead,
-            default_stay=15 * MINUTE,
-            release_delay=30 * SECOND,
-            tolerance=SECOND,
-            registry=Registry(PLACES, self.shards),
-            over_time=(OverTime("stations", (0, 1), (rule, rule)),),
-            at_times=(AtTimes("noon", times, Fraction(1), 1, 3 * HOUR),),
-            hot_spots=(HotSpots("busiest", ranked, Fraction(1), 1, HOUR),) if self.ranked else (),
+            over_time=[watch("stations", (0, 1), rule)],
+            at_times=[AtTimes("noon", times, Fraction(1), 1, 3 * HOUR)],
+            hot_spots=[HotSpots("busiest", ranked, Fraction(1), 1, HOUR)] if self.ranked else [],
         )
 
     def instant(self, moment: int) -> int:
@@ -122,6 +117,5 @@ def log_end(plan: Plan, partition: int, now: int) -> int:
 @cache
 def value_of(entry: Entry) -> bytes:
     """Return the value of the record."""
-    minutes_by_name = {"arrived_at": entry.arrived, "left_at": entry.left}
-    times = {name: format_instant(ORIGIN + minutes * MINUTE) for name, minutes in minutes_by_name.items()}
-    return json.dumps({"person_id": entry.person, "location_id": entry.place, **times}).encode()
+    times = (ORIGIN + minutes * MINUTE for minutes in (entry.arrived, entry.left))
+    return json.dumps(build_visit(entry.person, entry.place, *times)).encode()

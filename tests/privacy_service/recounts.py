@@ -98,11 +98,14 @@ class Universe:
 
 @cache
 def universe(town: Any, visit: Callable[..., Any]) -> Universe:
-    """Drive every set of one person through the service, and record the change by each removal."""
+    """Drive every set of one person through the service, and record the change by each removal.
+
+    Each sixteenth stream is prepared from its bytes again, which checks that earlier batches change no later one.
+    """
     result = Universe({}, {}, 0)
-    for visits in all_sets(visit, "ann"):
+    for number, visits in enumerate(all_sets(visit, "ann")):
         adds = recount(town, visits)
-        assert read(town, group_by_moment(visits)) == dict(adds)
+        assert read(town, group_by_moment(visits), known=number % 16 != 0) == dict(adds)
         result.driven += 1
         result.adds.setdefault(adds, visits)
         for kept in {(), *(((visits[0],), (visits[1],)) if len(visits) > 1 else ())}:

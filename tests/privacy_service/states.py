@@ -21,12 +21,12 @@ class ShardState(NamedTuple):
 
 
 class ReaderState(NamedTuple):
-    """The state of a reader: positions, waiting partitions, and the write in flight with its result."""
+    """The state of a reader: positions, waiting partitions, sent batches with the results of writes, pending batch."""
 
     positions: frozenset[tuple[int, int]]
     waiting: frozenset[int]
-    writing: Spans
-    landed: frozenset[tuple[int, int]] | None
+    writes: tuple[tuple[Spans, frozenset[tuple[int, int]] | None], ...]
+    pending: Spans
 
 
 class OwnerState(NamedTuple):

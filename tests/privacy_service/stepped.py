@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from monitor.ingest.interfaces import DeadLetter
-from monitor.ingest.reader import _Batch
 from monitor.ingest.source import Fetched
+from monitor.ingest.write_queue import Batch
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE
-from tests.privacy_service.plans import ORIGIN, Plan, log_end, value_of
+from tests.builders import ORIGIN
+from tests.privacy_service.plans import Plan, log_end, value_of
 
 
 class HandClock(SteppedClock):
@@ -23,7 +24,7 @@ class HandClock(SteppedClock):
 class Held:
     """An executor whose work waits until its result is requested."""
 
-    def submit(self, work: Any, batch: _Batch) -> Write:
+    def submit(self, work: Any, batch: Batch) -> Write:
         return Write(work, batch)
 
 
@@ -32,8 +33,11 @@ class Write:
     """A write in flight."""
 
     work: Any
-    batch: _Batch
+    batch: Batch
     reached: dict[int, int] | None = None
+
+    def done(self) -> bool:
+        return self.reached is not None
 
     def result(self) -> dict[int, int]:
         if self.reached is None:

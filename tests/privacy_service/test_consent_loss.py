@@ -27,18 +27,17 @@ from numpy.typing import NDArray
 from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
 from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.public.parameters import AtTimes, Parameters, Registry
+from monitor.public.instants import HOUR, MINUTE
+from monitor.public.parameters import AtTimes, Parameters
 from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Reading
 from monitor.windows.hashing import PersonHasher
+from tests.builders import ORIGIN, build_parameters, build_visit
 from tests.windows.memory import MemoryWindows
 
 Q: Final = Fraction(1, 2)
-ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 PLACES: Final = ("inn", "mill")
 TIME: Final = 30
 """The designated time, in minutes: the middle of slot 0, evaluated at ticks 0 and 1."""
@@ -68,17 +67,7 @@ OTHERS: Final[list[Set]] = [(), *((visit,) for visit in VISITS if visit.place ==
 def parameters(threshold: int) -> Parameters:
     instant = ORIGIN + TIME * MINUTE
     noon = AtTimes("noon", Schedule((instant,)), Fraction(1), threshold, 2 * HOUR, at_least=Fraction(1))
-    return Parameters(
-        name="town",
-        grid=SlotGrid(ORIGIN, HOUR),
-        max_lead=0,
-        default_stay=15 * MINUTE,
-        release_delay=30 * SECOND,
-        tolerance=SECOND,
-        registry=Registry(PLACES, 1),
-        over_time=(),
-        at_times=(noon,),
-    )
+    return build_parameters(PLACES, at_times=[noon])
 
 
 class Unused:
@@ -89,9 +78,8 @@ class Unused:
 
 
 def encode(person: str, visit: Told) -> bytes:
-    times = {"arrived_at": format_instant(ORIGIN), "left_at": format_instant(ORIGIN + HOUR)}
     consent = {"consent": True} if visit.consent else {}
-    return json.dumps({"person_id": person, "location_id": visit.place, **times, **consent}).encode()
+    return json.dumps(build_visit(person, visit.place, ORIGIN, ORIGIN + HOUR) | consent).encode()
 
 
 def drive(people: Mapping[str, Set]) -> Counts:

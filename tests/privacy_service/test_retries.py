@@ -19,6 +19,7 @@ from monitor.public.clock import SteppedClock
 from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decider
 from monitor.release.owner import Owner
+from monitor.release.owner_records import LedgerPlace
 from monitor.release.partition import PartitionRelease
 from monitor.release.state import LedgerState
 from monitor.release.upkeep import Upkeep
@@ -119,6 +120,7 @@ def test_failed_append_is_not_decided_again(make_town: Callable[..., Any]) -> No
     owner, ledger, noise = object.__new__(Owner), Unacknowledged(), Given([0, 5])
     owner.partition, owner.state, owner.first_tick = 0, LedgerState(), 0
     owner._parameters, owner._writer, owner._owner_record_at = town.parameters, cast("Any", ledger), 2
+    owner._place = LedgerPlace("alerts", "", "", "", 0)
     owner._decider = Decider(town.parameters, [0], noise)
     clock = SteppedClock(town.parameters.grid.as_of(2) + town.parameters.release_delay)
     windows = MemoryWindows(town.parameters, clock)

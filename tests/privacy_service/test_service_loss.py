@@ -108,14 +108,27 @@ def summed(cell: Any, *added: Mapping[Any, Counts]) -> Counts:
     return tuple(map(sum, zip(*(counts[cell] for counts in added if cell in counts), strict=True)))
 
 
+@cache
+def spans(town: Any, gone: Sequence[Any]) -> tuple[dict[int, int], frozenset[tuple[int, int]]]:
+    """Return how many slots these visits span by location, without dead letters, and the cells that they cover."""
+    slots: dict[int, int] = {}
+    covered: set[tuple[int, int]] = set()
+    for row, place in enumerate(NAMES):
+        fates = [(visit, fated) for visit in gone if visit.place == place and (fated := fate(town, visit))]
+        lasts = [last for _, (last, _) in fates]
+        if lasts:
+            slots[row] = max(lasts) - min(lasts) + 1
+        covered |= {(row, time) for visit, (_, left) in fates for time in town.times if visit.arrived <= time < left}
+    return slots, frozenset(covered)
+
+
 def most(town: Any, cell: Any, gone: Sequence[Any]) -> int:
     """Return how many answers these visits may pay at a cell (docs/rules.md, section 6)."""
     row, time = cell
-    paying = [visit for visit in gone if NAMES.index(visit.place) == row and fate(town, visit)]
+    slots, covered = spans(town, tuple(gone))
     if time is not None:
-        return int(any(visit.arrived <= time < (fate(town, visit) or (0, 0))[1] for visit in paying))
-    lasts = [(fate(town, visit) or (0, 0))[0] for visit in paying]
-    return most_of_slots(town, max(lasts) - min(lasts) + 1) if lasts else 0
+        return int(cell in covered)
+    return most_of_slots(town, slots[row]) if row in slots else 0
 
 
 def most_of_slots(town: Any, slots: int) -> int:
@@ -133,43 +146,61 @@ class Losses:
     pairs: int
 
 
-def enumerate_losses(town: Any, person_sets: Universe, cell_of: Callable[..., Any]) -> Losses:
-    """Check over all D and D' that no cell costs more than its bound, with any others; return the worst losses."""
+def enumerate_losses(town: Any, accepts: Any, person_sets: Universe, cell_of: Callable[..., Any]) -> Losses:
+    """Check over all D and D' that no cell costs more than its bound, with any others; return the worst losses.
+
+    Most pairs of D and D' have equal bounds and equal ratios; each such case is compared once. `accepts` is a town with
+    the same fates of visits.
+    """
     nobody = (0,) * len(town.ticks)
     others: dict[Any, set[Counts]] = {}
     for adds in person_sets.adds:
         for cell, counts in adds:
             others.setdefault(cell, {nobody}).add(counts)
+    bound_of = {slots: most_of_slots(town, slots) for slots in range(1, len(town.ticks) + 1)}
+    numbers: dict[Fraction, int] = {}
 
     @cache
-    def ratios(cell: Any, full: Counts, kept: Counts) -> tuple[Fraction, Fraction]:
-        """Return the worst ratio with nobody else present, and with any others."""
+    def ratios(cell: Any, full: Counts, kept: Counts) -> tuple[Fraction, int]:
+        """Return the worst ratio with nobody else present, and the number of the worst ratio with any others."""
         all_ratios = [
             town.worst(cell_of(*cell), added(full, rest), added(kept, rest)) for rest in (nobody, *others[cell])
         ]
-        return all_ratios[0], max(all_ratios)
+        return all_ratios[0], numbers.setdefault(max(all_ratios), len(numbers))
 
-    losses = Losses({}, {}, 0)
+    by_cell: set[tuple[str, int, int, int]] = set()
+    whole: set[tuple[int, Fraction]] = set()
     for (adds, kept), removals in person_sets.removals.items():
-        before, after = dict(adds), dict(kept)
-        worst = {cell: ratios(cell, counts, after.get(cell, nobody)) for cell, counts in before.items()}
-        product_alone = math.prod((alone for alone, _ in worst.values()), start=Fraction(1))
+        after = dict(kept)
+        worst = [(cell, *ratios(cell, counts, after.get(cell, nobody))) for cell, counts in adds]
+        sums = set()
         for gone in removals:
-            bounds = {cell: most(town, cell, gone) for cell in before}
-            for cell, (_, ratio) in worst.items():
-                assert ratio <= Q ** -bounds[cell]
-                key = ("time" if cell[1] else "window", span(town, cell, gone))
-                losses.by_span[key] = max(losses.by_span.get(key, Fraction(0)), ratio)
-            bound = sum(bounds.values())
-            losses.whole[bound] = max(losses.whole.get(bound, Fraction(0)), product_alone)
-    losses.pairs = sum(map(len, person_sets.removals.values())) * len(person_sets.adds)
+            slots, covered = spans(accepts, gone)
+            total = 0
+            for cell, _, number in worst:
+                row, time = cell
+                spanned = slots.get(row, 0)
+                bound = int(cell in covered) if time is not None else bound_of.get(spanned, 0)
+                total += bound
+                by_cell.add(("window" if time is None else "time", spanned if len(gone) > 1 else 0, bound, number))
+            sums.add(total)
+        product_alone = math.prod((alone for _, alone, _ in worst), start=Fraction(1))
+        whole |= {(total, product_alone) for total in sums}
+    return compare(by_cell, whole, [*numbers], sum(map(len, person_sets.removals.values())) * len(person_sets.adds))
+
+
+def compare(
+    by_cell: set[tuple[str, int, int, int]], whole: set[tuple[int, Fraction]], ratios: Sequence[Fraction], pairs: int
+) -> Losses:
+    """Check each case (kind of cell, span, bound, number of the ratio), and return the worst losses."""
+    losses = Losses({}, {}, pairs)
+    for kind, spanned, bound, number in by_cell:
+        ratio = ratios[number]
+        assert ratio <= Q**-bound
+        losses.by_span[kind, spanned] = max(losses.by_span.get((kind, spanned), Fraction(0)), ratio)
+    for bound, ratio in whole:
+        losses.whole[bound] = max(losses.whole.get(bound, Fraction(0)), ratio)
     return losses
-
-
-def span(town: Any, cell: Any, gone: Sequence[Any]) -> int:
-    """Return how many slots the removed visits at a watched location span, 0 if only one visit is removed."""
-    lasts = [fated[0] for visit in gone if visit.place == NAMES[cell[0]] and (fated := fate(town, visit))]
-    return 0 if len(gone) == 1 else max(lasts, default=0) - min(lasts, default=0) + 1
 
 
 @pytest.mark.promise(10)
@@ -195,7 +226,8 @@ def test_worst_loss_is_as_stated(
             answer    z  -  z  -  z
     """
     town = make_town(window, max_lead, answers, threshold)
-    losses = enumerate_losses(town, universe(make_town(window, max_lead, 1, 1), visit), cell_of)
+    accepts = make_town(window, max_lead, 1, 1)
+    losses = enumerate_losses(town, accepts, universe(accepts, visit), cell_of)
     print(f"{losses.pairs} pairs of D and D', worst ratios by what is removed: {losses.by_span}")
     assert losses.pairs == stated_streams(f"The service, W = {window}, F = {max_lead}, by composition")
     for (kind, slots), worst in losses.by_span.items():

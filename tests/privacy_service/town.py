@@ -25,23 +25,22 @@ from typing import Any, Final, cast
 import numpy as np
 
 from monitor.ingest.interfaces import DeadLetter
-from monitor.ingest.reader import Reader
+from monitor.ingest.reader import Reader, _Batch
 from monitor.ingest.source import Fetched, InputLog
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
+from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
+from monitor.public.parameters import AtTimes, HotSpots, Parameters
 from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading
 from monitor.windows.hashing import PersonHasher
+from tests.builders import ORIGIN, build_parameters, watch
 from tests.privacy_service.cells import (
     AT_EPSILON,
     HOT,
-    ORIGIN,
     PEOPLE,
     PLACES,
     RANKED,
@@ -91,6 +90,10 @@ class Town:
     remembers: bool = False
     top: int = 2
 
+    def __hash__(self) -> int:
+        """Return a hash of the integer fields, because laws are cached by town and hashing fractions is slow."""
+        return hash((self.window, self.max_lead, self.answers, self.threshold, self.times, self.watched))
+
     @property
     def answer_epsilon(self) -> Fraction:
         """The ε of one noisy answer of a watched location."""
@@ -128,17 +131,12 @@ class Town:
         instants = tuple(ORIGIN + time * MINUTE for time in self.times)
         noon = AtTimes("noon", Schedule(instants), AT_EPSILON, self.threshold, self.horizon * HOUR)
         busiest = HotSpots("busiest", Schedule(instants), AT_EPSILON, self.top, self.horizon * HOUR)
-        return Parameters(
-            name="town",
-            grid=SlotGrid(ORIGIN, HOUR),
+        return build_parameters(
+            PLACES,
             max_lead=self.max_lead,
-            default_stay=15 * MINUTE,
-            release_delay=30 * SECOND,
-            tolerance=SECOND,
-            registry=Registry(PLACES, 1),
-            over_time=(OverTime("stations", self.watched, (rule,) * len(self.watched)),),
-            at_times=(noon,) if self.times else (),
-            hot_spots=(busiest,) if self.times else (),
+            over_time=[watch("stations", self.watched, rule)],
+            at_times=[noon] if self.times else [],
+            hot_spots=[busiest] if self.times else [],
         )
 
     def live(self, tick: int) -> list[int]:
@@ -150,11 +148,19 @@ class Town:
         decider = Decider(self.parameters, [0], Walk(self, 0, {}, None), self.parameters.hot_spots)
         return {tick: decider.questions(tick)[0] for tick in self.ticks}
 
-    def read(self, records: Sequence[Sequence[Visit]], *, twice: bool = False) -> tuple[dict[Cell, Counts], int]:
+    @cached_property
+    def _prepared(self) -> dict[Hashable, _Batch]:
+        """The batches that readers prepared from the records at an offset. Preparing takes most of a reader's time."""
+        return {}
+
+    def read(
+        self, records: Sequence[Sequence[Visit]], *, twice: bool = False, known: bool = True
+    ) -> tuple[dict[Cell, Counts], int]:
         """Return the counts of each tick by cell, and the number of dead letters; `twice`: write every batch twice.
 
         The records of one moment are read together, in the order of the moments. The clock of the store is in the first
-        seconds of the slot after the tick.
+        seconds of the slot after the tick. `known`: batches that an earlier stream had at the same offset are not
+        prepared again; their visits are judged alone, so the outcome is the same.
         """
         clock = SteppedClock(self.parameters.grid.as_of(self.ticks.start) + self.parameters.tolerance)
         windows, letters = MemoryWindows(self.parameters, clock), _Letters()
@@ -166,7 +172,7 @@ class Town:
             clock.move_to(self.parameters.grid.as_of(tick) + self.parameters.tolerance)
             due = [visits for visits in waiting if visits[0].first_read == tick]
             if due:
-                self._ingest(reader, due, offset, twice=twice)
+                self._ingest(reader, due, offset, twice=twice, known=known)
                 offset += len(due)
             question = self._questions[tick]
             reading = windows.read({0: question})[0]
@@ -181,14 +187,22 @@ class Town:
         by_cell = {cell: tuple(at.get(cell, 0) for at in counts) for cell in self.cells}
         return by_cell, len(letters.letters)
 
-    def _ingest(self, reader: Reader, records: Sequence[Sequence[Visit]], offset: int, *, twice: bool) -> None:
-        end = offset + len(records)
-        stamps = [stamp_ms(visits[0].moment) for visits in records]
-        fetched = Fetched(0, offset, end, [encode_record(visits) for visits in records], stamps, range(offset, end))
-        batch = reader._prepare([fetched])
+    def _ingest(
+        self, reader: Reader, records: Sequence[Sequence[Visit]], offset: int, *, twice: bool, known: bool
+    ) -> None:
+        key = (offset, *map(tuple, records))
+        batch = self._prepared.get(key) if known else None
+        if batch is None:
+            batch = self._prepared[key] = self._prepare(reader, records, offset)
         reader._write(batch)
         if twice:
             reader._windows.write(batch.spans, batch.accepted.facts)
+
+    def _prepare(self, reader: Reader, records: Sequence[Sequence[Visit]], offset: int) -> _Batch:
+        end = offset + len(records)
+        stamps = [stamp_ms(visits[0].moment) for visits in records]
+        fetched = Fetched(0, offset, end, [encode_record(visits) for visits in records], stamps, range(offset, end))
+        return reader._prepare([fetched])
 
     def _counted(self, tick: int, question: Question, reading: Reading) -> dict[Cell, int]:
         counts = {Cell(row): reading.counts[row, first] for row, first in question.windows}

@@ -19,7 +19,7 @@ from monitor.contracts.alerts import TYPE_PREFIX, ledger_record
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import Clock, SteppedClock
 from monitor.public.instants import HOUR, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
+from monitor.public.parameters import AtTimes, Parameters
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 from monitor.release.context import ReleaseContext
@@ -33,9 +33,9 @@ from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.windows.facts import COMPLETE_FROM_START
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
+from tests.builders import ORIGIN, build_parameters, watch
 from tests.release.worlds import FakeStore, HandClock, RecordingObserver, RunningClock, World
-
-ORIGIN = parse_instant("2026-01-01T00:00:00Z")
+from tests.topic_fixtures import read_topic_id
 
 
 @dataclass
@@ -84,16 +84,9 @@ def _parameters(
 ) -> Parameters:
     rule = OverTimeRule(epsilon, answers, threshold, window, max_lead)
     named = {"stations": range(places)} if watched is None else watched
-    return Parameters(
-        name=name,
-        grid=grid or SlotGrid(ORIGIN, HOUR),
-        max_lead=max_lead,
-        default_stay=HOUR // 4,
-        release_delay=30 * SECOND,
-        tolerance=SECOND,
-        registry=Registry(tuple(f"place-{number}" for number in range(places)), shards),
-        over_time=tuple(OverTime(monitor, tuple(rows), (rule,) * len(rows)) for monitor, rows in named.items()),
-        at_times=at_times,
+    monitors = [watch(monitor, rows, rule) for monitor, rows in named.items()]
+    return build_parameters(
+        places, shards=shards, max_lead=max_lead, over_time=monitors, at_times=at_times, grid=grid, name=name
     )
 
 
@@ -142,7 +135,7 @@ def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[s
         kept = {"retention.ms": "-1"} | configs
         wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": kept}
         admin.create_topics({name: wanted}, wait_for_metadata=True)
-        return name, str(admin.describe_topics([name])[0]["topic_id"])
+        return name, read_topic_id(admin, name)
 
     return make
 

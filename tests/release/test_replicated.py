@@ -29,6 +29,7 @@ from monitor.windows.facts import Span
 from monitor.windows.packing import pack_shard_facts
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_brokers import free_ports
+from tests.topic_fixtures import read_topic_id
 
 Eventually = Callable[..., Any]
 
@@ -90,7 +91,7 @@ def begin_transactions(connections: KafkaConnections) -> None:
     """Create the transaction topic while there is only one broker."""
     with closing(connections.admin()) as admin:
         admin.create_topics({"first": {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
-        topic_id = str(admin.describe_topics(["first"])[0]["topic_id"])
+        topic_id = read_topic_id(admin, "first")
     with closing(Writer(connections, "first", topic_id, 0)) as writer:
         writer.append([EncodedRecord(b"", b"", (), SystemClock().now() // 1_000)])
 
@@ -119,7 +120,7 @@ def make_topic(admin: Any, topic: Callable[[str], str]) -> Callable[..., tuple[s
             kept["message.timestamp.type"] = "LogAppendTime"
         wanted = {"assignments": dict.fromkeys(range(partitions), replicas), "configs": kept}
         admin.create_topics({name: wanted}, wait_for_metadata=True)
-        return name, str(admin.describe_topics([name])[0]["topic_id"])
+        return name, read_topic_id(admin, name)
 
     return make
 

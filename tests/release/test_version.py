@@ -10,26 +10,22 @@ import pytest
 
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import HOUR, SECOND
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters
 from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
 from monitor.release.version import compute_version, member_client_id, member_versions
+from tests.builders import build_parameters, watch
 
 RULE = OverTimeRule(Fraction(1, 2), 1, 3, 24, 1)
 NOON = Schedule.of(("12:00",), "UTC")
 TIMED = AtTimes("noon", NOON, Fraction(1), 3, 6 * HOUR)
 RANKED = HotSpots("top", NOON, Fraction(1), 3, 6 * HOUR)
-SCHEME = Parameters(
-    name="town",
-    grid=SlotGrid(0, HOUR),
+SCHEME = build_parameters(
+    ("inn", "mill"),
+    shards=2,
     max_lead=1,
-    default_stay=HOUR,
-    release_delay=30 * SECOND,
-    tolerance=SECOND,
-    registry=Registry(("inn", "mill"), 2),
-    over_time=(OverTime("stations", (0, 1), (RULE, RULE)),),
-    at_times=(TIMED,),
-    hot_spots=(RANKED,),
+    over_time=[watch("stations", (0, 1), RULE)],
+    at_times=[TIMED],
+    hot_spots=[RANKED],
 )
 FACTS = "0123456789abcdef"
 

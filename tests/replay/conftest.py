@@ -9,25 +9,23 @@ from pathlib import Path
 import pytest
 
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.instants import HOUR, MINUTE, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
+from monitor.public.instants import HOUR, parse_instant
+from monitor.public.parameters import AtTimes, Parameters
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
+from tests.builders import build_parameters, watch
 
 
 @pytest.fixture(scope="session")
 def parameters() -> Parameters:
     """Slots of one hour from midnight UTC, F = 1, W = 3 at inn, a horizon of 6 hours, a default stay of 15 minutes."""
-    return Parameters(
-        name="town",
-        grid=SlotGrid(parse_instant("2026-11-20T00:00:00Z"), HOUR),
+    return build_parameters(
+        ("inn", "bath"),
+        shards=2,
         max_lead=1,
-        default_stay=15 * MINUTE,
-        release_delay=30 * SECOND,
-        tolerance=SECOND,
-        registry=Registry(("inn", "bath"), 2),
-        over_time=(OverTime("places", (0,), (OverTimeRule(Fraction(1), 1, 5, 3, 1),)),),
-        at_times=(AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR),),
+        grid=SlotGrid(parse_instant("2026-11-20T00:00:00Z"), HOUR),
+        over_time=[watch("places", (0,), OverTimeRule(Fraction(1), 1, 5, 3, 1))],
+        at_times=[AtTimes("noon", Schedule.of(("12:00",), "UTC"), Fraction(1), 3, 6 * HOUR)],
     )
 
 

@@ -22,11 +22,12 @@ import yaml
 from monitor.config import load_valid_config
 from monitor.operate.preflight import Preflight
 from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
+from monitor.public.instants import HOUR, MINUTE, parse_instant
 from monitor.release.ledger import read_partition
 from monitor.service import Settings, settings_of
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.tools.replay.driver import prepare_empty
+from tests.builders import build_visit
 
 ORIGIN: Final = parse_instant("2026-11-20T00:00:00Z")
 WINDOW, THRESHOLD, AHEAD = 3, 5, 1
@@ -93,8 +94,7 @@ class Town:
         """Produce visits of half an hour in a slot, reported in the same slot unless `reported` is given."""
         reported_slot = slot if reported is None else reported
         arrived = ORIGIN + slot * HOUR + minute * MINUTE
-        times = {"arrived_at": format_instant(arrived), "left_at": format_instant(arrived + 30 * MINUTE)}
-        visits = [{"person_id": person, "location_id": location, **times} for person in persons]
+        visits = [build_visit(person, location, arrived, arrived + 30 * MINUTE) for person in persons]
         value = json.dumps({"visits": visits}).encode()
         stamp = (ORIGIN + reported_slot * HOUR) // 1_000
         self._producer.send(self.topics.visits, value=value, timestamp_ms=stamp).get(timeout=10)

@@ -23,9 +23,10 @@ from kafka import OffsetAndMetadata, TopicPartition
 import monitor.cli
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import list_groups
-from monitor.public.instants import SECOND, format_instant, parse_instant
+from monitor.public.instants import SECOND, parse_instant
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.tools.embedded.ports import ReservedPort
+from tests.builders import build_visit
 from tests.forking import Program, run_program
 
 PLANTED = "planted-person-4711"
@@ -101,12 +102,11 @@ class Site:
     def put(self, persons: list[str], location: str) -> None:
         """Produce a visit per person, now, and an invalid visit that contains the first person's id."""
         now = time.time_ns() // 1_000
-        times = {"arrived_at": format_instant(now - SECOND), "left_at": format_instant(now)}
         with closing(self.connections.producer()) as producer:
             for person in persons:
-                visit = {"person_id": person, "location_id": location, **times}
+                visit = build_visit(person, location, now - SECOND, now)
                 producer.send(self.tree["kafka"]["topics"]["visits"], value=json.dumps(visit).encode())
-            invalid = {"person_id": persons[0], "location_id": "attic", **times}
+            invalid = build_visit(persons[0], "attic", now - SECOND, now)
             producer.send(self.tree["kafka"]["topics"]["visits"], value=json.dumps(invalid).encode())
             producer.flush()
 

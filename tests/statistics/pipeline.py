@@ -22,18 +22,17 @@ from monitor.ingest.decode import decode_records
 from monitor.privacy.noise import Noise, OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import SteppedClock
-from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
-from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
+from monitor.public.instants import HOUR, MINUTE
+from monitor.public.parameters import AtTimes, Parameters
 from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
 from monitor.release.decide import Decider, Evidence
 from monitor.release.ledger import EncodedRecord
 from monitor.release.state import LedgerState
 from monitor.windows.facts import COMPLETE_FROM_START, Span
 from monitor.windows.hashing import PersonHasher
+from tests.builders import ORIGIN, build_parameters, build_visit, watch
 from tests.windows.memory import MemoryWindows
 
-ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 VISITS_PER_RECORD: Final = 400
 SHARD: Final = 0
 
@@ -78,17 +77,9 @@ class Shape:
     def parameters(self, locations: int, *, watched: bool = True) -> Parameters:
         """Return the parameters, with one shard; if not `watched`, only with the designated time."""
         rule, time = self.rule, ORIGIN + 90 * MINUTE
-        return Parameters(
-            name="town",
-            grid=SlotGrid(ORIGIN, HOUR),
-            max_lead=rule.max_lead,
-            default_stay=15 * MINUTE,
-            release_delay=30 * SECOND,
-            tolerance=SECOND,
-            registry=Registry(tuple(f"place-{n}" for n in range(locations)), 1),
-            over_time=(OverTime("windows", tuple(range(locations)), (rule,) * locations),) if watched else (),
-            at_times=(AtTimes("noon", Schedule((time,)), rule.epsilon, rule.threshold, 3 * HOUR),),
-        )
+        windows = [watch("windows", range(locations), rule)] if watched else []
+        noon = AtTimes("noon", Schedule((time,)), rule.epsilon, rule.threshold, 3 * HOUR)
+        return build_parameters(locations, max_lead=rule.max_lead, over_time=windows, at_times=[noon])
 
 
 @dataclass(frozen=True)
@@ -159,12 +150,7 @@ def _records(stays: Sequence[Stay], locations: int) -> Iterator[tuple[int, bytes
 
 def _visit(stay: Stay, location: int) -> dict[str, str]:
     arrived = ORIGIN + stay.slot * HOUR + 10 * MINUTE
-    return {
-        "person_id": f"{stay.person}-{location}",
-        "location_id": f"place-{location}",
-        "arrived_at": format_instant(arrived),
-        "left_at": format_instant(arrived + 40 * MINUTE),
-    }
+    return build_visit(f"{stay.person}-{location}", f"place-{location}", arrived, arrived + 40 * MINUTE)
 
 
 class _Outcomes:

@@ -27,15 +27,15 @@ import pytest
 import yaml
 
 from monitor.config import load_valid_config
-from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
+from monitor.public.instants import HOUR, MINUTE, format_instant
 from monitor.release.ledger import read_partition
 from monitor.service import Settings, settings_of
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey
 from monitor.tools.replay import driver
+from tests.builders import ORIGIN
 from tests.statistics.bounds import Loss, fits, losses, worst
 from tests.statistics.pipeline import Halved, letter
 
-ORIGIN = parse_instant("2026-01-01T00:00:00Z")
 PAIRS = [f"pair-{n}" for n in range(1_000)]
 LAW = {f"law-{people}-{n}": people for people in range(6) for n in range(100)}
 SLOTS = 8

@@ -12,14 +12,14 @@ import redis
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import SteppedClock
-from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
-from monitor.public.parameters import AtTimes, Dwell, OverTime, Parameters, Registry
+from monitor.public.instants import DAY
+from monitor.public.parameters import AtTimes, Dwell, Parameters
 from monitor.public.schedule import Schedule
-from monitor.public.slot_grid import SlotGrid
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Windows
 from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
+from tests.builders import build_parameters, watch
 from tests.windows.memory import MemoryWindows
 
 SERVERS = {"valkey": "valkey", "redis": "redis_server", "cluster": "valkey_cluster"}
@@ -29,20 +29,9 @@ FINGERPRINT = "0123456789abcdef"
 @pytest.fixture(scope="session")
 def parameters() -> Parameters:
     """Forty locations in four shards, all watched over six slots, and one designated time a day."""
-    registry = Registry(tuple(f"place-{number}" for number in range(40)), 4)
-    rule = OverTimeRule(Fraction(1), 1, 3, 6, 1)
-    rows = tuple(range(40))
-    return Parameters(
-        name="test",
-        grid=SlotGrid(parse_instant("2026-01-01T00:00:00Z"), HOUR),
-        max_lead=1,
-        default_stay=HOUR // 4,
-        release_delay=30 * SECOND,
-        tolerance=SECOND,
-        registry=registry,
-        over_time=(OverTime("stations", rows, (rule,) * 40),),
-        at_times=(AtTimes("evening", Schedule.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY),),
-    )
+    stations = watch("stations", range(40), OverTimeRule(Fraction(1), 1, 3, 6, 1))
+    evening = AtTimes("evening", Schedule.of(("18:00",), "Asia/Tokyo"), Fraction(1), 3, 2 * DAY)
+    return build_parameters(40, shards=4, max_lead=1, over_time=[stations], at_times=[evening], name="test")
 
 
 @pytest.fixture

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import redis
 
 from monitor.public.clock import SteppedClock
+from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import COMPLETE_FROM_START, Question, Reading, ShardFacts, Span, Windows
@@ -152,6 +153,40 @@ def test_facts_shown_by_a_fast_clock(windows: Windows, row: int, at: At) -> None
     assert not ask(windows, row, 5).settled
     at(7)
     assert counted(windows, row, 6) == (2, 2)
+
+
+@pytest.mark.parametrize(("others", "settled"), [((BOB, EVE), False), ((), True)])
+def test_example_of_the_runtime_page(
+    windows: Windows, row: int, clock: SteppedClock, parameters: Parameters, others: Sequence[bytes], settled: bool
+) -> None:
+    """The example of `opened` and `shown` is right (docs/runtime.md, section 3).
+
+    After a failover to a slow clock tick 5 is read again, if nobody was reported in slot 6.
+    """
+
+    def at(slot: int, seconds: float) -> None:
+        clock.move_to(parameters.grid.start(slot) + int(seconds * SECOND))
+
+    at(5, 3_000)
+    windows.begin(0, 0, COMPLETE_FROM_START)
+    windows.open([2], 5)
+    windows.write([Span(0, 0, 1)], facts(row, 5, ANN))
+    at(6, 0.5)
+    for offset, person in enumerate(others[:1], 1):
+        windows.write([Span(0, offset, offset + 1)], facts(row, 6, person))
+    at(6, 1)
+    assert counted(windows, row, 5) == (1, 1)
+    at(6, 30)
+    windows.open([2], 6)
+    at(6, 600)
+    for offset, person in enumerate(others[1:], 2):
+        windows.write([Span(0, offset, offset + 1)], facts(row, 6, person))
+    at(5, 3_540)
+    windows.write([Span(0, 1 + len(others), 2 + len(others))], {})
+    at(6, 1)
+    assert ask(windows, row, 5).settled == settled
+    at(7, 1)
+    assert counted(windows, row, 6) == (1 + len(others),) * 2
 
 
 @pytest.fixture

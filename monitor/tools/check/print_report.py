@@ -24,9 +24,9 @@ from monitor.tools.check.compute_report import (
 )
 
 CHANGE: Final = (
-    "If other facts are asked about (places, windows, times, the registry), they are read in addition to the old ones: "
-    "Redis needs twice the memory until the old ones have expired. Start a new instance, wait until it is ready, "
-    "and only then end an old one."
+    "If the two differ in locations, windows, times or the registry, the new one has a separate set of facts in Redis. "
+    "Redis needs twice the memory until the old facts have expired. Start a new instance, wait until it is ready, and "
+    "then stop an old one."
 )
 
 

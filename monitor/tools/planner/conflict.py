@@ -30,7 +30,8 @@ def explain_contradiction(designs: Sequence[Design], targets: Targets) -> Contra
         f"{head}, at every window, rate and number of answers that may be chosen.",
         f"  Why: {explain(designs, colliding)}",
     ]
-    for kept, condition in ((targets, "all else as asked"), (colliding, "these targets alone; others collide too")):
+    conditions = "with all other targets unchanged", "without the other targets, which collide too"
+    for kept, condition in zip((targets, colliding), conditions, strict=True):
         near = [str(target) for target in find_nearest(designs, kept, names)]
         if near:
             lines.append(f"  The nearest that can be met: {'; or '.join(near)} ({condition}).")

@@ -52,7 +52,8 @@ def render_plans(outcomes: Sequence[PlanOutcome], period: int, console: Console)
     _say(console, LEGEND)
     _say(
         console,
-        "The lowest payment comes first. Plans that another one of the same window beats in everything are left out.",
+        "The lowest payment comes first. A plan is left out if another plan with the same window is better in every "
+        "column.",
     )
     _say(console, FLOOR)
     _say(console, ASSUMPTION)

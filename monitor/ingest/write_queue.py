@@ -1,0 +1,155 @@
+"""A queue of batches that a second thread writes, in their order. Small batches are joined while the thread is busy.
+
+A write has a cost for each shard and for each place, so a few large writes are much faster than many small ones. The
+queue is bounded: a slow store stops the reader, so lag grows, and memory does not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+from monitor.ingest.accept import APPLIED, Accepted
+from monitor.ingest.interfaces import DeadLetter
+from monitor.windows.facts import ShardFacts, Span
+
+MOST_APPLIED: Final = 200_000
+"""The number of applied visits from which on a batch is not joined with others. Larger writes are hardly faster."""
+
+MOST_POLLS: Final = 8
+"""The most polls in a batch. This bounds the memory of dead letters, which may have as many bytes as the polls."""
+
+MOST_SENT: Final = 2
+"""The most batches that the thread has accepted. The second one waits until the first one is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The outcome of one poll, or of several.
+
+    `began`: when the decoding of the first poll began (`perf_counter`). `oldest_stamp`: the oldest timestamp, and
+    `newest_stamps`: the newest one by input partition, in seconds.
+    """
+
+    spans: tuple[Span, ...]
+    accepted: Accepted
+    letters: tuple[DeadLetter, ...]
+    records: int
+    began: float
+    oldest_stamp: float | None = None
+    newest_stamps: Mapping[int, float] = field(default_factory=dict)
+    polls: int = 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the batch is large enough to be written efficiently."""
+        return self.polls >= MOST_POLLS or self.accepted.fates[APPLIED] >= MOST_APPLIED
+
+    def join(self, later: Batch) -> Batch | None:
+        """Return one batch with the content of both; None if a partition's records are not in sequence."""
+        spans = {span.partition: span for span in self.spans}
+        for span in later.spans:
+            before = spans.get(span.partition)
+            if before is not None and before.end != span.start:
+                return None
+            spans[span.partition] = Span(span.partition, span.start if before is None else before.start, span.end)
+        oldest = [stamp for stamp in (self.oldest_stamp, later.oldest_stamp) if stamp is not None]
+        return Batch(
+            tuple(spans.values()),
+            _join_accepted(self.accepted, later.accepted),
+            self.letters + later.letters,
+            self.records + later.records,
+            self.began,
+            min(oldest, default=None),
+            _join_newest(self.newest_stamps, later.newest_stamps),
+            self.polls + later.polls,
+        )
+
+
+def _join_newest(first: Mapping[int, float], later: Mapping[int, float]) -> dict[int, float]:
+    return {place: max(of[place] for of in (first, later) if place in of) for place in {**first, **later}}
+
+
+def _join_accepted(first: Accepted, later: Accepted) -> Accepted:
+    facts: dict[int, list[ShardFacts]] = {shard: list(of_shard) for shard, of_shard in first.facts.items()}
+    for shard, of_shard in later.facts.items():
+        facts.setdefault(shard, []).extend(of_shard)
+    fates = Counter(first.fates)
+    fates.update(later.fates)
+    return Accepted(facts, fates, [*first.refused, *later.refused])
+
+
+class WriteQueue:
+    """Batches on their way to the windows. Used by the reader's thread; `write` runs in another thread.
+
+    Args:
+        write: writes a batch, and returns by partition the lowest progress of all shards.
+    """
+
+    def __init__(self, write: Callable[[Batch], dict[int, int]]) -> None:
+        self._write = write
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="windows-writer")
+        self._sent: deque[tuple[Batch, Future[dict[int, int]]]] = deque()
+        self._pending: Batch | None = None
+
+    def __bool__(self) -> bool:
+        """Return whether any batch is not written, or its result was not taken."""
+        return bool(self._sent) or self._pending is not None
+
+    def put(self, batch: Batch) -> None:
+        """Add a batch. It is sent at once if the thread is idle, and joined with the pending one otherwise."""
+        joined = None if self._pending is None else self._pending.join(batch)
+        if joined is None:
+            self.flush()
+        self._pending = joined or batch
+        self.advance()
+
+    def advance(self) -> None:
+        """Send the pending batch if the thread is idle, or if the batch is full and the thread accepts it."""
+        full = self._pending is not None and self._pending.is_full
+        if not self._sent or (full and len(self._sent) < MOST_SENT):
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the pending batch, if there is one."""
+        if self._pending is not None:
+            self._sent.append((self._pending, self._thread.submit(self._write, self._pending)))
+            self._pending = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the reader has to wait before it reads more: the pending batch is full, or too many were sent."""
+        return len(self._sent) > MOST_SENT or (self._pending is not None and self._pending.is_full)
+
+    def take(self, *, wait: bool) -> tuple[Batch, Mapping[int, int]] | None:
+        """Return the oldest sent batch and the progress after it; None if there is no such batch.
+
+        `wait`: wait for the end of its write. Otherwise, a batch that is still being written is not returned.
+
+        Raises:
+            UnreachableError, WindowsError: from `write`.
+        """
+        if not self._sent or not (wait or self._sent[0][1].done()):
+            return None
+        batch, future = self._sent.popleft()
+        return batch, future.result()
+
+    def discard_pending(self) -> Sequence[Span]:
+        """Forget the pending batch, and return its spans, which have to be read again."""
+        pending, self._pending = self._pending, None
+        return () if pending is None else pending.spans
+
+    def starts(self) -> dict[int, int]:
+        """Return, by partition, the first offset that may not be written."""
+        starts: dict[int, int] = {}
+        batches = [batch for batch, _ in self._sent] + ([] if self._pending is None else [self._pending])
+        for span in (span for batch in batches for span in batch.spans):
+            starts[span.partition] = min(span.start, starts.get(span.partition, span.start))
+        return starts
+
+    def close(self) -> None:
+        """End the thread, after what it has accepted."""
+        self._thread.shutdown()

@@ -1,0 +1,1 @@
+"""Several instances on one host: `run --processes N` (docs/operations.md, "Several processes")."""

@@ -1,0 +1,65 @@
+"""The figures that `size` computes with. Measured ones name the line and the figure of the benchmark.
+
+The figures are for one processor. A rate here is not higher, and a cost not lower, than the benchmark's by more than
+half, which a test checks against docs/bench.json. Rates of servers that the benchmark does not measure are assumptions,
+which the options of the command replace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A figure: `value` in `unit`, and the benchmark's line and figure that it was measured by, if it was.
+
+    `is_rate` says that more is better. `scale` converts the benchmark's figure to the unit.
+    """
+
+    value: float
+    unit: str
+    line: str = ""
+    figure: str = ""
+    is_rate: bool = False
+    scale: float = 1.0
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the benchmark measures this figure."""
+        return bool(self.line)
+
+
+READ: Final = Constant(100_000, "visits/s", is_rate=True)
+"""Visits that one process reads, when every visit is stored."""
+
+STORE: Final = Constant(200_000, "visits/s")
+"""Visits that one Redis server stores: an assumption, for places drawn with the frequencies 1/rank."""
+
+TICK_PER_WATCHED: Final = Constant(130e-6, "s")
+"""A watched place at a tick: its count, noise, decision and record."""
+
+TICK_PER_REGISTERED: Final = Constant(30e-9, "s")
+"""A registered place at a tick, for each monitor and live designated time."""
+
+PROCESS_BYTES: Final = Constant(115 * 2**20, "B")
+"""Memory of a process with few places."""
+
+REGISTERED_BYTES: Final = Constant(410, "B")
+"""Memory of a process for a registered place."""
+
+WATCHED_BYTES: Final = Constant(2_000, "B")
+"""Memory of a process for a watched place."""
+
+SEEN_BYTES: Final = Constant(137, "B")
+"""Redis memory for a person at a watched place, in a sorted set of Redis 7. Valkey 9 needs 22 to 76 B."""
+
+PRESENT_BYTES: Final = Constant(80, "B")
+"""Redis memory for a person at a designated time, in a set."""
+
+WAITING_BYTES: Final = Constant(30, "B")
+"""Redis memory for a fact that waits for its slot, in packed form."""
+
+ANSWER_BYTES: Final = Constant(700, "B")
+"""An `over_time` record in the output topic, with its headers and without marks."""

@@ -1,0 +1,98 @@
+"""The load and the servers to compute with: from the configuration, from options, or a stated default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from monitor.brokers.topics import list_topic_needs
+from monitor.config import Config, Location
+from monitor.config.derive_parameters import derive_parameters
+from monitor.public.instants import DAY, SECOND
+from monitor.public.parameters import Parameters, Timed
+
+_REPLICAS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of `size`. `places`, `watched` and `kafka_replicas` come from the configuration if None."""
+
+    visits_per_hour: int
+    people: int
+    places: int | None = None
+    watched: int | None = None
+    places_per_person: float = 10.0
+    busy_factor: float = 3.0
+    catch_up: float = 5.0
+    visit_bytes: int = 150
+    kafka_replicas: int | None = None
+    redis_replicas: int = 1
+    redis_gib: float = 32.0
+    broker_tib: float = 4.0
+    broker_mib_per_second: float = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """All numbers that the calculation starts from. Durations are in seconds.
+
+    `live` is the largest number of designated times that a tick evaluates; `timed` counts each once for each monitor.
+    """
+
+    options: Options
+    places: int
+    watched: int
+    slot: float
+    input_retention: float
+    output_retention: float
+    live: int
+    timed: int
+    kafka_replicas: int
+
+
+def read_load(config: Config, locations: tuple[Location, ...], options: Options) -> Load:
+    """Combine a configuration with options.
+
+    Raises:
+        ConfigError: the configuration is invalid.
+    """
+    parameters = derive_parameters(config, locations)
+    visits, alerts, _ = list_topic_needs(parameters, config.kafka, simulated=False)
+    settings = [{setting.key: setting.create for setting in need.settings} for need in (visits, alerts)]
+    return Load(
+        options,
+        options.places or len(locations),
+        int(parameters.watched_rows.size) if options.watched is None else options.watched,
+        parameters.grid.length / SECOND,
+        _retention(settings[0]),
+        _retention(settings[1]),
+        _count_live(parameters, distinct=True),
+        _count_live(parameters, distinct=False),
+        options.kafka_replicas or config.kafka.replication_factor or _REPLICAS,
+    )
+
+
+def _retention(settings: Mapping[str, str]) -> float:
+    return int(settings["retention.ms"]) / 1_000
+
+
+def _count_live(parameters: Parameters, *, distinct: bool) -> int:
+    """Return the most designated times within a horizon; times that several monitors share count once if `distinct`."""
+    if not distinct:
+        return sum(_count_of(monitor) for monitor in parameters.at_times)
+    longest: dict[object, Timed] = {}
+    for monitor in parameters.timed:
+        schedule = monitor.times
+        known = longest.get((schedule.instants, schedule.daily, schedule.zone))
+        if known is None or known.horizon < monitor.horizon:
+            longest[(schedule.instants, schedule.daily, schedule.zone)] = monitor
+    return sum(_count_of(monitor) for monitor in longest.values())
+
+
+def _count_of(monitor: Timed) -> int:
+    instants, horizon = monitor.times.instants, monitor.horizon
+    daily = len(monitor.times.daily) * -(-horizon // DAY)
+    most = max((sum(at <= other < at + horizon for other in instants) for at in instants), default=0)
+    return daily + most

@@ -1,0 +1,19 @@
+#!lua flags=no-writes
+-- Count the people of watched rows, as the last part of the MULTI that reads for a tick.
+--
+-- KEYS[1]  meta: the shard's hash
+-- ARGV     row, first slot, row, first slot, …
+--
+-- Returns, by pair, the number of people last seen in the first slot or later. There is no upper bound: a person who
+-- came again later still belongs to the window.
+
+local prefix, counts = string.sub(KEYS[1], 1, -5), {}
+local split = redis.call('TYPE', prefix .. 'leaves').ok ~= 'none'
+for i = 1, #ARGV, 2 do
+  local n, people = split and tonumber(redis.call('HGET', prefix .. 'leaves', ARGV[i]) or 0) or 0, 0
+  for leaf = n + 1, 4 * n + 1 do
+    people = people + redis.call('ZCOUNT', leaf_key(prefix, ARGV[i], leaf), ARGV[i + 1], '+inf')
+  end
+  counts[#counts + 1] = people
+end
+return counts

@@ -1,0 +1,226 @@
+"""Several instances on one host: their shares, the work of a rebalance, the recount, and the takeover after kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, Final
+
+import numpy as np
+from kafka import TopicPartition
+
+from monitor.errors import FailedError
+from monitor.public.clock import SystemClock
+from simulators.bench.bench import Bench
+from simulators.bench.line import Measured, Series, Target
+from simulators.bench.site import Crowd, Layout, Running, Site, wait_for
+
+_PER_RECORD: Final = 500
+_ARRIVING: Final = 10
+_PAUSE_SECONDS: Final = 0.1
+"""While an instance joins, so many records arrive after each pause."""
+
+_UNEVEN: Final = "largest share, in units of an even share"
+_REWORK: Final = "rework of a rebalance, in batches"
+WRONG: Final = "runs with an answer that the recount refutes"
+"""The figure that must be 0 at every scale."""
+_TAKEOVER: Final = "kill -9 to the next decided tick, beyond the session timeout (s)"
+
+
+class InstancesLine:
+    """A backlog that one, two and four instances read, each time with a rebalance in the middle."""
+
+    name = "instances"
+    work = "1, 2 and 4 instances read a backlog, every visit stored, 500 visits a record"
+    goal = "even shares; throughput shown; a rebalance costs less than one batch; the recount finds the same answers"
+    targets = (Target(_UNEVEN, most=1.25), Target(_REWORK, most=1), Target(WRONG, most=0))
+
+    def measure(self, bench: Bench) -> Measured:
+        """Run each number of instances on its own topics."""
+        figures: dict[str, float] = {_UNEVEN: 0.0, _REWORK: 0.0, WRONG: 0.0}
+        counts = bench.scale((1, 2, 4), (2,))
+        rates = []
+        for count in counts:
+            with bench.valkey() as valkey:
+                servers = (bench.kafka.bootstrap_servers, valkey.url)
+                found = measure_instances(bench, count, f"instances-{count}", servers)
+            rates.append(found["rate"])
+            figures[f"{count} instances (visits/s)"] = found["rate"]
+            figures[_UNEVEN] = max(figures[_UNEVEN], found["uneven"])
+            figures[_REWORK] = max(figures[_REWORK], found["rework"])
+            figures[WRONG] += found["wrong"]
+        return Measured(figures, (Series("instances", "backlog", counts, rates),))
+
+
+def measure_instances(
+    bench: Bench, count: int, name: str, servers: tuple[str, str], *, replicas: int | None = None, cluster: bool = False
+) -> dict[str, float]:
+    """Read a backlog with a number of processes, then one with a rebalance, and recount all answers.
+
+    Returns:
+        `rate` in visits/s, the largest share in units of an even share as `uneven`, the visits read twice in units of
+        a batch as `rework`, and 1 as `wrong` if the recount refutes an answer.
+    """
+    visits = bench.scale(400_000, 20_000)
+    layout = Layout(inputs=8, outputs=4, slot="5s", replicas=replicas, cluster=cluster)
+    site = Site(bench.folder(name), name, servers, layout)
+    site.create()
+    crowd = Crowd(100_000, layout.places)
+    records = crowd.make_records(np.random.default_rng(7), visits, _PER_RECORD, SystemClock().now())
+    with site.run(count) as running:
+        _wait_for_shares(running, layout, count)
+        seconds, shares = _read_backlog(site, running, records)
+        rework = _rebalance(site, running, records)
+        _wait_for_ticks(running)
+    wrong = site.audit()
+    if wrong:
+        bench.report(f"{name}: {wrong}")
+    return {
+        "rate": visits / seconds,
+        "uneven": max(shares) * count / sum(shares),
+        "rework": rework,
+        "wrong": float(bool(wrong)),
+    }
+
+
+def _wait_for_shares(running: Running, layout: Layout, count: int) -> None:
+    """Wait until each process reads and owns its part."""
+    running.wait_ready()
+
+    def is_shared() -> bool:
+        page = running.get("/metrics")
+        read = [line for line in page.splitlines() if line.startswith("location_monitor_consumer_lag_records{")]
+        owned = [line for line in page.splitlines() if line.startswith("location_monitor_last_tick_timestamp")]
+        readers = {line.partition('process="')[2].partition('"')[0] for line in read}
+        return len(read) == layout.inputs and len(owned) >= layout.outputs and len(readers) == count
+
+    wait_for(is_shared, f"{count} processes share all partitions")
+
+
+def _visits(running: Running) -> float:
+    return running.sample().total("visits_total")
+
+
+def _read_backlog(site: Site, running: Running, records: list[bytes]) -> tuple[float, list[float]]:
+    """Produce records while the processes are stopped, let them read, and return the seconds and each one's visits."""
+    before = running.sample()
+    wanted = before.total("visits_total") + len(records) * _PER_RECORD
+    running.send(signal.SIGSTOP)
+    try:
+        with site.producer() as producer:
+            producer.send(records)
+    finally:
+        began = time.perf_counter()
+        running.send(signal.SIGCONT)
+    wait_for(lambda: _visits(running) >= wanted, "the backlog is read")
+    seconds = time.perf_counter() - began
+    after = running.sample()
+    earlier, later = before.of_processes("visits_total"), after.of_processes("visits_total")
+    shares = [value - earlier.get(process, 0.0) for process, value in later.items()]
+    return seconds, shares or [after.total("visits_total") - before.total("visits_total")]
+
+
+def _rebalance(site: Site, running: Running, records: list[bytes]) -> float:
+    """Start another instance while visits arrive. Return the visits read twice, in units of a batch."""
+    before, sent = running.sample().total("visits_total"), 0
+    with site.producer() as producer, site.run() as other:
+        while "consumer_lag_records{" not in other.get("/metrics"):
+            chosen = [records[number % len(records)] for number in range(sent, sent + _ARRIVING)]
+            producer.send(chosen)
+            sent += len(chosen)
+            time.sleep(_PAUSE_SECONDS)
+        producer.send(records)
+        wanted = before + (sent + len(records)) * _PER_RECORD
+        wait_for(lambda: _visits(running) + _visits(other) >= wanted, "the visits are read")
+        wait_for(lambda: _is_read(running) and _is_read(other), "no lag is left")
+        both = [running.sample(), other.sample()]
+    visits = sum(sample.total("visits_total") for sample in both)
+    batches = sum(sample.total("ingest_batch_seconds_count") for sample in both)
+    return (visits - wanted) / (visits / batches)
+
+
+def _is_read(running: Running) -> bool:
+    return running.sample().total("consumer_lag_records") == 0
+
+
+def _wait_for_ticks(running: Running) -> None:
+    """Wait until everything that was read has been counted by a tick."""
+    ticks = running.sample().total("ticks_total")
+    wait_for(lambda: running.sample().total("ticks_total") >= ticks + 8, "more ticks are decided")
+
+
+class TakeoverLine:
+    """Two instances, one of which is killed: the others take over all of its partitions."""
+
+    name = "takeover"
+    work = "kill -9 of one of two instances with 8 ledger partitions, slots of 2 s"
+    goal = "the next tick of every partition is decided within the session timeout + 2 s"
+    targets = (Target(_TAKEOVER, most=2),)
+
+    def measure(self, bench: Bench) -> Measured:
+        """Kill the first process several times, and take the median."""
+        layout = Layout(slot="2s", release_delay="500ms", outputs=8, inputs=4, watched=100, places=100)
+        with bench.valkey() as valkey:
+            site = Site(bench.folder("takeover"), "takeover", (bench.kafka.bootstrap_servers, valkey.url), layout)
+            site.create()
+            with site.run(2) as running:
+                _wait_for_shares(running, layout, 2)
+                found = sorted(_kill_one(site, running, layout) for _ in range(bench.scale(3, 1)))
+        session = site.connections.session_timeout_ms / 1_000
+        seconds = found[len(found) // 2]
+        return Measured(
+            {
+                "kill -9 to the next decided tick (s)": seconds,
+                "longest of all runs (s)": found[-1],
+                "session timeout (s)": session,
+                _TAKEOVER: seconds - session,
+            }
+        )
+
+
+def _kill_one(site: Site, running: Running, layout: Layout) -> float:
+    """Kill a process. Return the seconds until each partition has a tick that was decided after the kill."""
+    topic = site.config.kafka.topics.alerts
+    partitions = [TopicPartition(topic, number) for number in range(layout.outputs)]
+    with closing(site.connections.consumer(isolation_level="read_committed")) as consumer:
+        consumer.assign(partitions)
+        consumer.seek_to_end()
+        for partition in partitions:
+            consumer.position(partition)
+        pid = running.pids[0]
+        began = time.time()
+        os.kill(pid, signal.SIGKILL)
+        firsts = dict(_first_answers(consumer, partitions, began, site))
+    _wait_for_shares(running, layout, 2)
+    return max(firsts.values()) - began
+
+
+def _first_answers(
+    consumer: Any, partitions: list[TopicPartition], since: float, site: Site
+) -> Iterator[tuple[int, float]]:
+    """Yield each partition with the time of its first answers about a tick that closed after `since`."""
+    grid = site.grid
+    missing = {partition.partition for partition in partitions}
+    first_tick = grid.slot_of(int(since * 1_000_000))
+    deadline = since + 90
+    while missing:
+        if time.time() > deadline:
+            raise FailedError(f"the ledger partitions {sorted(missing)} were not taken over within 90 s")
+        for records in consumer.poll(timeout_ms=50).values():
+            for record in records:
+                at = _tick_of(record.value)
+                if record.partition in missing and at is not None and at >= first_tick:
+                    missing.discard(record.partition)
+                    yield record.partition, time.time()
+
+
+def _tick_of(value: bytes) -> int | None:
+    tick = json.loads(value).get("tick")
+    return None if tick is None else int(tick)
+
+
+LINES: Final = (InstancesLine(), TakeoverLine())

@@ -1,0 +1,320 @@
+"""A configuration on the servers of the benchmark: its topics, visits, running instances, and their metrics."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.config import load_config
+from monitor.errors import FailedError
+from monitor.operate.catalog import PREFIX
+from monitor.public.instants import MINUTE, SECOND, format_instant
+from monitor.public.slot_grid import SlotGrid
+from monitor.service import kafka_connections
+
+WAIT_SECONDS: Final = 120.0
+COMMAND_SECONDS: Final = 300.0
+STEP_SECONDS: Final = 0.05
+_LOG_BYTES: Final = 2_000
+_DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # written in C, if PyYAML has it
+
+T = TypeVar("T")
+
+
+def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
+    """Wait for the first true value, and return it.
+
+    Raises:
+        FailedError: there is none within the time.
+    """
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise FailedError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(STEP_SECONDS)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The size of a configuration. ε is large, so that the sum that one person pays is never the limit."""
+
+    places: int = 1_000
+    watched: int = 1_000
+    slot: str = "5s"
+    window: str = "10m"
+    release_delay: str = "1s"
+    inputs: int = 4
+    outputs: int = 4
+    shards: int = 16
+    replicas: int | None = None
+    cluster: bool = False
+    designated: Sequence[str] = ()
+    horizon: str = "10m"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The metrics of all processes at one instant: the sum of each metric, and its values by process."""
+
+    totals: Mapping[str, float]
+    by_process: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def total(self, name: str) -> float:
+        """Return the sum over all samples of a metric; 0 if there is none."""
+        return self.totals.get(f"{PREFIX}_{name}", self.totals.get(name, 0.0))
+
+    def of_processes(self, name: str) -> Mapping[str, float]:
+        """Return the sum of a metric by process."""
+        return self.by_process.get(f"{PREFIX}_{name}", {})
+
+
+class Running:
+    """A command `location-monitor run`, its log and its metrics."""
+
+    def __init__(self, config: Path, log: Path, processes: int) -> None:
+        self._log = log
+        command = [sys.executable, "-m", "monitor.cli", "run", "--config", str(config), "--processes", str(processes)]
+        with log.open("wb") as output:
+            self._program = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603  # made here
+
+    @property
+    def text(self) -> str:
+        """The log so far."""
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The process ids of the service: the last ones that the supervisor logged, or the command's own."""
+        found = {int(number): int(pid) for number, pid in re.findall(r"process (\d+) started: pid (\d+)", self.text)}
+        return tuple(found.values()) or (self._program.pid,)
+
+    def get(self, path: str) -> str:
+        """Return a page of the endpoint; empty while it does not answer with 200."""
+        if self._program.poll() is not None:
+            raise FailedError(f"run ended with exit code {self._program.returncode}: {self.text[-_LOG_BYTES:]}")
+        port = re.search(r"metrics and health on port (\d+)", self.text)
+        if port is None:
+            return ""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}{path}", timeout=10) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def sample(self) -> Sample:
+        """Return the present metrics."""
+        totals: dict[str, float] = {}
+        by_process: dict[str, dict[str, float]] = {}
+        for family in text_string_to_metric_families(self.get("/metrics")):
+            for sample in family.samples:
+                totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
+                process = sample.labels.get("process")
+                if process is not None:
+                    shares = by_process.setdefault(sample.name, {})
+                    shares[process] = shares.get(process, 0.0) + sample.value
+        return Sample(totals, by_process)
+
+    def wait_ready(self) -> None:
+        """Wait until every process is ready."""
+        wait_for(lambda: self.get("/readyz"), "the service is ready")
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the processes of the service, not to their supervisor."""
+        for pid in self.pids:
+            os.kill(pid, number)
+
+    def stop(self) -> None:
+        """Stop in order, and wait."""
+        if self._program.poll() is None:
+            self._program.terminate()
+        try:
+            self._program.wait(WAIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the command and its processes at once."""
+        for pid in (*self.pids, self._program.pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self._program.wait()
+
+
+def place_id(number: int) -> str:
+    """Return the id of a place."""
+    return f"place-{number:08}"
+
+
+class Site:
+    """A folder with a configuration and a registry, whose topics exist on the servers."""
+
+    def __init__(self, folder: Path, name: str, servers: tuple[str, str], layout: Layout) -> None:
+        self.folder, self.name, self.layout = folder, name, layout
+        with (folder / "locations.csv").open("w", encoding="utf-8") as registry:
+            registry.write("location_id\n")
+            registry.writelines(f"{place_id(number)}\n" for number in range(layout.places))
+        (folder / "person.key").write_bytes(base64.b64encode(os.urandom(32)))
+        self.config_file = folder / "bench.yaml"
+        tree = self._make_tree(*servers)
+        self.config_file.write_text(yaml.dump(tree, Dumper=_DUMPER), encoding="utf-8")
+        self.config = load_config(self.config_file, {})
+        self.connections = kafka_connections(self.config)
+        self.grid = SlotGrid(self.config.clock.origin, self.config.clock.slot)
+        self._started = 0
+
+    def _make_tree(self, kafka: str, redis: str) -> dict[str, Any]:
+        layout, name = self.layout, self.name
+        step = max(1, layout.places // max(1, layout.watched))
+        over_time = {
+            "name": "watched",
+            "kind": "over_time",
+            "locations": [place_id(number * step) for number in range(layout.watched)],
+            "epsilon": str(layout.watched),
+            "threshold": 50,
+            "window": layout.window,
+        }
+        times = {
+            "name": "times",
+            "kind": "at_times",
+            "at": list(layout.designated),
+            "timezone": "UTC",
+            "reporting_horizon": layout.horizon,
+            "epsilon": "1",
+            "threshold": 50,
+        }
+        return {
+            "service": {"name": name, "shards": layout.shards},
+            "clock": {
+                "slot": layout.slot,
+                "origin": "2026-01-01T00:00:00Z",
+                "release_delay": layout.release_delay,
+                "tolerance": "100ms",
+            },
+            "locations": {"file": "locations.csv"},
+            "visits": {"default_stay": "1s", "accept_ahead": layout.slot, "person_key_file": "person.key"},
+            "privacy": {"epsilon": str(10**9), "period": "1h"},
+            "monitors": [over_time, *([times] if layout.designated else [])],
+            "kafka": {
+                "bootstrap_servers": kafka.split(","),
+                "topics": {"visits": f"{name}.visits", "alerts": f"{name}.alerts", "dead_letters": f"{name}.dead"},
+                "partitions": {"visits": layout.inputs, "alerts": layout.outputs},
+                **({"replication_factor": layout.replicas} if layout.replicas else {}),
+            },
+            "redis": {"url": redis, **({"cluster": True} if layout.cluster else {})},
+            "metrics": {"port": 0},
+        }
+
+    def create(self) -> None:
+        """Create the topics.
+
+        Raises:
+            FailedError: `topics --create` failed.
+        """
+        self._call("topics", "--create", "--first-start")
+
+    def _call(self, *words: str) -> str:
+        command = [sys.executable, "-m", "monitor.cli", *words, "--config", str(self.config_file)]
+        done = subprocess.run(  # noqa: S603  # made here
+            command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+        )
+        if done.returncode != 0:
+            raise FailedError(f"location-monitor {' '.join(words)}: {(done.stdout + done.stderr)[-_LOG_BYTES:]}")
+        return done.stdout
+
+    @contextmanager
+    def run(self, processes: int = 1) -> Iterator[Running]:
+        """Run the service, and stop it at the end."""
+        self._started += 1
+        running = Running(self.config_file, self.folder / f"run-{self._started}.log", processes)
+        try:
+            yield running
+            running.stop()
+        finally:
+            running.kill()
+
+    @contextmanager
+    def producer(self) -> Iterator[Producer]:
+        """Yield a producer of visits."""
+        client = self.connections.producer(linger_ms=5, batch_size=1024 * 1024)
+        try:
+            yield Producer(client, self.config.kafka.topics.visits, self.layout.inputs)
+        finally:
+            client.close(timeout=10)
+
+    def audit(self) -> str:
+        """Recount the topics with `audit`. Return its findings; empty if every answer is right."""
+        try:
+            self._call("audit", "--live")
+        except FailedError as error:
+            return str(error)
+        return ""
+
+
+class Producer:
+    """Sends records to the input, in turn to each partition."""
+
+    def __init__(self, client: Any, topic: str, partitions: int) -> None:
+        self._client, self._topic, self._partitions = client, topic, partitions
+        self._sent = 0
+
+    def send(self, records: Sequence[bytes], timestamp_ms: int | None = None) -> None:
+        """Send records, and wait until Kafka has them."""
+        for value in records:
+            partition = self._sent % self._partitions
+            self._client.send(self._topic, value=value, partition=partition, timestamp_ms=timestamp_ms)
+            self._sent += 1
+        self._client.flush(timeout=WAIT_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """People who visit the first `places` places. `zipf` draws them with frequencies 1/rank instead of evenly."""
+
+    people: int
+    places: int
+    zipf: bool = False
+
+    def make_records(self, draw: np.random.Generator, visits: int, per_record: int, now: int) -> list[bytes]:
+        """Return records of `per_record` visits, each of which ended within the minute before `now` (microseconds).
+
+        The visits of a record have the same times. The text is put together here, because an encoder of JSON would be
+        the slowest part of the benchmark.
+        """
+        people = [f"p-{person:08}" for person in draw.integers(self.people, size=visits).tolist()]
+        places = [place_id(place) for place in self._draw_places(draw, visits)]
+        records = []
+        for first in range(0, visits, per_record):
+            at = format_instant(now - int(draw.integers(1, MINUTE // SECOND)) * SECOND)
+            times = f'"arrived_at":"{at}","left_at":"{at}"'
+            last = first + per_record
+            chunk = ",".join(
+                f'{{"person_id":"{person}","location_id":"{place}",{times}}}'
+                for person, place in zip(people[first:last], places[first:last], strict=True)
+            )
+            records.append((f'{{"visits":[{chunk}]}}' if per_record > 1 else chunk).encode())
+        return records
+
+    def _draw_places(self, draw: np.random.Generator, visits: int) -> list[int]:
+        count = self.places
+        if not self.zipf:
+            return [int(place) for place in draw.integers(count, size=visits)]
+        weights = np.cumsum(1 / np.arange(1, count + 1))
+        return [int(place) for place in np.searchsorted(weights, draw.random(visits) * weights[-1])]

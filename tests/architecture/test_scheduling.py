@@ -1,0 +1,42 @@
+"""The order of a parallel run: the listed files exist, and computing tests have a separate process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.scheduling import _COMPUTING, _PARTS, _SECONDS, next_part, part_of, seconds_of
+
+ROOT = Path(__file__).parents[2]
+WALK, LOSS, OTHER = (
+    "tests/faults/test_walk.py::test_a",
+    "tests/privacy_service/test_service_loss.py",
+    "tests/contracts/test_visits.py",
+)
+
+
+@pytest.mark.parametrize("path", sorted({*_SECONDS, *_COMPUTING, *_PARTS}))
+def test_listed_path_exists(path: str) -> None:
+    """Each listed file and folder exists."""
+    assert (ROOT / path).exists()
+
+
+def test_first_process_computes() -> None:
+    """The first process takes computing parts and the others waiting ones; then each takes what is left."""
+    assert [next_part([WALK, LOSS, OTHER], process) for process in ("gw0", "gw1", "gw2")] == [LOSS, WALK, WALK]
+    assert next_part([WALK], "gw0") == WALK
+    assert next_part([LOSS, OTHER], "gw1") == LOSS
+
+
+def test_weight_of_a_part() -> None:
+    """A part has the weight of its file, and an unlisted file has the least."""
+    assert seconds_of(part_of(WALK)) > seconds_of(part_of(LOSS)) > seconds_of(part_of(OTHER)) == 1
+
+
+def test_parts_of_a_file() -> None:
+    """A file is one part, unless it is listed: then its tests are parts, or fall into a number of parts."""
+    assert part_of(f"{LOSS}::test_a") == LOSS
+    assert part_of(WALK) == WALK
+    mutants = {part_of(f"tests/mutants/test_mutants.py::test_mutant_is_caught[{n}]") for n in range(50)}
+    assert len(mutants) == _PARTS["tests/mutants/test_mutants.py"]

@@ -1,0 +1,53 @@
+"""Build parameters and visits for tests: what most tests share has a default, the rest is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from monitor.privacy.over_time import OverTimeRule
+from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
+from monitor.public.slot_grid import SlotGrid
+
+ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
+
+
+def build_parameters(
+    places: int | Sequence[str],
+    *,
+    shards: int = 1,
+    max_lead: int = 0,
+    over_time: Sequence[OverTime] = (),
+    at_times: Sequence[AtTimes] = (),
+    hot_spots: Sequence[HotSpots] = (),
+    grid: SlotGrid | None = None,
+    name: str = "town",
+    period: int = 0,
+) -> Parameters:
+    """Return parameters with hourly slots from 2026. `places` are ids, or a number n for place-0 to place-(n-1)."""
+    ids = [f"place-{number}" for number in range(places)] if isinstance(places, int) else places
+    return Parameters(
+        name=name,
+        grid=grid or SlotGrid(ORIGIN, HOUR),
+        max_lead=max_lead,
+        default_stay=15 * MINUTE,
+        release_delay=30 * SECOND,
+        tolerance=SECOND,
+        registry=Registry(tuple(ids), shards),
+        over_time=tuple(over_time),
+        at_times=tuple(at_times),
+        hot_spots=tuple(hot_spots),
+        period=period,
+    )
+
+
+def watch(name: str, rows: Sequence[int], rule: OverTimeRule) -> OverTime:
+    """Return a monitor that watches these rows of the registry, all under one rule."""
+    return OverTime(name, tuple(rows), (rule,) * len(rows))
+
+
+def build_visit(person: str, location: str, arrived: int, left: int | None = None) -> dict[str, str]:
+    """Return the fields of a visit; `arrived` and `left` are instants. Without `left` it has no left_at."""
+    fields = {"person_id": person, "location_id": location, "arrived_at": format_instant(arrived)}
+    return fields if left is None else fields | {"left_at": format_instant(left)}

@@ -1,0 +1,143 @@
+"""The queue of writes: order, joined batches, and its bounds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from monitor.errors import UnreachableError
+from monitor.ingest import write_queue
+from monitor.ingest.accept import APPLIED, EXPIRED, Accepted
+from monitor.ingest.write_queue import MOST_SENT, Batch, WriteQueue
+from monitor.windows.facts import ShardFacts, Span
+
+LIMIT_SECONDS = 10.0
+
+
+def batch(start: int, end: int, partition: int = 0, applied: int = 1) -> Batch:
+    """A batch of the records [start, end) of a partition, all in shard 3."""
+    facts = {3: [ShardFacts(7, bytes(24 * applied))]}
+    return Batch((Span(partition, start, end),), Accepted(facts, {APPLIED: applied, EXPIRED: 2}, []), (), 1, 0.0)
+
+
+class Store:
+    """A store that writes only while it is released, and remembers the batches."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.written: list[Batch] = []
+        self.fails = False
+
+    def write(self, written: Batch) -> dict[int, int]:
+        assert self.released.wait(LIMIT_SECONDS)
+        if self.fails:
+            raise UnreachableError("the store is down")
+        self.written.append(written)
+        return {span.partition: span.end for span in written.spans}
+
+
+@contextmanager
+def opened(store: Store) -> Iterator[WriteQueue]:
+    queue = WriteQueue(store.write)
+    try:
+        yield queue
+    finally:
+        store.released.set()
+        queue.close()
+
+
+def take_all(queue: WriteQueue) -> list[tuple[Span, ...]]:
+    taken = []
+    while queue:
+        queue.flush()
+        found = queue.take(wait=True)
+        assert found is not None
+        taken.append(found[0].spans)
+    return taken
+
+
+def test_idle_queue_writes_at_once() -> None:
+    """The first batch is not delayed for others."""
+    store = Store()
+    with opened(store) as queue:
+        store.released.set()
+        queue.put(batch(0, 5))
+        assert queue.take(wait=True) is not None
+        assert [written.spans for written in store.written] == [(Span(0, 0, 5),)]
+        assert not queue
+
+
+def test_batches_are_joined_while_writing() -> None:
+    """Batches that arrive during a write are written as one, with all facts, fates and records."""
+    store = Store()
+    with opened(store) as queue:
+        queue.put(batch(0, 5))
+        queue.put(batch(5, 6, applied=2))
+        queue.put(batch(0, 9, partition=1))
+        queue.put(batch(6, 8))
+        assert queue.starts() == {0: 0, 1: 0}
+        store.released.set()
+        assert take_all(queue) == [(Span(0, 0, 5),), (Span(0, 5, 8), Span(1, 0, 9))]
+    joined = store.written[1]
+    assert (joined.accepted.fates, joined.records) == ({APPLIED: 4, EXPIRED: 6}, 3)
+    assert [len(facts.seen) for facts in joined.accepted.facts[3]] == [48, 24, 24]
+
+
+@pytest.mark.promise(6)
+def test_gap_is_not_joined() -> None:
+    """A batch that repeats or skips records is written separately, so that each write is one span of the log."""
+    store = Store()
+    with opened(store) as queue:
+        queue.put(batch(0, 5))
+        queue.put(batch(5, 8))
+        queue.put(batch(6, 9))
+        queue.put(batch(20, 21))
+        store.released.set()
+        spans = [(Span(0, 0, 5),), (Span(0, 5, 8),), (Span(0, 6, 9),), (Span(0, 20, 21),)]
+        assert take_all(queue) == spans
+    assert [written.spans for written in store.written] == spans
+
+
+def test_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue is full when the writer does not keep up. Its size does not depend on how long that lasts."""
+    monkeypatch.setattr(write_queue, "MOST_APPLIED", 10)
+    store = Store()
+    with opened(store) as queue:
+        puts = 0
+        while not queue.is_full:
+            queue.put(batch(puts, puts + 1, applied=4))
+            puts += 1
+        # 1 sent at once, 3 joined and sent, 3 pending
+        assert puts == 1 + 3 * MOST_SENT
+        assert queue.take(wait=False) is None
+        store.released.set()
+        assert sum(spans[0].end - spans[0].start for spans in take_all(queue)) == puts
+
+
+def test_many_small_polls_fill_the_queue() -> None:
+    """Polls without applied visits fill the queue too, because they may have many dead letters."""
+    store = Store()
+    with opened(store) as queue:
+        puts = 0
+        while not queue.is_full:
+            queue.put(batch(puts, puts + 1, applied=0))
+            puts += 1
+        assert puts <= 1 + write_queue.MOST_POLLS * MOST_SENT
+
+
+def test_failure_is_raised_once() -> None:
+    """A failed write raises its error when it is taken, and discarded batches are returned to be read again."""
+    store = Store()
+    store.fails = True
+    with opened(store) as queue:
+        queue.put(batch(0, 5))
+        queue.put(batch(5, 8))
+        store.released.set()
+        with pytest.raises(UnreachableError):
+            queue.take(wait=True)
+        assert queue.discard_pending() == (Span(0, 5, 8),)
+        assert not queue
+        assert not store.written

@@ -1,0 +1,224 @@
+"""The supervisor with small real programs instead of the service: starts, crashes, fatal ends, stops, and its pages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from monitor.errors import MonitorError, RefusedError, UsageError
+from monitor.operate.health import Endpoint
+from monitor.processes.supervisor import Supervisor, describe_exit
+from tests.conftest import Eventually
+
+PROGRAM = textwrap.dedent(
+    """
+    import sys, threading
+    from pathlib import Path
+    from monitor.operate.health import Health
+    from monitor.operate.metrics import Metrics
+    from monitor.processes.link import Answering
+    from monitor.run import stop_on_signals
+
+    number, descriptor, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    metrics, health, stop = Metrics(), Health(), threading.Event()
+    metrics.recovery("no_progress")
+    health.report_alive("reading", (folder / "waits").read_text() if (folder / "waits").exists() else "")
+    with Answering(descriptor, metrics, health, stop), stop_on_signals(stop, print):
+        (folder / f"started-{number}").open("a").write("x")
+        code = folder / f"exit-{number}"
+        while not stop.wait(0.02):
+            if code.exists():
+                text = code.read_text()
+                code.unlink()
+                sys.exit(int(text))
+        (folder / f"stopped-{number}").touch()
+    """
+)
+
+
+class Site:
+    """A folder in which programs note what they do, and find what they shall do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "program.py").write_text(PROGRAM)
+        self.stop = threading.Event()
+        self.supervisor = Supervisor(2, self.make_command)
+        self.error: MonitorError | None = None
+        self.thread = threading.Thread(target=self.run)
+
+    def make_command(self, number: int, descriptor: int) -> list[str]:
+        return [sys.executable, str(self.folder / "program.py"), str(number), str(descriptor), str(self.folder)]
+
+    def run(self) -> None:
+        try:
+            self.supervisor.run(self.stop)
+        except MonitorError as error:
+            self.error = error
+
+    def count_starts(self, number: int) -> int:
+        path = self.folder / f"started-{number}"
+        return len(path.read_text()) if path.exists() else 0
+
+    def end(self, number: int, code: int) -> None:
+        """Make a process end with an exit code."""
+        made = self.folder / "code"
+        made.write_text(str(code))
+        made.rename(self.folder / f"exit-{number}")
+
+
+@pytest.fixture
+def site(tmp_path: Path, eventually: Eventually) -> Iterator[Site]:
+    """Two processes that have started."""
+    site = Site(tmp_path)
+    site.thread.start()
+    try:
+        eventually(lambda: site.count_starts(1) == site.count_starts(2) == 1, 30)
+        yield site
+    finally:
+        site.stop.set()
+        site.thread.join(30)
+        assert not site.thread.is_alive()
+
+
+def samples(site: Site, name: str) -> dict[str, float]:
+    """Return the values of a metric by process."""
+    families = site.supervisor.pages.collect()
+    return {
+        sample.labels["process"]: sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def test_stop_ends_all_in_order(site: Site) -> None:
+    """A stop sends SIGTERM to every process and waits until each has finished its work."""
+    site.stop.set()
+    site.thread.join(30)
+    assert site.error is None
+    assert (site.folder / "stopped-1").exists()
+    assert (site.folder / "stopped-2").exists()
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_crashed_process_restarts(site: Site, eventually: Eventually, code: int) -> None:
+    """A process that ends by itself is started again and counted, and the other one keeps running."""
+    site.end(2, code)
+    eventually(lambda: site.count_starts(2) == 2, 30)
+    assert site.count_starts(1) == 1
+    assert samples(site, "location_monitor_process_restarts_total") == {"1": 0.0, "2": 1.0}
+    eventually(lambda: samples(site, "location_monitor_process_up") == {"1": 1.0, "2": 1.0})
+
+
+@pytest.mark.parametrize(("code", "error"), [(2, UsageError), (3, RefusedError)])
+def test_fatal_exit_ends_all(site: Site, code: int, error: type[MonitorError]) -> None:
+    """If a restart does not help, the supervisor stops the other processes and ends with the same exit code."""
+    site.end(1, code)
+    site.thread.join(30)
+    assert type(site.error) is error
+    assert site.error.exit_code == code
+    assert f"process 1 ended (exit code {code})" in str(site.error)
+    assert (site.folder / "stopped-2").exists()
+
+
+def test_metrics_carry_the_process(site: Site, eventually: Eventually) -> None:
+    """Each sample of each process appears once, with the label `process`, and a family appears once."""
+    eventually(lambda: samples(site, "location_monitor_recoveries_total") == {"1": 1.0, "2": 1.0})
+    pids = samples(site, "process_start_time_seconds")
+    assert pids.keys() == {"1", "2"}
+    names = [family.name for family in site.supervisor.pages.collect()]
+    assert len(names) == len(set(names))
+
+
+def test_ended_process_has_no_metrics(site: Site, eventually: Eventually) -> None:
+    """A process that has ended is not ready, and its metrics are gone; the metrics of the others stay."""
+    site.end(2, 1)
+    waiting = eventually(lambda: site.supervisor.pages.waiting().get("process 2") == "process 2 ended (exit code 1)")
+    assert waiting
+    assert samples(site, "location_monitor_recoveries_total") == {"1": 1.0}
+    assert site.supervisor.pages.stalled() == []
+
+
+@contextmanager
+def endpoint(site: Site) -> Iterator[Callable[[str], tuple[int, str]]]:
+    """Serve the pages of a site, and yield a function that gets the status and the text of a page."""
+    pages = site.supervisor.pages
+    served = Endpoint(0, pages.registry, pages)
+
+    def get(path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{served.port}{path}", timeout=10) as answer:
+                return int(answer.status), answer.read().decode()
+        except urllib.error.HTTPError as failing:
+            with failing:
+                return failing.code, failing.read().decode()
+
+    try:
+        yield get
+    finally:
+        served.close()
+
+
+def test_ready_when_all_are(tmp_path: Path, eventually: Eventually) -> None:
+    """`/readyz` is 200 only when every loop of every process is ready, and names those that are not."""
+    site = Site(tmp_path)
+    (tmp_path / "waits").write_text("reading a window")
+    site.thread.start()
+    try:
+        eventually(lambda: site.count_starts(1) == site.count_starts(2) == 1, 30)
+        with endpoint(site) as get:
+            reasons = {"process 1: reading": "reading a window", "process 2: reading": "reading a window"}
+            eventually(lambda: get("/readyz")[1] == json.dumps({"ok": False, **reasons}) + "\n")
+            assert get("/readyz")[0] == 503
+            assert get("/healthz")[0] == 200
+            (tmp_path / "waits").unlink()
+            site.end(1, 1)
+            eventually(lambda: site.count_starts(1) == 2 and "process 1" not in get("/readyz")[1], 30)
+            assert get("/readyz")[0] == 503
+            site.end(2, 1)
+            eventually(lambda: get("/readyz")[0] == 200, 30)
+    finally:
+        site.stop.set()
+        site.thread.join(30)
+
+
+def test_page_is_valid_text(site: Site, eventually: Eventually) -> None:
+    """`/metrics` is Prometheus's text format, with the version of each process."""
+    with endpoint(site) as get:
+        eventually(lambda: 'location_monitor_build_info{process="2"' in get("/metrics")[1])
+        families = {family.name for family in text_string_to_metric_families(get("/metrics")[1])}
+    assert {"location_monitor_process_up", "location_monitor_recoveries", "process_cpu_seconds"} <= families
+
+
+def test_processes_stop_with_their_supervisor(tmp_path: Path, eventually: Eventually) -> None:
+    """If the supervisor is killed, its processes stop in order, so that a new supervisor does not double them."""
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    (folder / "program.py").write_text(PROGRAM)
+    code = (
+        "import sys, threading\n"
+        "from monitor.processes.supervisor import Supervisor\n"
+        f"command = lambda n, d: [sys.executable, {str(folder / 'program.py')!r}, str(n), str(d), {str(folder)!r}]\n"
+        "Supervisor(2, command).run(threading.Event())\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as supervisor:
+        eventually(lambda: (folder / "started-1").exists() and (folder / "started-2").exists(), 30)
+        supervisor.kill()
+    eventually(lambda: (folder / "stopped-1").exists() and (folder / "stopped-2").exists(), 30)
+
+
+def test_exit_is_described() -> None:
+    """An exit is described by its code, or by the signal that ended the process."""
+    assert (describe_exit(1), describe_exit(-9)) == ("exit code 1", "SIGKILL")

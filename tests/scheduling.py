@@ -1,0 +1,134 @@
+"""The order of the tests in a parallel run (`make test`): the longest first, and computing ones in one process.
+
+Most tests wait for servers most of the time, and have deadlines. Others compute all the time. The first process of
+pytest-xdist takes the computing ones, and runs with a lower priority, so that it uses the processor only while the
+others wait. A machine that is overloaded makes tests with deadlines fail.
+
+Each process takes the next part of its kind, the longest first, so that no process has a long part left when the others
+have ended. When no part of its kind is left, it takes the other kind. The seconds below are only weights.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import zlib
+from collections.abc import Iterable
+from typing import Any, Final
+
+import pytest
+
+_SECONDS: Final = {
+    "tests/faults/test_walk.py": 250,
+    "tests/faults/test_topics.py": 200,
+    "tests/security/test_access.py": 200,
+    "tests/faults/test_changes.py": 170,
+    "tests/faults/test_clocks.py": 150,
+    "tests/faults/test_redis.py": 150,
+    "tests/faults/test_failpoints.py": 130,
+    "tests/faults/test_beginnings.py": 130,
+    "tests/service/test_missed_slots.py": 120,
+    "tests/service/test_outages.py": 115,
+    "tests/faults/test_kafka.py": 115,
+    "tests/service/test_lost_ticks_walk.py": 95,
+    "tests/faults/test_connections.py": 90,
+    "tests/faults/test_redis_many.py": 80,
+    "tests/faults/test_brokers.py": 76,
+    "tests/service/test_run.py": 75,
+    "tests/privacy_service/test_service_loss.py": 60,
+    "tests/service/test_service.py": 53,
+    "tests/faults/test_rolling.py": 50,  # for each test: they are distributed one by one
+    "tests/faults/test_batches.py": 44,
+    "tests/check/test_accepted.py": 40,
+    "tests/faults/test_late_reports.py": 40,
+    "tests/privacy_service/test_interleavings.py": 40,
+    "tests/mutants/test_mutants.py": 35,  # for each part
+    "tests/deploy/test_container.py": 35,
+    "tests/release/test_replicated.py": 35,
+    "tests/service/test_topic_changes.py": 32,
+    "tests/release/test_period_check.py": 30,
+    "tests/experiments/test_command.py": 30,
+    "tests/privacy_service/test_changes.py": 30,
+    "tests/ingest/test_decode.py": 25,
+    "tests/statistics/test_pipeline.py": 25,
+    "tests/statistics/test_replay.py": 25,
+    "tests/simulators/test_town.py": 20,
+}
+"""Files that take long. The others take a few seconds."""
+
+_COMPUTING: Final = (
+    "tests/architecture/",
+    "tests/config/",
+    "tests/contracts/",
+    "tests/deploy/",
+    "tests/docs/",
+    "tests/experiments/",
+    "tests/mutants/",
+    "tests/onesided/",
+    "tests/planner/",
+    "tests/privacy/",
+    "tests/privacy_service/",
+    "tests/public/",
+    "tests/simulators/",
+)
+"""Folders of which nearly all tests compute."""
+
+_PARTS: Final = {
+    "tests/faults/test_rolling.py": 0,
+    "tests/faults/test_walk.py": 0,
+    "tests/service/test_outages.py": 0,
+    "tests/service/test_missed_slots.py": 0,
+    "tests/mutants/test_mutants.py": 3,
+}
+"""Files that are divided into this number of parts, 0 for a part per test. Their tests share nothing expensive."""
+
+_COMPUTING_PROCESS: Final = "gw0"
+_NICE: Final = 5
+
+
+def part_of(nodeid: str) -> str:
+    """Return the name of the part to which a test belongs: its file, or a part of the file."""
+    file = nodeid.partition("::")[0]
+    parts = _PARTS.get(file)
+    if parts is None:
+        return file
+    return nodeid if parts == 0 else f"{file} {zlib.crc32(nodeid.encode()) % parts}"
+
+
+def seconds_of(part: str) -> int:
+    """Return the weight of a part."""
+    return _SECONDS.get(part.partition("::")[0].partition(" ")[0], 1)
+
+
+def next_part(parts: Iterable[str], process: str) -> str:
+    """Return the part that a process takes: the first of its kind, or else the first one."""
+    waiting = list(parts)
+    computes = process == _COMPUTING_PROCESS
+    return next((part for part in waiting if part.startswith(_COMPUTING) == computes), waiting[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Distribute parts of files to the processes."""
+    scheduling = importlib.import_module("xdist.scheduler").LoadScopeScheduling(config, log)
+    assign = scheduling._assign_work_unit
+
+    def assign_part(node: Any) -> None:
+        scheduling.workqueue.move_to_end(next_part(scheduling.workqueue, node.gateway.id), last=False)
+        assign(node)
+
+    scheduling._split_scope = part_of
+    scheduling._assign_work_unit = assign_part
+    return scheduling
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Lower the priority of the process that computes."""
+    if getattr(config, "workerinput", {}).get("workerid") == _COMPUTING_PROCESS:
+        os.nice(_NICE)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sort the tests of a parallel run by the weight of their parts, the largest first."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: -seconds_of(part_of(item.nodeid)))
