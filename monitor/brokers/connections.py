@@ -5,6 +5,7 @@ kafka-python ships no types, so its clients are `Any` here. Each caller wraps it
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -65,6 +66,38 @@ class _Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no typ
         self._coordinator.__class__ = _Coordinator
 
 
+class _Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no types
+    """A producer that `close` always ends.
+
+    With records that it cannot send in time, kafka-python's `close` raises an error and leaves the threads and sockets
+    of the producer, which continues to send. A commit that waits for the broker then waits forever.
+    """
+
+    def close(self, timeout: float | None = None, null_logger: bool = False) -> None:  # noqa: FBT001, FBT002  # kafka-python's signature
+        """Wait up to `timeout` seconds for pending records (default: without a limit), then drop them and close."""
+        if getattr(self, "_closed", True):  # closed already, or never opened
+            super().close(timeout, null_logger)
+            return
+        try:
+            super().close(timeout, null_logger)
+        except KafkaError:  # the records could not be sent in time
+            self._closed = True
+            self._sender.force_close()
+        if self._transaction_manager is None or null_logger:  # the interpreter ends, so no thread can start
+            return
+        self._transaction_manager.transition_to_fatal_error(KafkaError("the producer was closed"))
+        if self._sender.is_alive():
+            threading.Thread(target=self._fail_requests, name="closing-producer", daemon=True).start()
+        else:
+            self._fail_requests()
+
+    def _fail_requests(self) -> None:
+        """Fail the requests that still wait for a broker once the sender has ended, so that their callers continue."""
+        self._sender.join(2 * REQUEST_TIMEOUT_MS / 1_000)
+        for _priority, _order, request in list(self._transaction_manager._pending_requests):  # noqa: SLF001  # kafka-python has no other way
+            request.fail(KafkaError("the producer was closed"))
+
+
 class _Net(KafkaNetClient):  # type: ignore[misc]  # kafka-python ships no types
     """A network client that records why connections failed. kafka-python only logs the reason."""
 
@@ -122,7 +155,7 @@ class KafkaConnections:
             "max_block_ms": REQUEST_TIMEOUT_MS,
             "delivery_timeout_ms": 3 * REQUEST_TIMEOUT_MS,
         }
-        return self._create(KafkaProducer, self._common() | defaults | settings)
+        return self._create(_Producer, self._common() | defaults | settings)
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:

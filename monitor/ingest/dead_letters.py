@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, Final
-
-from kafka.errors import KafkaError
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.contracts.dead_letters import Origin, make_dead_letter
@@ -14,6 +11,7 @@ from monitor.errors import UnreachableError
 from monitor.ingest.interfaces import DeadLetter
 
 FLUSH_SECONDS: Final = 30.0
+CLOSE_SECONDS: Final = 2.0
 BATCH_BYTES: Final = 256 * 1024
 
 # The part of max.message.bytes that is reserved for a record's headers and framing.
@@ -65,6 +63,5 @@ class DeadLetterTopic:
     def close(self) -> None:
         """Close the producer."""
         if self._producer is not None:
-            with suppress(KafkaError):
-                self._producer.close(timeout=2)
+            self._producer.close(timeout=CLOSE_SECONDS)
             self._producer = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -14,8 +15,9 @@ from kafka.errors import KafkaError, for_code
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from monitor.brokers.connections import KafkaConnections
-from monitor.errors import InputChangedError, UnreachableError
-from monitor.release.ledger import require_same
+from monitor.contracts.ledger import read_record
+from monitor.errors import InputChangedError, LedgerError, UnreachableError
+from monitor.release.ledger import EncodedRecord, read_partitions, require_same
 
 _T = TypeVar("_T")
 
@@ -133,13 +135,26 @@ class InputTopic:
 
         self._run_exclusively(read)
 
-    def newest_timestamps(self, partitions: int) -> Mapping[int, int]:
-        """Return the latest record timestamp (an instant) of each output partition that is not empty."""
-        topic = self._ledger[0]
-        wanted = {TopicPartition(topic, partition): OffsetSpec.MAX_TIMESTAMP for partition in range(partitions)}
+    def find_undecided(self, partitions: Sequence[int], tick: int, as_of: int) -> list[int]:
+        """Return those of the output partitions that contain neither a tick nor a later one.
+
+        Only the records from the tick's `as_of` (an instant) on are read. An owner record without a tick does not
+        count: each takeover appends one, also if no tick is ever decided.
+        """
+        ledger = self._ledger[0]
+        wanted = {TopicPartition(ledger, partition): as_of // 1_000 for partition in partitions}
         with self._connections.translate_errors():
             offsets = self._admin.list_partition_offsets(wanted)
-        return {place.partition: offset.timestamp * 1_000 for place, offset in offsets.items() if offset.timestamp >= 0}
+        starts = {place.partition: found.offset for place, found in offsets.items() if found.offset >= 0}
+        undecided = set(partitions)
+        if starts:
+            with closing(read_partitions(self._connections, ledger, starts, {})) as records:
+                for partition, _, record in records:
+                    if _is_from(record, tick):
+                        undecided.discard(partition)
+                    if undecided.isdisjoint(starts):
+                        break
+        return sorted(undecided)
 
     def _describe(self) -> Mapping[int, _Leader]:
         ledger, ledger_id = self._ledger
@@ -199,3 +214,12 @@ class InputTopic:
             if self._client is not None:
                 self._client.close()
                 self._client = None
+
+
+def _is_from(record: EncodedRecord, tick: int) -> bool:
+    """Return whether a ledger record belongs to a tick or a later one. A takeover reports records it cannot read."""
+    try:
+        written: int | None = getattr(read_record(record.key, record.value, record.headers), "tick", None)
+    except LedgerError:
+        return False
+    return written is not None and written >= tick

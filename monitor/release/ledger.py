@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka import TopicPartition
@@ -33,9 +33,11 @@ READ_TIMEOUT_SECONDS: Final = 30.0
 POLL_MS: Final = 50
 # After a broker has failed, its partitions must be taken over within the slot. Larger transactions get more time.
 ACKNOWLEDGED_SECONDS: Final = 6.0
+SHORTEST_SECONDS: Final = 3.0  # a shorter time would give up brokers that are only slow
 RECORDS_PER_SECOND: Final = 20_000
 BEGIN_SECONDS: Final = 11.0  # kafka-python waits 10 s for a transactional id
 TRANSACTION_TIMEOUT_MS: Final = 30_000
+CLOSE_SECONDS: Final = 1.0
 
 UNACKNOWLEDGED_BATCHES: Final = 512  # 64 MiB: a tick of a million places must not be in memory as a whole
 
@@ -67,7 +69,7 @@ def read_partition(
 
 def read_partitions(
     connections: KafkaConnections, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
-) -> Iterator[tuple[int, int, EncodedRecord]]:
+) -> Generator[tuple[int, int, EncodedRecord]]:
     """Yield (partition, offset, record) of partitions from `starts` to `ends` (or the present end), read uncommitted.
 
     Raises:
@@ -179,6 +181,7 @@ class Writer:
         self._topic = topic
         self._partition = partition
         self._deferred: list[tuple[Any, int]] = []
+        self._failed = False
         self._producer = connections.producer(
             transactional_id=f"{topic_id}-{partition}",
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
@@ -192,9 +195,12 @@ class Writer:
             self.close()
             raise
 
-    def append(self, records: Sequence[EncodedRecord]) -> int:
-        """Append records in one transaction, and return the offset of the last one; -1 if there are no records."""
-        seconds = ACKNOWLEDGED_SECONDS + len(records) / RECORDS_PER_SECOND
+    def append(self, records: Sequence[EncodedRecord], within: float = ACKNOWLEDGED_SECONDS) -> int:
+        """Append records in one transaction, and return the offset of the last one; -1 if there are no records.
+
+        The append is given up after `within` seconds, but not before three nor after six, plus time for its size.
+        """
+        seconds = max(SHORTEST_SECONDS, min(within, ACKNOWLEDGED_SECONDS)) + len(records) / RECORDS_PER_SECOND
         return self._run(lambda: self._transaction(records, seconds), seconds) if records else -1
 
     def defer(self, records: Sequence[EncodedRecord]) -> None:
@@ -243,16 +249,17 @@ class Writer:
         try:
             return _run_in_thread(work, f"ledger-{self._partition}").result(seconds)
         except FutureTimeoutError as error:
+            self._failed = True
             raise UnreachableError(
                 f"Kafka did not answer for {self._topic}-{self._partition} within {seconds:.0f} s"
             ) from error
         except KafkaError as error:
+            self._failed = True
             if _is_fence(error):
                 raise FencedError(f"another owner has taken over {self._topic}-{self._partition}") from error
             why = self._connections.unreachable_error(error)
             raise UnreachableError(f"{self._topic}-{self._partition} cannot be appended to: {why}") from error
 
     def close(self) -> None:
-        """Close the producer. The broker or the next writer aborts an open transaction."""
-        with suppress(KafkaError):
-            self._producer.close(timeout=1)
+        """Close the producer, at once after an error. The broker or the next writer aborts an open transaction."""
+        self._producer.close(timeout=0 if self._failed else CLOSE_SECONDS)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from monitor.errors import MonitorError, UnreachableError
-from monitor.public.instants import format_instant
+from monitor.public.instants import SECOND, format_instant
 from monitor.release.context import ReleaseContext
 from monitor.release.ledger import EncodedRecord
 from monitor.release.owner import Owner
@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 CYCLE_SECONDS: Final = 1.0
 STALL_SECONDS: Final = 120.0  # long, because there is no heartbeat while a takeover reads a long ledger
 JOIN_SECONDS: Final = 15.0
+READ_EVERY: Final = 6 * SECOND  # how often partitions of other instances are read, unless slots are longer
 REPEAT_SECONDS: Final = 60.0  # how long before the same error is logged again
 
 
@@ -182,30 +183,44 @@ class ReleaseLoop:
         slot = grid.slot_of(self._context.clock.now())
         try:
             self._context.input_topic.require_same()
-            timestamps = self._context.input_topic.newest_timestamps(self._ledger_partitions)
+            undecided = self._find_undecided(slot)
         except UnreachableError as error:
             if self._warned_slot != slot:  # the check is repeated in each cycle
                 log.warning("could not check whether all partitions are decided: %s", error)
             self._warned_slot = slot
             return
         self._checked_slot = slot
-        self._report_undecided(timestamps, slot)
+        if not self._ownership.joined:
+            self._upkeep.evict_while_waiting()
+        if undecided is not None:
+            self._report_undecided(undecided, grid.as_of(slot - 2))
 
-    def _report_undecided(self, timestamps: Mapping[int, int], slot: int) -> None:
-        """Report partitions whose ledger lacks the tick before the one that is being decided.
+    def _find_undecided(self, slot: int) -> list[int] | None:
+        """Return the partitions whose ledger lacks the tick before the one that is being decided.
 
         Ticks that closed before this instance joined the group are ignored: they were left to other instances, which
-        may have stopped since.
+        may have stopped since. The ledger is not read for partitions whose owner here has decided the tick. If slots
+        are short and nothing is reported, it is read only in some slots, and None is returned in the others.
         """
         if not self._ownership.joined:
             self._member_since = None
-            return
+            return []
         self._member_since = slot if self._member_since is None else self._member_since
+        grid, tick, owners = self._context.parameters.grid, slot - 2, self.owners
+        if tick < self._member_since:
+            return []
+        if slot % max(1, READ_EVERY // grid.length) and not self._undecided:
+            return None
+        doubtful = [
+            partition
+            for partition in range(self._ledger_partitions)
+            if partition not in owners or owners[partition].may_decide(tick)
+        ]
+        return self._context.input_topic.find_undecided(doubtful, tick, grid.as_of(tick)) if doubtful else []
+
+    def _report_undecided(self, late: list[int], as_of: int) -> None:
+        """Report partitions whose ledger lacks the answers of an instant."""
         self._undecided = ""
-        if slot < self._member_since + 2:
-            return
-        as_of = self._context.parameters.grid.as_of(slot - 2)
-        late = [partition for partition in range(self._ledger_partitions) if timestamps.get(partition, as_of) < as_of]
         if late:
             partitions = ", ".join(map(str, late))
             self._undecided = (

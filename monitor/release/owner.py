@@ -14,7 +14,13 @@ from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters, Total, shard_of
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.decide_over_time import Records
-from monitor.release.ledger import EncodedRecord, Writer, read_partition, require_ledger
+from monitor.release.ledger import (
+    ACKNOWLEDGED_SECONDS,
+    EncodedRecord,
+    Writer,
+    read_partition,
+    require_ledger,
+)
 from monitor.release.owner_records import LedgerPlace, OwnerRecords
 from monitor.release.state import LedgerState, OwnerTerms
 from monitor.windows.facts import Question
@@ -164,9 +170,10 @@ class Owner:
         self.first_tick = min(self.first_tick, slot)
         self._owner_record_at = min(self._owner_record_at, slot)
 
-    def decide(self, tick: int, evidence: Evidence) -> Decision:
+    def decide(self, tick: int, evidence: Evidence, within: float = ACKNOWLEDGED_SECONDS) -> Decision:
         """Decide a tick and append its answers. When this returns, they are in the ledger, unless commits are deferred.
 
+        The append is given up after about `within` seconds (`Writer.append`).
         For a tick without answers, an owner record is appended, which distinguishes the tick from a lost one.
         """
         decision = self._decider.decide(tick, evidence, self.state)
@@ -174,7 +181,7 @@ class Owner:
         if self._place.defer_commits:
             self._writer.defer(records)
         else:
-            self._writer.append(records)
+            self._writer.append(records, within)
         oldest = (
             self._parameters.grid.as_of(tick) - (self._parameters.longest_horizon + 1) * self._parameters.grid.length
         )

@@ -19,9 +19,9 @@ from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decision, Evidence
 from monitor.release.decide_over_time import Records
 from monitor.release.evidence import EvidenceReader
-from monitor.release.ledger import EncodedRecord
+from monitor.release.ledger import ACKNOWLEDGED_SECONDS, EncodedRecord
 from monitor.release.owner import Owner
-from monitor.release.unknown import count_causes, explain
+from monitor.release.unknown import STORE_UNREACHABLE, count_causes, explain
 from monitor.release.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
@@ -60,6 +60,7 @@ class PartitionRelease:
         self._waited = 0.0
         self._refused_slot: int | None = None
         self._skipped: tuple[int, int] | None = None
+        self._store_answered = True
 
     def run(self, stop: threading.Event) -> None:
         """Take the partition over and decide each tick, until `stop` is set.
@@ -211,7 +212,8 @@ class PartitionRelease:
         self.last_tick = tick
         self._report_decision(tick, decision)
         failpoint("tick.decided")
-        self._upkeep.finish_tick(tick, owner.shards)
+        if self._store_answered:
+            self._upkeep.finish_tick(tick, owner.shards)
         failpoint("tick.evicted")
         self._context.decided.notify()
         return True
@@ -224,7 +226,10 @@ class PartitionRelease:
             if evidence is None:
                 self._report_not_closed(tick, stop)
                 return None
-            self._upkeep.check_eviction_policy()
+            # A store that hangs delays each request by seconds. More requests could cost this tick or the next one.
+            self._store_answered = bool(evidence.readings) or set(evidence.causes.values()) != {STORE_UNREACHABLE}
+            if self._store_answered:
+                self._upkeep.check_eviction_policy()
             failpoint("tick.read")
             waits = time.perf_counter()
             if not self._wait_for_release(due, stop):
@@ -270,11 +275,22 @@ class PartitionRelease:
         first = owner.first_undecided
         self._skipped = (first, tick - 1) if tick > first else None
         owner.note_input_partitions(self._context.input_topic.most_partitions)
-        decision = owner.decide(tick, evidence)
+        decision = owner.decide(tick, evidence, self._seconds_for_append(tick))
         self._report_unknown(tick, evidence, decision)
         self._count_skipped(owner)
         self._reason, self.trouble = _HELD_UP, ""
         return decision
+
+    def _seconds_for_append(self, tick: int) -> float:
+        """Return after how many seconds to give an append up, so that the tick can still be decided after a takeover.
+
+        It is half of the time that is left. The takeover has the other half, before the release delay that follows it.
+        """
+        clock = self._context.clock
+        if clock.simulated:
+            return ACKNOWLEDGED_SECONDS
+        left = self._latest_release(tick) - clock.now() - self._context.parameters.release_delay
+        return left / 2 / SECOND
 
     def _count_skipped(self, owner: Owner) -> None:
         """Count skipped ticks once the ledger contains a later one; after a failed append, a takeover shows that."""

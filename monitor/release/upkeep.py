@@ -61,6 +61,18 @@ class Upkeep:
         except (UnreachableError, WindowsError) as error:
             self._warn(f"could not open the next slot or evict old facts; retrying at the next tick: {error}")
 
+    def evict_while_waiting(self) -> None:
+        """Evict old facts of all shards, for an instance that has not joined the release group yet.
+
+        Its configuration may be new, so that no owner of a partition evicts its facts. The store's clock decides what
+        is old. The last closed tick may still be undecided, so its facts are kept.
+        """
+        try:
+            tick = self._parameters.grid.slot_of(self._windows.time()) - 2
+            self._evict(tick, range(self._parameters.registry.shards))
+        except (UnreachableError, WindowsError) as error:
+            self._warn(f"could not evict old facts; retrying in the next slot: {error}")
+
     def _warn(self, text: str) -> None:
         """Log a warning, but the same text at most once a minute, because there may be a tick each second."""
         now = time.monotonic()

@@ -25,8 +25,9 @@ from typing import Any, Final, cast
 import numpy as np
 
 from monitor.ingest.interfaces import DeadLetter
-from monitor.ingest.reader import Reader, _Batch
+from monitor.ingest.reader import Reader
 from monitor.ingest.source import Fetched, InputLog
+from monitor.ingest.write_queue import Batch
 from monitor.privacy.over_time import Mark, OverTimeRule
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import HOUR, MINUTE, format_instant, parse_instant
@@ -149,7 +150,7 @@ class Town:
         return {tick: decider.questions(tick)[0] for tick in self.ticks}
 
     @cached_property
-    def _prepared(self) -> dict[Hashable, _Batch]:
+    def _prepared(self) -> dict[Hashable, Batch]:
         """The batches that readers prepared from the records at an offset. Preparing takes most of a reader's time."""
         return {}
 
@@ -198,7 +199,7 @@ class Town:
         if twice:
             reader._windows.write(batch.spans, batch.accepted.facts)
 
-    def _prepare(self, reader: Reader, records: Sequence[Sequence[Visit]], offset: int) -> _Batch:
+    def _prepare(self, reader: Reader, records: Sequence[Sequence[Visit]], offset: int) -> Batch:
         end = offset + len(records)
         stamps = [stamp_ms(visits[0].moment) for visits in records]
         fetched = Fetched(0, offset, end, [encode_record(visits) for visits in records], stamps, range(offset, end))

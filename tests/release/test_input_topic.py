@@ -15,7 +15,12 @@ from kafka.errors import KafkaTimeoutError
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.errors import InputChangedError, LedgerChangedError, UnreachableError
+from monitor.public.clock import SteppedClock
+from monitor.public.parameters import Parameters
+from monitor.release.decide import Evidence
 from monitor.release.input_topic import InputTopic
+from monitor.release.owner import LedgerPlace, Owner
+from tests.release.worlds import release_instant
 
 MakeTopic = Callable[..., tuple[str, str]]
 
@@ -43,6 +48,40 @@ def recreate(admin: Any, topic: str, partitions: int, eventually: Callable[..., 
     admin.delete_topics([topic])
     eventually(lambda: topic not in admin.list_topics())
     admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}}, wait_for_metadata=True)
+
+
+@pytest.mark.promise(40)
+def test_owner_records_decide_no_tick(
+    connections: KafkaConnections,
+    make_topic: MakeTopic,
+    make_ledger: Callable[..., LedgerPlace],
+    make_parameters: Callable[..., Parameters],
+    take_over: Callable[..., Owner],
+    clock: SteppedClock,
+) -> None:
+    """
+    A partition that is taken over again and again, without a decided tick, is undecided.
+
+        partition 0   owner, tick 0, owner (tick 1, without answers)
+        partition 1   owner, tick 0, owner, owner
+        partition 2   nothing but its first record
+    """
+    parameters, place = make_parameters(places=8, shards=3), make_ledger(ledger_partitions=3)
+    owners = [take_over(place, partition, parameters) for partition in (0, 1)]
+    for owner in owners:
+        owner.decide(0, Evidence({}))
+    clock.move_to(release_instant(parameters, 3))
+    terms = owners[0].state.terms
+    assert terms is not None
+    owners[0]._writer.append([owners[0]._records.build(terms, 0, 1)])
+    for _ in range(2):
+        take_over(place, 1, parameters)
+    name, topic_id = make_topic("visits")
+    as_of = parameters.grid.as_of
+    with closing(InputTopic(connections, name, topic_id, (place.topic, place.topic_id))) as topic:
+        assert topic.find_undecided([0, 1, 2], 0, as_of(0)) == [2]
+        assert topic.find_undecided([0, 1, 2], 1, as_of(1)) == [1, 2]
+        assert topic.find_undecided([0, 1], 2, as_of(2)) == [0, 1]
 
 
 def test_counts_acknowledged_records(

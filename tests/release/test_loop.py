@@ -125,10 +125,10 @@ class TestSideBySide:
         answering = threading.Event()
         decide = FakeOwner.decide
 
-        def slow(owner: FakeOwner, tick: int, evidence: Any) -> Any:
+        def slow(owner: FakeOwner, *arguments: Any) -> Any:
             if owner.partition == 0:
                 answering.wait(30)
-            return decide(owner, tick, evidence)
+            return decide(owner, *arguments)
 
         monkeypatch.setattr(FakeOwner, "decide", slow)
         world = run_world(2)
@@ -193,14 +193,13 @@ class TestSideBySide:
         """A topic check that hangs on one broker does not delay a takeover."""
         answering, checked = threading.Event(), threading.Event()
 
-        def hangs(_partitions: int) -> dict[int, int]:
+        def hangs() -> None:
             checked.set()
             answering.wait(30)
-            return {}
 
         def prepare(world: World) -> None:
             world.owned = frozenset()
-            world.input.newest_timestamps = hangs  # type: ignore[method-assign,assignment]  # a broker that hangs
+            world.input.require_same = hangs  # type: ignore[method-assign]  # a broker that hangs
 
         world = run_world(1, prepare)
         try:

@@ -18,12 +18,15 @@ from monitor.public.instants import HOUR, SECOND
 from monitor.public.parameters import Parameters
 from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace
+from monitor.windows.facts import Question, Span
+from monitor.windows.packing import pack_shard_facts
 from tests.release.worlds import FixedOwnership, World, short_slots
 
 Make = Callable[..., Parameters]
 MakeSite = Callable[..., Any]
 MakeWorld = Callable[..., World]
 Eventually = Callable[..., Any]
+ANN = b"a" * 16
 
 
 def check_in(world: World, slot: int) -> None:
@@ -67,26 +70,56 @@ def test_undecided_partition_is_reported(make_world: MakeWorld) -> None:
         partition 1    100, then 103
     """
     world = make_world(ledger_partitions=2)
-    as_of = world.parameters.grid.as_of
-    world.input.timestamps = {0: as_of(101), 1: as_of(100)}
+    world.input.last_ticks = {0: 101, 1: 100}
     for slot in (102, 103):
         check_in(world, slot)
         assert world.loop.trouble == ""
-    world.input.timestamps = {0: as_of(102), 1: as_of(100)}
+    world.input.last_ticks = {0: 102, 1: 100}
     check_in(world, 104)
     assert world.loop.trouble == (
         "ledger partitions 1 have no answers of 2026-01-05T07:00:00Z: no instance decides them"
     )
-    world.input.timestamps = {0: as_of(103), 1: as_of(103)}
+    world.input.last_ticks = {0: 103, 1: 103}
     check_in(world, 105)
     assert world.loop.trouble == ""
+
+
+def test_partition_without_answers_is_reported(make_world: MakeWorld) -> None:
+    """A partition that contains no tick at all is reported too. The owner here knows its ticks, so it is not asked."""
+    world = make_world(ledger_partitions=2)
+    world.input.last_ticks = {}
+    world.owned = frozenset({0})
+    world.publish_up_to(102)
+    try:
+        world.loop.reconcile()
+        while 0 not in world.loop.owners:
+            world.stop.wait(0.01)
+        for slot in (102, 103, 104):
+            check_in(world, slot)
+        assert "ledger partitions 1 have no answers" in world.loop.trouble
+    finally:
+        world.loop.close()
+
+
+def test_waiting_instance_evicts_old_facts(make_world: MakeWorld) -> None:
+    """An instance that waits to join evicts old facts: no owner of a partition does it for a new configuration."""
+    world = make_world()
+    world.joined = False
+    question = {0: Question(((1, 100),))}
+    world.store.write([Span(0, 0, 1)], {0: [pack_shard_facts(100, {1: [(ANN, 100)]})]})
+    world.set_clocks(world.parameters.grid.start(101) + SECOND)
+    world.store.open([0], 101)
+    widest = world.parameters.widest_window
+    for slot, kept in ((101, 1), (101 + widest, 1), (102 + 2 * widest + world.parameters.history_slots, 0)):
+        world.set_clocks(world.parameters.grid.start(slot) + SECOND)
+        world.loop.check_topics()
+        assert world.store.read(question)[0].counts[1, 100] == kept
 
 
 def test_waiting_instance_reports_no_partition(make_world: MakeWorld) -> None:
     """An instance reports undecided partitions only after it has been a member for a whole slot."""
     world = make_world()
-    as_of = world.parameters.grid.as_of
-    world.input.timestamps = {0: as_of(90)}
+    world.input.last_ticks = {0: 90}
     world.joined = False
     for slot in (103, 104, 105):
         check_in(world, slot)

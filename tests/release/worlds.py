@@ -165,13 +165,13 @@ class FakeStore(MemoryWindows):
 
 @dataclass
 class FakeInputTopic:
-    """An input topic of one partition. `timestamps`: the newest timestamp by output partition."""
+    """An input topic of one partition. `last_ticks`: the last tick by output partition; None: all are decided."""
 
     error: Exception | None = None
     asked: int = 0
     end: int = 0
     most_partitions: int = 1
-    timestamps: dict[int, int] = field(default_factory=dict)
+    last_ticks: dict[int, int] | None = None
 
     def end_offsets_at(self, tick: int) -> Mapping[int, int]:  # noqa: ARG002  # the same at all ticks
         self.require_same()
@@ -185,8 +185,9 @@ class FakeInputTopic:
     def expect_partitions(self, partitions: int) -> None:
         """Do nothing: no listing is shorter here."""
 
-    def newest_timestamps(self, partitions: int) -> Mapping[int, int]:
-        return {partition: at for partition, at in self.timestamps.items() if partition < partitions}
+    def find_undecided(self, partitions: Sequence[int], tick: int, as_of: int) -> list[int]:  # noqa: ARG002
+        ticks = self.last_ticks
+        return [] if ticks is None else [partition for partition in partitions if ticks.get(partition, -1) < tick]
 
     def close(self) -> None:
         """Do nothing."""
@@ -205,6 +206,7 @@ class FakeOwner:
         self.published: list[tuple[int, dict[tuple[str, str], int]]] = []
         self.refused: Exception | None = None
         self.unacknowledged: Exception | None = None
+        self.within = 0.0
         self._decider = Decider(parameters, self.shards, noise)
 
     def lower_first_tick(self, slot: int) -> None:
@@ -223,7 +225,8 @@ class FakeOwner:
     def may_decide(self, tick: int) -> bool:
         return tick >= self.first_undecided
 
-    def decide(self, tick: int, evidence: Evidence) -> Decision:
+    def decide(self, tick: int, evidence: Evidence, within: float) -> Decision:
+        self.within = within
         if self.refused is not None:
             raise self.refused
         decision = self._decider.decide(tick, evidence, self.state)

@@ -8,10 +8,14 @@ from contextlib import closing
 from typing import Any, Final
 
 import pytest
+from kafka.admin import NewTopic
 
 from monitor import failpoints
+from monitor.brokers.connections import KafkaConnections
+from monitor.errors import UnreachableError
 from monitor.public.clock import SystemClock
 from monitor.public.instants import SECOND
+from monitor.release.ledger import EncodedRecord, Writer
 from monitor.tools.embedded import NodeSettings
 from tests.faults.forwarder import Forwarder
 from tests.faults.test_connections import ProxiedKafka, free_port
@@ -118,3 +122,27 @@ def test_five_second_outage_loses_no_tick(
         assert [missing_ticks([*ticks, tick + 1]) for ticks in answered_ticks(town).values()] == [[], []]
         assert [instance.lost_ticks(partition) for partition in (0, 1)] == [0, 0]
     assert statuses(town) == {"safe"}
+
+
+@pytest.mark.parametrize("place", ["ledger.begun", "ledger.sent"])
+def test_closed_writer_leaves_no_threads(
+    place: str, kafka: Broker, topic: Callable[[str], str], eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer whose append has failed is closed while its broker hangs: its threads end, and it sends nothing more."""
+    connections, name = KafkaConnections((kafka.bootstrap_servers,)), topic("ledger")
+    with closing(connections.admin()) as admin:
+        admin.create_topics([NewTopic(name, 1, 1)])
+    before = set(threading.enumerate())
+
+    def is_gone() -> bool:
+        return all(thread in before or thread.name == "forwarder" for thread in threading.enumerate())
+
+    writer = Writer(connections, name, name, 0)
+    monkeypatch.setitem(failpoints._armed, place, kafka.hang)
+    try:
+        with pytest.raises(UnreachableError):
+            writer.append([EncodedRecord(b"place", b"answer", (), 0)])
+        writer.close()
+        eventually(is_gone, 30)
+    finally:
+        kafka.resume()
