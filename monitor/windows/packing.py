@@ -41,6 +41,9 @@ MEMBER: Final = np.dtype([("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 _LARGEST_GROUP: Final = 2_000
 """The most facts of a group: a script puts their hashes on the stack of Lua, which is limited."""
 
+_PORTION: Final = 10_000
+"""The most facts per waiting member; a script merges whole members."""
+
 CONSENT: Final = 1 << 31
 """The bit of a row that marks the fact that a person consented."""
 
@@ -132,6 +135,22 @@ def group_by_shard(
     for (shard, stamp), packed_kinds in sorted(by_place.items()):
         facts.setdefault(shard, []).append(ShardFacts(stamp, *packed_kinds))
     return facts
+
+
+def split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
+    """Yield the script's arguments for each portion: the kind of its facts, their stamp, and the facts."""
+    by_stamp: dict[int, list[ShardFacts]] = {}
+    for stamped in facts:
+        by_stamp.setdefault(stamped.stamp, []).append(stamped)
+    for stamp, parts in sorted(by_stamp.items()):
+        for block in group_seen(stamp, b"".join(part.seen for part in parts), _PORTION):
+            yield from ("s", stamp, block)
+        packed = sort_present(b"".join(part.present for part in parts))
+        for begin in range(0, len(packed), _PORTION * PRESENT.itemsize):
+            yield from ("p", stamp, packed[begin : begin + _PORTION * PRESENT.itemsize])
+        packed = b"".join(part.stays for part in parts)
+        for begin in range(0, len(packed), _PORTION * STAY.itemsize):
+            yield from ("d", stamp, packed[begin : begin + _PORTION * STAY.itemsize])
 
 
 def pack_shard_facts(

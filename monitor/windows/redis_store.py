@@ -23,7 +23,7 @@ from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading, ShardFacts, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
-from monitor.windows.packing import PRESENT, STAY, count_members, group_seen, read_stays, sort_present
+from monitor.windows.packing import count_members, read_stays, split_portions
 from monitor.windows.redis_client import (
     REFUSALS,
     Client,
@@ -41,7 +41,6 @@ Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
 _LEAST_EXPIRY: Final = 3_600
-_PORTION: Final = 10_000  # the most facts per waiting member; a script merges whole members
 _COMMON: Final = "common"
 _STANDALONE: Final = ("read", "forget", "rights")  # scripts that do not use common.lua
 
@@ -146,7 +145,7 @@ class RedisWindows:
         advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
         arguments = (*self._clock_arguments(), len(spans), *advance)
         return {
-            shard: _eval_command("write", self._shard_keys(shard), *arguments, *_split_portions(facts.get(shard, ())))
+            shard: _eval_command("write", self._shard_keys(shard), *arguments, *split_portions(facts.get(shard, ())))
             for shard in self._all
         }
 
@@ -382,22 +381,6 @@ class RedisWindows:
             f"missing: expected only data of this service. Delete all keys that begin with {tag}; the service reads "
             "the facts from the input again."
         )
-
-
-def _split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
-    """Yield the script's arguments for each portion: the kind of its facts, their stamp, and the facts."""
-    by_stamp: dict[int, list[ShardFacts]] = {}
-    for stamped in facts:
-        by_stamp.setdefault(stamped.stamp, []).append(stamped)
-    for stamp, parts in sorted(by_stamp.items()):
-        for block in group_seen(stamp, b"".join(part.seen for part in parts), _PORTION):
-            yield from ("s", stamp, block)
-        packed = sort_present(b"".join(part.present for part in parts))
-        for begin in range(0, len(packed), _PORTION * PRESENT.itemsize):
-            yield from ("p", stamp, packed[begin : begin + _PORTION * PRESENT.itemsize])
-        packed = b"".join(part.stays for part in parts)
-        for begin in range(0, len(packed), _PORTION * STAY.itemsize):
-            yield from ("d", stamp, packed[begin : begin + _PORTION * STAY.itemsize])
 
 
 def _parse_fields(flat: Sequence[bytes]) -> dict[str, str]:
