@@ -24,6 +24,7 @@ from simulators.experiments.command import FIGURES, Options, run_experiments
 from simulators.experiments.data import DEFAULT_FOLDER
 from simulators.experiments.datasets import PLACES, find_missing
 from simulators.experiments.intervals import Widths, measure_intervals, write_widths
+from simulators.library.command import SUBJECTS, LibraryOptions, run_library
 from simulators.load import Load, measure
 from simulators.progress import progress
 
@@ -48,6 +49,8 @@ Recorded check-ins:
       --out visits.csv.gz --registry locations.csv
 The figures of the paper, next to its values:
   python -m simulators experiments all --out figures
+The figures of the library's mechanisms:
+  python -m simulators library all --out figures
 """
 
 
@@ -326,3 +329,19 @@ def intervals(out: Path, data: Path, iterations: int, seed: int) -> None:
     write_widths(out, widths)
     false, bounds = sum(row.false for row in widths), sum(row.lower_bounds for row in widths)
     console.print(f"{out}: {len(widths)} rows; {bounds:,} lower bounds, {false} false bounds", highlight=False)
+
+
+@cli.command()
+@click.argument("subjects", nargs=-1, required=True, type=click.Choice([*SUBJECTS, "all"]))
+@click.option("--out", type=FOLDER, default="figures", show_default=True, help="Folder for CSV files and plots.")
+@click.option("--data", type=FOLDER, default=DEFAULT_FOLDER, help="Folder of the data.  [default: ../shared/data]")
+@click.option("--runs", type=click.IntRange(2), default=1_000, show_default=True, help="Per sampled point of sums.")
+@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Same seed, same values.")
+@click.option("--document", type=NEW, help="Also write all tables to this Markdown file.")
+def library(subjects: tuple[str, ...], out: Path, data: Path, runs: int, seed: int, document: Path | None) -> None:
+    """Compute the figures of the library's mechanisms: OSDP on DPBench-1D, subsampling, sums and means.
+
+    Missing data is reported and left out.
+    """
+    wanted = tuple(subject for subject in SUBJECTS if subject in subjects or "all" in subjects)
+    run_library(LibraryOptions(wanted, out, data, runs, seed, document), Console(stderr=True))

@@ -7,7 +7,6 @@ algorithms. docs/references.md defines [OSDP].
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -110,7 +109,3 @@ def expand(lengths: Histogram, totals: Floats, empty: NDArray[np.bool_] | None =
     kept = np.ones(int(lengths.sum()), np.bool_) if empty is None else ~empty
     shares = np.add.reduceat(kept.astype(np.int64), np.cumsum(lengths) - lengths)
     return np.where(kept, np.repeat(totals / np.maximum(shares, 1), lengths), 0.0)
-
-
-Draw = Callable[[np.random.Generator], tuple[Histogram, Floats]]
-"""Draw the buckets of DAWA: their lengths and noisy totals."""

@@ -18,6 +18,9 @@ from simulators.top_k import draw_thresholds
 _TABLES = {"Definitions": ("Definition", 15), "Theorems": ("Theorem", 15), "Algorithms": ("Algorithm", 4)}
 _NAME = re.compile(r"`((?:monitor|simulators)(?:\.\w+)+)`")
 _TEST = re.compile(r"`tests/[\w/]+\.py(?:::\w+)+`")
+_OTHER_TEXTS = {"One-sided differential privacy": 26, "One-sided noise": 14, "Geometric tricks": 10}
+"""The sections of the other texts, and the number of their rows."""
+
 _PICTURES = ("with-and-without", "geometric", "pause", "one-place", "false-alarms")
 
 
@@ -60,6 +63,26 @@ def test_each_row_names_code_and_test(named: dict[str, Any]) -> None:
                 assert _NAME.search(here) or here.startswith("as for"), name
                 assert _TEST.fullmatch(test), name
     assert background == {"Theorem 2", "Theorem 3"}
+
+
+@pytest.mark.parametrize("heading", _OTHER_TEXTS)
+def test_each_row_of_the_other_texts_has_a_place_and_a_test(named: dict[str, Any], heading: str) -> None:
+    """Every definition, theorem and algorithm of the other texts names its place in the code, and an existing test."""
+    rows = list(named["docs/theorems.md"].rows(heading))
+    assert len(rows) == _OTHER_TEXTS[heading]
+    for name, says, here, test in rows:
+        assert len(says) > 20, name
+        assert _NAME.search(here), name
+        assert _TEST.fullmatch(test), name
+
+
+def test_every_test_that_the_pages_of_theory_name_exists(named: dict[str, Any], root: Any) -> None:
+    """Each test named in docs/theorems.md and docs/osdp.md is a function in its file."""
+    tests = [test for page in ("theorems", "osdp") for test in _TEST.findall(named[f"docs/{page}.md"].text)]
+    assert len(tests) > 90
+    for test in tests:
+        file, *_, name = test.strip("`").split("::")
+        assert f"def {name}(" in (root / file).read_text(encoding="utf-8"), test
 
 
 def test_each_caveat_has_a_counterexample(named: dict[str, Any]) -> None:

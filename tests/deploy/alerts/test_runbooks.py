@@ -94,9 +94,9 @@ class Site:
 def _write_configuration(site: Site) -> None:
     tree = {
         "service": {"name": site.name, "shards": 2},
-        "clock": {"slot": "3s", "origin": "2026-01-05T00:00:00Z", "release_delay": "1s", "tolerance": "100ms"},
+        "clock": {"slot": "5s", "origin": "2026-01-05T00:00:00Z", "release_delay": "2s", "tolerance": "100ms"},
         "locations": {"file": "locations.csv"},
-        "visits": {"default_stay": "1s", "accept_ahead": "3s", "person_key_file": "person.key"},
+        "visits": {"default_stay": "1s", "accept_ahead": "5s", "person_key_file": "person.key"},
         "privacy": {"epsilon": "4000", "period": "1m"},
         "monitors": [
             {
@@ -105,7 +105,7 @@ def _write_configuration(site: Site) -> None:
                 "locations": ["inn", "mill"],
                 "epsilon": "80",
                 "threshold": 5,
-                "window": "9s",
+                "window": "15s",
             }
         ],
         "kafka": {

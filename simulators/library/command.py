@@ -1,0 +1,111 @@
+"""`python -m simulators library`: compute the figures of the library's mechanisms and write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from monitor.errors import UsageError
+from monitor.tools.replay.progress import progress
+from simulators.experiments.plots import require_matplotlib, save
+from simulators.library.histograms import FILE, read_histograms
+from simulators.library.noise_figures import subsampling_points
+from simulators.library.osdp_figures import EPSILONS, Outcome, choose_non_sensitive, osdp_points, run_dataset
+from simulators.library.osdp_statements import compare_statements
+from simulators.library.plots import draw
+from simulators.library.points import LibraryPoint, write_points
+from simulators.library.report import LABELS, PICTURED, TITLES, Content, render_document
+from simulators.library.sum_figures import sum_points
+
+SUBJECTS: Final = ("osdp", "subsampling", "sums")
+_DOCUMENT_DOTS_PER_INCH: Final = 75
+_LEAST_DRAWS: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryOptions:
+    """The options of the command. `runs` is the number of sampled values per point; OSDP always has the paper's 10."""
+
+    subjects: tuple[str, ...]
+    out: Path
+    data: Path
+    runs: int
+    seed: int
+    document: Path | None = None
+
+
+def run_library(options: LibraryOptions, console: Console) -> None:
+    """Compute the figures, and write a CSV file and a plot of each, and the document.
+
+    Raises:
+        UsageError: the data is invalid, or missing for the only subject, or plots cannot be drawn.
+    """
+    require_matplotlib()
+    options.out.mkdir(parents=True, exist_ok=True)
+    points: list[LibraryPoint] = []
+    outcomes: list[Outcome] = []
+    skipped = _find_skipped(options)
+    histograms = {}
+    if "osdp" in options.subjects and not skipped:
+        histograms = read_histograms(options.data)
+        open_counts = choose_non_sensitive(histograms, options.seed)
+        with progress("OSDP", len(histograms), "datasets", console) as steps:
+            for name, counts in histograms.items():
+                outcomes += run_dataset(name, counts, open_counts, EPSILONS, options.seed)
+                steps.advance()
+        points += osdp_points(outcomes)
+    if "subsampling" in options.subjects:
+        points += subsampling_points(max(20 * options.runs, _LEAST_DRAWS), options.seed)
+    if "sums" in options.subjects:
+        points += sum_points(options.runs, options.seed)
+    by_figure = _group(points)
+    pictures = _write(options, by_figure, console)
+    if options.document is not None:
+        statements = compare_statements(outcomes) if outcomes else []
+        content = Content(_format_command(options), by_figure, statements, histograms, skipped, pictures)
+        options.document.write_text(render_document(content), encoding="utf-8")
+        console.print(f"all tables in {options.document}", highlight=False)
+    if skipped:
+        console.print(skipped, highlight=False, soft_wrap=True)
+
+
+def _find_skipped(options: LibraryOptions) -> str:
+    """Return a message if the data of OSDP is missing. Raise UsageError if nothing else is wanted."""
+    if "osdp" not in options.subjects or (options.data / FILE).is_file():
+        return ""
+    message = f"osdp is skipped: {FILE} is not in {options.data.name}."
+    if options.subjects == ("osdp",):
+        raise UsageError(f"no data for osdp: --data is {options.data}, which lacks {FILE}")
+    return message
+
+
+def _group(points: list[LibraryPoint]) -> dict[str, list[LibraryPoint]]:
+    groups: dict[str, list[LibraryPoint]] = {}
+    for point in points:
+        groups.setdefault(point.figure, []).append(point)
+    return groups
+
+
+def _write(options: LibraryOptions, by_figure: dict[str, list[LibraryPoint]], console: Console) -> dict[str, str]:
+    """Write a CSV file and a plot of each figure. Return the pictures of the document by figure."""
+    pictures = {}
+    for figure, points in by_figure.items():
+        write_points(options.out / f"{figure}.csv", points)
+        if figure in TITLES:
+            canvas = draw(TITLES[figure], LABELS[figure], points)
+            save(canvas, options.out / f"{figure}.png")
+            if options.document is not None and figure in PICTURED:
+                pictures[figure] = f"pictures/library-{figure}.png"
+                path = options.document.parent / pictures[figure]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                save(canvas, path, _DOCUMENT_DOTS_PER_INCH)
+        console.print(f"{figure}: {len(points):,} points in {options.out / figure}.csv", highlight=False)
+    return pictures
+
+
+def _format_command(options: LibraryOptions) -> str:
+    named = "all" if options.subjects == SUBJECTS else " ".join(options.subjects)
+    return f"python -m simulators library {named} --runs {options.runs} --seed {options.seed}"

@@ -1,0 +1,119 @@
+"""`python -m simulators library` on made-up histograms: files, document, missing and bad data."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from monitor.errors import EXIT_USAGE
+from simulators.cli import cli
+from simulators.library.histograms import FILE, NAMES
+from simulators.library.osdp_figures import ALGORITHMS, EPSILONS, RATIOS, Input, Outcome, average_regret
+from simulators.library.report import TITLES
+
+Library = Callable[..., Result]
+BINS = 32
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Seven small histograms under the name of the shared file."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    counts = np.random.default_rng(9).integers(0, 40, (BINS, len(NAMES))) * 20
+    rows = [",".join(map(str, (place, *row))) for place, row in enumerate(counts.tolist())]
+    lines = [",".join(["bin", *NAMES]), *rows]
+    (folder / FILE).write_bytes(gzip.compress("\n".join([*lines, ""]).encode()))
+    return folder
+
+
+@pytest.fixture
+def library(data: Path, tmp_path: Path) -> Library:
+    """Run the command on the made-up data with few runs."""
+
+    def run(*arguments: object) -> Result:
+        fixed = ["--data", data, "--out", tmp_path / "figures", "--runs", "2"]
+        return CliRunner().invoke(cli, ["library", *(str(each) for each in [*arguments, *fixed])])
+
+    return run
+
+
+@pytest.fixture
+def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out drawing plots, which takes longer than the points."""
+    monkeypatch.setattr("simulators.library.command.draw", lambda *_: None)
+    monkeypatch.setattr("simulators.library.command.save", lambda *_: None)
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_all_writes_every_figure(library: Library, tmp_path: Path) -> None:
+    """`all` writes each figure as CSV, and a document with the paper's statements and the exercise."""
+    document = tmp_path / "docs.md"
+    result = library("all", "--document", document)
+    assert result.exit_code == 0, result.output
+    for figure in TITLES:
+        with (tmp_path / f"figures/{figure}.csv").open(encoding="utf-8", newline="") as file:
+            assert {row["figure"] for row in csv.DictReader(file)} == {figure}
+    with (tmp_path / "figures/osdp-errors.csv").open(encoding="utf-8") as file:
+        lines = len(file.readlines()) - 1
+    published, exact = len(ALGORITHMS) + 2, len(ALGORITHMS)
+    assert lines == len(NAMES) * 2 * len(RATIOS) * len(EPSILONS) * (published + exact) * 3
+    text = document.read_text(encoding="utf-8")
+    assert "TIPPERS" in text
+    assert "| Figure 9a |" in text
+    assert "n = 1 from ε = 1.19" in text
+    assert "pictures/library-means.png" in text
+
+
+def test_plots_are_written(library: Library, tmp_path: Path) -> None:
+    """A figure has a plot in the folder, and a small one next to the document."""
+    assert library("subsampling", "--document", tmp_path / "docs.md").exit_code == 0
+    for path in ("figures/subsampling-regime.png", "pictures/library-subsampling-regime.png"):
+        assert (tmp_path / path).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_same_seed_gives_same_bytes(library: Library, tmp_path: Path) -> None:
+    """A seed determines the values."""
+    written = []
+    for _ in range(2):
+        assert library("subsampling").exit_code == 0
+        written.append((tmp_path / "figures/subsampling-variance.csv").read_bytes())
+    assert written[0] == written[1]
+
+
+@pytest.mark.usefixtures("without_plots")
+def test_missing_data_is_reported(library: Library, data: Path, tmp_path: Path) -> None:
+    """Without the file, `osdp` alone is an error, and with other subjects it is left out."""
+    (data / FILE).unlink()
+    refused = library("osdp")
+    assert refused.exit_code == EXIT_USAGE
+    assert f"which lacks {FILE}" in refused.output
+    result = library("osdp", "subsampling", "--document", tmp_path / "docs.md")
+    assert result.exit_code == 0
+    assert "osdp is skipped" in result.output
+    assert "osdp is skipped" in (tmp_path / "docs.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", ["", "bin,adult\n0,1\n", "bin," + ",".join(NAMES) + "\n0" + ",-1" * 7 + "\n"])
+def test_bad_data_is_refused(library: Library, data: Path, text: str) -> None:
+    """An empty file, missing columns and negative counts are usage errors that name the file."""
+    (data / FILE).write_bytes(gzip.compress(text.encode()))
+    result = library("osdp")
+    assert result.exit_code == EXIT_USAGE
+    assert FILE in result.output
+
+
+def test_regret_is_averaged_over_inputs() -> None:
+    """The regret of each input is relative to its best algorithm; Suppress does not take part."""
+    errors = {name: {"MRE": 2.0} for name in ALGORITHMS} | {"Suppress10": {"MRE": 0.1}}
+    best = errors | {"DAWA": {"MRE": 1.0}}
+    given = Input("adult", "Close", 0.5, EPSILONS[0], "exact")
+    regrets = average_regret([Outcome(given, errors), Outcome(given, best)], "MRE")
+    assert regrets == dict.fromkeys(ALGORITHMS, 1.5) | {"DAWA": 1.0}
