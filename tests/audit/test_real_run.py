@@ -86,8 +86,9 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
     assert report.paid > 0
     assert find_planted([alerts], [f"planted-person-{n}" for n in range(40)]) == []
     lines = CliRunner().invoke(main, ["watch", "--config", str(config), "--once"]).output.splitlines()
+    assert sum("noise in both directions, drawn once" in line for line in lines) == 1
     # as_of of the last tick is 22:00; those of 03:00 were drawn at 10:00, in the other partition
-    assert [line for line in lines if "drawn once" in line] == [
+    assert [line for line in lines if "noisy, drawn once" in line] == [
         f"all Wed 4 Mar 21:00: {_named(alerts, 'all')} (target people; noisy, drawn once)",
         f"busiest Wed 4 Mar 03:00: {_named(alerts, 'busiest')} (target people; noisy, drawn once)",
     ]
