@@ -24,6 +24,10 @@ BOOTSTRAP_TIMEOUT_MS: Final = 5_000
 REQUEST_TIMEOUT_MS: Final = 10_000
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # the limit of the producer; the limits of the topics are lower
 
+# A member learns by its next heartbeat that another one has died and that the group rebalances. Kafka recommends 3 or
+# more; with 12, a member of the default session joins the rebalance within 0.8 s, and not within 2.5 s as with 4.
+HEARTBEATS_PER_SESSION: Final = 12
+
 # How soon new partitions are noticed and assigned. The end offsets that a tick waits for do not depend on it.
 METADATA_MAX_AGE_MS: Final = 10_000
 
@@ -140,7 +144,7 @@ class KafkaConnections:
             "group_id": group,
             "partition_assignment_strategy": (CooperativeStickyAssignor,),
             "session_timeout_ms": self.session_timeout_ms,
-            "heartbeat_interval_ms": max(100, self.session_timeout_ms // 4),
+            "heartbeat_interval_ms": max(100, self.session_timeout_ms // HEARTBEATS_PER_SESSION),
         }
         return self._create(_Member, self._consumer_settings(membership | settings))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from monitor.config.large_registry import list_ids
+from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import AtTimesMonitor, DwellMonitor, HotSpotsMonitor, OverTimeMonitor
-from monitor.config.registry import Location
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.instants import SECOND
@@ -17,7 +18,7 @@ from monitor.public.slot_grid import SlotGrid
 
 def derive_parameters(config: Config, locations: Sequence[Location]) -> Parameters:
     """Return the parameters. Every watched location must be in the registry (see `check_watched`)."""
-    registry = Registry(tuple(location.id for location in locations), config.service.shards)
+    registry = Registry(list_ids(locations), config.service.shards)
     grid = SlotGrid(config.clock.origin, config.clock.slot)
     max_lead = config.visits.accept_ahead // grid.length
     return Parameters(
@@ -43,17 +44,17 @@ def derive_parameters(config: Config, locations: Sequence[Location]) -> Paramete
 def _over_time(monitor: OverTimeMonitor, registry: Registry, grid: SlotGrid, max_lead: int) -> OverTime:
     shares = monitor.location_epsilons()
     rows = sorted(registry.rows[location] for location in shares)
-    rules = (
-        OverTimeRule(
-            epsilon=shares[registry.ids[row]],
+    rules = {
+        epsilon: OverTimeRule(
+            epsilon=epsilon,
             answers=monitor.answers_per_window,
             threshold=monitor.threshold,
             window=monitor.window // grid.length,
             max_lead=max_lead,
         )
-        for row in rows
-    )
-    return OverTime(monitor.name, tuple(rows), tuple(rules))
+        for epsilon in set(shares.values())
+    }
+    return OverTime(monitor.name, tuple(rows), tuple(rules[shares[registry.ids[row]]] for row in rows))
 
 
 def _at_times(monitor: AtTimesMonitor) -> AtTimes:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from monitor.config.large_registry import LargeRegistry, read_large
+from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import AnyMonitor, OverTimeMonitor
 from monitor.config.scalars import has_controls
@@ -19,28 +21,25 @@ from monitor.errors import ConfigError, Problem
 
 COLUMNS: Final = ("location_id", "name", "latitude", "longitude")
 MAX_LISTED: Final = 20
+_KEY: Final = "locations.file"
 
 _BOUNDS: Final = {"latitude": 90.0, "longitude": 180.0}
 _COMPARABLE: Final = 10_000  # the search for a similar id takes linear time, so the number of searches is limited
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
-    """A public place; latitude and longitude in degrees."""
-
-    id: str
-    name: str | None = None
-    latitude: float | None = None
-    longitude: float | None = None
-
-
-def load_registry(path: Path) -> tuple[Location, ...]:
+def load_registry(path: Path) -> Sequence[Location]:
     """Return all locations in file order. The header must name location_id; name, latitude, longitude are optional.
 
     Raises:
         ConfigError: with the first 20 problems of the file and the number of others.
     """
-    rows = _rows(path)
+    content = _read_file(path)
+    large = read_large(content)
+    return _read_rows(path, content) if large is None else large
+
+
+def _read_rows(path: Path, content: bytes) -> tuple[Location, ...]:
+    rows = _rows(path, content)
     reader = _Reader(tuple(rows[0][1]) if rows else ())
     problems = list(reader.header_problems())
     if not problems:
@@ -66,7 +65,7 @@ def check_watched(config: Config, registry: Sequence[Location]) -> None:
 
 def unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Location]) -> Iterator[Problem]:
     """Yield a problem for each watched location that is not in the registry. `monitors` maps index to monitor."""
-    known = {location.id for location in registry}
+    known = registry.ids.rows if isinstance(registry, LargeRegistry) else {location.id for location in registry}
     compared = 0
     for index, monitor in monitors.items():
         watched = monitor.location_ids if isinstance(monitor, OverTimeMonitor) else ()
@@ -81,19 +80,23 @@ def unknown_locations(monitors: Mapping[int, AnyMonitor], registry: Sequence[Loc
                 yield Problem(key, repr(location), "a location of the registry", hint)
 
 
-def _rows(path: Path) -> list[tuple[int, list[str]]]:
-    """Return the non-blank rows, each with the number of its last line."""
-    key = "locations.file"
+def _read_file(path: Path) -> bytes:
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes()
     except OSError as error:
         value = f"{path} ({error.strerror or 'unreadable'})"
         problem = Problem(
-            key, value, "a readable file", "Correct the path, which is relative to the configuration file."
+            _KEY, value, "a readable file", "Correct the path, which is relative to the configuration file."
         )
         raise ConfigError(str(path), (problem,)) from None
+
+
+def _rows(path: Path, content: bytes) -> list[tuple[int, list[str]]]:
+    """Return the non-blank rows, each with the number of its last line."""
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        problem = Problem(key, f"not UTF-8 from byte {error.start} on", "UTF-8", "Save it as UTF-8.")
+        problem = Problem(_KEY, f"not UTF-8 from byte {error.start} on", "UTF-8", "Save it as UTF-8.")
         raise ConfigError(str(path), (problem,)) from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:

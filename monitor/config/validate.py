@@ -10,9 +10,10 @@ from pathlib import Path
 from monitor.config.charges import charges, find_overspending, overspending_problem
 from monitor.config.derive_parameters import derive_parameters
 from monitor.config.load import ParsedConfig, read_config
+from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.record_limits import find_oversized_records
-from monitor.config.registry import Location, load_registry, unknown_locations
+from monitor.config.registry import load_registry, unknown_locations
 from monitor.errors import ConfigError, OverspentError, Problem
 from monitor.privacy.payments import Charge
 from monitor.public.parameters import Parameters
@@ -26,7 +27,7 @@ class ValidConfig:
     """
 
     config: Config
-    locations: tuple[Location, ...]
+    locations: Sequence[Location]
     parameters: Parameters
     charges: tuple[Charge, ...]
 
@@ -55,7 +56,7 @@ def validate_config(config: Config, registry: Sequence[Location]) -> ValidConfig
         raise ConfigError("the configuration", (*problems, *spending))
     if overspent:
         raise overspent
-    return ValidConfig(config, tuple(registry), parameters, charged)
+    return ValidConfig(config, registry, parameters, charged)
 
 
 def load_valid_config(path: Path, environ: Mapping[str, str]) -> ValidConfig:
@@ -102,7 +103,7 @@ def collect_problems(work: Callable[[], object]) -> tuple[Problem, ...]:
     return ()
 
 
-def _load_registry(read: ParsedConfig) -> tuple[tuple[Location, ...] | None, list[Problem]]:
+def _load_registry(read: ParsedConfig) -> tuple[Sequence[Location] | None, list[Problem]]:
     """Load the registry. If it is invalid, return None and its problems, with keys that begin with the file's name."""
     if "locations" not in read.sections:
         return None, []

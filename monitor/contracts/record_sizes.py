@@ -7,11 +7,12 @@ of its shard.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
-import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from monitor.privacy.epsilon import format_epsilon
 from monitor.privacy.over_time import OverTimeRule
@@ -63,17 +64,17 @@ def max_answers_per_record(rule: OverTimeRule) -> int:
 def snapshot_bytes(parameters: Parameters) -> list[int]:
     """Return the maximum bytes of each shard's snapshot, which is reached when all places are noisy."""
     sizes = _snapshot_location_bytes(parameters)
-    return [SNAPSHOT_OVERHEAD + sum(sizes[row] for row in rows) for rows in parameters.registry.by_shard]
+    return [SNAPSHOT_OVERHEAD + int(sizes[rows].sum()) for rows in parameters.registry.by_shard]
 
 
 def hot_spots_bytes(parameters: Parameters, top: int) -> int:
     """Return the maximum bytes of a hot-spots record that names `top` places."""
-    return SNAPSHOT_OVERHEAD + sum(sorted(_location_bytes(parameters), reverse=True)[:top])
+    return SNAPSHOT_OVERHEAD + int(np.sort(_location_bytes(parameters))[-top:].sum())
 
 
 def shards_that_fit(parameters: Parameters, limit: int) -> int:
     """Return the approximate number of shards with which each snapshot fits in `limit` bytes."""
-    return max(1, -(-sum(_snapshot_location_bytes(parameters)) // (limit - SNAPSHOT_OVERHEAD)))
+    return max(1, -(-int(_snapshot_location_bytes(parameters).sum()) // (limit - SNAPSHOT_OVERHEAD)))
 
 
 def largest_record(parameters: Parameters) -> int:
@@ -83,11 +84,11 @@ def largest_record(parameters: Parameters) -> int:
     return max(*(snapshot_bytes(parameters) if parameters.at_times else ()), *places, *hot_spots, SNAPSHOT_OVERHEAD)
 
 
-def _snapshot_location_bytes(parameters: Parameters) -> Sequence[int]:
+def _snapshot_location_bytes(parameters: Parameters) -> NDArray[np.int64]:
     """Return the maximum bytes of each place in a snapshot: its noisy count, and its lower bound if there are any."""
     sizes = _location_bytes(parameters)
-    return [2 * size for size in sizes] if parameters.at_least else sizes
+    return 2 * sizes if parameters.at_least else sizes
 
 
-def _location_bytes(parameters: Parameters) -> Sequence[int]:
-    return [len(msgspec.json.encode(location)) + _LOCATION for location in parameters.registry.ids]
+def _location_bytes(parameters: Parameters) -> NDArray[np.int64]:
+    return parameters.registry.json_lengths + _LOCATION

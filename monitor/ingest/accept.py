@@ -226,7 +226,7 @@ def _pack_facts(
     shard = parameters.registry.shard
     last, stay, people = seen
     row, stamp = stays.row[stay], stays.current[stay]
-    packed_seen = split_by_shard(shard[row], stamp, row, pack_seen(stamp, row, last, people))
+    packed_seen = split_by_shard(shard[row], stamp, pack_seen(stamp, row, last, people))
     lengths = _pack_stays(parameters, stays, present) if parameters.dwell else ()
     instant, stay, people = present
     flag = np.zeros(stay.size, np.int64)
@@ -235,7 +235,7 @@ def _pack_facts(
         instant, stay, people = (np.concatenate([values, values[told]]) for values in (instant, stay, people))
         flag = np.repeat([0, CONSENT], [flag.size, told.size])
     row, stamp = stays.row[stay], stays.current[stay]
-    packed_present = split_by_shard(shard[row], stamp, instant, pack_present(instant, row + flag, people))
+    packed_present = split_by_shard(shard[row], stamp, pack_present(instant, row + flag, people))
     return group_by_shard(packed_seen, packed_present, lengths)
 
 
@@ -251,4 +251,4 @@ def _pack_stays(
     longest = max(monitor.rule.longest for monitor in parameters.dwell)
     length = np.minimum((stays.left[stay] - stays.arrived[stay]) // SECOND, longest)
     row, stamp = stays.row[stay], stays.current[stay]
-    return split_by_shard(parameters.registry.shard[row], stamp, instant, pack_stays(instant, length, row, people))
+    return split_by_shard(parameters.registry.shard[row], stamp, pack_stays(instant, length, row, people))

@@ -23,6 +23,7 @@ from monitor.ingest.several_places import SeveralPlaces
 from monitor.ingest.source import Fetched, InputLog
 from monitor.ingest.start_offsets import StartOffsets
 from monitor.ingest.write_queue import Batch, WriteQueue
+from monitor.log_fields import log_fields
 from monitor.public.parameters import Parameters
 from monitor.signals import Signal
 from monitor.windows.facts import Span, Windows
@@ -31,6 +32,7 @@ log = logging.getLogger(__name__)
 
 MILLISECONDS: Final = 1_000  # in a second
 COMMIT_SECONDS: Final = 5.0
+LAG_SECONDS: Final = 2.0
 CHECK_SECONDS: Final = 0.5
 FIRST_BACKOFF_SECONDS: Final = 0.1
 LONGEST_BACKOFF_SECONDS: Final = 5.0
@@ -54,8 +56,8 @@ class Reader:
         self._persons = persons
         self._dead_letters = dead_letters
         self._observer = observer
-        self._queue = WriteQueue(self._write)
-        self._committed_at = self._checked_at = time.monotonic()
+        self._queue = WriteQueue(windows.pack, self._write)
+        self._committed_at = self._checked_at = self._measured_at = time.monotonic()
         self._start_offsets = StartOffsets(parameters, source, windows, dead_letters, observer)
         self._several_places = SeveralPlaces()
         self.progressed = Signal()
@@ -70,6 +72,7 @@ class Reader:
         try:
             self._check_windows()
             self._commit_periodically()
+            self._measure_lag()
             self._start_waiting()
             fetched = self._source.poll(0 if self._queue else timeout_ms)
             if not fetched:
@@ -131,10 +134,12 @@ class Reader:
             for letter in batch.letters
             if letter.offset >= self._start_offsets.dead_letters_from.get(letter.partition, 0)
         ]
-        if letters:
-            self._dead_letters.put(letters)
-            failpoint("reader.dead_letters_written")
-        lowest = self._windows.write(batch.spans, batch.accepted.facts)
+        with log_fields(batch=" ".join(f"{span.partition}:{span.start}-{span.end}" for span in batch.spans)):
+            if letters:
+                self._dead_letters.put(letters)
+                failpoint("reader.dead_letters_written")
+            facts = batch.accepted.facts if batch.packed is None else batch.packed
+            lowest = self._windows.write(batch.spans, facts)
         failpoint("reader.written")
         self.progressed.notify()
         return lowest
@@ -206,7 +211,18 @@ class Reader:
         self._committed_at = time.monotonic()
         self._source.commit(self._written_offsets)
         failpoint("reader.committed")
+
+    def _measure_lag(self) -> None:
+        """Measure the lag regularly. A consumer does not report a broker that is silent, but this request fails."""
+        if time.monotonic() - self._measured_at < LAG_SECONDS:
+            return
         self._observer.lag(self._source.lag())
+        self._measured_at = time.monotonic()
+
+    @property
+    def waiting_for(self) -> str:
+        """What the reader waits for; empty if all is well."""
+        return "" if self._source.is_answering else "reading: Kafka does not return the ends of the input partitions"
 
     @property
     def _written_offsets(self) -> dict[int, int]:
@@ -264,6 +280,6 @@ def run_reader(reader: Reader, stop: threading.Event, alive: Callable[[str], Non
                 continue
             if time.monotonic() >= calm_at:
                 pause = FIRST_BACKOFF_SECONDS
-            alive("")
+            alive(reader.waiting_for)
     finally:
         reader.close()

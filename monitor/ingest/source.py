@@ -92,6 +92,7 @@ class InputLog:
         truncated: an offset by partition. If the log has lost records that were read, it is the offset up to which the
             log is unchanged (0: unknown). If there are records that brokers did not stamp (only with
             `stamped_by_brokers`), it is the offset after these.
+        is_answering: whether Kafka returned the ends of the partitions when `lag` last asked for them.
         unread: partitions that wait because of records that this client cannot read, and that count as lost.
 
     Args:
@@ -124,6 +125,7 @@ class InputLog:
         self._reading = FetchState(bounds or Bounds())
         self._next: dict[int, int] = {}
         self._ends: dict[int, int] = {}
+        self.is_answering = True
         self._failures = 0
         self.waiting: set[int] = set()
         self.truncated: dict[int, int] = {}
@@ -301,10 +303,14 @@ class InputLog:
         not answer, the last known ends are used.
         """
         places = [TopicPartition(self._topic, partition) for partition in self._next]
-        with suppress(KafkaError):
-            if places and self._consumer is not None:
+        if places and self._consumer is not None:
+            try:
                 ends = self._consumer.end_offsets(places, timeout_ms=LAG_TIMEOUT_MS)
+            except KafkaError:
+                self.is_answering = False
+            else:
                 self._ends = {place.partition: end for place, end in ends.items()}
+                self.is_answering = True
         return {
             partition: max(0, self._ends[partition] - offset)
             for partition, offset in self._next.items()

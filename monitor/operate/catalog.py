@@ -87,7 +87,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "consumer_lag_records",
         "Records between the end of an input partition and the position of this instance",
         _INPUT,
-        "The end is asked from Kafka every five seconds, so the lag also grows while fetches stall.",
+        "The end is asked from Kafka every two seconds, so the lag also grows while fetches stall.",
     ),
     Metric(
         "gauge",

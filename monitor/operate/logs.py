@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
-from typing import Final
+from typing import Final, Literal
 
 from rich.console import Console
 from rich.logging import RichHandler
+
+from monitor.log_fields import current_log_fields
+
+LogFormat = Literal["auto", "text", "json"]
 
 # At DEBUG, kafka-python logs the keys and values that it sends, which are personal data. At ERROR, it logs each retry
 # of a failure that this product logs once.
@@ -21,14 +26,42 @@ class _UtcFormatter(logging.Formatter):
     default_msec_format = "%s.%03dZ"
 
 
-def set_up_logging(level: int = logging.INFO, process: str = "") -> None:
-    """Log to standard error: with colours on a terminal, otherwise as plain lines with UTC times.
+class _JsonFormatter(_UtcFormatter):
+    """One JSON object per line: time, level, logger, message, and the fields of `monitor.log_fields`."""
 
-    `process` names one of several processes, and comes before each message.
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._fields = {"process": process} if process else {}
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **self._fields,
+            **current_log_fields(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def set_up_logging(level: int = logging.INFO, process: str = "", log_format: LogFormat = "auto") -> None:
+    """Log to standard error.
+
+    Args:
+        level: the least level that is logged.
+        process: names one of several processes; comes before each message, or is a field of JSON.
+        log_format: "json" for one JSON object per line, "text" for plain lines with UTC times, "auto" for colours on a
+            terminal and plain lines elsewhere.
     """
     message = f"{process}: %(message)s" if process else "%(message)s"
     handler: logging.Handler
-    if sys.stderr.isatty():
+    if log_format == "json":
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_JsonFormatter(process))
+    elif log_format == "auto" and sys.stderr.isatty():
         handler = RichHandler(console=Console(stderr=True), show_path=False, rich_tracebacks=False)
         handler.setFormatter(logging.Formatter(message))
     else:

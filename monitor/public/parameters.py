@@ -6,6 +6,8 @@ All parameters are public. Nothing else determines when a location is evaluated,
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
+from monitor.public.location_ids import LocationIds
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 
@@ -28,27 +31,44 @@ def shard_of(location_id: str, shards: int) -> int:
 class Registry:
     """The public list of locations, in file order. The row of a location is its index in this order."""
 
-    ids: tuple[str, ...]
+    ids: Sequence[str]
     shards: int
 
     @cached_property
-    def rows(self) -> dict[str, int]:
+    def rows(self) -> Mapping[str, int]:
         """The row of each location id."""
+        if isinstance(self.ids, LocationIds):
+            return self.ids.rows
         return {location: row for row, location in enumerate(self.ids)}
 
     @cached_property
     def shard(self) -> NDArray[np.int64]:
         """The shard of each row; shape (locations,)."""
+        if isinstance(self.ids, LocationIds):
+            return (self.ids.hashes % np.uint64(self.shards)).astype(np.int64)
         return np.array([shard_of(location, self.shards) for location in self.ids], np.int64)
 
     @cached_property
     def by_shard(self) -> tuple[NDArray[np.int64], ...]:
         """The rows of each shard, in registry order."""
-        return tuple(np.flatnonzero(self.shard == shard) for shard in range(self.shards))
+        order = np.argsort(
+            self.shard.astype(np.min_scalar_type(self.shards)), kind="stable"
+        )  # sorted by digits if short
+        ends = np.cumsum(np.bincount(self.shard, minlength=self.shards))
+        return tuple(np.split(order, ends[:-1]))
+
+    @cached_property
+    def json_lengths(self) -> NDArray[np.int64]:
+        """The bytes of each id as a JSON string; shape (locations,)."""
+        if isinstance(self.ids, LocationIds):
+            return self.ids.json_lengths()
+        return np.array([len(json.dumps(location, ensure_ascii=False).encode()) for location in self.ids], np.int64)
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all ids in file order, each followed by a newline, in hexadecimal."""
+        if isinstance(self.ids, LocationIds):
+            return hashlib.sha256(self.ids.block).hexdigest()
         return hashlib.sha256("".join(f"{location}\n" for location in self.ids).encode()).hexdigest()
 
 

@@ -180,7 +180,6 @@ class Writer:
         self._connections = connections
         self._topic = topic
         self._partition = partition
-        self._deferred: list[tuple[Any, int]] = []
         self._failed = False
         self._producer = connections.producer(
             transactional_id=f"{topic_id}-{partition}",
@@ -203,31 +202,10 @@ class Writer:
         seconds = max(SHORTEST_SECONDS, min(within, ACKNOWLEDGED_SECONDS)) + len(records) / RECORDS_PER_SECOND
         return self._run(lambda: self._transaction(records, seconds), seconds) if records else -1
 
-    def defer(self, records: Sequence[EncodedRecord]) -> None:
-        """Add records to a transaction that `commit` will end. Brokers abort a transaction that is open for 30 s."""
-        if records:
-            seconds = ACKNOWLEDGED_SECONDS + len(records) / RECORDS_PER_SECOND
-            self._run(lambda: self._defer(records, seconds), seconds)
-
-    def _defer(self, records: Sequence[EncodedRecord], seconds: float) -> None:
-        if not self._deferred:
-            self._producer.begin_transaction()
-        self._deferred += self._enqueue(records, seconds)
-
-    def commit(self) -> None:
-        """Commit the deferred records, if there are any."""
-        if self._deferred:
-            sent, self._deferred = self._deferred, []
-            seconds = ACKNOWLEDGED_SECONDS + sum(count for _, count in sent) / RECORDS_PER_SECOND
-            self._run(lambda: self._commit(sent, seconds), seconds)
-
     def _transaction(self, records: Iterable[EncodedRecord], seconds: float) -> int:
         self._producer.begin_transaction()
         failpoint("ledger.begun")
-        return self._commit(self._enqueue(records, seconds), seconds)
-
-    def _commit(self, sent: Sequence[tuple[Any, int]], seconds: float) -> int:
-        """Commit the batches that were enqueued, and return the offset of the last record."""
+        sent = self._enqueue(records, seconds)
         self._producer.flush(timeout=seconds)
         failpoint("ledger.sent")
         self._producer.commit_transaction()

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 __all__ = ["LedgerPlace", "Owner", "OwnerFactory", "TakeoverCheck"]
 
 OWNER_RECORDS_PER_LIFETIME: Final = 4
+MOST_DEFERRED: Final = 200_000  # records that wait in memory for a commit
 
 
 class TakeoverCheck(Protocol):
@@ -75,6 +76,7 @@ class Owner:
         self.partition = partition
         self._connections = connections
         self._place = place
+        self._deferred: list[Records] = []
         self._parameters = parameters
         self._check = check
         charges, now = (None, clock.now) if check is None else (check.charges, check.now)
@@ -178,10 +180,12 @@ class Owner:
         """
         decision = self._decider.decide(tick, evidence, self.state)
         records = Records([self._due_owner_records(tick, empty=not decision.records), decision.records])
-        if self._place.defer_commits:
-            self._writer.defer(records)
-        else:
+        if not self._place.defer_commits:
             self._writer.append(records, within)
+        else:
+            self._deferred.append(records)
+            if sum(map(len, self._deferred)) > MOST_DEFERRED:
+                self.commit()
         oldest = (
             self._parameters.grid.as_of(tick) - (self._parameters.longest_horizon + 1) * self._parameters.grid.length
         )
@@ -201,8 +205,9 @@ class Owner:
         return [self._records.build(terms, self.partition, tick if empty else None)]
 
     def commit(self) -> None:
-        """Commit the ticks since the last commit, in one transaction, if commits are deferred."""
-        self._writer.commit()
+        """Append the answers of the ticks since the last commit, in one transaction."""
+        records, self._deferred = Records(self._deferred), []
+        self._writer.append(records)
 
     def close(self) -> None:
         """Close the writer."""

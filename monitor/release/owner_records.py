@@ -21,8 +21,8 @@ class LedgerPlace:
     `fingerprint` is the published one (`published_fingerprint`). `input_seen_at` is an instant at which the input topic
     existed, by a clock that agreed with the servers' clocks. All records of an earlier input topic are older. A clock
     reading at the takeover can't replace it: that clock may have been set back. `input_partitions` is the number of
-    input partitions at that instant. `defer_commits`: leave the answers of ticks in an open transaction until
-    `Owner.commit`. This is only for simulated time: nobody waits for the answers, and a replay that dies starts again.
+    input partitions at that instant. `defer_commits`: keep the answers of ticks in memory until `Owner.commit`.
+    This is only for simulated time: nobody waits for the answers, and a replay that dies starts again.
     """
 
     topic: str

@@ -14,6 +14,7 @@ from typing import Final
 
 from monitor.errors import FencedError, UnreachableError
 from monitor.failpoints import failpoint
+from monitor.log_fields import log_fields
 from monitor.public.instants import SECOND, format_instant
 from monitor.release.context import ReleaseContext
 from monitor.release.decide import Decision, Evidence
@@ -89,7 +90,10 @@ class PartitionRelease:
     def _decide_next(self, stop: threading.Event) -> bool:
         """Wait for the next tick and decide it. Return whether it was decided."""
         tick = self.next_tick()
-        return self._wait_until_closed(tick, stop) and self.decide_tick(tick, stop)
+        with log_fields(
+            ledger_partition=self.partition, tick=format_instant(self._context.parameters.grid.as_of(tick))
+        ):
+            return self._wait_until_closed(tick, stop) and self.decide_tick(tick, stop)
 
     def _heartbeat(self) -> None:
         self.last_heartbeat = time.monotonic()

@@ -92,6 +92,17 @@ class Reading:
     stays: Mapping[int, Sequence[tuple[bytes, int, int]]] = field(default_factory=dict)
 
 
+Facts = Mapping[int, Sequence[ShardFacts]]
+"""Facts by shard."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFacts:
+    """Facts by shard in the form in which a store sends them. Only the store that packed them can write them."""
+
+    by_shard: Mapping[int, Sequence[str | int | bytes]]
+
+
 class Windows(Protocol):
     """A store of facts. All methods are safe to repeat; shards are numbered from 0.
 
@@ -109,7 +120,10 @@ class Windows(Protocol):
     def restart(self, partition: int, offset: int, complete_from: int) -> None:
         """Move the partition's progress in every shard, forward or back, and raise `complete_from`, in one step."""
 
-    def write(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, int]:
+    def pack(self, facts: Facts) -> Facts | PackedFacts:
+        """Prepare a batch's facts for `write`. Another thread may do this while `write` waits for the store."""
+
+    def write(self, spans: Sequence[Span], facts: Facts | PackedFacts) -> dict[int, int]:
         """Add a batch's facts, and advance the progress of each shard that has reached the starts of the spans.
 
         Facts and progress of a shard change in one step. A write that advances no progress of a shard stores nothing

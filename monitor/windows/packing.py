@@ -7,9 +7,9 @@
   and the hash. So the script passes many facts to one command without reading them one by one. A group has at most
   2,000 facts.
 * Present: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the person's keyed
-  hash; sorted by instant.
+  hash. `sort_by_instant` sorts these facts by instant for the script.
 * Stay: the instant of the designated time (8 bytes, signed), the length in seconds (4 bytes, unsigned), the row (4
-  bytes, unsigned), and the person's keyed hash; sorted by instant.
+  bytes, unsigned), and the person's keyed hash.
 * Member of a designated time's set: the row and the person's keyed hash, which is the end of a packed fact.
 * Consent: a second present fact (and member) of the same person, with `CONSENT` added to the row. It exists only for
   designated times with lower bounds (docs/rules.md, rule 13), so other sets never contain it.
@@ -76,13 +76,11 @@ def pack_stays(instant: Ints, length: Ints, row: Ints, people: Bytes) -> NDArray
     return packed
 
 
-def split_by_shard(
-    shard: Ints, stamp: Ints, sort_key: Ints, packed: NDArray[np.void]
-) -> Iterator[tuple[int, int, bytes]]:
-    """Yield packed facts as (shard, stamp, bytes); those of one shard and stamp are sorted by `sort_key`."""
+def split_by_shard(shard: Ints, stamp: Ints, packed: NDArray[np.void]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield packed facts as (shard, stamp, bytes)."""
     if not shard.size:
         return
-    order = np.lexsort((sort_key, stamp, shard))
+    order = np.lexsort((stamp, shard))
     shard, stamp, packed = shard[order], stamp[order], packed[order]
     changes = np.flatnonzero((shard[1:] != shard[:-1]) | (stamp[1:] != stamp[:-1])) + 1
     for begin, end in pairwise([0, *changes.tolist(), shard.size]):
@@ -115,9 +113,9 @@ def _make_block(stamp: int, facts: NDArray[np.void], hashes: NDArray[Any]) -> by
     return b"".join(part.tobytes() for part in (head, groups, hashes, body))
 
 
-def sort_present(packed: bytes) -> bytes:
-    """Return the facts present, sorted by designated time."""
-    facts = np.frombuffer(packed, PRESENT)
+def sort_by_instant(packed: bytes, kind: np.dtype[np.void]) -> bytes:
+    """Return packed facts about designated times (`PRESENT` or `STAY`), sorted by time."""
+    facts = np.frombuffer(packed, kind)
     return facts[np.argsort(facts["instant"], kind="stable")].tobytes()
 
 
@@ -145,10 +143,10 @@ def split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
     for stamp, parts in sorted(by_stamp.items()):
         for block in group_seen(stamp, b"".join(part.seen for part in parts), _PORTION):
             yield from ("s", stamp, block)
-        packed = sort_present(b"".join(part.present for part in parts))
+        packed = sort_by_instant(b"".join(part.present for part in parts), PRESENT)
         for begin in range(0, len(packed), _PORTION * PRESENT.itemsize):
             yield from ("p", stamp, packed[begin : begin + _PORTION * PRESENT.itemsize])
-        packed = b"".join(part.stays for part in parts)
+        packed = sort_by_instant(b"".join(part.stays for part in parts), STAY)
         for begin in range(0, len(packed), _PORTION * STAY.itemsize):
             yield from ("d", stamp, packed[begin : begin + _PORTION * STAY.itemsize])
 

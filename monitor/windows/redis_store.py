@@ -21,7 +21,7 @@ from redis.cluster import RedisCluster
 from monitor.errors import EvictionError, WindowsError
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
-from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading, ShardFacts, Span
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
 from monitor.windows.packing import count_members, read_stays, split_portions
 from monitor.windows.redis_client import (
@@ -77,8 +77,10 @@ class RedisWindows:
         self._keys = Keys(parameters.name, fingerprint)
         self._rows = parameters.registry.by_shard
         self._all = range(parameters.registry.shards)
+        self._watched: list[list[int]] = [[] for _ in self._all]
         watched = parameters.watched_rows
-        self._watched = [[int(row) for row in np.intersect1d(watched, rows)] for rows in self._rows]
+        for row, shard in zip(watched.tolist(), parameters.registry.shard[watched].tolist(), strict=True):
+            self._watched[shard].append(row)
         # Twice the time in which facts can be counted, beginning F slots ahead. With a shorter expiry, a jump of
         # Redis's clock could delete live facts. The scripts keep facts twice as long as the progress that claims them.
         self._expiry = max(
@@ -131,23 +133,27 @@ class RedisWindows:
     def _shard_keys(self, shard: int) -> list[str]:
         return [self._keys.meta(shard), self._keys.waiting(shard)]
 
-    def write(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, int]:
+    def pack(self, facts: Facts) -> PackedFacts:
+        """Prepare a batch's facts for `write`: the arguments of each shard's script."""
+        return PackedFacts({shard: list(split_portions(of_shard)) for shard, of_shard in facts.items()})
+
+    def write(self, spans: Sequence[Span], facts: Facts | PackedFacts) -> dict[int, int]:
         """Add a batch's facts and advance each shard's progress, with one script per shard.
 
         Returns:
             By partition, the lowest progress of all shards after the write, -1 where a shard has none.
         """
-        replies = self._run(self._write_commands(spans, facts))
-        lowest = np.array([replies[shard] for shard in self._all]).astype(np.int64).min(axis=0).tolist()
-        return {span.partition: reached for span, reached in zip(spans, lowest, strict=True)}
-
-    def _write_commands(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, Command]:
+        packed = facts if isinstance(facts, PackedFacts) else self.pack(facts)
         advance = [part for span in spans for part in (f"{PROGRESS}{span.partition}", span.start, span.end)]
         arguments = (*self._clock_arguments(), len(spans), *advance)
-        return {
-            shard: _eval_command("write", self._shard_keys(shard), *arguments, *split_portions(facts.get(shard, ())))
-            for shard in self._all
-        }
+        replies = self._run(
+            {
+                shard: _eval_command("write", self._shard_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
+                for shard in self._all
+            }
+        )
+        lowest = np.array([replies[shard] for shard in self._all]).astype(np.int64).min(axis=0).tolist()
+        return {span.partition: reached for span, reached in zip(spans, lowest, strict=True)}
 
     def read(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
         """Return, by shard, everything that a tick needs, read in one step.

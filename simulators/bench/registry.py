@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from simulators.bench import cluster, fortnight, ingest, instances, noise, steady
+from simulators.bench import cluster, fortnight, ingest, instances, noise, replays, steady, ticks
 from simulators.bench.line import Line
 
 LINES: Final[Sequence[Line]] = (
     *ingest.LINES,
     *fortnight.LINES,
+    *ticks.LINES,
+    *replays.LINES,
     *noise.LINES,
     *steady.LINES,
     *instances.LINES,

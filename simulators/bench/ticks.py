@@ -11,9 +11,10 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from monitor.privacy.noise import OneSidedNoise, SystemEntropy
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY, HOUR, SECOND, parse_instant
+from monitor.public.location_ids import LARGE, LocationIds
 from monitor.public.parameters import AtTimes, OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
@@ -48,7 +50,8 @@ _ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
 _GRID: Final = SlotGrid(_ORIGIN, HOUR)
 _FIRST_TICK: Final = 500
 _SHARDS: Final = 16
-_MIB: Final = 1_024  # ru_maxrss is in KiB
+_KIB: Final = 1_024
+_RESET_PEAK: Final = "5"  # see proc(5), clear_refs
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +75,33 @@ class Site:
         """Add one new person to each row."""
         stamp = np.full(rows.size, tick, np.int64)
         packed = pack_seen(stamp, rows, stamp, _draw_people(rows.size))
-        facts = group_by_shard(split_by_shard(self.parameters.registry.shard[rows], stamp, rows, packed), ())
+        facts = group_by_shard(split_by_shard(self.parameters.registry.shard[rows], stamp, packed), ())
         self._write(facts)
 
     def add_present(self, tick: int, instant: int, rows: NDArray[np.int64]) -> None:
         """Add one new person to each row at a designated time."""
         stamp, at = np.full(rows.size, tick, np.int64), np.full(rows.size, instant, np.int64)
         packed = pack_present(at, rows, _draw_people(rows.size))
-        self._write(group_by_shard((), split_by_shard(self.parameters.registry.shard[rows], stamp, rows, packed)))
+        self._write(group_by_shard((), split_by_shard(self.parameters.registry.shard[rows], stamp, packed)))
 
     def _write(self, facts: dict[int, list[ShardFacts]]) -> None:
         reached = min(progress[0] for progress in self.windows.progress())
         self.windows.write([Span(0, reached, reached + 1)], facts)
+
+
+def _reset_peak() -> None:
+    """Begin a new measurement of the peak of this process's memory, where the system allows it."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
+
+
+def _read_peak() -> float:
+    """Return the most memory that this process has had, in MiB: since `_reset_peak` on Linux."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / _KIB
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB
 
 
 def _draw_people(number: int) -> NDArray[np.uint8]:
@@ -132,6 +150,7 @@ def _create_topics(connections: KafkaConnections, parameters: Parameters) -> Led
 def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequence[AtTimes] = ()) -> Parameters:
     rule = OverTimeRule(Fraction(1), 1, 30, 336, 1)
     rows = tuple(range(0, places, max(1, places // watched)))[:watched] if watched else ()
+    ids = LocationIds("".join(f"place-{number:08}\n" for number in range(places)).encode())
     return Parameters(
         name=name,
         grid=_GRID,
@@ -139,7 +158,7 @@ def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequenc
         default_stay=HOUR // 4,
         release_delay=30 * SECOND,
         tolerance=SECOND,
-        registry=Registry(tuple(f"place-{number:08}" for number in range(places)), _SHARDS),
+        registry=Registry(ids if places >= LARGE else tuple(ids), _SHARDS),
         over_time=(OverTime("watched", rows, (rule,) * len(rows)),) if rows else (),
         at_times=tuple(at_times),
     )
@@ -147,6 +166,7 @@ def _make_parameters(name: str, places: int, watched: int = 0, at_times: Sequenc
 
 def measure_watched(bench: Bench, watched: int, ticks: int = 5) -> dict[str, float]:
     """Return the median seconds of a tick of `watched` places with 3 people each, and the peak memory in MiB."""
+    _reset_peak()
     parameters = _make_parameters(f"watched-{watched}", watched, watched)
     with open_site(bench, parameters) as site:
         rows = np.arange(watched)
@@ -156,12 +176,13 @@ def measure_watched(bench: Bench, watched: int, ticks: int = 5) -> dict[str, flo
     return {
         "tick (s)": statistics.median(seconds[1:]),
         "place and tick (µs)": statistics.median(seconds[1:]) / watched * 1e6,
-        "memory (MiB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _MIB,
+        "memory (MiB)": _read_peak(),
     }
 
 
 def measure_registered(bench: Bench, registered: int, visited: int, ticks: int = 5) -> dict[str, float]:
     """Return the median seconds of a tick about one designated time, with `visited` of `registered` places visited."""
+    _reset_peak()
     time_of_day = _GRID.start(_FIRST_TICK)
     monitor = AtTimes("daily", Schedule((time_of_day,)), Fraction(1), 30, DAY)
     parameters = _make_parameters(f"registered-{registered}", registered, at_times=[monitor])
@@ -174,7 +195,7 @@ def measure_registered(bench: Bench, registered: int, visited: int, ticks: int =
             seconds.append(site.tick(tick))
     return {
         "tick (s)": statistics.median(seconds[1:]),
-        "memory (MiB)": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _MIB,
+        "memory (MiB)": _read_peak(),
     }
 
 
@@ -223,7 +244,7 @@ class WatchedLine:
         results = [measure_watched(bench, size) for size in sizes]
         figures = {f"{size:,} places (s)": result["tick (s)"] for size, result in zip(sizes, results, strict=True)}
         seconds = [result["tick (s)"] for result in results]
-        curve = Series("ticks", "watched places", [float(size) for size in sizes], seconds)
+        curve = Series("tick-watched", "over_time", [float(size) for size in sizes], seconds)
         return Measured({**figures, "memory (MiB)": results[-1]["memory (MiB)"]}, [curve])
 
 
@@ -236,8 +257,12 @@ class RegisteredLine:
     targets = (Target("tick (s)", most=0.3, absolute=True), Target("memory (MiB)", most=1_536, absolute=True))
 
     def measure(self, bench: Bench) -> Measured:
-        """Decide five ticks."""
-        return Measured(measure_registered(bench, *bench.scale((10_000_000, 200_000), (10_000, 1_000))))
+        """Decide five ticks at each size."""
+        sizes = bench.scale((100_000, 1_000_000, 10_000_000), (1_000, 10_000))
+        results = [measure_registered(bench, size, size // 50) for size in sizes]
+        seconds = [result["tick (s)"] for result in results]
+        curve = Series("tick-registered", "at_times", [float(size) for size in sizes], seconds)
+        return Measured(results[-1], [curve])
 
 
 class LiveTimesLine:

@@ -123,7 +123,8 @@ def run_dataset(
 
 def _bucket_source(variant: str, counts: Histogram, costs: Costs, random: np.random.Generator) -> DrawBuckets:
     def published(epsilon: Fraction) -> Buckets:
-        return PublishedDawa(float(epsilon)).release(counts, costs, random)
+        # Its noise is for records that are added or removed. A replaced record is both, so it runs at ε/2.
+        return PublishedDawa(float(epsilon) / 2).release(counts, costs, random)
 
     def exact(epsilon: Fraction) -> Buckets:
         rule, noise = Dawa(epsilon), FastNoise(random)

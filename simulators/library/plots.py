@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from simulators.experiments.points import distinct_values
+from simulators.library.osdp_figures import EXACT, PUBLISHED
 from simulators.library.points import LibraryPoint
 
 if TYPE_CHECKING:
@@ -30,12 +31,14 @@ def draw(title: str, labels: tuple[str, str], points: Sequence[LibraryPoint]) ->
     canvas = Figure(figsize=(max(4.2 * columns, 7.0), 3.6 * rows), layout="constrained")
     FigureCanvasAgg(canvas)
     canvas.suptitle(title)
-    series = distinct_values([point.series.removesuffix(SAMPLED) for point in points])
+    series = distinct_values([_name_of(point.series) for point in points])
     colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(series)}
     for place, panel in enumerate(panels, 1):
         axes = canvas.add_subplot(rows, columns, place)
         _draw_panel(axes, [point for point in points if point.panel == panel], colours)
         axes.set_title(panel, fontsize=8)
+        if place == 1:
+            axes.legend(fontsize=6)
         axes.set_xlabel(labels[0], fontsize=8)
         axes.set_ylabel(labels[1], fontsize=8)
     return canvas
@@ -47,13 +50,17 @@ def _draw_panel(axes: Axes, points: Sequence[LibraryPoint], colours: dict[str, s
         across, values = [point.x for point in members], [point.value for point in members]
         if name.endswith(SAMPLED):
             errors = [point.standard_error or 0.0 for point in members]
-            colour = colours[name.removesuffix(SAMPLED)]
-            axes.errorbar(across, values, errors, fmt="o", mfc="none", ms=3, c=colour)
+            axes.errorbar(across, values, errors, fmt="o", mfc="none", ms=3, c=colours[_name_of(name)])
         else:
-            axes.plot(across, values, marker="." if isinstance(across[0], str) else "", c=colours[name], label=name)
+            marker, dashes = "." if isinstance(across[0], str) else "", "--" if name.endswith(EXACT) else "-"
+            axes.plot(across, values, marker=marker, ls=dashes, c=colours[_name_of(name)], label=name)
     axes.set_yscale("log")
     if not isinstance(points[0].x, str) and not points[0].panel.startswith(_LINEAR):
         axes.set_xscale("log")
         axes.minorticks_off()
     axes.tick_params(labelsize=6)
-    axes.legend(fontsize=6)
+
+
+def _name_of(series: str) -> str:
+    """Return what the colour of a series stands for: its name without the variant."""
+    return series.removesuffix(SAMPLED).removesuffix(f", {EXACT}").removesuffix(f", {PUBLISHED}")

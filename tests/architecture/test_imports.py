@@ -23,6 +23,7 @@ LAYERS: Final = (
     "__init__",
     "errors",
     "failpoints",
+    "log_fields",
     "signals",
     "privacy",
     "public",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def city(**changes: str) -> Config:
     return load_config(EXAMPLES / "city.yaml", {PREFIX + key: value for key, value in changes.items()})
 
 
-def load_locations(config: Config) -> tuple[Location, ...]:
+def load_locations(config: Config) -> Sequence[Location]:
     return load_registry(config.locations.file)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -31,7 +32,7 @@ def load_minutes(answers: int) -> Config:
     return load_config(EXAMPLE, {f"LOCATION_MONITOR__{key}": value for key, value in changes.items()})
 
 
-def list_problems(config: Config, registry: tuple[Location, ...]) -> dict[str, Problem]:
+def list_problems(config: Config, registry: Sequence[Location]) -> dict[str, Problem]:
     with pytest.raises(ConfigError) as caught:
         check(config, registry)
     return {problem.key: problem for problem in caught.value.problems}

@@ -103,7 +103,16 @@ def test_offsets_are_committed(
     reader = world.reader()
     drain(world, reader)
     eventually(lambda: (reader.step(20), committed(world) == {0: 7})[1])
-    assert world.seen.lags == {0: 0}
+
+
+def test_lag_is_measured(world: World, drain: Drain, monkeypatch: pytest.MonkeyPatch, eventually: Eventually) -> None:
+    """The lag is measured regularly, also if nothing is read."""
+    monkeypatch.setattr(reader_module, "LAG_SECONDS", 0.05)
+    world.create()
+    world.put(persons(7))
+    reader = world.reader()
+    drain(world, reader)
+    eventually(lambda: (reader.step(20), world.seen.lags == {0: 0})[1])
 
 
 def test_pending_write_is_not_committed(

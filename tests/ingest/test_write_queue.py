@@ -41,7 +41,7 @@ class Store:
 
 @contextmanager
 def opened(store: Store) -> Iterator[WriteQueue]:
-    queue = WriteQueue(store.write)
+    queue = WriteQueue(lambda facts: facts, store.write)
     try:
         yield queue
     finally:
@@ -84,6 +84,18 @@ def test_batches_are_joined_while_writing() -> None:
     joined = store.written[1]
     assert (joined.accepted.fates, joined.records) == ({APPLIED: 4, EXPIRED: 6}, 3)
     assert [len(facts.seen) for facts in joined.accepted.facts[3]] == [48, 24, 24]
+
+
+def test_backlog_is_joined() -> None:
+    """A large batch waits for the next polls, at most for eight, although the writer is idle."""
+    store = Store()
+    with opened(store) as queue:
+        store.released.set()
+        for poll in range(write_queue.MOST_POLLS):
+            assert queue.take(wait=True) is None
+            queue.put(batch(poll, poll + 1, applied=write_queue.FEW_APPLIED))
+        assert queue.take(wait=True) is not None
+    assert [written.spans for written in store.written] == [(Span(0, 0, write_queue.MOST_POLLS),)]
 
 
 @pytest.mark.promise(6)

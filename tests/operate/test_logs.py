@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Iterator
 
 import pytest
 
+from monitor.log_fields import log_fields
 from monitor.operate.logs import set_up_logging
 
 
@@ -32,6 +34,36 @@ def test_line_has_time_level_logger_and_message(capsys: pytest.CaptureFixture[st
     assert captured.out == ""
     line = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARNING monitor\.release: tick 7 is late\n"
     assert re.fullmatch(line, captured.err)
+
+
+def test_json_has_the_fields_of_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+    """A JSON line has time, level, logger, message, the process, and the fields of the tick that the thread decides."""
+    set_up_logging(process="process 2", log_format="json")
+    with log_fields(ledger_partition=3), log_fields(tick="2026-01-05T01:00:00Z"):
+        logging.getLogger("monitor.release").warning("tick %d is late", 7)
+    logging.getLogger("monitor.release").info("no tick")
+    first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first.pop("time"))
+    assert first == {
+        "level": "WARNING",
+        "logger": "monitor.release",
+        "message": "tick 7 is late",
+        "process": "process 2",
+        "ledger_partition": 3,
+        "tick": "2026-01-05T01:00:00Z",
+    }
+    assert "tick" not in second
+
+
+def test_json_keeps_an_exception_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A traceback is a field, so that each event has one line."""
+    set_up_logging(log_format="json")
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        logging.getLogger("monitor").exception("failed")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "ValueError: two" in json.loads(line)["exception"]
 
 
 @pytest.mark.promise(22)

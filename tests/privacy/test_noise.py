@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from fractions import Fraction
 
 import numpy as np
@@ -283,6 +284,49 @@ def test_larger_gaps_keep_smaller_cuts() -> None:
         noise = OneSidedNoise(Scripted(*parts))
         reached = [noise.reaches(Fraction(1, 7), np.array([gap])).item() for gap in gaps]
         assert reached == [offset < 0] * len(gaps)
+
+
+class Recorded:
+    """Seeded entropy that records what it returns."""
+
+    secure = False
+
+    def __init__(self, seed: int) -> None:
+        self._entropy = SeededEntropy(seed)
+        self.parts: list[bytes] = []
+
+    def bytes(self, count: int) -> bytes:
+        self.parts.append(self._entropy.bytes(count))
+        return self.parts[-1]
+
+
+@pytest.mark.promise(17)
+@pytest.mark.parametrize("epsilon", [ONE, Fraction(1, 2), Fraction(3), Fraction(1, 5)])
+def test_bulk_draws_are_inverted_exactly(epsilon: Fraction) -> None:
+    """Each of many draws is the inversion of its bits: 8 bits, 8 more if a cut is in the cell, then 48 more.
+
+    The bits are taken from the entropy by an independent rule: a uniform is decided when no cut has its first bits.
+    """
+    cuts: list[int] = []
+    while not cuts or cuts[-1] > 0:
+        cuts.append(floor_exp(epsilon * (len(cuts) + 1), 64))
+    ascending = cuts[::-1]
+    entropy, size = Recorded(3), 2 * 65536 + 700
+    drawn = OneSidedNoise(entropy).geometric(epsilon, size)
+    parts, place = iter(entropy.parts), 0
+    by_byte, by_cell = ({cut >> shift for cut in cuts} for shift in (56, 48))
+    while place < size:
+        uniforms = [byte << 56 for byte in next(parts)]
+        low = [at for at, uniform in enumerate(uniforms) if uniform >> 56 in by_byte]
+        for at, byte in zip(low, next(parts), strict=True):
+            uniforms[at] |= byte << 48
+        far = [at for at in low if uniforms[at] >> 48 in by_cell]
+        more = next(parts) if far else b""
+        for number, at in enumerate(far):
+            uniforms[at] |= int.from_bytes(more[8 * number : 8 * number + 8], "little") >> 16
+        expected = [len(cuts) - bisect_right(ascending, uniform) for uniform in uniforms]
+        assert drawn[place : place + len(uniforms)].tolist() == expected
+        place += len(uniforms)
 
 
 def test_zero_gap_and_no_gaps() -> None:

@@ -67,8 +67,8 @@ def test_unknown_outcome_is_never_drawn_again(
     writer = site.release.owner._writer
     append = writer.append
 
-    def unacknowledged(records: Sequence[EncodedRecord]) -> int:
-        append(records)
+    def unacknowledged(records: Sequence[EncodedRecord], within: float) -> int:
+        append(records, within)
         writer.append = append  # once
         raise UnreachableError("no broker answers")
 

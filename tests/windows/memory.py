@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
-from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, Reading, ShardFacts, Span
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, ShardFacts, Span
 from monitor.windows.packing import PRESENT, SEEN, STAY, count_members, read_stays
 
 
@@ -137,8 +137,13 @@ class MemoryWindows:
                 shard.progress[partition] = offset
                 shard.complete_from = max(shard.complete_from, complete_from)
 
-    def write(self, spans: Sequence[Span], facts: Mapping[int, Sequence[ShardFacts]]) -> dict[int, int]:
+    def pack(self, facts: Facts) -> Facts:
+        """Return the facts unchanged."""
+        return facts
+
+    def write(self, spans: Sequence[Span], facts: Facts | PackedFacts) -> dict[int, int]:
         """Add a batch's facts and advance progress; return the lowest progress of all shards by partition."""
+        assert not isinstance(facts, PackedFacts)
         with self._lock:
             slot = self._slot()
             reached = [shard.write(spans, facts.get(number, ()), slot) for number, shard in enumerate(self._shards)]

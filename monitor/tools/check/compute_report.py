@@ -15,6 +15,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from monitor.config.charges import max_lead_slots, most_designated_times, period_slots, slots_in
+from monitor.config.large_registry import find_padded
+from monitor.config.location import Location
 from monitor.config.model import Config
 from monitor.config.monitors import (
     AnyMonitor,
@@ -24,7 +26,6 @@ from monitor.config.monitors import (
     OverTimeMonitor,
     TimedMonitor,
 )
-from monitor.config.registry import Location
 from monitor.config.servers import url_password
 from monitor.config.validate import ValidConfig, validate_config
 from monitor.privacy.epsilon import format_epsilon
@@ -332,7 +333,7 @@ def _warn_of_choices(config: Config) -> Iterator[str]:
 
 
 def _warn_of_ids(registry: Sequence[Location]) -> Iterator[str]:
-    padded = [location.id for location in registry if location.id != location.id.strip()]
+    padded = find_padded(registry)
     if padded:
         yield (
             f"locations: {len(padded)} ids begin or end with a space, such as {padded[0]!r}: a visit with the id "

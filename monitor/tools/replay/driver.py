@@ -31,7 +31,6 @@ from monitor.windows.facts import Windows
 START_SECONDS: Final = 60.0
 TICK_SECONDS: Final = 120.0
 TICKS_TOGETHER: Final = 64  # a commit takes as long as ten ticks of a hundred places
-OPEN_SECONDS: Final = 8.0  # a transaction may be open for 30 s, and one more tick follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +180,9 @@ class Replay:
             UnreachableError, FencedError: the answers could not be committed.
         """
         self.service.loop.expect_input(ticks[-1])
-        began = time.monotonic()
         for tick in ticks:
             self.tick(tick)
             yield tick
-            if time.monotonic() - began > OPEN_SECONDS:
-                self.service.loop.commit()
-                began = time.monotonic()
         self.service.loop.commit()
 
     def _wait(self, is_done: Callable[[], bool], seconds: float, step: str) -> None:

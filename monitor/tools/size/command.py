@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from monitor.config import Config, Location
 from monitor.tools.size.calculate import calculate
@@ -13,7 +13,7 @@ NOTE = "* measured; docs/performance.md has the figures. Other constants are est
 
 
 def size_command(
-    config: Config, locations: tuple[Location, ...], options: Options, echo: Callable[[str], None], *, as_json: bool
+    config: Config, locations: Sequence[Location], options: Options, echo: Callable[[str], None], *, as_json: bool
 ) -> None:
     """Print how many processes, partitions, shards and servers a load needs, with the arithmetic."""
     sheet = calculate(read_load(config, locations, options))

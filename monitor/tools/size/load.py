@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,7 +52,7 @@ class Load:
     kafka_replicas: int
 
 
-def read_load(config: Config, locations: tuple[Location, ...], options: Options) -> Load:
+def read_load(config: Config, locations: Sequence[Location], options: Options) -> Load:
     """Combine a configuration with options.
 
     Raises:
