@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from monitor.contracts.dwell import DwellSnapshot
+from monitor.contracts.record_sizes import largest_record
 from monitor.privacy.dwell import DwellRule
 from monitor.public.instants import HOUR
 from monitor.public.parameters import Dwell, Parameters
@@ -125,3 +126,8 @@ def test_slots_are_not_opened_early(make_parameters: Make) -> None:
     """At the final tick, the owners of other shards do not open the next slot, as with hot spots."""
     parameters = scheme_with(make_parameters)
     assert [parameters.draws_hot_spots_at(tick) for tick in (10, 11, 12)] == [False, True, False]
+
+
+def test_configuration_with_dwell_times_alone_has_a_largest_record(make_parameters: Make) -> None:
+    """Dwell times alone have a largest record, from which the limit of the output topic follows."""
+    assert largest_record(scheme_with(make_parameters)) > 0
