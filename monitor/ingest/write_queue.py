@@ -26,6 +26,10 @@ and is joined with the next polls first: the store needs half of the time for a 
 MOST_POLLS: Final = 8
 """The most polls in a batch. This bounds the memory of dead letters, which may have as many bytes as the polls."""
 
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""The bytes of dead letters, or of facts, from which on a batch is not joined with others. A poll may decompress to
+much more, a visit may be a fact of many designated times, and a script must end well before the time limit."""
+
 MOST_SENT: Final = 2
 """The most batches that the thread has accepted. The second one waits until the first one is written."""
 
@@ -51,7 +55,12 @@ class Batch:
     @property
     def is_full(self) -> bool:
         """Whether the batch is large enough to be written efficiently."""
-        return self.polls >= MOST_POLLS or self.accepted.fates[APPLIED] >= MOST_APPLIED
+        return (
+            self.polls >= MOST_POLLS
+            or self.accepted.fates[APPLIED] >= MOST_APPLIED
+            or sum(len(letter.refusal.payload) for letter in self.letters) >= MOST_BYTES
+            or _bytes_of(self.accepted.facts) >= MOST_BYTES
+        )
 
     def join(self, later: Batch) -> Batch | None:
         """Return one batch with the content of both; None if a partition's records are not in sequence."""
@@ -72,6 +81,10 @@ class Batch:
             _join_newest(self.newest_stamps, later.newest_stamps),
             self.polls + later.polls,
         )
+
+
+def _bytes_of(facts: Facts) -> int:
+    return sum(len(part.seen) + len(part.present) + len(part.stays) for of_shard in facts.values() for part in of_shard)
 
 
 def _join_newest(first: Mapping[int, float], later: Mapping[int, float]) -> dict[int, float]:

@@ -109,18 +109,19 @@ class RowIndex(Mapping[str, int]):
         self._ids = ids
         self._rows = np.argsort(hashes, kind="stable").astype(np.uint32)
         self._hashes = hashes[self._rows]
-        self._remembered: dict[str, int | None] = {}
+        self._remembered: dict[str, int] = {}
 
     def __getitem__(self, location: str) -> int:
         """Return the row of an id. Raise KeyError if there is none."""
-        row = self._remembered.get(location, -1)
-        if row == -1:
-            row = self._find(location)
-            if len(self._remembered) >= _REMEMBERED:
-                self._remembered = {}
-            self._remembered[location] = row
+        remembered = self._remembered.get(location)
+        if remembered is not None:
+            return remembered
+        row = self._find(location)
         if row is None:
-            raise KeyError(location)
+            raise KeyError(location)  # not remembered: producers could fill the memory with unknown ids
+        if len(self._remembered) >= _REMEMBERED:
+            self._remembered = {}
+        self._remembered[location] = row
         return row
 
     def _find(self, location: str) -> int | None:

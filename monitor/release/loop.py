@@ -96,7 +96,7 @@ class ReleaseLoop:
 
     def expect_input(self, tick: int) -> None:
         """Read the end offsets of a tick early: in a replay, the input of several ticks is complete at once."""
-        self._context.input_topic.end_offsets_at(tick)
+        self._context.input_topic.expect_input(tick)
 
     def run(self, stop: threading.Event, wake: threading.Event, heartbeat: Callable[[str], None]) -> None:
         """Run the owned partitions until `stop` is set; `wake` is set when ownership changes.

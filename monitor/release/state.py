@@ -270,12 +270,16 @@ class LedgerState:
 
     def spend(self, monitor: str, location: str, marks: tuple[Mark, ...]) -> None:
         """Record marks. Of two marks of one tick, the longer one counts, with the `counted_after` of the first one."""
-        self.revision += 1
         known = self.marks.setdefault((monitor, location), {})
         for mark in marks:
-            before = known.setdefault(mark.tick, mark)
-            if mark.until > before.until:
+            before = known.get(mark.tick)
+            if before is None:
+                known[mark.tick] = mark
+            elif mark.until > before.until:
                 known[mark.tick] = replace(mark, counted_after=before.counted_after)
+            else:
+                continue
+            self.revision += 1
 
     def forget(self, tick: int, mark_lifetime: int, oldest_time: int, kept: int = 0) -> None:
         """Move marks that no window can contain again to `past`, and drop designated times before `oldest_time`.

@@ -2,6 +2,8 @@
 -- Count the people of watched rows, as the last part of the MULTI that reads for a tick.
 --
 -- KEYS[1]  meta: the shard's hash
+-- KEYS[2]  the waiting facts
+-- KEYS[3]  the leaves
 -- ARGV     row, first slot, row, first slot, …
 --
 -- Returns, by pair, the number of people last seen in the first slot or later. There is no upper bound: a person who

@@ -123,7 +123,7 @@ class RedisWindows:
 
     def _all_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         windows = (self._keys.window(shard, row) for row in self._watched[shard])
-        return [*self._shard_keys(shard), *windows, *self._time_keys(shard, times)]
+        return [*self._shard_keys(shard), *windows, *self._time_keys(shard, times), self._keys.leaves(shard)]
 
     def _time_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         """Return the keys of designated times: one each, and one more if there are dwell times."""
@@ -132,6 +132,14 @@ class RedisWindows:
 
     def _shard_keys(self, shard: int) -> list[str]:
         return [self._keys.meta(shard), self._keys.waiting(shard)]
+
+    def _fact_keys(self, shard: int) -> list[str]:
+        """Return the keys that a script with facts declares.
+
+        While a cluster moves keys, a script may run at a server that has only some of them. With several keys, that
+        server refuses it (TRYAGAIN). If `leaves` were not declared, facts would be added where nobody counts them.
+        """
+        return [*self._shard_keys(shard), self._keys.leaves(shard)]
 
     def pack(self, facts: Facts) -> PackedFacts:
         """Prepare a batch's facts for `write`: the arguments of each shard's script."""
@@ -148,7 +156,7 @@ class RedisWindows:
         arguments = (*self._clock_arguments(), len(spans), *advance)
         replies = self._run(
             {
-                shard: _eval_command("write", self._shard_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
+                shard: _eval_command("write", self._fact_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
                 for shard in self._all
             }
         )
@@ -177,7 +185,7 @@ class RedisWindows:
 
     def _settle_command(self, shard: int, tick: int) -> Command:
         arguments = (*self._clock_arguments(), tick, self._parameters.tolerance)
-        return _eval_command("settle", self._shard_keys(shard), *arguments)
+        return _eval_command("settle", self._fact_keys(shard), *arguments)
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant: the latest of the clocks of the shards' servers."""
@@ -189,7 +197,7 @@ class RedisWindows:
     def open(self, shards: Sequence[int], slot: int) -> None:
         """Move facts stamped up to a slot into the windows, if it has begun."""
         self._run(
-            {shard: _eval_command("open", self._shard_keys(shard), *self._clock_arguments(), slot) for shard in shards}
+            {shard: _eval_command("open", self._fact_keys(shard), *self._clock_arguments(), slot) for shard in shards}
         )
 
     def _read_at_once(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
@@ -232,7 +240,7 @@ class RedisWindows:
     def _read_commands(self, shard: int, question: Question, unchanged: Collection[int]) -> list[Command]:
         return [
             *([] if question.tick is None else [self._settle_command(shard, question.tick)]),
-            _eval_command("count", [self._keys.meta(shard)], *chain.from_iterable(question.windows)),
+            _eval_command("count", self._fact_keys(shard), *chain.from_iterable(question.windows)),
             *(
                 ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
                 for instant in question.times
@@ -285,7 +293,7 @@ class RedisWindows:
         for shard in shards:
             windows = [self._keys.window(shard, row) for row in self._watched[shard]]
             dropped, kept = (self._time_keys(shard, instants) for instants in (drop, keep))
-            keys = [*self._shard_keys(shard), *windows, *dropped, *kept]
+            keys = [*self._shard_keys(shard), *windows, *dropped, *kept, self._keys.leaves(shard)]
             latest = [max(drop)] if drop else []
             work[shard] = _eval_command("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
         self._run(work)

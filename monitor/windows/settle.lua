@@ -2,7 +2,7 @@
 -- Move the facts that a tick counts into a shard's windows: those stamped up to the tick. In a MULTI, it precedes the
 -- commands that count. It needs hardly any memory (allow-oom), because it only moves facts that are in Redis already.
 --
--- KEYS[1..2]  as in write.lua
+-- KEYS[1..3]  as in write.lua
 -- ARGV[1..4]  as in write.lua
 -- ARGV[5]     the tick
 -- ARGV[6]     the tolerance of clocks (µs): the tick is counted from as_of + tolerance until the next tick closes

@@ -200,6 +200,35 @@ def test_end_offsets_are_read_once_per_tick(
         assert topic.end_offsets_at(8) == {0: 2}
 
 
+@pytest.mark.promise(5)
+def test_end_offsets_of_a_later_tick_are_not_used(
+    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
+) -> None:
+    """
+    After a clock that was ahead, the end offsets of an earlier tick are read again.
+
+        clock       tick 70 (ahead)     tick 61 (corrected)
+        records     0                   2: both count at tick 61
+    """
+    name, topic_id = make_topic("visits")
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        assert topic.end_offsets_at(70) == {0: 0}
+        put(producer, name, 0, 2)
+        assert topic.end_offsets_at(61) == {0: 2}
+
+
+def test_expected_input_is_read_once(
+    connections: KafkaConnections, make_topic: MakeTopic, ledger: tuple[str, str], producer: Any
+) -> None:
+    """In a replay, the input of several ticks is complete at once, so their end offsets are read once."""
+    name, topic_id = make_topic("visits")
+    with closing(InputTopic(connections, name, topic_id, ledger)) as topic:
+        topic.expect_input(9)
+        put(producer, name, 0, 2)
+        assert [topic.end_offsets_at(tick) for tick in (7, 8, 9)] == [{0: 0}] * 3
+        assert topic.end_offsets_at(10) == {0: 2}
+
+
 def test_waiting_threads_share_one_failure(
     connections: KafkaConnections,
     make_topic: MakeTopic,

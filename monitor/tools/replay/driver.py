@@ -180,8 +180,14 @@ class Replay:
             UnreachableError, FencedError: the answers could not be committed.
         """
         self.service.loop.expect_input(ticks[-1])
+        owners = dict(self.service.loop.owners)
         for tick in ticks:
             self.tick(tick)
+            if self.service.loop.owners != owners:
+                raise ReplayError(
+                    f"tick {tick}: a ledger partition was taken over again, so answers that were not committed yet are "
+                    "lost; see the log, and run the replay again from the start"
+                )
             yield tick
         self.service.loop.commit()
 
