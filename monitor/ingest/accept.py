@@ -228,9 +228,9 @@ def _pack_facts(
     instant, stay, people = present
     flag = np.zeros(stay.size, np.int64)
     if columns.consent is not None and parameters.at_least:
-        told = np.flatnonzero(columns.consent[stays.place[stay]] & _has_lower_bounds(parameters, instant))
-        instant, stay, people = (np.concatenate([values, values[told]]) for values in (instant, stay, people))
-        flag = np.repeat([0, CONSENT], [flag.size, told.size])
+        consenting = np.flatnonzero(columns.consent[stays.place[stay]] & _has_lower_bounds(parameters, instant))
+        instant, stay, people = (np.concatenate([values, values[consenting]]) for values in (instant, stay, people))
+        flag = np.repeat([0, CONSENT], [flag.size, consenting.size])
     row, stamp = stays.row[stay], stays.current[stay]
     packed_present = split_by_shard(shard[row], stamp, pack_present(instant, row + flag, people))
     return group_by_shard(packed_seen, packed_present)

@@ -90,9 +90,9 @@ def _draw(
 ) -> tuple[Places, Places, Places]:
     """Draw one designated time: return the counts, the lower and the upper bounds, shape (places,) each."""
     places = OnePlaceEach(movements).pick_places(rng).ravel()
-    told = rng.random(places.size) < share
+    consents = rng.random(places.size) < share
     counts, consenting = (
-        np.bincount(chosen, minlength=movements.locations).astype(np.int64) for chosen in (places, places[told])
+        np.bincount(chosen, minlength=movements.locations).astype(np.int64) for chosen in (places, places[consents])
     )
     least, most = np.zeros_like(counts), np.full_like(counts, rule.threshold - 1)
     noisy, noisy_counts = at_times.step(rule, np.zeros(counts.size, np.bool_), counts, noise)

@@ -79,7 +79,7 @@ class AtLeastCheck:
         if not self._whole_input:
             return
         self.bounds += 1
-        people = self._presence.count_told(bounded.time, self._terms.rows[location], bounded.last_report)
+        people = self._presence.count_consenting(bounded.time, self._terms.rows[location], bounded.last_report)
         if isinstance(bound, int) and bound > people:
             self._findings.add(LEAST, f"{where}, {location}: fewer people consented than the lower bound")
 
