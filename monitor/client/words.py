@@ -97,7 +97,7 @@ class Words:
     def time_news(self, at: AtTime, fresh: Mapping[str, int]) -> str:
         """Describe the change of one designated time: the number of safe locations, and the new bounds.
 
-        Lower bounds are published once, so each is new when it is there.
+        Lower bounds are published once, so every lower bound is new.
         """
         parts = [f"{at.safe} of {len(at.statuses)} locations safe", *_unknown(at)]
         places = sorted(fresh.keys() | (at.counts_at_least.keys() & at.intervals.keys()))
@@ -106,7 +106,7 @@ class Words:
 
 
 def _between(least: int, most: int) -> str:
-    """Return certain bounds of a count as text. A lower bound of 0 says nothing, so it is left out."""
+    """Return certain bounds of a count as text. A lower bound of 0 has no information, so it is left out."""
     return f"{least} to {most}" if least else f"at most {most}"
 
 

@@ -11,8 +11,8 @@ accepted (docs/rules.md, rule 7). With F = `max_lead` and W the widest window at
    counts. The last tick that counts τ has as_of ≤ τ + horizon. So tick c or a later one counts τ exactly if
    τ + horizon ≥ as_of(c).
 
-If a monitor publishes lower bounds, each of its designated times that a visit with consent covers is a second fact
-(docs/rules.md, rule 13). It does not change the visit's fate.
+If a monitor publishes lower bounds, a visit with consent adds a second fact for each designated time that it covers
+(docs/rules.md, rule 13). The visit's fate does not depend on its consent.
 
 Tick c is the first tick that counts the visit (docs/rules.md, rule 2). A visit that no tick can count is not stored.
 """

@@ -56,7 +56,7 @@ class Records(Sequence[EncodedRecord]):
 class _Answers(Sequence[EncodedRecord]):
     """The records of one monitor at one tick, which are built on demand.
 
-    A million records take a gigabyte, and are needed only one after the other.
+    A million records take a gigabyte, and only one of them is needed at a time.
     """
 
     def __init__(self, places: _Places, writer: OverTimeWriter, answers: Sequence[_EncodedAnswer]) -> None:
@@ -89,14 +89,14 @@ class _Answers(Sequence[EncodedRecord]):
 
 
 class _EncodedAnswer(NamedTuple):
-    """An answer, and its running marks as they are written in its record."""
+    """An answer, and its running marks as bytes of its record."""
 
     answer: OverTimeAnswer
     marks: bytes
 
 
 class _EncodedStanding(NamedTuple):
-    """The standing of a place with marks, and the answers that follow from it as they are written."""
+    """The standing of a place, and its running marks as bytes of a record."""
 
     lost_tick: int | None
     standing: Standing
@@ -188,7 +188,7 @@ class OverTimeDecider:
         return _Answers(places, writer, encoded), [each.answer.status for each in encoded]
 
     def _check_basis(self, state: LedgerState) -> None:
-        """Forget the standings unless the marks of the state are those that this decider has left."""
+        """Forget the standings if the marks of the state have changed since the last tick of this decider."""
         basis = self._basis
         if basis is None or basis[0] is not state or basis[1] != state.revision:
             self._standings.clear()
@@ -215,7 +215,7 @@ class OverTimeDecider:
         return self._spend(at, answer, state)
 
     def _spend(self, at: int, answer: OverTimeAnswer, state: LedgerState) -> _EncodedAnswer:
-        """Record the mark of a noisy answer. A standing known before, even one without marks, no longer holds."""
+        """Record the mark of a noisy answer. The earlier standing, even one without marks, is no longer valid."""
         self._standings.pop(at, None)
         state.spend(self.monitor.name, self._places.locations[at], answer.marks)
         return _EncodedAnswer(answer, encode_marks(answer.marks))

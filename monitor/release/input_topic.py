@@ -91,7 +91,7 @@ class InputTopic:
     def end_offsets_at(self, tick: int) -> Mapping[int, int]:
         """Return the end offsets for a closed tick. They are read once per tick, at some time after it has closed.
 
-        Offsets that were read for a later tick include all records of this one, so they are not read again.
+        Offsets that were read for a later tick include all records of this tick, so they are not read again.
         """
 
         def read() -> Mapping[int, int]:
@@ -136,10 +136,10 @@ class InputTopic:
         self._run_exclusively(read)
 
     def find_undecided(self, partitions: Sequence[int], tick: int, as_of: int) -> list[int]:
-        """Return those of the output partitions that contain neither a tick nor a later one.
+        """Return the output partitions that contain neither this tick nor a later one.
 
         Only the records from the tick's `as_of` (an instant) on are read. An owner record without a tick does not
-        count: each takeover appends one, also if no tick is ever decided.
+        count, because each takeover appends one, even if no tick is ever decided.
         """
         ledger = self._ledger[0]
         wanted = {TopicPartition(ledger, partition): as_of // 1_000 for partition in partitions}

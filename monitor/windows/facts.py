@@ -52,8 +52,8 @@ class ShardFacts:
 class Question:
     """The counts wanted of one shard: (row, first slot of the window) pairs, and designated times.
 
-    `consenting`: those of `times` for which the people who consented are also wanted.
-    `tick`: the tick that the counts are for. Without a tick, the question opens no slot.
+    `consenting`: the times among `times` for which the people who consented are also counted. `tick`: the tick that the
+    counts are for. Without a tick, the question opens no slot.
     """
 
     windows: tuple[tuple[int, int], ...] = ()
