@@ -345,7 +345,7 @@ def test_consent_without_lower_bounds_is_ignored(parameters: Parameters, hasher:
 
 @pytest.mark.promise(44)
 def test_lengths_are_facts(parameters: Parameters, hasher: PersonHasher) -> None:
-    """A visit that covers a time with dwell times adds its length after the cut, up to the longest; fates are equal.
+    """A visit that covers a time with dwell times adds its length, cut to the longest that counts. Fates do not change.
 
     The times of "noon" are 12:00 and 13:30. "late" shares the first.
     """

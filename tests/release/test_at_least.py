@@ -81,7 +81,7 @@ def test_final_snapshot_has_lower_bounds(make: Callable[..., Parameters], noise:
 
 
 def test_no_bounds_without_the_key(make: Callable[..., Parameters], noise: Any) -> None:
-    """Without `at_least`, the final snapshot has no lower bounds, and asks for no people who consented."""
+    """Without `at_least`, the final snapshot has no lower bounds, and people who consented are not counted."""
     parameters = make(at_least=None)
     assert Decider(parameters, [0], noise).questions(13)[0].consenting == ()
     (final,) = decide(parameters, 13, noise, consented={1: 4}).records
@@ -90,7 +90,7 @@ def test_no_bounds_without_the_key(make: Callable[..., Parameters], noise: Any) 
 
 @pytest.mark.promise(5)
 def test_incomplete_input_draws_no_bounds(make: Callable[..., Parameters], noise: Any) -> None:
-    """A final snapshot on incomplete input has no lower bounds, although they would be true: input depends on load."""
+    """A final snapshot on incomplete input has no lower bounds. They would be true, but would depend on the load."""
     parameters = make()
     state = LedgerState()
     (final,) = Decider(parameters, [0], noise).decide(13, Evidence({}), state).records
@@ -174,7 +174,7 @@ def test_forgotten_with_its_time(make: Callable[..., Parameters], noise: Any) ->
 def test_drawn_bounds_count_after_a_change(
     at_least: Fraction | None, excess: Fraction, make: Callable[..., Parameters], noise: Any
 ) -> None:
-    """Bounds that were drawn under an earlier configuration count by what they exceed the present one.
+    """Bounds that were drawn under an earlier configuration are charged by the amount that exceeds the present one.
 
     A noisy count of the same time was published too. Otherwise its ε, which was not spent, would pay for the bounds.
     """
