@@ -207,7 +207,7 @@ def test_page_is_valid_text(site: Site, eventually: Eventually) -> None:
 
 
 def test_processes_stop_with_their_supervisor(tmp_path: Path, eventually: Eventually) -> None:
-    """If the supervisor is killed, its processes shut down, so that they do not run next to those of a new supervisor."""
+    """If the supervisor is killed, its processes shut down, so they do not run next to those of a new one."""
     folder = tmp_path / "killed"
     folder.mkdir()
     (folder / "program.py").write_text(PROGRAM)
