@@ -364,7 +364,7 @@ def _plan_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
     "--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write the picture to this file (.svg)."
 )
 @report_errors
-def plan(config_file: Path | None, as_json: bool, picture: Path | None, **given: Any) -> None:  # noqa: FBT001  # by name
+def plan(config_file: Path | None, as_json: bool, picture: Path | None, **options: Any) -> None:  # noqa: FBT001  # by name
     """Find monitor settings that meet given targets.
 
     The settings are T, ε, window, update rate and answers per window. If none meet the targets, the command explains
@@ -372,7 +372,7 @@ def plan(config_file: Path | None, as_json: bool, picture: Path | None, **given:
     """
     config = None if config_file is None else load_config(config_file, os.environ)
     plan_command(
-        {name: value for name, value in given.items() if value not in (None, ())},
+        {name: value for name, value in options.items() if value not in (None, ())},
         config,
         PlanOutput(Console(), as_json, picture),
     )
@@ -383,12 +383,12 @@ def plan(config_file: Path | None, as_json: bool, picture: Path | None, **given:
 @size_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @report_errors
-def size(config_file: Path, as_json: bool, **given: Any) -> None:  # noqa: FBT001  # click passes options by name
+def size(config_file: Path, as_json: bool, **options: Any) -> None:  # noqa: FBT001  # click passes options by name
     """Compute the number of processes, partitions, shards and servers.
 
     The output shows the arithmetic. Windows, slots and retention come from the configuration.
     """
-    size_command(load_valid_config(config_file, os.environ), SizeOptions(**given), click.echo, as_json=as_json)
+    size_command(load_valid_config(config_file, os.environ), SizeOptions(**options), click.echo, as_json=as_json)
 
 
 if __name__ == "__main__":

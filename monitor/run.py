@@ -101,7 +101,8 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
             _run_once(settings, clock, metrics, health, stop, ran)
             pause = FIRST_PAUSE_SECONDS
         except (FailedError, TopicError) as error:
-            # The operator must correct a topic that is wrong at start. One that disappears later may come back.
+            # If a topic is wrong at the start, the operator must correct it. A topic that disappears later may come
+            # back.
             if isinstance(error, TopicError) and not ran.is_set():
                 raise
             log.warning("starting again in %.0f s: %s", pause, error)
@@ -111,7 +112,7 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
 
 
 def _describe(settings: Settings, metrics: Metrics) -> None:
-    """Set the metrics that say what the configuration says."""
+    """Set the metrics that depend only on the configuration."""
     parameters = settings.parameters
     metrics.describe_configuration(
         parameters.grid.length / SECOND,

@@ -1,4 +1,4 @@
-"""Build parameters and visits for tests: what most tests share has a default, the rest is an argument."""
+"""Build parameters and visits for tests. Values that most tests share have defaults."""
 
 from __future__ import annotations
 

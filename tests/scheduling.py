@@ -1,11 +1,11 @@
 """The order of the tests in a parallel run (`make test`): the longest first, and computing ones in one process.
 
 Most tests wait for servers most of the time, and have deadlines. Others compute all the time. The first process of
-pytest-xdist takes the computing ones, and runs with a lower priority, so that it uses the processor only while the
-others wait. A machine that is overloaded makes tests with deadlines fail.
+pytest-xdist takes the computing tests. It runs with a lower priority, so that it uses the processor only while the
+other processes wait. On an overloaded machine, tests with deadlines fail.
 
-Each process takes the next part of its kind, the longest first, so that no process has a long part left when the others
-have ended. When no part of its kind is left, it takes the other kind. The seconds below are only weights.
+Each process takes the next part of its kind, the longest first. So no process has a long part left when the others have
+ended. When no part of its kind is left, it takes the other kind. The seconds below are only weights.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ _PARTS: Final = {
     "tests/service/test_missed_slots.py": 0,
     "tests/mutants/test_mutants.py": 3,
 }
-"""Files that are divided into this number of parts, 0 for a part per test. Their tests share nothing expensive."""
+"""Files that are divided into this number of parts; 0 makes each test a part. Their tests share no expensive
+fixture."""
 
 _COMPUTING_PROCESS: Final = "gw0"
 _NICE: Final = 5

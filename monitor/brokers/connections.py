@@ -24,8 +24,9 @@ BOOTSTRAP_TIMEOUT_MS: Final = 5_000
 REQUEST_TIMEOUT_MS: Final = 10_000
 MAX_RECORD_BYTES: Final = 64 * 1024 * 1024  # the limit of the producer; the limits of the topics are lower
 
-# A member learns by its next heartbeat that another one has died and that the group rebalances. Kafka recommends 3 or
-# more; with 12, a member of the default session joins the rebalance within 0.8 s, and not within 2.5 s as with 4.
+# A member learns from its next heartbeat that another member has died and that the group rebalances. Kafka recommends 3
+# or more heartbeats per session. With 12, a member with the default session joins the rebalance within 0.8 s; with 4,
+# within 2.5 s.
 HEARTBEATS_PER_SESSION: Final = 12
 
 # How soon new partitions are noticed and assigned. The end offsets that a tick waits for do not depend on it.
@@ -73,8 +74,8 @@ class _Member(KafkaConsumer):  # type: ignore[misc]  # kafka-python ships no typ
 class _Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no types
     """A producer that `close` always ends.
 
-    With records that it cannot send in time, kafka-python's `close` raises an error and leaves the threads and sockets
-    of the producer, which continues to send. A commit that waits for the broker then waits forever.
+    If records cannot be sent in time, kafka-python's `close` raises an error, but does not end the threads and sockets
+    of the producer. The producer continues to send, and a commit that waits for the broker waits forever.
     """
 
     def close(self, timeout: float | None = None, null_logger: bool = False) -> None:  # noqa: FBT001, FBT002  # kafka-python's signature
@@ -96,7 +97,7 @@ class _Producer(KafkaProducer):  # type: ignore[misc]  # kafka-python ships no t
             self._fail_requests()
 
     def _fail_requests(self) -> None:
-        """Fail the requests that still wait for a broker once the sender has ended, so that their callers continue."""
+        """Fail the requests that still wait for a broker after the sender has ended, so that their callers continue."""
         self._sender.join(2 * REQUEST_TIMEOUT_MS / 1_000)
         for _priority, _order, request in list(self._transaction_manager._pending_requests):  # noqa: SLF001  # kafka-python has no other way
             request.fail(KafkaError("the producer was closed"))

@@ -75,7 +75,7 @@ def _varint(number: int) -> bytes:
 
 
 class _HeaderEncoder:
-    """Encodes headers. It keeps the encoding of a header until another one is at its place.
+    """Encodes headers. The encoding of a header is kept until a record has a different header at the same position.
 
     Most headers of the records of a tick are the same objects, so comparing identities is enough.
     """
@@ -99,7 +99,7 @@ class _HeaderEncoder:
 
 
 def encode_batches(records: Iterable[Record], limit: int) -> Iterator[RecordBatch]:
-    """Encode records into batches of at most `limit` bytes, in order. A larger record has a batch of its own."""
+    """Encode records into batches of at most `limit` bytes, in order. A larger record has a separate batch."""
     encode_headers, varint = _HeaderEncoder().encode, _varint
     parts: list[bytes] = []
     count, size, first, latest = 0, _BATCH_HEADER_BYTES, 0, 0

@@ -127,8 +127,8 @@ class AtTime:
     def intervals(self) -> dict[str, tuple[int, int]]:
         """The certain lower and upper bound of each location with a lower bound or a noisy count, sorted by id.
 
-        Without a lower bound it is 0. Without a noisy count, the upper bound of a safe location is T - 1. A location
-        with neither a noisy count nor the status "safe" has no upper bound, and is left out.
+        A missing lower bound is 0. If a safe location has no noisy count, its upper bound is T - 1. A location with
+        neither a noisy count nor the status "safe" has no upper bound, and is left out.
         """
         most = {place: self.sample.threshold - 1 for place, status in self.statuses.items() if status == "safe"}
         most |= self.noisy_counts
@@ -209,7 +209,7 @@ class SubscriberView:
         if before is not None and before.tick >= snapshot.tick:
             return None
         if before is not None and before.counts_at_least and not snapshot.counts_at_least:
-            # Bounds are published once. Under a horizon that was lengthened, later snapshots follow.
+            # Bounds are published once. If the horizon is lengthened, later snapshots follow without them.
             snapshot = snapshot.model_copy(update={"counts_at_least": before.counts_at_least})
         shards[snapshot.shard] = snapshot
         self._advance(snapshot.tick, snapshot.as_of)

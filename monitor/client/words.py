@@ -116,7 +116,7 @@ class Words:
     def time_news(self, at: AtTime, fresh: Mapping[str, int]) -> str:
         """Describe the change of one designated time: the number of safe locations, and the new bounds.
 
-        Lower bounds are published once, so each is new when it is there.
+        Lower bounds are published once, so every lower bound is new.
         """
         parts = [f"{at.safe} of {len(at.statuses)} locations safe", *_unknown(at)]
         places = sorted(fresh.keys() | (at.counts_at_least.keys() & at.intervals.keys()))
@@ -125,7 +125,7 @@ class Words:
 
 
 def _between(least: int, most: int) -> str:
-    """Return certain bounds of a count as text. A lower bound of 0 says nothing, so it is left out."""
+    """Return certain bounds of a count as text. A lower bound of 0 has no information, so it is left out."""
     return f"{least} to {most}" if least else f"at most {most}"
 
 
@@ -142,7 +142,7 @@ def _unknown(at: AtTime) -> list[str]:
 
 
 def dwell_status(snapshot: DwellSnapshot) -> str:
-    """Return the status that selects the colour of dwell times. They say nothing about safety."""
+    """Return the status that selects the colour of dwell times, which have no statement about safety."""
     return "unknown" if snapshot.status == "unknown" else "noisy_count"
 
 

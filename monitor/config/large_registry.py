@@ -2,7 +2,7 @@
 
 Only the plain form is read here: the one column `location_id`, without quotes, blank lines, control characters or
 repeated ids. Any other file is left to the plain reader, which also lists the problems. So both readers accept the same
-files, and for a file that this one reads, they give the same locations.
+files, and return the same locations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def list_ids(locations: Sequence[Location]) -> Sequence[str]:
 
 
 def read_large(content: bytes, least: int = LARGE) -> LargeRegistry | None:
-    """Return the locations of a file with at least `least` lines; None if the plain reader has to read it."""
+    """Return the locations of a file with at least `least` lines. None: the plain reader has to read the file."""
     if content.count(b"\n") < least:
         return None
     content = content.removeprefix(_MARK).replace(b"\r\n", b"\n")

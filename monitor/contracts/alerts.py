@@ -234,7 +234,7 @@ def over_time_record(  # noqa: PLR0913  # keyword arguments: the fields of the r
 ) -> OutputRecord:
     """Return the record of one location at one tick. Times are instants; `resumes_at` is set only for a pause.
 
-    The service uses `over_time_writer`, which writes the same bytes faster; this function is the form to check it by.
+    The service uses `over_time_writer`, which writes the same bytes faster. Tests compare it with this function.
     """
     value: dict[str, Any] = {
         "monitor": monitor,

@@ -73,8 +73,8 @@ class OverTimeWriter:
     def write(self, answers: Iterable[tuple[str, int, OverTimeAnswer, bytes]]) -> Iterator[Written]:
         """Yield the record of each answer.
 
-        An answer is given with its location, the number of its rule, and its marks as `encode_marks` writes them. The
-        bytes after the location are encoded only if the answer is not the one before.
+        Each answer comes with its location, the number of its rule, and its marks as `encode_marks` writes them. The
+        bytes after the location are encoded only if the answer differs from the one before.
         """
         specversion, _, source, ce_type, time, content_type = self._headers
         begin, prefix, suffix, timestamp_ms = self._begin, self._key, self._suffix, self._timestamp_ms

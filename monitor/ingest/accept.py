@@ -11,9 +11,9 @@ accepted (docs/rules.md, rule 7). With F = `max_lead` and W the widest window at
    counts. The last tick that counts τ has as_of ≤ τ + horizon. So tick c or a later one counts τ exactly if
    τ + horizon ≥ as_of(c).
 
-If a monitor publishes lower bounds, each of its designated times that a visit with consent covers is a second fact
-(docs/rules.md, rule 13). If a monitor publishes dwell times, the visit's length is another fact (rule 14). Neither
-changes the visit's fate.
+If a monitor publishes lower bounds, a visit with consent adds a second fact for each designated time that it covers
+(docs/rules.md, rule 13). If a monitor publishes dwell times, the visit's length is another fact (rule 14). The visit's
+fate depends on neither.
 
 Tick c is the first tick that counts the visit (docs/rules.md, rule 2). A visit that no tick can count is not stored.
 """
@@ -231,9 +231,9 @@ def _pack_facts(
     instant, stay, people = present
     flag = np.zeros(stay.size, np.int64)
     if columns.consent is not None and parameters.at_least:
-        told = np.flatnonzero(columns.consent[stays.place[stay]] & _belongs_to(parameters.at_least, instant))
-        instant, stay, people = (np.concatenate([values, values[told]]) for values in (instant, stay, people))
-        flag = np.repeat([0, CONSENT], [flag.size, told.size])
+        consenting = np.flatnonzero(columns.consent[stays.place[stay]] & _belongs_to(parameters.at_least, instant))
+        instant, stay, people = (np.concatenate([values, values[consenting]]) for values in (instant, stay, people))
+        flag = np.repeat([0, CONSENT], [flag.size, consenting.size])
     row, stamp = stays.row[stay], stays.current[stay]
     packed_present = split_by_shard(shard[row], stamp, pack_present(instant, row + flag, people))
     return group_by_shard(packed_seen, packed_present, lengths)

@@ -229,7 +229,7 @@ def _read_records(batch: Any, raw: bytes, bounds: Bounds) -> Iterator[FetchedRec
 
 
 def _read_simple(buffer: bytes, at: int, limit: int) -> tuple[int, bytes] | None:
-    """Return the end and the value of a record without key and headers; None in doubt.
+    """Return the end and the value of a record without key and headers; None for any other record.
 
     This takes less than half of the time of `_read_frame` and `_read_fields`, which decide about all other records.
     """

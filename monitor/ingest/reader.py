@@ -100,8 +100,8 @@ class Reader:
         """Start each waiting partition at its start offset."""
         if not self._source.waiting:
             return
-        # The progress has to include every record read, because a loss may move it back. A batch that was written
-        # after that could move it forward again, past records that were not read.
+        # The progress has to include every record that was read, because a loss may move the progress back. A batch
+        # that is written afterwards could move it forward again, past records that were not read.
         self._finish()
         progress = self._windows.progress()
         self._start_offsets.forget_commits()

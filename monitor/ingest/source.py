@@ -299,8 +299,8 @@ class InputLog:
     def lag(self) -> dict[int, int]:
         """Return the number of records between the position and the end of each partition that is read.
 
-        The ends are asked from Kafka, because those of the last fetch do not move while fetches stall. If Kafka does
-        not answer, the last known ends are used.
+        The ends are requested from Kafka, because the ends of the last fetch do not change while fetches stall. If
+        Kafka does not answer, the last known ends are used.
         """
         places = [TopicPartition(self._topic, partition) for partition in self._next]
         if places and self._consumer is not None:

@@ -17,14 +17,14 @@ from monitor.ingest.interfaces import DeadLetter
 from monitor.windows.facts import Facts, PackedFacts, ShardFacts, Span
 
 MOST_APPLIED: Final = 200_000
-"""The number of applied visits from which on a batch is not joined with others. Larger writes are hardly faster."""
+"""A batch with this number of applied visits is not joined with others. Larger writes are hardly faster."""
 
 FEW_APPLIED: Final = 10_000
-"""The number of applied visits below which a batch is sent as soon as the thread is idle. A larger one shows a backlog,
-and is joined with the next polls first: the store needs half of the time for a fact of a large batch."""
+"""A batch with fewer applied visits is sent as soon as the thread is idle. A larger batch indicates a backlog, and is
+first joined with the next polls, because the store needs half of the time for each fact of a large batch."""
 
 MOST_POLLS: Final = 8
-"""The most polls in a batch. This bounds the memory of dead letters, which may have as many bytes as the polls."""
+"""The most polls in a batch. This limits the memory of dead letters, which may have as many bytes as the polls."""
 
 MOST_BYTES: Final = 32 * 1024 * 1024
 """The bytes of dead letters, or of facts, from which on a batch is not joined with others. A poll may decompress to
@@ -117,7 +117,7 @@ class WriteQueue:
         self._pending: Batch | None = None
 
     def __bool__(self) -> bool:
-        """Return whether any batch is not written, or its result was not taken."""
+        """Return whether a batch has not been written, or its result has not been taken."""
         return bool(self._sent) or self._pending is not None
 
     def put(self, batch: Batch) -> None:
@@ -178,5 +178,5 @@ class WriteQueue:
         return starts
 
     def close(self) -> None:
-        """End the thread, after what it has accepted."""
+        """End the thread after it has written the batches that it has accepted."""
         self._thread.shutdown()

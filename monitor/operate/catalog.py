@@ -32,7 +32,7 @@ class Metric:
         name: the name without prefix, and without the suffix `_total` of a counter.
         help: one sentence for the exposition.
         labels: for each label, its closed set of values, or a text that says which values it has.
-        note: what else an operator has to know.
+        note: further information for operators.
         buckets: the upper bounds of a histogram, in seconds.
     """
 

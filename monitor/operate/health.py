@@ -22,13 +22,13 @@ STALL_SECONDS: Final = 180.0  # a loop makes no report while it reads a long led
 
 
 class Probes(Protocol):
-    """What the endpoint reports as health and readiness."""
+    """The health and readiness that the endpoint reports."""
 
     def stalled(self) -> list[str]:
         """Return the loops that have not reported for three minutes."""
 
     def waiting(self) -> dict[str, str]:
-        """Return what each loop that is not ready waits for."""
+        """Return, for each loop that is not ready, the reason why it waits."""
 
 
 class Health:
@@ -63,7 +63,7 @@ class Health:
             return [loop for loop, last_turn in self._last_turns.items() if now - last_turn > STALL_SECONDS]
 
     def waiting(self) -> dict[str, str]:
-        """Return what each loop that is not ready waits for."""
+        """Return, for each loop that is not ready, the reason why it waits."""
         with self._lock:
             return {loop: reason for loop, reason in self._waiting_for.items() if reason}
 

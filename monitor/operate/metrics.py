@@ -63,7 +63,7 @@ class Metrics:
         place_monitors: Iterable[str],
         snapshot_monitors: Iterable[str],
     ) -> None:
-        """Set what the configuration says.
+        """Set the metrics that depend only on the configuration.
 
         Args:
             slot_seconds: the length of a slot.
@@ -84,7 +84,7 @@ class Metrics:
                 self._counter("answers").labels(monitor, status)
 
     def watch_readiness(self, is_ready: Callable[[], bool]) -> None:
-        """Ask whether the instance is ready at each scrape."""
+        """Set a function that returns whether the instance is ready; each scrape calls it."""
         self._gauge("ready").set_function(lambda: float(is_ready()))
 
     def batch(self, records: int, fates: Mapping[str, int], reasons: Mapping[str, int], seconds: float) -> None:

@@ -49,7 +49,7 @@ class DwellRule:
 
 
 def step(rule: DwellRule, stays: Iterable[Stay], noise: Noise) -> PairedTotals:
-    """Draw the totals of one designated time once. Nobody is a valid input, and has the same noise.
+    """Draw the totals of one designated time once. Input without visits is valid, and gets the same noise.
 
     Raises:
         ExactnessError: a length is not an integer.

@@ -229,7 +229,7 @@ class _Table:
     def _below_in_bulk(self, entropy: Entropy, size: int, by_byte: bytes) -> NDArray[np.int64]:
         """Draw many uniforms: eight bits each first, and eight more bits of those that are undecided.
 
-        This needs half of the entropy, and looks a portion up in one pass of C, so it is 1.3 times as fast.
+        This needs half of the entropy, and looks up many uniforms in one call, so it is 1.3 times as fast.
         """
         counts = np.empty(size, np.int64)
         for begin in range(0, size, _FIRST_CELLS):

@@ -145,7 +145,7 @@ NEVER: Final = 2**62
 
 
 class Standing(NamedTuple):
-    """What the marks of one location decide from tick `since` to tick `until`, as long as no mark is added.
+    """The answers that the marks of one location imply from tick `since` to tick `until`, if no mark is added.
 
     `run`: the running marks. `paused`: the answer while the location is paused, else None. `safe` and `unknown`: the
     answers without a new mark. They are created once, because most ticks of most locations give one of them.
@@ -160,9 +160,9 @@ class Standing(NamedTuple):
 
 
 def find_standing(rule: OverTimeRule, marks: tuple[Mark, ...], tick: int, lost_tick: int | None = None) -> Standing:
-    """Return what the marks decide at a tick and at later ones, until the first running mark or the loss has ended.
+    """Return the standing at a tick. It holds until the first running mark or the loss ends.
 
-    Until then, the running marks are the same, and so is the first tick at which the location may answer.
+    Until then, the running marks stay the same, and so does the first tick at which the location may answer.
     """
     run = running_marks(extend_marks(rule, marks), tick)
     paused, until = None, min((mark.until for mark in run), default=NEVER)

@@ -11,8 +11,8 @@ Proof (Kulesza, Suresh and Wang [KSW]; Fitzsimons, Honaker, Shoemate and Singhal
 adds x - L ≥ 0 to A and U - x ≥ 0 to B, together exactly R, for every x. So the values of one person add at most m·R to
 A and B together, and adding or removing the person changes (A, B) by at most m·R in the L1 norm. Noise at ε/(m·R) on
 each total then costs ε (`monitor.privacy.two_sided`). The bounds are public, and a value outside them counts as the
-nearest bound; this depends on nothing but the value. The first m values of a person are kept; this depends on nothing
-but that person's values.
+nearest bound; this depends only on the value. The first m values of a person are kept; this depends only on that
+person's values.
 
 What a person pays: ε towards the data without all of the person's values, and in the other direction; and at most 2·ε
 towards data in which the person has any other values (removal, then addition). The bound 2·ε is reached: values of U
@@ -56,7 +56,7 @@ class PairedTotals:
 
     @property
     def mean(self) -> Fraction | None:
-        """L + R·A/(A + B), clamped to L … U: an estimate of the mean. None if A + B ≤ 0: nothing is known then."""
+        """L + R·A/(A + B), clamped to L … U: an estimate of the mean. None if A + B ≤ 0."""
         both = self.above_low + self.below_high
         if both <= 0:
             return None
@@ -106,7 +106,7 @@ class PairedRule:
         return PairedTotals(above, below, self.low, self.high)
 
     def release(self, people: Iterable[Sequence[int]], noise: Noise) -> PairedTotals:
-        """Return the noisy totals. There is one sequence of values for each person; no people is a valid input.
+        """Return the noisy totals. There is one sequence of values for each person. Input without people is valid.
 
         Raise ExactnessError if a value is not an integer.
         """

@@ -63,7 +63,7 @@ def over_time_charge(source: str, epsilon: Fraction, answers: int, window: int, 
 def at_times_charge(source: str, epsilon: Fraction, times: int, at_least: Fraction | None = None) -> Charge:
     """Return the charge of an `at_times` or `hot_spots` monitor. `at_least` is the ε of its lower bounds, if any.
 
-    The two ε are added (docs/rules.md, rule 13): the sum is reached by a person with two visits at one time and place.
+    The two ε are added (docs/rules.md, rule 13): a person with two visits at one time and place can pay the sum.
     """
     if at_least is None:
         return Charge(source, at_times_payment(epsilon, times), f"{times} designated times × {format_epsilon(epsilon)}")

@@ -37,7 +37,7 @@ def run_supervised(
     stop: threading.Event,
     stop_on_signals: Callable[[], AbstractContextManager[None]],
 ) -> None:
-    """Run one of several processes. It answers its supervisor from the start, and stops when the supervisor ends."""
+    """Run one of several processes. It answers its supervisor from the start, and stops if the supervisor ends."""
     metrics, health = Metrics(), Health()
     health.report_alive("service", "reading the configuration")
     with Answering(descriptor, metrics, health, stop):

@@ -26,7 +26,7 @@ ANSWER_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of a process: its metrics, the loops that have stalled, and what each waiting loop waits for."""
+    """The state of a process: its metrics, the loops that have stalled, and the reason why each waiting loop waits."""
 
     families: Sequence[Metric]
     stalled: Sequence[str]
@@ -34,7 +34,7 @@ class Snapshot:
 
 
 class Link:
-    """The supervisor's end. Several threads may ask."""
+    """The supervisor's end. Several threads may use it."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -87,7 +87,7 @@ class Answering:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Leave the thread to the end of the process. It may be waiting for a question."""
+        """Leave the thread running until the process ends, because it may be waiting for a request."""
 
     def _answer(self) -> None:
         try:

@@ -1,7 +1,7 @@
 """One page for all processes: each sample with the label `process`, and health and readiness of all.
 
-The label keeps the meaning of each metric: the samples of process 1 are those that an instance on another host would
-have, so the same queries work for both. The multiprocess mode of prometheus-client would add up the processes, but it
+The label keeps the meaning of each metric. The samples of a process are the same as those of an instance on another
+host, so the same queries work for both. The multiprocess mode of prometheus-client would add up the processes, but it
 has no info metrics, no process metrics and no removal of labels, and it keeps files on disk.
 """
 
@@ -43,7 +43,7 @@ class ProcessStatus:
             link.close()
 
     def take_snapshot(self) -> Snapshot | None:
-        """Ask the process for its state; None if it has none, does not answer, or has ended."""
+        """Return the state of the process; None if it has no link, does not answer, or has ended."""
         link = self.link
         snapshot = None if link is None else link.ask()
         if snapshot is not None:
@@ -89,7 +89,7 @@ class Pages(Collector):
         yield from families.values()
 
     def describe(self) -> Iterator[Metric]:
-        """Yield nothing: the names are known only when the processes have answered."""
+        """Yield nothing, because the names are known only after the processes have answered."""
         yield from ()
 
     def stalled(self) -> list[str]:
@@ -102,7 +102,7 @@ class Pages(Collector):
         return found
 
     def waiting(self) -> dict[str, str]:
-        """Return what each loop of each process waits for. A process that does not answer is not ready."""
+        """Return the reason why each loop of each process waits. A process that does not answer is not ready."""
         found: dict[str, str] = {}
         for status, snapshot in self._ask():
             if snapshot is None:

@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0
-"""A process that has run for so long has not crashed at its start: its next restart waits for the first pause."""
+"""After this time, a crash is not a failed start, so the restart waits only for the first pause."""
 
 STOP_SECONDS: Final = 150.0
-"""The time in which a process must end after SIGTERM. It waits for each of its two threads for a minute."""
+"""The time in which a process must end after SIGTERM. The process waits up to a minute for each of its two threads."""
 
 TURN_SECONDS: Final = 0.2
 
@@ -66,7 +66,8 @@ class Supervisor:
         """Run all processes until `stop` is set, then end them and wait for them.
 
         Raises:
-            UsageError, RefusedError: a process ended for a reason that a restart does not remove. All have ended.
+            UsageError, RefusedError: a process ended with an error that a restart does not correct. All processes have
+            ended.
         """
         try:
             while not stop.is_set():

@@ -12,7 +12,7 @@ from monitor.public.instants import SECOND
 class Clock(Protocol):
     """A source of public time.
 
-    If it is `simulated`, it is unrelated to the clocks of the servers, and stands still while the service works.
+    A `simulated` clock is unrelated to the clocks of the servers, and does not move while the service works.
     """
 
     simulated: bool

@@ -1,6 +1,6 @@
 """The ids of a large registry as one block of bytes, and an index from id to row.
 
-Ten million Python strings in a tuple and a dict take 2.5 GB. In this form they take 24 bytes per id more than their
+Ten million Python strings in a tuple and a dict take 2.5 GB. In this form, an id takes 24 bytes in addition to its
 text. A small registry stays a tuple of strings with a dict, which is simpler and looks ids up faster.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGE: Final = 500_000
-"""The number of locations from which on a registry is kept in this form."""
+"""A registry with at least this number of locations is kept in this form."""
 
 _CHUNK: Final = 100_000  # ids that are Python objects at the same time
 _REMEMBERED: Final = 1_000_000
@@ -112,7 +112,7 @@ class RowIndex(Mapping[str, int]):
         self._remembered: dict[str, int] = {}
 
     def __getitem__(self, location: str) -> int:
-        """Return the row of an id. Raise KeyError if there is none."""
+        """Return the row of an id. Raise KeyError if the id is not in the registry."""
         remembered = self._remembered.get(location)
         if remembered is not None:
             return remembered

@@ -118,8 +118,8 @@ class Schedule:
 def _offsets(zone: tzinfo, walls: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the offsets from UTC (µs) of ascending local times, each written as an instant of the same digits in UTC.
 
-    `utcoffset` takes half a microsecond. For each time of 230 years of 66 daily times, that would be half a minute at
-    each start. So the few changes of the offset are searched once for each zone, and looked up in bulk.
+    A `datetime` and its `utcoffset` take microseconds. For 66 daily times in 230 years, that would be half a minute at
+    each start. So the few changes of the offset are found once for each zone, and times are looked up in bulk.
     """
     offsets = np.empty_like(walls)
     blocks = (walls - _FIRST) // (_BLOCK_DAYS * DAY)

@@ -68,8 +68,8 @@ class Decider:
         }
         consenting = {time for bounds in parameters.at_least for time in self._final_times(bounds, tick)}
         if consenting:
-            told = tuple(sorted(consenting))
-            questions = {shard: replace(question, consenting=told) for shard, question in questions.items()}
+            instants = tuple(sorted(consenting))
+            questions = {shard: replace(question, consenting=instants) for shard, question in questions.items()}
         final = {time for monitor in self._hot_spots for time in self._final_times(monitor, tick)}
         if not final:
             return questions

@@ -56,10 +56,10 @@ class Records(Sequence[EncodedRecord]):
 class _Answers(Sequence[EncodedRecord]):
     """The records of one monitor at one tick, which are built on demand.
 
-    A million records take a gigabyte, and are needed only one after the other.
+    A million records take a gigabyte, and only one of them is needed at a time.
     """
 
-    def __init__(self, places: _Places, writer: OverTimeWriter, answers: Sequence[_Given]) -> None:
+    def __init__(self, places: _Places, writer: OverTimeWriter, answers: Sequence[_EncodedAnswer]) -> None:
         self._places = places
         self._writer = writer
         self._answers = answers
@@ -88,15 +88,15 @@ class _Answers(Sequence[EncodedRecord]):
         return map(EncodedRecord._make, written)
 
 
-class _Given(NamedTuple):
-    """An answer, and its running marks as they are written in its record."""
+class _EncodedAnswer(NamedTuple):
+    """An answer, and its running marks as bytes of its record."""
 
     answer: OverTimeAnswer
     marks: bytes
 
 
-class _Known(NamedTuple):
-    """The standing of a place with marks, and the answers that follow from it as they are written."""
+class _EncodedStanding(NamedTuple):
+    """The standing of a place, and its running marks as bytes of a record."""
 
     lost_tick: int | None
     standing: Standing
@@ -150,7 +150,7 @@ class OverTimeDecider:
         owned, shard = set(shards), parameters.registry.shard
         indices = [n for n, row in enumerate(monitor.rows) if int(shard[row]) in owned]
         self._places = _Places(parameters, monitor, indices)
-        self._standings: dict[int, _Known] = {}
+        self._standings: dict[int, _EncodedStanding] = {}
         self._basis: tuple[LedgerState, int] | None = None
 
     def windows(self, tick: int) -> Iterator[tuple[int, tuple[int, int]]]:
@@ -166,25 +166,29 @@ class OverTimeDecider:
         self._check_basis(state)
         clear = [over_time.find_standing(rule, (), tick, lost_tick) for rule in places.rules]
         noise, counts = self._draw_noise(), self._counts(tick, evidence, state)
-        given: list[_Given] = []
-        shared: dict[int, _Given] = {}  # places without marks share their answers; the key is the answer's identity
+        encoded: list[_EncodedAnswer] = []
+        shared: dict[
+            int, _EncodedAnswer
+        ] = {}  # places without marks share their answers; the key is the answer's identity
         for at, (location, kind, count, drawn) in enumerate(
             zip(places.locations, places.kinds, counts, noise, strict=True)
         ):
             if (monitor.name, location) in state.marks:
-                given.append(self._decide_marked(at, tick, count, drawn, state, lost_tick))
+                encoded.append(self._decide_marked(at, tick, count, drawn, state, lost_tick))
                 continue
             answer = over_time.answer(places.rules[kind], clear[kind], tick, count, drawn)
             if answer.noisy_count is not None:
-                given.append(self._spend(at, answer, state))
+                encoded.append(self._spend(at, answer, state))
             else:
-                given.append(shared.get(id(answer)) or shared.setdefault(id(answer), _Given(answer, NO_MARKS)))
+                encoded.append(
+                    shared.get(id(answer)) or shared.setdefault(id(answer), _EncodedAnswer(answer, NO_MARKS))
+                )
         self._basis = state, state.revision
         writer = OverTimeWriter(parameters, monitor, places.rules, tick)
-        return _Answers(places, writer, given), [each.answer.status for each in given]
+        return _Answers(places, writer, encoded), [each.answer.status for each in encoded]
 
     def _check_basis(self, state: LedgerState) -> None:
-        """Forget the standings unless the marks of the state are those that this decider has left."""
+        """Forget the standings if the marks of the state have changed since the last tick of this decider."""
         basis = self._basis
         if basis is None or basis[0] is not state or basis[1] != state.revision:
             self._standings.clear()
@@ -197,24 +201,24 @@ class OverTimeDecider:
         noise: int,
         state: LedgerState,
         lost_tick: int | None,
-    ) -> _Given:
+    ) -> _EncodedAnswer:
         """Decide a place that has marks. Its standing is computed again only when it changes."""
         name, location, rule = self.monitor.name, self._places.locations[at], self._places.rules[self._places.kinds[at]]
         known = self._standings.get(at)
         if known is None or known.lost_tick != lost_tick or not known.standing.since <= tick <= known.standing.until:
             standing = over_time.find_standing(rule, state.marks_of(name, location), tick, lost_tick)
             state.spend(name, location, standing.run)  # a changed rule may have lengthened marks
-            known = self._standings[at] = _Known(lost_tick, standing, encode_marks(standing.run))
+            known = self._standings[at] = _EncodedStanding(lost_tick, standing, encode_marks(standing.run))
         answer = over_time.answer(rule, known.standing, tick, count, noise)
         if answer.noisy_count is None:
-            return _Given(answer, known.marks)
+            return _EncodedAnswer(answer, known.marks)
         return self._spend(at, answer, state)
 
-    def _spend(self, at: int, answer: OverTimeAnswer, state: LedgerState) -> _Given:
-        """Record the mark of a noisy answer. A standing known before, even one without marks, no longer holds."""
+    def _spend(self, at: int, answer: OverTimeAnswer, state: LedgerState) -> _EncodedAnswer:
+        """Record the mark of a noisy answer. The earlier standing, even one without marks, is no longer valid."""
         self._standings.pop(at, None)
         state.spend(self.monitor.name, self._places.locations[at], answer.marks)
-        return _Given(answer, encode_marks(answer.marks))
+        return _EncodedAnswer(answer, encode_marks(answer.marks))
 
     def _draw_noise(self) -> Sequence[int]:
         """Draw fresh noise for every location, whether or not it is used (docs/rules.md, rule 3): one draw per ε."""

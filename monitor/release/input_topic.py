@@ -146,10 +146,10 @@ class InputTopic:
         self._run_exclusively(read)
 
     def find_undecided(self, partitions: Sequence[int], tick: int, as_of: int) -> list[int]:
-        """Return those of the output partitions that contain neither a tick nor a later one.
+        """Return the output partitions that contain neither this tick nor a later one.
 
         Only the records from the tick's `as_of` (an instant) on are read. An owner record without a tick does not
-        count: each takeover appends one, also if no tick is ever decided.
+        count, because each takeover appends one, even if no tick is ever decided.
         """
         ledger = self._ledger[0]
         wanted = {TopicPartition(ledger, partition): as_of // 1_000 for partition in partitions}

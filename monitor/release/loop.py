@@ -199,8 +199,9 @@ class ReleaseLoop:
         """Return the partitions whose ledger lacks the tick before the one that is being decided.
 
         Ticks that closed before this instance joined the group are ignored: they were left to other instances, which
-        may have stopped since. The ledger is not read for partitions whose owner here has decided the tick. If slots
-        are short and nothing is reported, it is read only in some slots, and None is returned in the others.
+        may have stopped since. The ledger is not read for partitions of which this instance has decided the tick. If
+        slots are short and no problem is reported, the ledger is read only in some slots, and None is returned in the
+        others.
         """
         if not self._ownership.joined:
             self._member_since = None

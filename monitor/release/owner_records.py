@@ -22,7 +22,8 @@ class LedgerPlace:
     existed, by a clock that agreed with the servers' clocks. All records of an earlier input topic are older. A clock
     reading at the takeover can't replace it: that clock may have been set back. `input_partitions` is the number of
     input partitions at that instant. `defer_commits`: keep the answers of ticks in memory until `Owner.commit`.
-    This is only for simulated time: nobody waits for the answers, and a replay that dies starts again.
+    This is only for simulated time, in which no subscriber waits for the answers. A replay that fails starts from the
+    beginning.
     """
 
     topic: str

@@ -230,7 +230,8 @@ class PartitionRelease:
             if evidence is None:
                 self._report_not_closed(tick, stop)
                 return None
-            # A store that hangs delays each request by seconds. More requests could cost this tick or the next one.
+            # If the store hangs, each request takes seconds. With more requests, this tick or the next one could be
+            # lost.
             self._store_answered = bool(evidence.readings) or set(evidence.causes.values()) != {STORE_UNREACHABLE}
             if self._store_answered:
                 self._upkeep.check_eviction_policy()
@@ -288,7 +289,8 @@ class PartitionRelease:
     def _seconds_for_append(self, tick: int) -> float:
         """Return after how many seconds to give an append up, so that the tick can still be decided after a takeover.
 
-        It is half of the time that is left. The takeover has the other half, before the release delay that follows it.
+        This is half of the time that is left. The other half is for the takeover, and ends before the release delay
+        that follows.
         """
         clock = self._context.clock
         if clock.simulated:
@@ -317,7 +319,7 @@ class PartitionRelease:
         self._context.observer.lost(self.partition, self._context.monitors, last - first + 1)
 
     def _report_unknown(self, tick: int, evidence: Evidence, decision: Decision) -> None:
-        """Count and log why a tick is unknown, in one line."""
+        """Count the causes of an unknown tick, and log them in one line."""
         observer = self._context.observer
         observer.missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
         causes = count_causes(evidence, decision)

@@ -1,4 +1,4 @@
-"""The readings from which a tick is decided, and the slots for which they are complete."""
+"""The readings that decide a tick, and the slots for which they are complete."""
 
 from __future__ import annotations
 

@@ -250,7 +250,8 @@ class LedgerState:
     def may_draw_bounds(self, monitor: str, time: int, shard: int, shards: int) -> bool:
         """Return whether no location of a shard has had its lower bound drawn.
 
-        With another number of shards, a location may have been in any other shard, so one drawn shard excludes all.
+        With another number of shards, a location may have been in any other shard. So if any shard was drawn, the
+        result is False for all.
         """
         drawn = self.bounded.get((monitor, time), ())
         return all(number == shards and other != shard for other, number in drawn)

@@ -1,4 +1,4 @@
-"""Why a tick is unknown: the causes that metrics count and logs explain."""
+"""The causes of unknown ticks, which metrics count and logs explain."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def count_causes(evidence: Evidence, decision: Decision) -> Counter[str]:
 
 
 def explain(causes: Mapping[str, int], behind: Mapping[int, tuple[int, int]]) -> str:
-    """Return the reasons of an unknown tick. Offsets of the input are no secret to operators."""
+    """Return the reasons for an unknown tick. Operators may see offsets of the input."""
     reasons = [_EXPLANATIONS[cause] for cause in causes if cause in _EXPLANATIONS]
     if INPUT_BEHIND in causes:
         reasons += [

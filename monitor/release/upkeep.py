@@ -64,8 +64,8 @@ class Upkeep:
     def evict_while_waiting(self) -> None:
         """Evict old facts of all shards, for an instance that has not joined the release group yet.
 
-        Its configuration may be new, so that no owner of a partition evicts its facts. The store's clock decides what
-        is old. The last closed tick may still be undecided, so its facts are kept.
+        Its configuration may be new. Then no owner of a partition evicts its facts. The store's clock decides which
+        facts are old. The last closed tick may still be undecided, so its facts are kept.
         """
         try:
             tick = self._parameters.grid.slot_of(self._windows.time()) - 2

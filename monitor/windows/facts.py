@@ -54,9 +54,9 @@ class ShardFacts:
 class Question:
     """The counts wanted of one shard: (row, first slot of the window) pairs, and designated times.
 
-    `consenting`: those of `times` for which the people who consented are also wanted. `stays`: the designated times for
-    which the lengths of visits are wanted.
-    `tick`: the tick that the counts are for. Without a tick, the question opens no slot.
+    `consenting`: the times among `times` for which the people who consented are also counted. `stays`: the designated
+    times for which the lengths of visits are read. `tick`: the tick that the counts are for. Without a tick, the
+    question opens no slot.
     """
 
     windows: tuple[tuple[int, int], ...] = ()

@@ -4,7 +4,7 @@
   keyed hash (16 bytes). For the script, `group_seen` converts these facts to blocks, which are sorted by row and hash:
   the number of digits d, the number of facts and the number of groups (4 bytes each); by group the row and the number
   of its facts (4 bytes each); by fact the first 4 bytes of the hash; and by fact the last slot as text of d characters
-  and the hash. So the script passes many facts to one command without reading them one by one. A group has at most
+  and the hash. So the script can pass many facts to one command without reading them one by one. A group has at most
   2,000 facts.
 * Present: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the person's keyed
   hash. `sort_by_instant` sorts these facts by instant for the script.
@@ -39,7 +39,7 @@ STAY: Final = np.dtype([("instant", ">i8"), ("length", ">u4"), ("row", ">u4"), (
 MEMBER: Final = np.dtype([("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 
 _LARGEST_GROUP: Final = 2_000
-"""The most facts of a group: a script puts their hashes on the stack of Lua, which is limited."""
+"""The most facts of a group. A script puts their hashes on the stack of Lua, whose size is limited."""
 
 _PORTION: Final = 10_000
 """The most facts per waiting member; a script merges whole members."""

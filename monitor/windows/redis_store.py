@@ -217,7 +217,7 @@ class RedisWindows:
         return readings
 
     def _find_unchanged(self, questions: Mapping[int, Question]) -> dict[int, dict[int, SparseCounts]]:
-        """Return, by shard, the known counts of the designated times whose sets have not grown since."""
+        """Return, by shard, the known counts of the designated times whose sets have not grown."""
         known = {
             shard: self._time_counts.find(shard, question.tick, question.times) for shard, question in questions.items()
         }

@@ -4,8 +4,9 @@ A time is live for its whole horizon, so a tick would otherwise read all people 
 people are 56 MB at each tick.
 
 The set of a designated time only grows: tick t counts exactly the facts stamped up to t, and facts are never removed
-while the time is live. A set that was lost is read again from the input, so that a complete one contains at least what
-was counted before. So if a complete set of the same or a later tick has as many members as before, it is the same set.
+while the time is live. If a set is lost, it is read again from the input, so a complete set contains at least all
+members that were counted before. If a complete set of the same tick or a later one has as many members as before, it is
+therefore the same set.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class SparseCounts:
     """Distinct people by place: `people[i]` at the place `places[i]` of a shard, 0 elsewhere.
 
     `consenting`: how many of them consented. `members`: the number of members of the set. Most places of a large
-    registry have nobody, so all live times fit in memory.
+    registry have nobody, so the counts of all live times fit in memory.
     """
 
     members: int
@@ -71,8 +72,8 @@ class TimeCounts(Mapping[int, NDArray[np.int64]]):
 class TimeCountsCache:
     """The counts of the last tick by shard. A reading of an earlier tick does not use them.
 
-    Each shard belongs to one ledger partition, and its thread reads it. Hot spots read all shards: then two threads may
-    replace the counts of a shard, each by a whole set.
+    Each shard belongs to one ledger partition, whose thread reads it. Hot spots read all shards, so two threads may
+    replace the counts of a shard. Each replaces them completely.
     """
 
     def __init__(self) -> None:

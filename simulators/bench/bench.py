@@ -24,13 +24,12 @@ class MissingPeerError(FailedError):
 
 
 class Bench:
-    """What a line may use. As a context manager, it stops the servers at the end.
+    """The means that a line may use. As a context manager, it stops the servers at the end.
 
     Args:
         quick: measure at a small scale, to test the line. The figures then mean nothing.
-        long: watch for as long as the goals say: half an hour of memory, ten minutes of the country.
-        peers: the Python interpreter that has the peers (extra `peers`).
-        report: called with each progress message.
+        long: watch for the time that the goals state: the memory for half an hour, the country for ten minutes. peers:
+        the Python interpreter that has the peers (extra `peers`). report: called with each progress message.
     """
 
     def __init__(self, *, quick: bool, peers: Path, report: Callable[[str], None], long: bool = False) -> None:

@@ -37,7 +37,7 @@ class ClusterLine:
 
 @contextmanager
 def three_brokers(bench: Bench) -> Iterator[str]:
-    """Start two more brokers beside the benchmark's, and yield the addresses of all three."""
+    """Start two more brokers, and yield the addresses of all three."""
     with ExitStack() as stack:
         first = bench.kafka
         more = [
@@ -59,7 +59,7 @@ def redis_cluster() -> Iterator[str]:
 
 
 def _join(nodes: Sequence[EmbeddedValkey], clients: Sequence[Any]) -> None:
-    """Divide the hash slots, which each node owns alone after its start, and introduce the nodes to each other."""
+    """Divide the hash slots among the nodes, and introduce the nodes to each other."""
     address = urlsplit(nodes[0].url)
     bus = clients[0].config_get("cluster-port")["cluster-port"]
     for number, client in enumerate(clients):

@@ -18,7 +18,7 @@ from simulators.bench.runner import describe_machine, run_lines
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to run and where to write: names of lines (empty for all), the JSON file, a page, a folder for plots."""
+    """The lines to run (empty: all), and the outputs: the JSON file, a page, a folder for plots."""
 
     names: tuple[str, ...]
     quick: bool
@@ -36,7 +36,7 @@ def list_lines(console: Console) -> None:
 
 
 def run_bench(options: Options, console: Console) -> None:
-    """Run the lines, print goal, figures and verdict of each, and write what was asked for.
+    """Run the lines, print goal, figures and verdict of each, and write the requested files.
 
     With `out`, a line that did not run keeps the result that the file contains.
 

@@ -22,7 +22,7 @@ from simulators.bench.site import Crowd, Layout, Running, Site, wait_for
 _PER_RECORD: Final = 500
 _ARRIVING: Final = 10
 _PAUSE_SECONDS: Final = 0.1
-"""While an instance joins, so many records arrive after each pause."""
+"""While an instance joins, this number of records arrives after each pause."""
 
 _UNEVEN: Final = "largest share, in units of an even share"
 _REWORK: Final = "rework of a rebalance, in batches"

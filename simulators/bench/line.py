@@ -2,7 +2,7 @@
 
 To add a line, write a class with the members of `Line` and list an instance in `simulators.bench.registry`. A line
 names its figures with their unit, such as "even (visits/s)", and its targets refer to these names. So the verdict is
-computed from the figures and from nothing else.
+computed only from the figures.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The result of a line: its figures by name, curves for the plots, and what was skipped and why."""
+    """The result of a line: its figures by name, curves for the plots, and the skipped parts with their reasons."""
 
     figures: Mapping[str, float]
     series: Sequence[Series] = ()

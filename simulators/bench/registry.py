@@ -21,7 +21,7 @@ LINES: Final[Sequence[Line]] = (
 )
 
 BY_NAME: Final = frozenset({"country"})
-"""Lines that run only when they are named, because they take long."""
+"""Lines that run only if they are named, because they take long."""
 
 
 def find_lines(names: Sequence[str]) -> tuple[Line, ...]:

@@ -103,7 +103,7 @@ def from_json(text: str) -> Report:
 
 
 def merge_reports(old: Report, new: Report) -> Report:
-    """Return the new report with the lines of the old one that did not run again."""
+    """Return the new report, and add the lines of the old report that did not run again."""
     fresh = {result.name: result for result in new.results}
     kept = tuple(fresh.pop(result.name, result) for result in old.results)
     return Report(new.machine, new.quick, kept + tuple(fresh.values()))

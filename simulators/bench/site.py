@@ -52,7 +52,7 @@ def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECOND
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The size of a configuration. ε is large, so that the sum that one person pays is never the limit."""
+    """The size of a configuration. ε is large, so that `privacy.epsilon` is never the limit."""
 
     places: int = 1_000
     watched: int = 1_000
@@ -135,7 +135,7 @@ class Running:
         wait_for(lambda: self.get("/readyz"), "the service is ready")
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the processes of the service, not to their supervisor."""
+        """Send a signal to the processes of the service, but not to their supervisor."""
         for pid in self.pids:
             os.kill(pid, number)
 

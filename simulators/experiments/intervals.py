@@ -1,4 +1,4 @@
-"""Measure certain intervals: how far lower and upper bounds are apart, by ε and by the share of people who consent.
+"""Measure certain intervals: the distance between lower and upper bounds, by ε and by the share of people who consent.
 
 As in Figures 5 to 7, each recorded person is at one of the person's places, chosen at random. Noise is that of the
 service. Every interval is compared with a recount of the people at its place.
@@ -29,7 +29,7 @@ from simulators.experiments.monitoring import OnePlaceEach
 EPSILONS: Final = (Fraction(1, 2), Fraction(1), Fraction(2))
 SHARES: Final = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 THRESHOLDS: Final = {PEOPLE_FLOW_CELLS: 10, GOWALLA: 3}
-"""Check-ins are spread over so many places that few of them have 10 people."""
+"""Few places of these check-ins have 10 people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ def _draw(
 ) -> tuple[Places, Places, Places]:
     """Draw one designated time: return the counts, the lower and the upper bounds, shape (places,) each."""
     places = OnePlaceEach(movements).pick_places(rng).ravel()
-    told = rng.random(places.size) < share
+    consents = rng.random(places.size) < share
     counts, consenting = (
-        np.bincount(chosen, minlength=movements.locations).astype(np.int64) for chosen in (places, places[told])
+        np.bincount(chosen, minlength=movements.locations).astype(np.int64) for chosen in (places, places[consents])
     )
     least, most = np.zeros_like(counts), np.full_like(counts, rule.threshold - 1)
     noisy, noisy_counts = at_times.step(rule, np.zeros(counts.size, np.bool_), counts, noise)
@@ -103,7 +103,7 @@ def _draw(
 
 
 def _recount(places: list[int], locations: int) -> Places:
-    """Count people one by one, independently of the arrays that the bounds were drawn from."""
+    """Count people one by one, independently of the arrays from which the bounds were drawn."""
     people: dict[int, set[int]] = {}
     for person, place in enumerate(places):
         people.setdefault(place, set()).add(person)

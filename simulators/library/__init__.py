@@ -1,1 +1,1 @@
-"""Figures of the library's mechanisms next to the texts that they come from: `python -m simulators library`."""
+"""Figures that compare the library's mechanisms with the published ones: `python -m simulators library`."""

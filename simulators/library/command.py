@@ -41,7 +41,7 @@ def run_library(options: LibraryOptions, console: Console) -> None:
     """Compute the figures, and write a CSV file and a plot of each, and the document.
 
     Raises:
-        UsageError: the data is invalid, or missing for the only subject, or plots cannot be drawn.
+        UsageError: the data is invalid, or the data of the only subject is missing, or plots cannot be drawn.
     """
     require_matplotlib()
     options.out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The exercise about subsampling: where a sample with one-sided noise has a smaller variance than two-sided noise."""
+"""The exercise about subsampling: the regime in which a sample with one-sided noise beats two-sided noise."""
 
 from __future__ import annotations
 

@@ -123,7 +123,8 @@ def run_dataset(
 
 def _bucket_source(variant: str, counts: Histogram, costs: Costs, random: np.random.Generator) -> DrawBuckets:
     def published(epsilon: Fraction) -> Buckets:
-        # Its noise is for records that are added or removed. A replaced record is both, so it runs at ε/2.
+        # Its noise is for records that are added or removed. A replacement is a removal and an addition, so it runs at
+        # ε/2.
         return PublishedDawa(float(epsilon) / 2).release(counts, costs, random)
 
     def exact(epsilon: Fraction) -> Buckets:

@@ -1,4 +1,4 @@
-"""What the OSDP paper states about its DPBench-1D figures, and our values. Its figures have no printed numbers."""
+"""The OSDP paper's statements about its DPBench-1D figures, and our values. The figures have no printed numbers."""
 
 from __future__ import annotations
 

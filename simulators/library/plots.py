@@ -62,5 +62,5 @@ def _draw_panel(axes: Axes, points: Sequence[LibraryPoint], colours: dict[str, s
 
 
 def _name_of(series: str) -> str:
-    """Return what the colour of a series stands for: its name without the variant."""
+    """Return the name of a series without the variant, which selects its colour."""
     return series.removesuffix(SAMPLED).removesuffix(f", {EXACT}").removesuffix(f", {PUBLISHED}")

@@ -20,7 +20,7 @@ Histogram = NDArray[np.int64]
 
 
 class Algorithm(Protocol):
-    """A histogram algorithm, given the histograms of all and of the non-sensitive records."""
+    """A histogram algorithm. Its input is the histograms of all records and of the non-sensitive records."""
 
     def __call__(self, counts: Histogram, non_sensitive: Histogram, random: np.random.Generator) -> Floats:
         """Return an estimate for each bin."""

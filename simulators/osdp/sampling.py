@@ -1,6 +1,7 @@
-"""MSampling and HiLoSampling: which records are non-sensitive in the paper's experiments ([OSDP], section 6.1.2).
+"""MSampling and HiLoSampling: the choice of non-sensitive records in the paper's experiments ([OSDP], section 6.1.2).
 
-The paper describes both in words; the choices that it leaves open are named here. docs/references.md defines [OSDP].
+The paper describes both in words; the docstrings name the choices that it leaves open. docs/references.md defines
+[OSDP].
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def sample_close(histogram: Histogram, ratio: float, random: np.random.Generator
 def sample_far(
     histogram: Histogram, ratio: float, random: np.random.Generator, gamma: float = GAMMA, beta: float = BETA
 ) -> Histogram:
-    """Return the histogram of a share of the records, which prefers a range of bins (HiLoSampling).
+    """Return the histogram of a share of the records, most of them from a range of bins (HiLoSampling).
 
     The bins within β·d of a random bin have the weight γ, the others 1. Records are drawn one after the other in
     proportion to their weights. The paper draws with replacement; here a record is drawn at most once, because the

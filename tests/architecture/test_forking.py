@@ -50,13 +50,14 @@ def test_program_runs_as_main(start: Start, tmp_path: Path) -> None:
     source = (
         "import atexit, sys, threading\n"
         "atexit.register(print, 'end')\n"
-        "threading.Thread(target=lambda: print('thread', flush=True)).start()\n"
+        "printed = threading.Event()\n"
+        "threading.Thread(target=lambda: (printed.wait(), print('thread', flush=True))).start()\n"
         "print(__name__, sys.argv[1:], repr(sys.stdin.read()), flush=True)\n"
+        "printed.set()\n"
     )
     assert start(source, "a", "b").wait(30) == 0
     lines = (tmp_path / "output").read_text().splitlines()
-    assert sorted(lines[:2]) == ["__main__ ['a', 'b'] ''", "thread"]
-    assert lines[2:] == ["end"]
+    assert lines == ["__main__ ['a', 'b'] ''", "thread", "end"]
 
 
 def test_environment_and_folder(start: Start, tmp_path: Path) -> None:

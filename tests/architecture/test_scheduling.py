@@ -23,7 +23,7 @@ def test_listed_path_exists(path: str) -> None:
 
 
 def test_first_process_computes() -> None:
-    """The first process takes computing parts and the others waiting ones; then each takes what is left."""
+    """The first process takes computing parts and the others waiting ones; then each takes a part that is left."""
     assert [next_part([WALK, LOSS, OTHER], process) for process in ("gw0", "gw1", "gw2")] == [LOSS, WALK, WALK]
     assert next_part([WALK], "gw0") == WALK
     assert next_part([LOSS, OTHER], "gw1") == LOSS

@@ -88,7 +88,7 @@ def test_json_is_complete() -> None:
 
 
 def test_json_verdict_is_recomputed() -> None:
-    """A verdict in the file is not believed: it is computed again from the figures."""
+    """A verdict in the file is ignored, and computed again from the figures."""
     report = Report(MACHINE, False, (result((Target("rate", least=100),), {"rate": 20.0}),))
     document = json.loads(to_json(report))
     document["lines"][0]["verdict"] = "met"

@@ -220,7 +220,7 @@ def test_intervals_are_described(
 
 
 def test_dwell_times_are_described(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
-    """Dwell times are described as estimates; negative totals are no visits, and unknown is said."""
+    """Dwell times are described as estimates. Negative totals are shown as no visits, and unknown times as unknown."""
 
     def dwell(time: int, totals: PairedTotals | None) -> OutputRecord:
         return dwell_record(

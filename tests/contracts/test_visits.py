@@ -92,7 +92,7 @@ def test_first_checked_fault_is_reported(visit: dict[str, Any], reason: Reason) 
 
 
 def test_consent_is_false_by_default() -> None:
-    """A visit consents only if it says so: `consent` is true."""
+    """A visit has consent only if `consent` is true."""
     consents = [read_visit({**GOOD, **change}) for change in ({}, {"consent": False}, {"consent": True})]
     assert [isinstance(visit, Visit) and visit.consent for visit in consents] == [False, False, True]
 

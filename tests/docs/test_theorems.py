@@ -1,4 +1,4 @@
-"""The page of the paper's theorems is complete, and all that it names exists. Three counterexamples are here too."""
+"""The page of the paper's theorems is complete, and everything that it names exists. Also three counterexamples."""
 
 from __future__ import annotations
 

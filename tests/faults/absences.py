@@ -1,4 +1,4 @@
-"""The times at which nobody could decide a tick, and the ticks that must be lost or decided because of them."""
+"""The times at which no instance could decide a tick, and the ticks that must be lost or decided as a result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Fate(Enum):
-    """What must have become of a tick. `OPEN`: both are correct."""
+    """The required fate of a tick. `OPEN`: both fates are correct."""
 
     LOST = "lost"
     DECIDED = "decided"
@@ -19,8 +19,8 @@ class Fate(Enum):
 class Absence:
     """A time without an instance or a broker, in instants.
 
-    It began between `leaving` and `left`, and ended between `returning` and `returned`. After a kill of one instance of
-    several, nobody decides its partitions for a while, but other instances may: `complete` is then false.
+    It began between `leaving` and `left`, and ended between `returning` and `returned`. If one of several instances is
+    killed, its partitions may remain undecided for a while, or another instance decides them: `complete` is then false.
     """
 
     leaving: int

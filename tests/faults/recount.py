@@ -140,8 +140,8 @@ class Recount:
         as_of = self.terms.grid.as_of(current)
         present = {Present(time, row, person) for time in self._covered_times(accepted.arrived, accepted.left, as_of)}
         if visit.get("consent"):
-            told = self.times_with_bounds
-            present |= {fact._replace(consent=True) for fact in present if fact.time in told}
+            with_bounds = self.times_with_bounds
+            present |= {fact._replace(consent=True) for fact in present if fact.time in with_bounds}
         fates.seen |= seen
         fates.present |= present
         fates.unasked += not (present or seen)

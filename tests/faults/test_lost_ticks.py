@@ -1,4 +1,4 @@
-"""A walk over kills and outages: the lost ticks are exactly those that nobody could decide.
+"""A walk over kills and outages: a tick is lost if and only if no instance could decide it.
 
 A tick can be decided during the slot after it, its next slot. Each fault begins a second before a slot, and ends when
 the next slot has begun.
@@ -66,7 +66,7 @@ _CHANGES: Final = {
 
 
 def draw_walk(seed: int) -> list[tuple[str, str]]:
-    """Return the fault of each slot, and what happens to Redis in it. Empty: nothing.
+    """Return the fault of each slot and the fault of Redis in it. Empty: no fault.
 
     Each fault comes once, in a random order, and is followed by a slot without one. Redis is there whenever instances
     start, which is at the beginning of the slot after a kill.
@@ -151,7 +151,7 @@ class Walk:
         return now()
 
     def _begin_store_fault(self, fault: str) -> None:
-        """Pause or kill Redis. If it is away since the slot before, leave it as it is."""
+        """Pause or kill Redis. If it has been away since the slot before, leave it as it is."""
         if fault and not self._store_fault:
             self._store_fault = fault
             (self.store.pause if fault == "hangs" else self.store.kill)()
@@ -163,7 +163,7 @@ class Walk:
             self._store_fault = ""
 
     def fate(self, tick: int) -> Fate:
-        """Return what must become of a tick."""
+        """Return the required fate of a tick."""
         return fate_of((self.grid.as_of(tick), self.grid.as_of(tick + 1)), self.absences, ENOUGH_SECONDS * SECOND)
 
     def decided_ticks(self) -> dict[int, set[int]]:
@@ -226,7 +226,7 @@ def walk(kafka: EmbeddedKafka, valkey: EmbeddedValkey, tmp_path: Path) -> Iterat
 
 
 def judge(walk: Walk, last: int) -> Counter[Fate]:
-    """Check all ticks up to `last`. Return the number of ticks by what had to become of them."""
+    """Check all ticks up to `last`. Return the number of ticks by required fate."""
     for instance in walk.running:
         assert instance.terminate() == 0
     decided = walk.decided_ticks()
@@ -245,7 +245,7 @@ def judge(walk: Walk, last: int) -> Counter[Fate]:
 
 @pytest.mark.promise(40)
 def test_lost_ticks_of_faults(walk: Walk) -> None:
-    """A tick is lost if nobody could decide it during the whole next slot, and only then. Each is counted once.
+    """A tick is lost, and counted once, if and only if no instance could decide it during the whole next slot.
 
     slot        t    t + 1   t + 2   t + 3
     fault            ×               (from a second before the slot until the next slot has begun)

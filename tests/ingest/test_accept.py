@@ -326,8 +326,8 @@ def test_consent_is_a_second_fact(parameters: Parameters, hasher: PersonHasher) 
     with_bounds = accept(bounded, hasher, columns, np.array([current]))
     assert plain.fates == with_bounds.fates == {"applied": 2, "expired": 0, "not_watched": 0, "dead_letter": 0}
     row, shard = 4, int(parameters.registry.shard[4])
-    told = {Present(current, shard, instant, row + 2**31, hasher("ann"))}
-    assert set(present_in(with_bounds.facts)) == set(present_in(plain.facts)) | told
+    consented = {Present(current, shard, instant, row + 2**31, hasher("ann"))}
+    assert set(present_in(with_bounds.facts)) == set(present_in(plain.facts)) | consented
     assert set(seen_in(with_bounds.facts)) == set(seen_in(plain.facts))
     assert {fact.instant for fact in present_in(plain.facts)} > {instant}
 
@@ -345,7 +345,7 @@ def test_consent_without_lower_bounds_is_ignored(parameters: Parameters, hasher:
 
 @pytest.mark.promise(44)
 def test_lengths_are_facts(parameters: Parameters, hasher: PersonHasher) -> None:
-    """A visit that covers a time with dwell times adds its length after the cut, up to the longest; fates are equal.
+    """A visit that covers a time with dwell times adds its length, cut to the longest that counts. Fates do not change.
 
     The times of "noon" are 12:00 and 13:30. "late" shares the first.
     """

@@ -114,7 +114,7 @@ def test_gap_is_not_joined() -> None:
 
 
 def test_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The queue is full when the writer does not keep up. Its size does not depend on how long that lasts."""
+    """The queue is full when the writer does not keep up, and does not grow any further."""
     monkeypatch.setattr(write_queue, "MOST_APPLIED", 10)
     store = Store()
     with opened(store) as queue:

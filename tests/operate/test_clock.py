@@ -79,7 +79,7 @@ def test_duration_of_the_query_is_tolerated(store_at: Callable[[int], MemoryWind
 
 
 def test_replays_clock_is_compared(store_at: Callable[[int], MemoryWindows]) -> None:
-    """A replay's clock is accepted because it is the store's clock too. No exception is made for it."""
+    """A replay's clock is accepted because it is also the store's clock. There is no special case for it."""
     check_clock(store_at(NOW), SteppedClock(NOW), TOLERANCE)
     with pytest.raises(ClockError):
         check_clock(store_at(NOW), SteppedClock(0), TOLERANCE)

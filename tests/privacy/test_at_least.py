@@ -22,7 +22,7 @@ PEOPLE = 3
 Bounds = tuple[tuple[int, int], ...]
 Ratio = Fraction | float
 Stay = tuple[int, bool] | None
-"""What one person reports: (place, consent), or nothing."""
+"""The report of one person: (place, consent), or none."""
 
 STAYS: list[Stay] = [None, *product(range(PLACES), (False, True))]
 
@@ -103,7 +103,7 @@ def test_missing_consent_costs_exactly_epsilon(q: Fraction, stated_streams: Call
 
 
 def test_consenting_visit_is_not_protected() -> None:
-    """Without a visit with consent, the highest bound is impossible: this is what the person agreed to."""
+    """Without a visit with consent, the highest bound is impossible. The person agreed to this."""
     assert worst_ratio((1, 0), (0, 0), law, Fraction(1, 2)) == math.inf
 
 
@@ -148,6 +148,6 @@ def test_negative_count_is_refused() -> None:
 
 @pytest.mark.parametrize("epsilon", [Fraction(0), Fraction(-1)])
 def test_invalid_epsilon_is_refused(epsilon: Fraction) -> None:
-    """An ε that noise cannot be drawn at is refused."""
+    """An ε at which noise cannot be drawn is refused."""
     with pytest.raises(EpsilonError):
         step(epsilon, np.array([1], np.int64), OneSidedNoise(SeededEntropy(1)))

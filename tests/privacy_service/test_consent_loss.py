@@ -46,7 +46,7 @@ CAP: Final = 3
 """Noisy counts from here on are one outcome, because the law is memoryless."""
 
 
-class Told(NamedTuple):
+class ReportedVisit(NamedTuple):
     """One visit that covers the designated time, reported in slot `slot`."""
 
     place: str
@@ -54,12 +54,12 @@ class Told(NamedTuple):
     consent: bool
 
 
-Set = tuple[Told, ...]
+Set = tuple[ReportedVisit, ...]
 Ratio = Fraction | float
 Counts = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """People by place at tick 0 and at tick 1, and people who consented by place at tick 1."""
 
-VISITS: Final = [Told(*fields) for fields in product(PLACES, TICKS, (False, True))]
+VISITS: Final = [ReportedVisit(*fields) for fields in product(PLACES, TICKS, (False, True))]
 SETS: Final[list[Set]] = [(), *((visit,) for visit in VISITS), *combinations_with_replacement(VISITS, 2)]
 OTHERS: Final[list[Set]] = [(), *((visit,) for visit in VISITS if visit.place == "inn")]
 
@@ -77,7 +77,7 @@ class Unused:
         assert not letters
 
 
-def encode(person: str, visit: Told) -> bytes:
+def encode(person: str, visit: ReportedVisit) -> bytes:
     consent = {"consent": True} if visit.consent else {}
     return json.dumps(build_visit(person, visit.place, ORIGIN, ORIGIN + HOUR) | consent).encode()
 
@@ -104,14 +104,14 @@ def drive(people: Mapping[str, Set]) -> Counts:
         assert reading.settled
         counts.append(tuple(next(iter(reading.present.values())).tolist()))
         windows.open([0], tick + 1)
-    told = tuple(next(iter(reading.consenting.values())).tolist())
-    return counts[0], counts[1], told
+    consented = tuple(next(iter(reading.consenting.values())).tolist())
+    return counts[0], counts[1], consented
 
 
 def recount(people: Mapping[str, Set]) -> Counts:
     """Return the counts by their definition."""
 
-    def count(wanted: Callable[[Told], bool]) -> tuple[int, ...]:
+    def count(wanted: Callable[[ReportedVisit], bool]) -> tuple[int, ...]:
         return tuple(
             sum(any(visit.place == place and wanted(visit) for visit in visits) for visits in people.values())
             for place in PLACES
@@ -125,9 +125,9 @@ def neighbours(visits: Set) -> Iterator[tuple[Set, int, int]]:
     options = [[visit] if visit.consent else [visit, None, visit._replace(consent=True)] for visit in visits]
     for chosen in product(*options):
         removed = sum(visit is None for visit in chosen)
-        told = sum(after is not None and after != before for before, after in zip(visits, chosen, strict=True))
-        if removed or told:
-            yield tuple(visit for visit in chosen if visit is not None), removed, told
+        consented = sum(after is not None and after != before for before, after in zip(visits, chosen, strict=True))
+        if removed or consented:
+            yield tuple(visit for visit in chosen if visit is not None), removed, consented
 
 
 @dataclass
@@ -168,7 +168,12 @@ Law = dict[Outcome, tuple[Fraction, frozenset[str]]]
 
 @cache
 def law(
-    threshold: int, tick: int, counts: tuple[int, ...], told: tuple[int, ...], marked: frozenset[str], sign: int = 1
+    threshold: int,
+    tick: int,
+    counts: tuple[int, ...],
+    consented: tuple[int, ...],
+    marked: frozenset[str],
+    sign: int = 1,
 ) -> Law:
     """Return the law of one snapshot: outcome → (chance, the places that are marked after it)."""
     town = parameters(threshold)
@@ -181,7 +186,7 @@ def law(
         state = LedgerState(noisy={("noon", instant): dict.fromkeys(marked, (0, CAP))})
         question = decider.questions(tick)[0]
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, {}, {instant: np.array(counts)})
-        reading = replace(reading, consenting={at: np.array(told) for at in question.consenting})
+        reading = replace(reading, consenting={at: np.array(consented) for at in question.consenting})
         (record,) = decider.decide(tick, Evidence({0: reading}), state).records
         scripts += walk.alternatives
         value = json.loads(record.value)
@@ -220,8 +225,8 @@ def stated(visits: Set, other: Set) -> int:
     def pays(place: str) -> int:
         own, kept = ([visit for visit in chosen if visit.place == place] for chosen in (visits, other))
         removed = len(kept) < len(own)
-        told = any(visit.consent for visit in kept) and not any(visit.consent for visit in own)
-        return removed + told
+        consented = any(visit.consent for visit in kept) and not any(visit.consent for visit in own)
+        return removed + consented
 
     return sum(pays(place) for place in PLACES)
 
@@ -245,55 +250,57 @@ def test_worst_loss_of_a_consent_neighbour(threshold: int, stated_streams: Calla
 
             tick                      0  1
             first visit, removed      x  x
-            second visit, told           x     f falls at tick 0 (ε), n rises at tick 1 (ε_c)
+            second visit, agrees         x     f falls at tick 0 (ε), n rises at tick 1 (ε_c)
     """
-    by_removed_and_told: dict[tuple[int, int], Ratio] = {}
+    by_removed_and_consented: dict[tuple[int, int], Ratio] = {}
     pairs = 0
     for visits in SETS:
-        for other, removed, told in neighbours(visits):
+        for other, removed, consented in neighbours(visits):
             for others in OTHERS:
                 pairs += 1
                 ratio = worst(threshold, recount(crowded(visits, others)), recount(crowded(other, others)))
                 assert ratio <= Q ** -stated(visits, other)
-                key = (removed, told)
-                by_removed_and_told[key] = max(by_removed_and_told.get(key, Fraction(0)), ratio)
-    print(f"T = {threshold}: {pairs} pairs of D and D', worst ratios by (removed, told): {by_removed_and_told}")
+                key = (removed, consented)
+                by_removed_and_consented[key] = max(by_removed_and_consented.get(key, Fraction(0)), ratio)
+    print(
+        f"T = {threshold}: {pairs} pairs of D and D', worst ratios by (removed, consented): {by_removed_and_consented}"
+    )
     once, twice = 1 / Q, 1 / Q**2  # two visits may be at two places
-    assert by_removed_and_told == {(1, 0): once, (0, 1): once, (2, 0): twice, (0, 2): twice, (1, 1): twice}
+    assert by_removed_and_consented == {(1, 0): once, (0, 1): once, (2, 0): twice, (0, 2): twice, (1, 1): twice}
     assert pairs == stated_streams("The service, consent neighbours")
 
 
 def test_duplicates_reach_the_sum() -> None:
     """Two visits at one place, of which the earlier is removed and the other is given consent, pay ε + ε_c."""
-    visits = (Told("inn", 0, consent=False), Told("inn", 1, consent=False))
-    other = (Told("inn", 1, consent=True),)
+    visits = (ReportedVisit("inn", 0, consent=False), ReportedVisit("inn", 1, consent=False))
+    other = (ReportedVisit("inn", 1, consent=True),)
     assert worst(1, recount({"ann": visits}), recount({"ann": other})) == 1 / Q**2
 
 
 def test_removing_beside_a_consenting_visit_is_free() -> None:
     """A visit without consent at the time and place of one with consent, reported no earlier, costs nothing."""
-    visits = (Told("inn", 0, consent=True), Told("inn", 0, consent=False))
+    visits = (ReportedVisit("inn", 0, consent=True), ReportedVisit("inn", 0, consent=False))
     for other, _, _ in neighbours(visits):
         assert worst(1, recount({"ann": visits}), recount({"ann": other})) == 1
 
 
 def test_removing_a_consenting_visit_is_not_protected() -> None:
     """Without a visit with consent, a lower bound becomes impossible. The person agreed to this."""
-    visits = (Told("inn", 0, consent=True),)
+    visits = (ReportedVisit("inn", 0, consent=True),)
     assert worst(1, recount({"ann": visits}), recount({"ann": ()})) == math.inf
 
 
 def test_a_visit_elsewhere_is_not_protected() -> None:
     """A visit that is replaced by one elsewhere lets another noisy count rise: OSDP's neighbours do not fit ADP."""
-    here, there = ((Told(place, 0, consent=False),) for place in PLACES)
+    here, there = ((ReportedVisit(place, 0, consent=False),) for place in PLACES)
     assert worst(1, recount({"ann": here}), recount({"ann": there})) == math.inf
 
 
 def test_noise_of_the_wrong_sign_is_caught() -> None:
     """The enumeration detects noise that is added to the people who consented."""
-    before, after = ({"ann": (Told("inn", 0, consent=consent),)} for consent in (False, True))
+    before, after = ({"ann": (ReportedVisit("inn", 0, consent=consent),)} for consent in (False, True))
     bounds = law(50, 1, (1, 0), (1, 0), frozenset(), -1)
-    assert any(bound > 1 for _, told in bounds for _, bound in told or ())
+    assert any(bound > 1 for _, consented in bounds for _, bound in consented or ())
     assert worst(50, recount(before), recount(after), -1) == math.inf
 
 
@@ -304,5 +311,5 @@ def test_counting_people_without_consent_is_caught() -> None:
         first, last, _ = recount(people)
         return first, last, last
 
-    visits = (Told("inn", 0, consent=False),)
+    visits = (ReportedVisit("inn", 0, consent=False),)
     assert worst(50, everyone({"ann": visits}), everyone({"ann": ()})) == math.inf

@@ -48,7 +48,7 @@ PROGRAM = textwrap.dedent(
 
 
 class Site:
-    """A folder in which programs note what they do, and find what they shall do."""
+    """A folder in which programs record their actions, and find their instructions."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -114,7 +114,7 @@ def test_stop_ends_all_in_order(site: Site) -> None:
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_crashed_process_restarts(site: Site, eventually: Eventually, code: int) -> None:
-    """A process that ends by itself is started again and counted, and the other one keeps running."""
+    """A process that crashes is started again and counted, and the other process continues to run."""
     site.end(2, code)
     eventually(lambda: site.count_starts(2) == 2, 30)
     assert site.count_starts(1) == 1
@@ -207,7 +207,7 @@ def test_page_is_valid_text(site: Site, eventually: Eventually) -> None:
 
 
 def test_processes_stop_with_their_supervisor(tmp_path: Path, eventually: Eventually) -> None:
-    """If the supervisor is killed, its processes stop in order, so that a new supervisor does not double them."""
+    """If the supervisor is killed, its processes shut down, so they do not run next to those of a new one."""
     folder = tmp_path / "killed"
     folder.mkdir()
     (folder / "program.py").write_text(PROGRAM)

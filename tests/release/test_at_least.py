@@ -42,7 +42,7 @@ def decide(
     tick: int,
     noise: Any,
     state: LedgerState | None = None,
-    told: Mapping[int, int] | None = None,
+    consented: Mapping[int, int] | None = None,
 ) -> Decision:
     """Decide a tick on complete readings with these people who consented, by row."""
     registry = parameters.registry
@@ -50,7 +50,7 @@ def decide(
     questions = decider.questions(tick)
     readings = {}
     for shard, reading in read(questions).items():
-        counts = np.array([(told or {}).get(int(row), 0) for row in registry.by_shard[shard]], np.int64)
+        counts = np.array([(consented or {}).get(int(row), 0) for row in registry.by_shard[shard]], np.int64)
         readings[shard] = replace(
             reading,
             present=dict.fromkeys(questions[shard].times, counts),
@@ -70,27 +70,27 @@ def test_final_snapshot_has_lower_bounds(make: Callable[..., Parameters], noise:
         at least         -   3
     """
     parameters = make()
-    (early,) = decide(parameters, 12, noise, told={1: 4}).records
+    (early,) = decide(parameters, 12, noise, consented={1: 4}).records
     assert "counts_at_least" not in value_of(early)
     assert "at_least_epsilon" not in value_of(early)
     noise.script[:] = [0, 0, 0, 0, 1, 0]  # three comparisons with the threshold, then the draws of the bounds
-    (final,) = decide(parameters, 13, noise, told={1: 4}).records
+    (final,) = decide(parameters, 13, noise, consented={1: 4}).records
     value = AtTimesSnapshot.model_validate_json(final.value)
     assert (value.final, value.counts_at_least, value.at_least_epsilon) == (True, {"place-1": 3}, "1/4")
     assert noise.drawn[-1] == (LEAST, 3), "every location draws, also without people"
 
 
 def test_no_bounds_without_the_key(make: Callable[..., Parameters], noise: Any) -> None:
-    """Without `at_least`, the final snapshot has no lower bounds, and asks for no people who consented."""
+    """Without `at_least`, the final snapshot has no lower bounds, and people who consented are not counted."""
     parameters = make(at_least=None)
     assert Decider(parameters, [0], noise).questions(13)[0].consenting == ()
-    (final,) = decide(parameters, 13, noise, told={1: 4}).records
+    (final,) = decide(parameters, 13, noise, consented={1: 4}).records
     assert not {"counts_at_least", "at_least_epsilon"} & value_of(final).keys()
 
 
 @pytest.mark.promise(5)
 def test_incomplete_input_draws_no_bounds(make: Callable[..., Parameters], noise: Any) -> None:
-    """A final snapshot on incomplete input has no lower bounds, although they would be true: input depends on load."""
+    """A final snapshot on incomplete input has no lower bounds. They would be true, but would depend on the load."""
     parameters = make()
     state = LedgerState()
     (final,) = Decider(parameters, [0], noise).decide(13, Evidence({}), state).records
@@ -100,9 +100,9 @@ def test_incomplete_input_draws_no_bounds(make: Callable[..., Parameters], noise
 
 
 @pytest.mark.promise(43)
-@pytest.mark.parametrize("told", [{1: 4}, {}], ids=["with people", "empty"])
+@pytest.mark.parametrize("consented", [{1: 4}, {}], ids=["with people", "empty"])
 def test_longer_horizon_draws_no_second_bound(
-    told: dict[int, int], make: Callable[..., Parameters], noise: Any
+    consented: dict[int, int], make: Callable[..., Parameters], noise: Any
 ) -> None:
     """
     An owner that reads bounds of tick 13 in the ledger does not draw them at tick 14, the end of a longer horizon.
@@ -112,10 +112,10 @@ def test_longer_horizon_draws_no_second_bound(
         after      -   -   -
     """
     state = LedgerState()
-    for record in decide(make(), 13, noise, told=told).records:
+    for record in decide(make(), 13, noise, consented=consented).records:
         state.fold(record, make().grid)
     noise.drawn.clear()
-    (final,) = decide(make(horizon=3), 14, noise, state, told=told).records
+    (final,) = decide(make(horizon=3), 14, noise, state, consented=consented).records
     assert value_of(final)["final"]
     assert "counts_at_least" not in value_of(final)
     assert LEAST not in {epsilon for epsilon, _ in noise.drawn}
@@ -125,7 +125,7 @@ def test_longer_horizon_draws_no_second_bound(
 def test_other_shards_draw_no_second_bound(make: Callable[..., Parameters], noise: Any) -> None:
     """With another number of shards, a location may be in any other shard: no shard draws again."""
     state = LedgerState()
-    for record in decide(make(places=6, shards=2), 13, noise, told={1: 4}).records[:1]:
+    for record in decide(make(places=6, shards=2), 13, noise, consented={1: 4}).records[:1]:
         state.fold(record, make().grid)
     for shards, drawing in ((2, 1), (1, 0), (4, 0)):
         records = decide(make(horizon=3, places=6, shards=shards), 14, noise, state_copy(state)).records
@@ -174,12 +174,12 @@ def test_forgotten_with_its_time(make: Callable[..., Parameters], noise: Any) ->
 def test_drawn_bounds_count_after_a_change(
     at_least: Fraction | None, excess: Fraction, make: Callable[..., Parameters], noise: Any
 ) -> None:
-    """Bounds that were drawn under an earlier configuration count by what they exceed the present one.
+    """Bounds that were drawn under an earlier configuration are charged by the amount that exceeds the present one.
 
     A noisy count of the same time was published too. Otherwise its ε, which was not spent, would pay for the bounds.
     """
     state = LedgerState()
-    for record in decide(make(), 13, noise, told={1: 60}).records:
+    for record in decide(make(), 13, noise, consented={1: 60}).records:
         state.fold(record, make().grid)
     parameters = replace(make(at_least=at_least), period=24 * 3_600_000_000)
     assert CarriedOverTimes(parameters, [state.spent()]).excess(14) == excess

@@ -48,7 +48,7 @@ class Known(NamedTuple):
     lost_at: int | None = None
 
 
-class Given(NamedTuple):
+class TickInput(NamedTuple):
     """The adversary's choices at a tick. `people` is None if the tick is unknown."""
 
     people: int | None
@@ -124,17 +124,17 @@ def seen(value: Any, cap: int) -> Any:
     return tuple(seen(item, cap) for item in value) if isinstance(value, list) else value
 
 
-def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callable[[Known, int, Given], Law]:
+def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callable[[Known, int, TickInput], Law]:
     """Return the law of the real decision: outcome → (probability, knowledge afterwards), with every draw injected."""
 
-    def decide(known: Known, tick: int, given: Given, noise: Injected) -> tuple[Hashable, Known]:
-        state = begin(known, parameters, given.event, tick)
+    def decide(known: Known, tick: int, tick_input: TickInput, noise: Injected) -> tuple[Hashable, Known]:
+        state = begin(known, parameters, tick_input.event, tick)
         decider = Decider(parameters, [0], noise)
         question = decider.questions(tick)[0]
-        people = 0 if given.people is None else given.people
+        people = 0 if tick_input.people is None else tick_input.people
         counts, present = dict.fromkeys(question.windows, people), dict.fromkeys(question.times, np.array([people]))
         reading = Reading({}, COMPLETE_FROM_START, COMPLETE_FROM_START, NEVER, 0, counts, present)
-        decision = decider.decide(tick, Evidence({} if given.people is None else {0: reading}), state)
+        decision = decider.decide(tick, Evidence({} if tick_input.people is None else {0: reading}), state)
         state.forget(tick, parameters.mark_lifetime, parameters.grid.start(tick) - 100 * parameters.grid.length)
         outcome = tuple(seen({**json.loads(record.value), "p_value": 0}, cap) for record in decision.records)
         return outcome, Known(
@@ -145,10 +145,10 @@ def law_of(parameters: Parameters, cap: int, begin: Begin = state_of) -> Callabl
         )
 
     @cache
-    def law(known: Known, tick: int, given: Given) -> Law:
+    def law(known: Known, tick: int, tick_input: TickInput) -> Law:
         outcomes: dict[Hashable, tuple[Fraction, Known]] = {}
         for noise in branches(parameters, cap):
-            outcome, after = decide(known, tick, given, noise)
+            outcome, after = decide(known, tick, tick_input, noise)
             if not noise.counts:
                 continue
             before, kept = outcomes.get(outcome, (Fraction(0), after))
@@ -165,9 +165,9 @@ def pairs(tick: int, counted: range) -> list[tuple[int | None, int | None]]:
     return [*sorted({(other + max(rest, gone), other + rest) for other, rest, gone in people}), (None, None)]
 
 
-def choices(counted: range, events: Sequence[str]) -> list[list[tuple[Given, Given]]]:
+def choices(counted: range, events: Sequence[str]) -> list[list[tuple[TickInput, TickInput]]]:
     return [
-        [(Given(one, event), Given(other, event)) for event in events for one, other in pairs(tick, counted)]
+        [(TickInput(one, event), TickInput(other, event)) for event in events for one, other in pairs(tick, counted)]
         for tick in range(TICKS)
     ]
 
@@ -183,7 +183,7 @@ REPORTED = [range(first, TICKS) for first in range(TICKS)]
 """The ticks that count a visit at a designated time: from its report to the end."""
 
 
-def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: Sequence[Any]) -> Ratio:
+def _worst_ratio(law: Callable[[Known, int, TickInput], Law], start: Known, chosen: Sequence[Any]) -> Ratio:
     """Return the exact maximum of Pr[D]/Pr[D'] over all choices and outcomes; inf if D' excludes an outcome."""
 
     @cache
@@ -191,9 +191,9 @@ def _worst_ratio(law: Callable[[Known, int, Given], Law], start: Known, chosen: 
         if tick == len(chosen):
             return Fraction(1)
         ratios: list[Ratio] = []
-        for given, given_neighbour in chosen[tick]:
-            other = law(neighbour, tick, given_neighbour)
-            for outcome, (chance, after) in law(known, tick, given).items():
+        for tick_input, input_neighbour in chosen[tick]:
+            other = law(neighbour, tick, input_neighbour)
+            for outcome, (chance, after) in law(known, tick, tick_input).items():
                 if chance == 0:
                     continue
                 chance_neighbour, after_neighbour = other.get(outcome, (Fraction(0), known))

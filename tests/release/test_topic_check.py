@@ -85,7 +85,7 @@ def test_undecided_partition_is_reported(make_world: MakeWorld) -> None:
 
 
 def test_partition_without_answers_is_reported(make_world: MakeWorld) -> None:
-    """A partition that contains no tick at all is reported too. The owner here knows its ticks, so it is not asked."""
+    """A partition without any tick is reported too. The partition that this instance owns is not read."""
     world = make_world(ledger_partitions=2)
     world.input.last_ticks = {}
     world.owned = frozenset({0})

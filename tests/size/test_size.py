@@ -80,7 +80,7 @@ def test_more_load_needs_no_less(option: str) -> None:
 
 
 def test_text_shows_every_number() -> None:
-    """The text has a row with its arithmetic for each number of the JSON, and says what was measured."""
+    """The text has a row with its arithmetic for each number of the JSON, and marks the measured numbers."""
     text = size(*COUNTRY)
     rows = [line for line in text.splitlines() if line.startswith("  ")]
     assert len(rows) == len(numbers(*COUNTRY))
@@ -96,7 +96,7 @@ def test_options_have_one_default_each() -> None:
 
 
 def test_invalid_load_is_refused() -> None:
-    """A load of nothing is wrong usage."""
+    """A load of 0 is a usage error."""
     done = CliRunner().invoke(main, ["size", "--config", str(CITY), "--visits-per-hour", "0", "--people", "1"])
     assert done.exit_code == 2
 

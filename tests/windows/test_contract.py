@@ -110,9 +110,9 @@ def test_visit_before_the_window(windows: Windows, row: int) -> None:
 def test_consent_is_counted_separately(windows: Windows, parameters: Parameters) -> None:
     """People who consented count once among all people, and once among those who consented, in any order of facts."""
     first, second = parameters.registry.by_shard[2][:2].tolist()
-    told = present(EVENING, (first, ANN), (first + CONSENT, ANN), (first, BOB), (second, EVE))
+    facts = present(EVENING, (first, ANN), (first + CONSENT, ANN), (first, BOB), (second, EVE))
     windows.begin(0, 0, 0)
-    windows.write([Span(0, 0, 2)], told)
+    windows.write([Span(0, 0, 2)], facts)
     windows.write([Span(0, 2, 3)], present(EVENING, (first, ANN), (second + CONSENT, EVE), (second, EVE)))
     reading = windows.read({2: Question(times=(EVENING, MORNING), consenting=(EVENING,))})[2]
     assert reading.present[EVENING].tolist()[:2] == [2, 1]

@@ -1,1 +1,1 @@
-"""One-sided noise for data to which one record is only added, or from which one is only removed."""
+"""One-sided noise for neighbours that only have one record more, or only one record less."""

@@ -82,7 +82,7 @@ def noise_mean(epsilon: float) -> float:
 def break_even(epsilon: float) -> float:
     """Return the n at which the subsampled estimate with exponential noise has the variance of Laplace noise.
 
-    Below it, the subsampled estimate is better. It is negative where it never is.
+    For smaller n, the subsampled estimate is better. The result is negative if it is better for no n.
     """
     _require_positive(epsilon)
     return math.expm1(epsilon) * (laplace_variance(epsilon) - subsampled_variance_continuous(epsilon, 0))

@@ -33,7 +33,7 @@ from monitor.privacy.noise import Noise
 from monitor.privacy.two_sided import draw_two_sided
 
 _MOST_ROUNDS: Final = 400
-"""A round accepts each draw with a chance above 1/3, so more rounds need a broken source."""
+"""A round accepts each draw with a chance above 1/3, so only a broken source needs more rounds."""
 
 
 def draw_gaussian(noise: Noise, variance: Fraction, size: int) -> NDArray[np.int64]:

@@ -63,7 +63,7 @@ class _Mean:
         raise NotImplementedError
 
     def release(self, values: Sequence[int], noise: Noise) -> Fraction | None:
-        """Return the estimate of the mean of the values. No values is valid input, because n is private.
+        """Return the estimate of the mean of the values. An empty sequence is valid, because n is private.
 
         Raise ExactnessError if a value is not an integer.
         """
@@ -146,10 +146,10 @@ class PairedSum:
 
     The average of both noisy totals' estimates has half of the variance of each. But a replaced value x changes both
     totals by abs(x - x'), together by up to 2R, so each needs noise at ε/(2R). The sum alone changes by at most R and
-    needs noise at ε/R. So this form has twice the variance of the textbook sum, not half: 4(R/ε)² against 2(R/ε)². It
-    has half of it only against a sum with noise for a removal followed by an addition, 2R. The text [GEO] computes the
-    sensitivity R of adding one value, for which the number of values is not public. Use `PairedRule` in that case: it
-    gives the count besides the sum. docs/references.md defines [FHSS] and [GEO].
+    needs noise at ε/R. So this form has twice the variance of the textbook sum, not half of it: 4(R/ε)² instead of
+    2(R/ε)². It has half of the variance only if the textbook sum has noise for a removal followed by an addition, which
+    is a change of 2R. The text [GEO] computes the sensitivity R of adding one value, for which the number of values is
+    not public. Use `PairedRule` in that case: it estimates the count too. docs/references.md defines [FHSS] and [GEO].
     """
 
     epsilon: Fraction
@@ -191,7 +191,7 @@ def require_whole(value: object) -> int:
 def as_rows(
     values: Sequence[Sequence[int]], queries: int, high: int
 ) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """Return one row of values for each person, each value from 0 to `high`. No people gives a table of no rows.
+    """Return one row of values for each person, each value from 0 to `high`. Without people, the table has no rows.
 
     Raises:
         CountsError: a row has another length.

@@ -1,8 +1,8 @@
 """Errors of sums, counts and means of values from 0 to 1, for display (binary floats).
 
-All are n²·variance for means (asymptotic for large n) and variances for sums and counts. ε is the total. The formulas
-are for continuous Laplace noise; `lattice` replaces 2/ε² by the variance of two-sided geometric noise, which the exact
-mechanisms have in units of one step. docs/references.md defines [KSW], [FHSS] and [CJL].
+For means the error is n²·variance (asymptotic for large n), for sums and counts the variance. ε is the total. The
+formulas are for continuous Laplace noise; `lattice` replaces 2/ε² by the variance of two-sided geometric noise, which
+the exact mechanisms have in units of one step. docs/references.md defines [KSW], [FHSS] and [CJL].
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ class Dawa:
     def penalty(self, bins: int) -> int:
         """Return the public cost of each bucket in units: the noise of its total, and of the choice among n bins.
 
-        Choosing the least cost favours costs with negative noise. Half of log2(n) times the noise's scale, per bucket,
-        makes a gain by noise alone rare. Any other public number is as private.
+        The choice of the least cost favours costs with negative noise. A penalty of half of log2(n) times the noise's
+        scale for each bucket makes it rare that noise alone decides. Any other public number is equally private.
         """
         unit = largest_length(bins)
         return ceil(unit * (1 / self.total_epsilon + bins.bit_length() / (2 * self.cost_epsilon)))

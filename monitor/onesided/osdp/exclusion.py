@@ -1,4 +1,4 @@
-"""Exclusion attacks: what an outcome reveals about whether a record is sensitive ([OSDP], section 3.2).
+"""Exclusion attacks: an outcome reveals whether a record is sensitive ([OSDP], section 3.2).
 
 All functions enumerate exact laws (outcome → chance, as fractions of q = e^-ε), so their results are exact.
 docs/references.md defines [OSDP].
@@ -43,12 +43,12 @@ def worst_ratio(pairs: Iterable[tuple[Law, Law]]) -> Fraction | None:
 
 
 def one_sided_loss(law_of: LawOf, policy: OneSidedPolicy, people: int) -> Fraction | None:
-    """Return e^ε for the least ε at which a mechanism is (P, ε)-OSDP, over all datasets of some people."""
+    """Return e^ε for the least ε at which a mechanism is (P, ε)-OSDP, over all datasets of `people` people."""
     return worst_ratio(_pairs(law_of, policy.neighbours, policy, (people,)))
 
 
 def extended_loss(law_of: LawOf, policy: OneSidedPolicy, people: int) -> Fraction | None:
-    """Return e^ε for the least ε at which a mechanism is (P, ε)-eOSDP, over all datasets of up to so many people."""
+    """Return e^ε for the least ε at which a mechanism is (P, ε)-eOSDP, over all datasets of at most `people` people."""
     return worst_ratio(_pairs(law_of, policy.extended_neighbours, policy, range(people + 1)))
 
 

@@ -3,8 +3,8 @@
 Real-valued noise is replaced by geometric noise: the floats that can occur as a sum would reveal the count ([Mironov]).
 docs/references.md defines [OSDP] and [Mironov].
 
-None of these mechanisms raises an error because all or none of the *given* records are sensitive: the error would
-reveal it. A policy under which all or none of the *possible* records are sensitive is refused where it is created.
+These mechanisms accept input in which all records or no records are sensitive: an error would reveal this. A policy
+under which all or none of the *possible* records are sensitive is refused when it is created.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class ClampedHistogram:
     """OsdpLaplaceL1 in integers: `OneSidedHistogram`, then negative counts become 0, others rise by the median noise.
 
     The steps after the noise are post-processing, so the guarantee is the same ([OSDP], Algorithm 2). A bin without
-    non-sensitive records is always published as 0. The median is the least m with P[G ≤ m] ≥ 1/2. With the median added
-    back, a published count may be above the true one; without it, never.
+    non-sensitive records is always published as 0. The median is the least m with P[G ≤ m] ≥ 1/2. Because the median is
+    added back, a published count may be above the true count.
     """
 
     epsilon: Fraction

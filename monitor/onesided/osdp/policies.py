@@ -140,7 +140,7 @@ def minimum_relaxation(*policies: OneSidedPolicy) -> OneSidedPolicy:
 def from_asymmetric(policy: Policy) -> OneSidedPolicy | None:
     """Return the OSDP policy with the same neighbours as an ADP policy of one attribute; None if there is none.
 
-    There is one if and only if each sensitive value is paired with every other value.
+    Such a policy exists if and only if each sensitive value is paired with every other value.
     """
     sensitive = frozenset(value for value in policy.values if policy.is_sensitive(value))
     one_sided = bool(sensitive) and policy == Policy.of_sensitive(policy.values, sensitive)

@@ -28,10 +28,10 @@ from monitor.privacy.epsilon import parse_epsilon
 from monitor.privacy.noise import Noise
 
 Primitive = Callable[[Fraction, NDArray[np.int64], Noise], NDArray[np.int64]]
-"""An OSDP histogram of the non-sensitive records, given its ε."""
+"""A function that returns an OSDP histogram of the non-sensitive records at an ε."""
 
 TwoPhase = Callable[[Fraction, NDArray[np.int64], Noise], Buckets]
-"""A DP histogram in buckets for replaced records, given its ε."""
+"""A function that returns a DP histogram in buckets, for replaced records, at an ε."""
 
 
 def sample_histogram(epsilon: Fraction, non_sensitive: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
@@ -59,7 +59,7 @@ class ZeroAware:
         require_share("share", self.share)
 
     def release(self, counts: Counts, non_sensitive: Counts, noise: Noise) -> tuple[Fraction, ...]:
-        """Return an estimate for each bin, given all records' counts and those of the non-sensitive records.
+        """Return an estimate for each bin from the counts of all records and of the non-sensitive records.
 
         Raises:
             CountsError: the histograms differ in length, or a bin has more non-sensitive records than records.

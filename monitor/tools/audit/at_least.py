@@ -24,9 +24,9 @@ class Bounded(NamedTuple):
 class AtLeastCheck:
     """The check of one monitor's lower bounds, snapshot by snapshot in order of tick.
 
-    `answers` lists the drawings, `bounds` is the number of bounds compared with the recount. Bounds are not compared if
-    input has expired (`whole_input`), because then the recount may lack people. If output has expired (`whole_output`),
-    missing bounds may have been published before.
+    `answers` lists the draws, and `bounds` is the number of bounds that were compared with the recount. If input has
+    expired (`whole_input` is False), bounds are not compared, because the recount may lack people. If output has
+    expired (`whole_output` is False), missing bounds may have been published before.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class AtLeastCheck:
         if not self._whole_input:
             return
         self.bounds += 1
-        people = self._presence.count_told(bounded.time, self._terms.rows[location], bounded.last_report)
+        people = self._presence.count_consenting(bounded.time, self._terms.rows[location], bounded.last_report)
         if isinstance(bound, int) and bound > people:
             self._findings.add(LEAST, f"{where}, {location}: fewer people consented than the lower bound")
 

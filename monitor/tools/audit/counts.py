@@ -63,20 +63,20 @@ class Presence:
     """The people reported to be at each location at each designated time τ.
 
     `reports`: the slot of each person's first report, by (τ, row). `crowded`: by (τ, shard), the locations that reach
-    the threshold, each with the first tick at which it does. `told`: as `reports`, for visits with consent.
+    the threshold, each with the first tick at which it does. `consenting`: as `reports`, for visits with consent.
     """
 
     reports: dict[tuple[int, int], dict[int, int]]
     crowded: dict[tuple[int, int], list[tuple[int, str]]]
-    told: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
+    consenting: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
 
     def count(self, time: int, row: int, tick: int) -> int:
         """Return the number of people at a location at τ who are reported before the tick's as_of."""
         return sum(slot <= tick for slot in self.reports.get((time, row), {}).values())
 
-    def count_told(self, time: int, row: int, tick: int) -> int:
+    def count_consenting(self, time: int, row: int, tick: int) -> int:
         """Return the number of people with a visit with consent at a location at τ, reported before the as_of."""
-        return sum(slot <= tick for slot in self.told.get((time, row), {}).values())
+        return sum(slot <= tick for slot in self.consenting.get((time, row), {}).values())
 
     @cached_property
     def rows(self) -> dict[int, list[int]]:
@@ -91,15 +91,15 @@ def find_present(visits: Visits, terms: AuditTerms, monitor: TimedTerms, thresho
     """Find the people at each location at each designated time τ: those with arrived_at ≤ τ < left_at."""
     times = designated_times(visits, monitor)
     reports: dict[tuple[int, int], dict[int, int]] = {}
-    told: dict[tuple[int, int], dict[int, int]] = {}
+    consenting: dict[tuple[int, int], dict[int, int]] = {}
     for visit in visits.accepted:
         # No tick from the report's slot on answers about an older time, so a stay of years is not searched in full.
         oldest = terms.grid.as_of(visit.current) - monitor.horizon
         for time in select(times, max(visit.arrived, oldest), visit.left):
-            for people_at in (reports, told) if visit.consent else (reports,):
+            for people_at in (reports, consenting) if visit.consent else (reports,):
                 people = people_at.setdefault((time, visit.row), {})
                 people[visit.person] = min(visit.current, people.get(visit.person, visit.current))
-    return Presence(reports, {} if threshold is None else _find_crowded(reports, terms, threshold), told)
+    return Presence(reports, {} if threshold is None else _find_crowded(reports, terms, threshold), consenting)
 
 
 def _find_crowded(

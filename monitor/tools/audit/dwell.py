@@ -25,8 +25,8 @@ _NUMBERS: Final = ("visit_seconds", "spare_seconds", "visits", "mean_seconds")
 class DwellCheck:
     """The check of one monitor's records.
 
-    `answers` lists the drawings, `statuses` counts the records by status. Totals are not compared if input has expired
-    (`whole_input`), because then the recount may lack visits.
+    `answers` lists the draws, and `statuses` counts the records by status. If input has expired (`whole_input` is
+    False), totals are not compared, because the recount may lack visits.
     """
 
     safe = 0
@@ -119,7 +119,7 @@ class DwellCheck:
             self._findings.add(DWELL, f"{where}: a total is further from the recount than its noise")
 
     def _count(self, drawn: Drawing) -> list[int]:
-        """Return the lengths that count: of each person the first visits in the order of the registry."""
+        """Return the lengths that count: the first visits of each person, in the order of the registry."""
         by_person: dict[int, dict[int, int]] = {}
         for person, row, current, length in self._lengths.get(drawn.time, ()):
             if current <= drawn.last_report:

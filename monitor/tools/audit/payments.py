@@ -3,8 +3,8 @@
 A noisy answer charges every person with a visit in its count. The charge falls in a period if the last slot of such a
 visit touches the period. For an answer about a designated time τ, it falls in the periods that contain τ. Periods may
 begin at any instant. Hot spots charge every person who was anywhere at τ, because their ε pays for the noisy counts of
-all locations. Lower bounds charge every visit without consent in their shard, because they hide that it has none. Dwell
-times charge everyone who was anywhere at τ once.
+all locations. Lower bounds charge every visit without consent in their shard, because they hide that consent is
+missing. Dwell times charge every person who was anywhere at τ, once.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Ranking:
 class LowerBounds:
     """The noise of lower bounds: a bound is `mean_noise` people below the number who consented, on average.
 
-    At one location, it is less than `below` people below with a chance above 1 - `SELDOM`.
+    At one location, the gap is less than `below` people with a chance above 1 - `SELDOM`.
     """
 
     epsilon: Fraction

@@ -58,7 +58,7 @@ def render(report: CheckReport, console: Console) -> None:
 
 
 def _render_counts(report: CheckReport, say: _Printer) -> None:
-    """Print how far published counts are from the true ones: those of hot spots, lower bounds, and dwell times."""
+    """Print how much the counts of hot spots, lower bounds and dwell times differ from the true values."""
     rankings = [(monitor.name, monitor.ranking) for monitor in report.monitors if monitor.ranking is not None]
     if rankings:
         say.heading("What hot spots mean")

@@ -1,7 +1,7 @@
 """An archive of Kafka's classes, with which a broker starts in half the CPU time (Java's class data sharing).
 
 Java otherwise reads, checks and links 12,000 classes from jars at each start. The archive is optional and only makes
-starts faster: Java ignores it if it is missing, or was created for another Java or for other jars.
+starts faster: Java starts without it if it is missing, or was created for another Java or for other jars.
 
     python -m monitor.tools.embedded    create the archive, unless it exists
 

@@ -13,9 +13,9 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A figure: `value` in `unit`, and the benchmark's line and figure that it was measured by, if it was.
+    """A figure: `value` in `unit`. If it was measured, the line and the figure of the benchmark are named.
 
-    `is_rate` says that more is better. `scale` converts the benchmark's figure to the unit.
+    If `is_rate`, a larger value is better. `scale` converts the benchmark's figure to the unit.
     """
 
     value: float

@@ -1,4 +1,4 @@
-"""The options of `location-monitor size`. What they default to is in `Options`."""
+"""The options of `location-monitor size`. `Options` has their defaults."""
 
 from __future__ import annotations
 

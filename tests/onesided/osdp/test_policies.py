@@ -39,7 +39,7 @@ def test_only_sensitive_records_are_replaced() -> None:
 
 
 def test_neighbours_are_asymmetric() -> None:
-    """(b) is a neighbour of (a), but (a) is none of (b) if only `a` is sensitive."""
+    """If only `a` is sensitive, (b) is a neighbour of (a), but (a) is not a neighbour of (b)."""
     policy = OneSidedPolicy(frozenset(UNIVERSE), frozenset("a"))
     assert ("b",) in set(policy.neighbours(("a",)))
     assert ("a",) not in set(policy.neighbours(("b",)))
@@ -118,7 +118,7 @@ def upward_law(dataset: Records, q: Fraction = HALF) -> Law:
 
 
 def test_adp_does_not_imply_osdp() -> None:
-    """Noise that only adds has loss 1/q towards "nowhere", and none that is finite towards the other place."""
+    """Noise that only adds has loss 1/q towards "nowhere", and an unbounded loss towards the other place."""
     universe = frozenset({"market", "station", "nowhere"})
     asymmetric = Policy(universe, frozenset({("market", "nowhere"), ("station", "nowhere")}))
     pairs = [
