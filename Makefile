@@ -12,7 +12,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench audit-dependencies test-tools lint types kafka-classes collect format lock wheel clean
+.PHONY: help demo unit one check test soak bench audit-dependencies test-tools dashboards lint types kafka-classes collect format lock wheel clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ audit-dependencies: $(READY)  ## compare all pinned dependencies with the publis
 
 test-tools:  ## install Debian's Redis and Prometheus, which some tests need (needs apt-get and root)
 	deploy/test-tools.sh
+
+dashboards: $(DEV)  ## write the dashboards of deploy/grafana/ again from their generator
+	$(BIN)/python -m deploy.grafana.generate --write
 
 lint: $(DEV)  ## check style and common mistakes (ruff)
 	$(BIN)/ruff check

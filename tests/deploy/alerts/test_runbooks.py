@@ -6,6 +6,7 @@ A real Prometheus scrapes a real service and evaluates the rules of deploy/prome
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -14,10 +15,11 @@ import sys
 import textwrap
 import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,6 +32,7 @@ from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import release_group
 from monitor.tools.embedded import EmbeddedKafka, EmbeddedValkey, ValkeySettings
 from monitor.tools.embedded.ports import ReservedPort
+from tests.deploy.grafana.queries import Query, event_queries, panel_queries
 
 Eventually = Callable[..., Any]
 JOB = "location-monitor"
@@ -61,6 +64,14 @@ class Site:
         except OSError:
             return set()
         return {alert["labels"]["alertname"] for alert in found if alert["state"] == "firing"}
+
+    def values(self, expression: str) -> list[float]:
+        """Return the value of each series of an instant query; NaN and infinities are left out."""
+        form = urllib.parse.urlencode({"query": expression})
+        url = f"http://127.0.0.1:{self.prometheus_port}/api/v1/query?{form}"
+        with urllib.request.urlopen(url, timeout=5) as response:
+            found = json.load(response)["data"]["result"]
+        return [value for value in (float(series["value"][1]) for series in found) if math.isfinite(value)]
 
     def ready(self) -> bool:
         """Return whether the service is ready."""
@@ -226,14 +237,18 @@ def _foreign_member(site: Site, eventually: Eventually) -> Iterator[None]:
         thread.join()
 
 
+def _report_visit(site: Site) -> None:
+    visit = {"person_id": "ann", "location_id": "inn", "arrived_at": datetime.now(UTC).isoformat()}
+    with closing(KafkaConnections((site.kafka.bootstrap_servers,)).producer()) as producer:
+        producer.send(f"{site.name}.visits", json.dumps(visit).encode()).get(timeout=10)
+
+
 @contextmanager
 def _full_store(site: Site, eventually: Eventually) -> Iterator[None]:  # as the other faults
     """Let Valkey refuse writes for lack of memory, and report a visit that therefore stays unread."""
     with closing(redis.Redis.from_url(site.valkey.url)) as client:
         client.config_set("maxmemory", "1")
-        visit = {"person_id": "ann", "location_id": "inn", "arrived_at": datetime.now(UTC).isoformat()}
-        with closing(KafkaConnections((site.kafka.bootstrap_servers,)).producer()) as producer:
-            producer.send(f"{site.name}.visits", json.dumps(visit).encode()).get(timeout=10)
+        _report_visit(site)
         try:
             yield
         finally:
@@ -244,6 +259,30 @@ FAULTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "LocationMonitorTicksMissing": ("ticks-missing", _foreign_member),
     "LocationMonitorAnswersUnknown": ("answers-unknown", _full_store),
 }
+
+
+WITHOUT_DATA = {
+    "Alerts that fire": "no alert fires in a sound service",
+    "Restarts after a crash": "one process has no supervisor",
+}
+"""Panels of the dashboards without data here, and why."""
+
+
+def test_dashboards_show_data(site: Site, eventually: Eventually) -> None:
+    """Each query of the dashboards returns data, and those of WITHOUT_DATA return none."""
+    queries = [*panel_queries(), *map(_without_condition, event_queries())]
+    assert set(WITHOUT_DATA) <= {query.title for query in queries}
+    _report_visit(site)
+
+    def missing() -> set[str]:
+        return {query.title for query in queries if not site.values(query.with_values(JOB, "1m", "5m"))}
+
+    eventually(lambda: missing() == set(WITHOUT_DATA), 60)
+
+
+def _without_condition(query: Query) -> Query:
+    """Return the query without its last comparison, which an event has to fulfil to be marked."""
+    return replace(query, expression=re.split(" > 0$| unless ", query.expression)[0])
 
 
 @pytest.mark.parametrize("alert", FAULTS)

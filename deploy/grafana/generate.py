@@ -1,0 +1,123 @@
+"""Write the dashboards of Grafana as JSON: `python -m deploy.grafana.generate --write` (`make dashboards`)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from grafana_foundation_sdk.builders import dashboard
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import (
+    Dashboard,
+    DashboardLinkType,
+    RowPanel,
+    VariableOption,
+    VariableRefresh,
+)
+
+from deploy.grafana import budget, glance, running
+from deploy.grafana.panels import SOURCE, Rows
+
+FOLDER: Final = Path(__file__).parent / "dashboards"
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A dashboard: its title, its purpose, its panels by row, and the events that are marked in its charts.
+
+    `annotations` has, for each kind of event, its query and its colour.
+    """
+
+    title: str
+    purpose: str
+    rows: Rows
+    annotations: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
+BOARDS: Final[dict[str, Board]] = {
+    "location-monitor-glance": Board(
+        "Location monitor: at a glance", "Whether the public gets answers. Begin here after a page.", glance.ROWS
+    ),
+    "location-monitor-operations": Board(
+        "Location monitor: operations",
+        "Ingest, release, dependencies and processes, to find the cause of a problem.",
+        running.ROWS,
+        running.ANNOTATIONS,
+    ),
+    "location-monitor-privacy": Board(
+        "Location monitor: privacy budget",
+        "What the configuration may cost a person, and which answers were published.",
+        budget.ROWS,
+    ),
+}
+"""The dashboards by their uid, which is also the name of their file."""
+
+
+def render(uid: str) -> str:
+    """Return the JSON of a dashboard."""
+    built = _build(uid, BOARDS[uid])
+    return json.dumps(built, cls=JSONEncoder, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _build(uid: str, board: Board) -> Dashboard:
+    builder = dashboard.Dashboard(board.title).uid(uid).description(board.purpose).tags(["location-monitor"])
+    builder.readonly().refresh("30s").time("now-24h", "now").timezone("browser")
+    builder.variables([_source_variable(), _job_variable()])
+    builder.links([_link(other, BOARDS[other].title) for other in BOARDS if other != uid])
+    builder.annotations(
+        [
+            dashboard.AnnotationQuery()
+            .name(name)
+            .expr(expression)
+            .icon_color(colour)
+            .datasource(SOURCE)
+            .enable(enable=True)
+            for name, (expression, colour) in board.annotations.items()
+        ]
+    )
+    for title, panels in board.rows.items():
+        builder.with_row(dashboard.Row(title))
+        for panel in panels:
+            builder.with_panel(panel)
+    return _numbered(builder.build())
+
+
+def _numbered(built: Dashboard) -> Dashboard:
+    """Give the panels fixed numbers, so that links to a panel stay valid when Grafana loads the file again."""
+    for number, panel in enumerate(built.panels or (), start=1):
+        panel.id_val = number
+        if isinstance(panel, RowPanel):
+            panel.datasource = None
+    return built
+
+
+def _source_variable() -> dashboard.DatasourceVariable:
+    return dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
+
+
+def _job_variable() -> dashboard.QueryVariable:
+    variable = dashboard.QueryVariable("job").label("Job").datasource(SOURCE)
+    variable.query("label_values(location_monitor_ready, job)").refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+    everything = VariableOption(selected=True, text="All", value="$__all")
+    return variable.multi(multi=True).include_all(include_all=True).all_value(".+").current(everything)
+
+
+def _link(uid: str, title: str) -> dashboard.DashboardLink:
+    link = dashboard.DashboardLink(title.partition(": ")[2].capitalize()).type(DashboardLinkType.LINK)
+    return link.url(f"/d/{uid}").include_vars(include_vars=True).keep_time(keep_time=True)
+
+
+def write() -> None:
+    """Write all files."""
+    for uid in BOARDS:
+        (FOLDER / f"{uid}.json").write_text(render(uid), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["--write"]:
+        sys.exit("usage: python -m deploy.grafana.generate --write")
+    write()

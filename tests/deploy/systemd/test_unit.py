@@ -1,0 +1,107 @@
+"""The unit of systemd: systemd accepts it, it is hardened, and its command, exit codes and files are the program's."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+import yaml
+
+from monitor.cli import main
+from monitor.errors import EXIT_REFUSED, EXIT_USAGE
+
+Skip = Callable[[str, str], NoReturn]
+REMEDY = "install systemd 252 or later"
+
+
+@pytest.fixture
+def unit(root: Path) -> Path:
+    """The unit's file."""
+    return root / "deploy" / "systemd" / "location-monitor.service"
+
+
+@pytest.fixture
+def settings(unit: Path) -> dict[str, list[str]]:
+    """The values of each setting of the unit, in their order."""
+    found: dict[str, list[str]] = {}
+    for name, value in re.findall(r"^(\w+)=(.*)$", unit.read_text(encoding="utf-8"), re.MULTILINE):
+        found.setdefault(name, []).append(value)
+    return found
+
+
+@pytest.fixture
+def analyze(skip_without: Skip) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """A function that runs systemd-analyze."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        skip_without("systemd (no systemd-analyze on the PATH)", REMEDY)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([program, *words], capture_output=True, text=True, timeout=60, check=False)
+
+    return run
+
+
+def test_systemd_accepts_unit(
+    unit: Path, tmp_path: Path, analyze: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """The verification of systemd finds nothing, with the program of this environment in place of the installed one."""
+    program = Path(sys.executable).parent / "location-monitor"
+    text = unit.read_text(encoding="utf-8").replace("/opt/location-monitor/bin/location-monitor", str(program))
+    file = tmp_path / unit.name
+    file.write_text(text, encoding="utf-8")
+    ended = analyze("verify", str(file))
+    assert (ended.returncode, ended.stdout + ended.stderr) == (0, "")
+
+
+def test_verification_finds_misspelt_setting(
+    unit: Path, tmp_path: Path, analyze: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """The verification reports a misspelt setting, which systemd would ignore."""
+    file = tmp_path / unit.name
+    file.write_text(unit.read_text(encoding="utf-8").replace("ProtectSystem", "ProtectSytem"), encoding="utf-8")
+    assert "ProtectSytem" in analyze("verify", str(file)).stderr
+
+
+def test_unit_is_hardened(unit: Path, analyze: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """The exposure that systemd computes for the unit is at most 1.5 of 10."""
+    ended = analyze("security", "--offline=true", "--threshold=15", "--no-pager", str(unit))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "Overall exposure level" in ended.stdout
+
+
+def test_exit_codes_that_no_restart_helps(settings: dict[str, list[str]]) -> None:
+    """The service is started again after a failure, except after the exit codes that need an operator."""
+    assert settings["Restart"] == ["on-failure"]
+    assert settings["RestartPreventExitStatus"] == [f"{EXIT_USAGE} {EXIT_REFUSED}"]
+
+
+def test_command_exists(settings: dict[str, list[str]]) -> None:
+    """The unit's command and options exist in the program."""
+    (line,) = settings["ExecStart"]
+    _, name, *options = line.split()
+    known = {option for parameter in main.commands[name].params for option in parameter.opts}
+    assert {option for option in options if option.startswith("--")} <= known
+
+
+def test_stop_is_as_patient_as_compose(settings: dict[str, list[str]], root: Path) -> None:
+    """The unit gives the service as much time to stop as the compose file does, and sends the same signal."""
+    compose = yaml.safe_load((root / "deploy" / "compose.yaml").read_text(encoding="utf-8"))
+    assert f"{settings['TimeoutStopSec'][0]}s" == compose["services"]["monitor"]["stop_grace_period"]
+    assert settings["KillSignal"] == ["SIGTERM"]
+    assert "STOPSIGNAL SIGTERM" in (root / "deploy" / "Containerfile").read_text(encoding="utf-8")
+
+
+def test_how_to_names_the_same_files(settings: dict[str, list[str]], root: Path) -> None:
+    """The how-to in docs/operations.md installs the files that the unit uses."""
+    page = (root / "docs" / "operations.md").read_text(encoding="utf-8")
+    program, _, _, config, *_ = settings["ExecStart"][0].split()
+    for path in (program, config, settings["EnvironmentFile"][0].removeprefix("-")):
+        assert path in page
+    assert f"--system --no-create-home --shell /usr/sbin/nologin {settings['User'][0]}" in page
