@@ -24,6 +24,7 @@ from monitor.config import (
     Config,
     ParsedConfig,
     load_config,
+    load_valid_config,
     read_config,
     read_kafka_password,
     read_person_key,
@@ -406,8 +407,7 @@ def size(config_file: Path, as_json: bool, **given: Any) -> None:  # noqa: FBT00
 
     The output shows the arithmetic. Windows, slots and retention come from the configuration.
     """
-    checked = examine(read_config(config_file, os.environ))
-    size_command(checked.config, checked.locations, SizeOptions(**given), click.echo, as_json=as_json)
+    size_command(load_valid_config(config_file, os.environ), SizeOptions(**given), click.echo, as_json=as_json)
 
 
 if __name__ == "__main__":

@@ -14,16 +14,17 @@ from monitor.client.screen import Screen, lines
 from monitor.client.subscriber import Published, Subscriber
 from monitor.client.subscriber_view import Change, SubscriberView
 from monitor.client.words import News, NewsLine, Words
-from monitor.contracts.alerts import HOT_SPOTS
+from monitor.contracts.alerts import DWELL, HOT_SPOTS
 from monitor.public.clock import Clock, SystemClock
 from monitor.public.instants import DAY, MILLISECOND
-from monitor.public.parameters import HotSpots, Parameters
+from monitor.public.parameters import Parameters, Total
 from monitor.public.slot_grid import SlotGrid
 from monitor.run import stop_on_signals
 from monitor.service import Settings
 
 _NEWS: Final = 5
 _LOOK_BACK: Final = 7 * DAY
+_TOTALS: Final = {HOT_SPOTS.encode(), DWELL.encode()}
 _ATTEMPTS: Final = 3  # designated times to try, because the service may have been down at the latest ones
 
 
@@ -67,23 +68,27 @@ def catch_up(subscriber: Subscriber, view: SubscriberView) -> None:
 
 
 def look_back(subscriber: Subscriber, view: SubscriberView, parameters: Parameters) -> None:
-    """Find the latest hot spots of each monitor in the last week. The slot grid determines the ticks to search."""
-    for monitor in parameters.hot_spots:
-        known = (snapshot.monitor for snapshot in view.hot_spots)
-        if view.tick is not None and monitor.name not in known:
-            _find_hot_spots(subscriber, view, monitor, parameters.grid)
+    """Find the latest hot spots and dwell times in the last week. The slot grid determines the ticks to search."""
+    for monitor in parameters.totals:
+        if view.tick is not None and monitor.name not in _known_totals(view):
+            _find_total(subscriber, view, monitor, parameters.grid)
 
 
-def _find_hot_spots(subscriber: Subscriber, view: SubscriberView, monitor: HotSpots, grid: SlotGrid) -> None:
+def _known_totals(view: SubscriberView) -> set[str]:
+    """Return the monitors whose hot spots or dwell times are known."""
+    return {spots.monitor for spots in view.hot_spots} | {dwell.monitor for dwell in view.dwell}
+
+
+def _find_total(subscriber: Subscriber, view: SubscriberView, monitor: Total, grid: SlotGrid) -> None:
     for tick in final_ticks(monitor, grid, view.tick or 0)[-1 : -1 - _ATTEMPTS : -1]:
         records = subscriber.read_tick(grid.as_of(tick) // MILLISECOND)
-        fold(view, (record for record in records if dict(record.headers).get("ce_type") == HOT_SPOTS.encode()))
-        if any(snapshot.monitor == monitor.name for snapshot in view.hot_spots):
+        fold(view, (record for record in records if dict(record.headers).get("ce_type") in _TOTALS))
+        if monitor.name in _known_totals(view):
             return
 
 
-def final_ticks(monitor: HotSpots, grid: SlotGrid, until: int) -> list[int]:
-    """Return the ticks that publish hot spots in the week up to tick `until`, in order."""
+def final_ticks(monitor: Total, grid: SlotGrid, until: int) -> list[int]:
+    """Return the ticks that publish hot spots or dwell times in the week up to tick `until`, in order."""
     end = grid.as_of(until + 1) - monitor.horizon
     times = monitor.times.between(end - _LOOK_BACK, end)
     return sorted({grid.last_tick_until(int(time) + monitor.horizon) for time in times})

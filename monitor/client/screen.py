@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.client.subscriber_view import SubscriberView
-from monitor.client.words import NAMED, NewsLine, Words, hot_spots_status, moment
+from monitor.client.words import NAMED, NewsLine, Words, dwell_status, hot_spots_status, moment
 from monitor.public.instants import MINUTE, format_duration, parse_instant
 from monitor.public.slot_grid import SlotGrid
 
@@ -49,6 +49,8 @@ def lines(subscriber_view: SubscriberView, words: Words, now: int) -> Iterator[s
         yield f"{at.monitor} {moment(at.time)}: {words.at_time(at)}{_older(at.tick, at.sample.as_of, subscriber_view)}"
     for snapshot in subscriber_view.hot_spots:
         yield f"{snapshot.monitor} {moment(snapshot.time)}: {words.hot_spots(snapshot)}"
+    for dwell in subscriber_view.dwell:
+        yield f"{dwell.monitor} {moment(dwell.time)}: {words.dwell(dwell)}"
 
 
 def _older(tick: int, as_of: str, subscriber_view: SubscriberView) -> str:
@@ -115,3 +117,7 @@ class Screen:
             status = hot_spots_status(snapshot)
             state = f"{SYMBOLS[status]} {self._words.hot_spots(snapshot, NAMED)}"
             yield _Row(snapshot.monitor, moment(snapshot.time), status, state)
+        for dwell in self._subscriber_view.dwell:
+            status = dwell_status(dwell)
+            state = f"{SYMBOLS[status]} {self._words.dwell(dwell)}"
+            yield _Row(dwell.monitor, moment(dwell.time), status, state)

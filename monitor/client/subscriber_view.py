@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from monitor.contracts.alerts import (
     AT_TIMES,
+    DWELL,
     HOT_SPOTS,
     OVER_TIME,
     AtTimesSnapshot,
@@ -25,6 +26,7 @@ from monitor.contracts.alerts import (
     SafeAlert,
     UnknownAlert,
 )
+from monitor.contracts.dwell import DwellSnapshot
 from monitor.public.instants import parse_instant
 from monitor.public.parameters import Registry
 
@@ -69,7 +71,14 @@ class HotSpotsChange:
     now: HotSpotsSnapshot
 
 
-Change = AlertChange | SnapshotChange | HotSpotsChange
+@dataclass(frozen=True, slots=True)
+class DwellChange:
+    """New dwell times, whose designated time is later than that of all earlier ones."""
+
+    now: DwellSnapshot
+
+
+Change = AlertChange | SnapshotChange | HotSpotsChange | DwellChange
 
 
 @dataclass(frozen=True)
@@ -166,6 +175,7 @@ class SubscriberView:
     _alerts: dict[tuple[str, str], Alert] = field(default_factory=dict)
     _snapshots: dict[tuple[str, str], dict[int, AtTimesSnapshot]] = field(default_factory=dict)
     _hot_spots: dict[str, HotSpotsSnapshot] = field(default_factory=dict)
+    _dwell: dict[str, DwellSnapshot] = field(default_factory=dict)
 
     def add(self, headers: Headers, value: bytes | None) -> Change | None:
         """Add a record, and return the change; None if nothing changes."""
@@ -177,6 +187,8 @@ class SubscriberView:
                 return self._add_snapshot(AtTimesSnapshot.model_validate_json(value or b""))
             if kind == HOT_SPOTS.encode():
                 return self._add_hot_spots(HotSpotsSnapshot.model_validate_json(value or b""))
+            if kind == DWELL.encode():
+                return self._add_dwell(DwellSnapshot.model_validate_json(value or b""))
         except ValidationError:
             self.unreadable += 1
         return None
@@ -213,6 +225,14 @@ class SubscriberView:
         self._advance(snapshot.tick, snapshot.as_of)
         return HotSpotsChange(snapshot)
 
+    def _add_dwell(self, snapshot: DwellSnapshot) -> Change | None:
+        before = self._dwell.get(snapshot.monitor)
+        if before is not None and parse_instant(before.time) >= parse_instant(snapshot.time):
+            return None
+        self._dwell[snapshot.monitor] = snapshot
+        self._advance(snapshot.tick, snapshot.as_of)
+        return DwellChange(snapshot)
+
     def _advance(self, tick: int, as_of: str) -> None:
         if self.tick is None or tick > self.tick:
             self.tick, self.as_of = tick, as_of
@@ -242,6 +262,11 @@ class SubscriberView:
     def hot_spots(self) -> list[HotSpotsSnapshot]:
         """The latest hot spots of each monitor, sorted by monitor."""
         return [self._hot_spots[monitor] for monitor in sorted(self._hot_spots)]
+
+    @property
+    def dwell(self) -> list[DwellSnapshot]:
+        """The latest dwell times of each monitor, sorted by monitor."""
+        return [self._dwell[monitor] for monitor in sorted(self._dwell)]
 
     @property
     def times(self) -> list[AtTime]:

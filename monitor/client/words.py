@@ -6,9 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from monitor.client.subscriber_view import Alert, AlertChange, AtTime, Change, HotSpotsChange, SubscriberView
+from monitor.client.subscriber_view import (
+    Alert,
+    AlertChange,
+    AtTime,
+    Change,
+    DwellChange,
+    HotSpotsChange,
+    SubscriberView,
+)
 from monitor.contracts.alerts import HotSpotsSnapshot, NoisyCountAlert, PausedAlert
-from monitor.public.instants import DAY, format_duration, parse_instant, to_datetime
+from monitor.contracts.dwell import DwellSnapshot
+from monitor.public.instants import DAY, SECOND, format_duration, parse_instant, to_datetime
 from monitor.public.slot_grid import SlotGrid
 
 NAMED: Final = 5
@@ -78,6 +87,16 @@ class Words:
         left = len(snapshot.hot_spots) - len(named)
         return f"{', '.join(named)}{f' and {left} more' if left else ''} ({self.people}; noisy, drawn once)"
 
+    def dwell(self, snapshot: DwellSnapshot) -> str:
+        """Describe the number and mean length of the visits at one designated time. Neither is certain."""
+        if snapshot.status == "unknown" or snapshot.visits is None:
+            return _UNKNOWN
+        visits = f"about {max(0, round(snapshot.visits)):,} visits in all places"
+        if snapshot.mean_seconds is None:
+            return f"{visits}; too few to estimate their length (noise in both directions, drawn once)"
+        mean = format_duration(max(1, round(snapshot.mean_seconds)) * SECOND)
+        return f"{visits}, of about {mean} on average (noise in both directions, drawn once)"
+
     def hot_spots_news(self, snapshot: HotSpotsSnapshot) -> str:
         """Describe the change of a monitor's hot spots."""
         return f"{moment(snapshot.time)} {snapshot.monitor}: {self.hot_spots(snapshot, NAMED)}"
@@ -122,6 +141,11 @@ def _unknown(at: AtTime) -> list[str]:
     return [f"{count} unknown: not all visits were read in time in shard {shards} of {at.sample.shards}"]
 
 
+def dwell_status(snapshot: DwellSnapshot) -> str:
+    """Return the status that selects the colour of dwell times. They say nothing about safety."""
+    return "unknown" if snapshot.status == "unknown" else "noisy_count"
+
+
 def hot_spots_status(snapshot: HotSpotsSnapshot) -> str:
     """Return the status that selects the colour of hot spots."""
     return "noisy_count" if snapshot.status == "complete" else "unknown"
@@ -149,6 +173,9 @@ class News:
                 lines.append(NewsLine(self._words.alert_news(change), change.now.status))
             elif isinstance(change, HotSpotsChange):
                 lines.append(NewsLine(self._words.hot_spots_news(change.now), hot_spots_status(change.now)))
+            elif isinstance(change, DwellChange):
+                text = f"{moment(change.now.time)} {change.now.monitor}: {self._words.dwell(change.now)}"
+                lines.append(NewsLine(text, dwell_status(change.now)))
             else:
                 self._new_counts.setdefault((change.now.monitor, change.now.time), {}).update(change.fresh)
         return [*lines, *self._time_lines(view)]

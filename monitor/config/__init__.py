@@ -3,7 +3,14 @@
 from monitor.config.load import ParsedConfig, load_config, read_config
 from monitor.config.location import Location
 from monitor.config.model import Config
-from monitor.config.monitors import AtTimesMonitor, HotSpotsMonitor, Monitor, OverTimeMonitor, TimedMonitor
+from monitor.config.monitors import (
+    AtTimesMonitor,
+    DwellMonitor,
+    HotSpotsMonitor,
+    Monitor,
+    OverTimeMonitor,
+    TimedMonitor,
+)
 from monitor.config.registry import check_watched, load_registry
 from monitor.config.secret_values import read_kafka_password, read_person_key, read_redis_password, require_files
 from monitor.config.validate import ValidConfig, load_valid_config, validate_config
@@ -11,6 +18,7 @@ from monitor.config.validate import ValidConfig, load_valid_config, validate_con
 __all__ = [
     "AtTimesMonitor",
     "Config",
+    "DwellMonitor",
     "HotSpotsMonitor",
     "Location",
     "Monitor",

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from monitor.config.large_registry import list_ids
 from monitor.config.location import Location
 from monitor.config.model import Config
-from monitor.config.monitors import AtTimesMonitor, HotSpotsMonitor, OverTimeMonitor
+from monitor.config.monitors import AtTimesMonitor, DwellMonitor, HotSpotsMonitor, OverTimeMonitor
+from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
-from monitor.public.parameters import AtTimes, HotSpots, OverTime, Parameters, Registry
+from monitor.public.instants import SECOND
+from monitor.public.parameters import AtTimes, Dwell, HotSpots, OverTime, Parameters, Registry
 from monitor.public.schedule import Schedule
 from monitor.public.slot_grid import SlotGrid
 
@@ -35,6 +37,7 @@ def derive_parameters(config: Config, locations: Sequence[Location]) -> Paramete
         at_times=tuple(_at_times(monitor) for monitor in config.monitors if isinstance(monitor, AtTimesMonitor)),
         hot_spots=tuple(_hot_spots(monitor) for monitor in config.monitors if isinstance(monitor, HotSpotsMonitor)),
         period=config.privacy.period,
+        dwell=tuple(_dwell(monitor) for monitor in config.monitors if isinstance(monitor, DwellMonitor)),
     )
 
 
@@ -68,3 +71,8 @@ def _at_times(monitor: AtTimesMonitor) -> AtTimes:
 def _hot_spots(monitor: HotSpotsMonitor) -> HotSpots:
     times = Schedule.of(monitor.at, monitor.timezone)
     return HotSpots(monitor.name, times, monitor.epsilon, monitor.top, monitor.reporting_horizon)
+
+
+def _dwell(monitor: DwellMonitor) -> Dwell:
+    rule = DwellRule(monitor.epsilon, monitor.longest_visit // SECOND, monitor.visits_per_person)
+    return Dwell(monitor.name, Schedule.of(monitor.at, monitor.timezone), rule, monitor.reporting_horizon)

@@ -150,7 +150,7 @@ class _Parser:
         if model is None:
             value = format_value(f"{key}.kind", kind) if "kind" in entry else "missing"
             self.problems.append(
-                Problem(f"{key}.kind", value, "over_time, at_times or hot_spots", "Set one of the three.")
+                Problem(f"{key}.kind", value, "over_time, at_times, hot_spots or dwell", "Set one of the four.")
             )
             return None
         return self._validate(model, entry, key)

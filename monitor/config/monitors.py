@@ -1,4 +1,4 @@
-"""The three kinds of monitor in the configuration (docs/rules.md)."""
+"""The four kinds of monitor in the configuration (docs/rules.md)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class OverTimeMonitor(Section):
     """Algorithm 3: counts the people at each listed location within the window, at each tick."""
 
     name: Name = Field(description="the monitor's name: letters, digits, - and _")
-    kind: Literal["over_time"] = Field(description="over_time, at_times or hot_spots")
+    kind: Literal["over_time"] = Field(description="over_time, at_times, hot_spots or dwell")
     locations: Locations = Field(description="a list of location ids, or a mapping from id to a public weight")
     epsilon: Epsilon = Field(description="the ε that its locations share")
     threshold: WholeNumber = Field(description="the number of people from which a location is not safe")
@@ -137,7 +137,7 @@ class AtLeastSettings(Section):
 class AtTimesMonitor(TimedMonitor):
     """Algorithm 4: counts the people at each location of the registry, at each designated time."""
 
-    kind: Literal["at_times"] = Field(description="over_time, at_times or hot_spots")
+    kind: Literal["at_times"] = Field(description="over_time, at_times, hot_spots or dwell")
     threshold: WholeNumber = Field(description="the number of people from which a location is not safe")
     at_least: AtLeastSettings | None = Field(
         default=None, description="a mapping with the epsilon of lower bounds, from the people who consented"
@@ -152,14 +152,23 @@ class AtTimesMonitor(TimedMonitor):
 class HotSpotsMonitor(TimedMonitor):
     """Names the locations with the most people at each designated time, once, at the end of the reporting horizon."""
 
-    kind: Literal["hot_spots"] = Field(description="over_time, at_times or hot_spots")
+    kind: Literal["hot_spots"] = Field(description="over_time, at_times, hot_spots or dwell")
     top: WholeNumber = Field(description="the number of locations to name")
 
 
-AnyMonitor = OverTimeMonitor | AtTimesMonitor | HotSpotsMonitor
+class DwellMonitor(TimedMonitor):
+    """The number of visits at each designated time and their mean length, once, at the end of the reporting horizon."""
+
+    kind: Literal["dwell"] = Field(description="over_time, at_times, hot_spots or dwell")
+    longest_visit: PositiveDuration = Field(description="the longest length that counts, whole seconds such as 2h")
+    visits_per_person: WholeNumber = Field(default=1, description="the most visits of one person that count")
+
+
+AnyMonitor = OverTimeMonitor | AtTimesMonitor | HotSpotsMonitor | DwellMonitor
 Monitor = Annotated[AnyMonitor, Field(discriminator="kind")]
 KINDS: Final[dict[Any, type[AnyMonitor]]] = {
     "over_time": OverTimeMonitor,
     "at_times": AtTimesMonitor,
     "hot_spots": HotSpotsMonitor,
+    "dwell": DwellMonitor,
 }

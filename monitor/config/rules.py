@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from monitor.config.monitors import AnyMonitor, OverTimeMonitor, TimedMonitor
+from monitor.config.monitors import AnyMonitor, DwellMonitor, OverTimeMonitor, TimedMonitor
 from monitor.config.scalars import MAX_SHARDS
 from monitor.config.sections import ClockSettings, ServiceSettings, VisitsSettings
 from monitor.config.servers import KafkaSettings, RedisSettings, url_password
 from monitor.errors import Problem
 from monitor.privacy.epsilon import SMALLEST, format_epsilon
-from monitor.public.instants import format_duration, format_instant, to_datetime
+from monitor.public.instants import DAY, SECOND, format_duration, format_instant, to_datetime
+
+MAX_VISIT: Final = 365 * DAY
+"""The longest length of a visit that dwell times may count. A length in seconds must fit in 32 bits."""
 
 MAX_PARTITIONS: Final = 10_000
 """The most partitions that Kafka creates per request."""
@@ -55,6 +58,8 @@ def broken_rules(sections: Sections) -> Iterator[Problem]:
             yield from _check_over_time(key, monitor, clock)
         else:
             yield from _check_at_times(key, monitor, clock)
+        if isinstance(monitor, DwellMonitor):
+            yield from _check_dwell(key, monitor)
     if sections.kafka is not None:
         yield from _check_topics(sections.kafka)
         yield from _check_partitions(sections.kafka)
@@ -171,6 +176,26 @@ def _check_at_times(key: str, monitor: TimedMonitor, clock: ClockSettings | None
     yield from _check_duplicates(key, monitor)
     if clock is not None and monitor.reporting_horizon < clock.slot:
         yield _too_short(f"{key}.reporting_horizon", monitor.reporting_horizon, clock.slot)
+
+
+def _check_dwell(key: str, monitor: DwellMonitor) -> Iterator[Problem]:
+    if monitor.longest_visit % SECOND or monitor.longest_visit > MAX_VISIT:
+        yield Problem(
+            f"{key}.longest_visit",
+            format_duration(monitor.longest_visit),
+            f"whole seconds, at most {format_duration(MAX_VISIT)}",
+            "Use seconds, minutes or hours.",
+        )
+        return
+    parts = 2 * monitor.visits_per_person * (monitor.longest_visit // SECOND)
+    if monitor.epsilon / parts < SMALLEST:
+        yield Problem(
+            f"{key}.epsilon",
+            format_epsilon(monitor.epsilon),
+            f"at least {format_epsilon(SMALLEST)} for each of 2·visits_per_person·longest_visit = {parts} seconds, so "
+            "that noise can be drawn",
+            "Raise it, or lower longest_visit or visits_per_person.",
+        )
 
 
 def _check_duplicates(key: str, monitor: TimedMonitor) -> Iterator[Problem]:

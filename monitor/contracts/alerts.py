@@ -26,6 +26,7 @@ TYPE_PREFIX: Final = "org.location-monitor."
 OVER_TIME: Final = f"{TYPE_PREFIX}over_time"
 AT_TIMES: Final = f"{TYPE_PREFIX}at_times"
 HOT_SPOTS: Final = f"{TYPE_PREFIX}hot_spots"
+DWELL: Final = f"{TYPE_PREFIX}dwell"
 OWNER: Final = f"{TYPE_PREFIX}owner"
 LEDGER: Final = f"{TYPE_PREFIX}ledger"
 LEDGER_VERSION: Final = 1

@@ -64,7 +64,7 @@ class TimeChargesRecord(_Model):
     """The charges of one monitor of designated times."""
 
     monitor: str
-    kind: Literal["at_times", "hot_spots", "at_least"] = Field(
+    kind: Literal["at_times", "hot_spots", "at_least", "dwell"] = Field(
         description="at_least: the lower bounds of a monitor of kind at_times, which are charged separately."
     )
     epsilon: str = Field(pattern=EPSILON_PATTERN, description="The ε of each designated time.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, Literal
@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
-from monitor.contracts.alerts import AT_TIMES, HOT_SPOTS, LEDGER, LEDGER_VERSION, OVER_TIME, OWNER
+from monitor.contracts.alerts import AT_TIMES, DWELL, HOT_SPOTS, LEDGER, LEDGER_VERSION, OVER_TIME, OWNER
 from monitor.contracts.charges import Charges
 from monitor.errors import EpsilonError, LedgerError, TimeError
 from monitor.privacy.epsilon import parse_recorded
@@ -83,7 +83,10 @@ class AtTimesEntry:
 
 @dataclass(frozen=True, slots=True)
 class HotSpotsEntry:
-    """The hot spots of a designated time (an instant). `status` shows whether they were drawn, `epsilon` at which ε."""
+    """The hot spots or dwell times (`kind`) of a designated time (an instant), which are one answer about all shards.
+
+    `status` shows whether they were drawn, `epsilon` at which ε.
+    """
 
     ce_id: str
     monitor: str
@@ -91,6 +94,7 @@ class HotSpotsEntry:
     tick: int
     status: str
     epsilon: Fraction
+    kind: Literal["hot_spots", "dwell"] = "hot_spots"
 
 
 LedgerEntry = StartEntry | OwnerEntry | OverTimeEntry | AtTimesEntry | HotSpotsEntry
@@ -183,6 +187,10 @@ def _read_hot_spots(ce_id: str, value: bytes) -> HotSpotsEntry:
     )
 
 
+def _read_dwell(ce_id: str, value: bytes) -> HotSpotsEntry:
+    return replace(_read_hot_spots(ce_id, value), kind="dwell")
+
+
 def _read_owner(_: str, value: bytes) -> OwnerEntry:
     entry = _owner(value)
     if entry.lost_at is not None:
@@ -218,6 +226,7 @@ _READERS: Final[dict[bytes, Callable[[str, bytes], LedgerEntry]]] = {
     OVER_TIME.encode(): _read_over_time,
     AT_TIMES.encode(): _read_at_times,
     HOT_SPOTS.encode(): _read_hot_spots,
+    DWELL.encode(): _read_dwell,
     OWNER.encode(): _read_owner,
     LEDGER.encode(): _read_start,
 }

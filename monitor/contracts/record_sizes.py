@@ -81,7 +81,8 @@ def largest_record(parameters: Parameters) -> int:
     """Return the maximum bytes of any record of this configuration."""
     places = (place_bytes(rule) for monitor in parameters.over_time for rule in set(monitor.rules))
     hot_spots = (hot_spots_bytes(parameters, monitor.top) for monitor in parameters.hot_spots)
-    return max(*(snapshot_bytes(parameters) if parameters.at_times else ()), *places, *hot_spots, SNAPSHOT_OVERHEAD)
+    snapshots = snapshot_bytes(parameters) if parameters.at_times else []
+    return max((*snapshots, *places, *hot_spots, SNAPSHOT_OVERHEAD))
 
 
 def _snapshot_location_bytes(parameters: Parameters) -> NDArray[np.int64]:

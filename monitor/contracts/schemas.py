@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 
 from monitor.contracts.alerts import (
     AT_TIMES,
+    DWELL,
     HOT_SPOTS,
     LEDGER,
     OVER_TIME,
@@ -20,6 +21,7 @@ from monitor.contracts.alerts import (
     OverTimeAlert,
 )
 from monitor.contracts.dead_letters import DeadLetterHeaders
+from monitor.contracts.dwell import DwellSnapshot
 from monitor.contracts.ledger_records import LedgerRecord, OwnerRecord
 from monitor.contracts.visits import Visit, VisitBatch
 
@@ -32,6 +34,7 @@ _ALERTS: Final[tuple[type[BaseModel], ...]] = (
     OverTimeAlert,
     AtTimesSnapshot,
     HotSpotsSnapshot,
+    DwellSnapshot,
     OwnerRecord,
     LedgerRecord,
 )
@@ -101,6 +104,7 @@ def _messages() -> Schema:
         "overTime": _event("A location over time", OVER_TIME, OverTimeAlert, "monitor/location_id"),
         "atTimes": _event("All locations of a shard at a time", AT_TIMES, AtTimesSnapshot, "monitor/time/shard"),
         "hotSpots": _event("The hot spots at a time", HOT_SPOTS, HotSpotsSnapshot, "monitor/time"),
+        "dwell": _event("The number and mean length of visits at a time", DWELL, DwellSnapshot, "monitor/time"),
         "owner": _event("A change of writer", OWNER, OwnerRecord, "owner"),
         "ledger": _event("The ledger's first record", LEDGER, LedgerRecord, "ledger"),
         "deadLetter": {
@@ -118,7 +122,7 @@ _CHANNELS: Final[Mapping[str, tuple[str, str, tuple[str, ...], str]]] = {
     "alerts": (
         "safety-alerts",
         "The output. Retention by time, no compaction: each tick repeats the state that is still valid.",
-        ("overTime", "atTimes", "hotSpots", "owner", "ledger"),
+        ("overTime", "atTimes", "hotSpots", "dwell", "owner", "ledger"),
         "send",
     ),
     "deadLetters": (

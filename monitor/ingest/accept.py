@@ -12,14 +12,15 @@ accepted (docs/rules.md, rule 7). With F = `max_lead` and W the widest window at
    τ + horizon ≥ as_of(c).
 
 If a monitor publishes lower bounds, each of its designated times that a visit with consent covers is a second fact
-(docs/rules.md, rule 13). It does not change the visit's fate.
+(docs/rules.md, rule 13). If a monitor publishes dwell times, the visit's length is another fact (rule 14). Neither
+changes the visit's fate.
 
 Tick c is the first tick that counts the visit (docs/rules.md, rule 2). A visit that no tick can count is not stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -28,11 +29,12 @@ from numpy.typing import NDArray
 
 from monitor.contracts.visits import Fault, Reason
 from monitor.ingest.columns import Columns, Refusal, refuse
-from monitor.public.parameters import Parameters, Registry
+from monitor.public.instants import SECOND
+from monitor.public.parameters import Charged, Parameters, Registry
 from monitor.public.schedule import Schedule
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import HASH_BYTES
-from monitor.windows.packing import CONSENT, group_by_shard, pack_present, pack_seen, split_by_shard
+from monitor.windows.packing import CONSENT, group_by_shard, pack_present, pack_seen, pack_stays, split_by_shard
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -199,12 +201,12 @@ def _select_live(parameters: Parameters, times: Ints, horizon: int, stays: _Stay
     return _LiveFacts(np.repeat(stay, counts), times[np.repeat(first, counts) + within])
 
 
-def _has_lower_bounds(parameters: Parameters, instants: Ints) -> Flags:
-    """Return which of these designated times belong to a monitor that publishes lower bounds."""
+def _belongs_to(monitors: Sequence[Charged], instants: Ints) -> Flags:
+    """Return which of these designated times are those of any of the monitors."""
     if not instants.size:
         return np.zeros(0, np.bool_)
     low, high = int(instants.min()), int(instants.max()) + 1
-    return np.isin(instants, np.concatenate([monitor.times.between(low, high) for monitor in parameters.at_least]))
+    return np.isin(instants, np.concatenate([monitor.times.between(low, high) for monitor in monitors]))
 
 
 def _pack_facts(
@@ -225,12 +227,28 @@ def _pack_facts(
     last, stay, people = seen
     row, stamp = stays.row[stay], stays.current[stay]
     packed_seen = split_by_shard(shard[row], stamp, pack_seen(stamp, row, last, people))
+    lengths = _pack_stays(parameters, stays, present) if parameters.dwell else ()
     instant, stay, people = present
     flag = np.zeros(stay.size, np.int64)
     if columns.consent is not None and parameters.at_least:
-        told = np.flatnonzero(columns.consent[stays.place[stay]] & _has_lower_bounds(parameters, instant))
+        told = np.flatnonzero(columns.consent[stays.place[stay]] & _belongs_to(parameters.at_least, instant))
         instant, stay, people = (np.concatenate([values, values[told]]) for values in (instant, stay, people))
         flag = np.repeat([0, CONSENT], [flag.size, told.size])
     row, stamp = stays.row[stay], stays.current[stay]
     packed_present = split_by_shard(shard[row], stamp, pack_present(instant, row + flag, people))
-    return group_by_shard(packed_seen, packed_present)
+    return group_by_shard(packed_seen, packed_present, lengths)
+
+
+def _pack_stays(
+    parameters: Parameters, stays: _Stays, present: tuple[Ints, Ints, NDArray[np.uint8]]
+) -> Iterator[tuple[int, int, bytes]]:
+    """Pack the length of each visit that covers a designated time with dwell times, up to the longest that counts."""
+    instant, stay, people = present
+    if not instant.size:
+        return iter(())
+    asked = np.flatnonzero(_belongs_to(parameters.dwell, instant))
+    instant, stay, people = instant[asked], stay[asked], people[asked]
+    longest = max(monitor.rule.longest for monitor in parameters.dwell)
+    length = np.minimum((stays.left[stay] - stays.arrived[stay]) // SECOND, longest)
+    row, stamp = stays.row[stay], stays.current[stay]
+    return split_by_shard(parameters.registry.shard[row], stamp, pack_stays(instant, length, row, people))

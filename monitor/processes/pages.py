@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from monitor.operate.catalog import PREFIX
+from monitor.operate.catalog import PREFIX, SUPERVISOR_METRICS
 from monitor.operate.health import STALL_SECONDS
 from monitor.processes.link import Link, Snapshot
 
@@ -62,10 +62,9 @@ class Pages(Collector):
     def __init__(self, statuses: tuple[ProcessStatus, ...]) -> None:
         self._statuses = statuses
         self._own = CollectorRegistry()
-        self._up = Gauge("process_up", "Whether a process runs", [LABEL], namespace=PREFIX, registry=self._own)
-        self._restarts = Counter(
-            "process_restarts", "Processes started again after a crash", [LABEL], namespace=PREFIX, registry=self._own
-        )
+        up, restarts = SUPERVISOR_METRICS
+        self._up = Gauge(up.name, up.help, up.labels, namespace=PREFIX, registry=self._own)
+        self._restarts = Counter(restarts.name, restarts.help, restarts.labels, namespace=PREFIX, registry=self._own)
         for status in statuses:
             self._restarts.labels(str(status.number))
         self.registry = CollectorRegistry()

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.location_ids import LocationIds
 from monitor.public.schedule import Schedule
@@ -136,7 +137,25 @@ class AtLeast(_TimedMonitor):
     horizon: int
 
 
-Timed = AtTimes | HotSpots
+@dataclass(frozen=True)
+class Dwell(_TimedMonitor):
+    """A monitor of kind `dwell`: the number and mean length of all visits at a time, at the horizon's final tick."""
+
+    name: str
+    times: Schedule
+    rule: DwellRule
+    horizon: int
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The ε of each designated time."""
+        return self.rule.epsilon
+
+
+Timed = AtTimes | HotSpots | Dwell
+Total = HotSpots | Dwell
+"""The monitors with one answer per designated time, about the locations of all shards."""
+
 Charged = Timed | AtLeast
 
 
@@ -158,11 +177,17 @@ class Parameters:
     at_times: tuple[AtTimes, ...]
     hot_spots: tuple[HotSpots, ...] = ()
     period: int = 0
+    dwell: tuple[Dwell, ...] = ()
 
     @property
     def timed(self) -> tuple[Timed, ...]:
         """All monitors of designated times."""
-        return (*self.at_times, *self.hot_spots)
+        return (*self.at_times, *self.totals)
+
+    @property
+    def totals(self) -> tuple[Total, ...]:
+        """All monitors with one answer about all shards."""
+        return (*self.hot_spots, *self.dwell)
 
     @cached_property
     def at_least(self) -> tuple[AtLeast, ...]:
@@ -214,11 +239,9 @@ class Parameters:
         return max(self.widest_window, self.longest_horizon) + 2
 
     def draws_hot_spots_at(self, tick: int) -> bool:
-        """Return whether hot spots are drawn at a tick, which is the case at the final tick of each of their times."""
+        """Return whether an answer about all shards is drawn at a tick: at the final tick of each of their times."""
         as_of = self.grid.as_of(tick)
-        return any(
-            monitor.is_final(time, as_of, self.grid) for monitor in self.hot_spots for time in monitor.live(as_of)
-        )
+        return any(monitor.is_final(time, as_of, self.grid) for monitor in self.totals for time in monitor.live(as_of))
 
     @property
     def period_slots(self) -> int:

@@ -18,7 +18,7 @@ from monitor.release.state import Spent, later
 _NEVER: Final = -(2**62)
 _EVER: Final = 2**62
 
-_MonitorKey = tuple[Literal["at_times", "hot_spots", "at_least"], str]  # a monitor's kind and name
+_MonitorKey = tuple[Literal["at_times", "hot_spots", "at_least", "dwell"], str]  # a monitor's kind and name
 
 
 class CarriedOverTimes:
@@ -36,6 +36,7 @@ class CarriedOverTimes:
             **{("at_times", monitor.name): monitor for monitor in parameters.at_times},
             **{("hot_spots", monitor.name): monitor for monitor in parameters.hot_spots},
             **{("at_least", monitor.name): monitor for monitor in parameters.at_least},
+            **{("dwell", monitor.name): monitor for monitor in parameters.dwell},
         }
         self._paid: dict[int, dict[_MonitorKey, Fraction]] = {}
         for state in states:

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.contracts import alerts
-from monitor.privacy import at_least, at_times, hot_spots
+from monitor.privacy import at_least, at_times, dwell, hot_spots
 from monitor.privacy.at_times import AtTimesRule
 from monitor.privacy.noise import Noise
-from monitor.public.parameters import AtLeast, AtTimes, HotSpots, Parameters
+from monitor.public.parameters import AtLeast, AtTimes, Dwell, HotSpots, Parameters, Total
 from monitor.release.decide_over_time import OverTimeDecider, Records
+from monitor.release.dwell_record import build_dwell_record
 from monitor.release.ledger import EncodedRecord
 from monitor.release.readings import Evidence, input_since
 from monitor.release.state import LedgerState
@@ -42,11 +43,11 @@ class Decider:
         parameters: the parameters of the service.
         shards: the shards of this ledger partition.
         noise: the source of one-sided noise.
-        ranked: the hot spot monitors that this partition answers. One answer covers all shards.
+        ranked: the monitors of hot spots and dwell times that this partition answers. One answer covers all shards.
     """
 
     def __init__(
-        self, parameters: Parameters, shards: Sequence[int], noise: Noise, ranked: Sequence[HotSpots] = ()
+        self, parameters: Parameters, shards: Sequence[int], noise: Noise, ranked: Sequence[Total] = ()
     ) -> None:
         self._parameters = parameters
         self._noise = noise
@@ -72,13 +73,19 @@ class Decider:
         final = {time for monitor in self._hot_spots for time in self._final_times(monitor, tick)}
         if not final:
             return questions
+        stays = {
+            time
+            for monitor in self._hot_spots
+            if isinstance(monitor, Dwell)
+            for time in self._final_times(monitor, tick)
+        }
         return {
-            shard: replace(question, times=tuple(sorted(final.union(question.times))))
+            shard: replace(question, times=tuple(sorted(final.union(question.times))), stays=tuple(sorted(stays)))
             for shard in range(parameters.registry.shards)
             for question in (questions.get(shard, Question(tick=tick)),)
         }
 
-    def _final_times(self, monitor: HotSpots | AtLeast, tick: int) -> list[int]:
+    def _final_times(self, monitor: Total | AtLeast, tick: int) -> list[int]:
         """Return the designated times for which this tick is the final one."""
         as_of = self._parameters.grid.as_of(tick)
         return [time for time in monitor.live(as_of) if monitor.is_final(time, as_of, self._parameters.grid)]
@@ -98,7 +105,7 @@ class Decider:
             for time in timed.live(as_of)
         ]
         parts += [
-            self._decide_hot_spots(ranked, time, tick, evidence, state, tally)
+            self._decide_total(ranked, time, tick, evidence, state, tally)
             for ranked in self._hot_spots
             for time in self._final_times(ranked, tick)
         ]
@@ -197,9 +204,9 @@ class Decider:
         )
         return EncodedRecord(key, value, tuple(headers), as_of // 1_000)
 
-    def _decide_hot_spots(
+    def _decide_total(
         self,
-        monitor: HotSpots,
+        monitor: Total,
         time: int,
         tick: int,
         evidence: Evidence,
@@ -209,12 +216,16 @@ class Decider:
         """Return the one answer about a designated time; nothing if a shorter horizon has already answered it."""
         if (monitor.name, time) in state.drawn:
             return []
-        drawn: list[tuple[str, int]] | None = None
         shards = range(self._parameters.registry.shards)
-        if all(self._is_complete_at(time, shard, evidence, state) for shard in shards):
-            drawn = self._draw_hot_spots(monitor, time, evidence)
+        complete = all(self._is_complete_at(time, shard, evidence, state) for shard in shards)
+        if complete:
             state.drawn.add((monitor.name, time))
-        tally[monitor.name, "unknown" if drawn is None else "complete"] += 1
+        tally[monitor.name, "complete" if complete else "unknown"] += 1
+        if isinstance(monitor, Dwell):
+            stays = (stay for shard in shards for stay in evidence.readings[shard].stays[time])
+            totals = dwell.step(monitor.rule, stays, self._noise) if complete else None
+            return [build_dwell_record(self._parameters, monitor, time, tick, totals)]
+        drawn = self._draw_hot_spots(monitor, time, evidence) if complete else None
         return [self._build_hot_spots_record(monitor, time, tick, drawn)]
 
     def _draw_hot_spots(self, monitor: HotSpots, time: int, evidence: Evidence) -> list[tuple[str, int]]:

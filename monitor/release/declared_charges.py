@@ -10,12 +10,20 @@ import msgspec
 from monitor.contracts.charges import Charges, PlaceCharges, TimeCharges
 from monitor.privacy.epsilon import format_epsilon
 from monitor.public.instants import format_duration, format_instant
-from monitor.public.parameters import AtLeast, AtTimes, Charged, OverTime, Parameters
+from monitor.public.parameters import AtLeast, AtTimes, Charged, Dwell, HotSpots, OverTime, Parameters
 
 MAX_CHARGES_BYTES: Final = 64 * 1024
 """The size limit of encoded charges, in bytes. An owner record must fit the lowest allowed `max.message.bytes`."""
 
 _DIGITS: Final = 16
+
+
+_KINDS: Final[dict[type[Charged], str]] = {
+    AtTimes: "at_times",
+    HotSpots: "hot_spots",
+    AtLeast: "at_least",
+    Dwell: "dwell",
+}
 
 
 def declare_charges(parameters: Parameters) -> Charges:
@@ -42,11 +50,7 @@ def declare_times(monitor: Charged) -> TimeCharges:
     times = monitor.times
     return TimeCharges(
         monitor=monitor.name,
-        kind="at_times"
-        if isinstance(monitor, AtTimes)
-        else "at_least"
-        if isinstance(monitor, AtLeast)
-        else "hot_spots",
+        kind=_KINDS[type(monitor)],
         epsilon=format_epsilon(monitor.epsilon),
         horizon=format_duration(monitor.horizon),
         at=(*(at.isoformat() for at in sorted(times.daily)), *(format_instant(at) for at in times.instants)),

@@ -11,7 +11,7 @@ from monitor.contracts.charges import Charges
 from monitor.failpoints import failpoint
 from monitor.privacy.noise import Noise
 from monitor.public.clock import Clock
-from monitor.public.parameters import HotSpots, Parameters, shard_of
+from monitor.public.parameters import Parameters, Total, shard_of
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.decide_over_time import Records
 from monitor.release.ledger import (
@@ -96,15 +96,15 @@ class Owner:
         self._owner_record_at = slot
         self._input_grew = False
 
-    def _assigned(self) -> tuple[list[int], list[HotSpots]]:
-        """Return the shards and the hot spot monitors of this partition.
+    def _assigned(self) -> tuple[list[int], list[Total]]:
+        """Return the shards of this partition, and its monitors of hot spots and dwell times.
 
-        One hot spots answer covers all shards. The hash of the monitor's name selects the partition that publishes it.
+        One answer of these covers all shards. The hash of the monitor's name selects the partition that publishes it.
         """
         terms, parameters = self.state.terms, self._parameters
         partitions = terms.partitions if terms is not None else 1
         shards = [shard for shard in range(parameters.registry.shards) if shard % partitions == self.partition]
-        ranked = [monitor for monitor in parameters.hot_spots if shard_of(monitor.name, partitions) == self.partition]
+        ranked = [monitor for monitor in parameters.totals if shard_of(monitor.name, partitions) == self.partition]
         return shards, ranked
 
     def _take_over(self) -> LedgerState:

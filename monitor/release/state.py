@@ -19,7 +19,7 @@ from monitor.release.ledger import EncodedRecord
 
 _Answer = OverTimeEntry | AtTimesEntry | HotSpotsEntry
 
-Charged = tuple[Literal["at_times", "hot_spots", "at_least"], str, int]
+Charged = tuple[Literal["at_times", "hot_spots", "at_least", "dwell"], str, int]
 """The key of an answer about a designated time: the monitor's kind and name, and the time (an instant)."""
 
 
@@ -84,14 +84,14 @@ class LedgerState:
 
     `marks`: every mark that a window may still contain, even if it no longer runs: a longer window may contain the
     visits that it charged. `past`: marks that a period may still contain, but no window. `noisy`: by monitor and
-    designated time, (tick, noisy count) by location. `drawn`: the (monitor, designated time) pairs whose hot spots were
-    drawn; they are drawn once. `bounded`: the (shard, number of shards) pairs whose lower bounds were drawn, by monitor
-    and designated time; they are drawn once. `charged`: the largest ε published about a designated time, among the
-    records that have not expired. `last_records`: the records of the last tick, by ce_id. `expired_until`: the instant
-    of the first remaining record, if earlier ones have expired. `counting`: how the latest owner counts
-    (`alerts.COUNTING`), None before the first owner. `eras`: (last tick before an owner, that owner's F), where F is
-    known. `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had to be decided.
-    `revision`: a number that changes whenever marks are added or changed.
+    designated time, (tick, noisy count) by location. `drawn`: the (monitor, designated time) pairs whose hot spots or
+    dwell times were drawn; they are drawn once. `bounded`: the (shard, number of shards) pairs whose lower bounds were
+    drawn, by monitor and designated time; they are drawn once. `charged`: the largest ε published about a designated
+    time, among the records that have not expired. `last_records`: the records of the last tick, by ce_id.
+    `expired_until`: the instant of the first remaining record, if earlier ones have expired. `counting`: how the latest
+    owner counts (`alerts.COUNTING`), None before the first owner. `eras`: (last tick before an owner, that owner's F),
+    where F is known. `owned_since`: the timestamp of the first owner record (an instant); from then on, ticks had to be
+    decided. `revision`: a number that changes whenever marks are added or changed.
     """
 
     terms: OwnerTerms | None = None
@@ -236,7 +236,7 @@ class LedgerState:
         elif isinstance(entry, HotSpotsEntry):
             if entry.status == "complete":
                 self.drawn.add((entry.monitor, entry.time))
-                self._charge(("hot_spots", entry.monitor, entry.time), entry.epsilon)
+                self._charge((entry.kind, entry.monitor, entry.time), entry.epsilon)
         else:
             known = self.noisy.setdefault((entry.monitor, entry.time), {})
             if entry.noisy_counts.keys() - known.keys():

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from monitor.public.parameters import AtTimes, OverTime, Parameters, Timed
+from monitor.public.parameters import AtTimes, Dwell, OverTime, Parameters, Timed
 
 _DIGITS: Final = 16
 
@@ -40,6 +40,17 @@ def _over_time(monitor: OverTime) -> list[object]:
 
 
 def _timed(monitor: Timed) -> list[object]:
+    if isinstance(monitor, Dwell):
+        rule = monitor.rule
+        return [
+            "dwell",
+            monitor.name,
+            monitor.times.digest(),
+            monitor.horizon,
+            str(rule.epsilon),
+            rule.longest,
+            rule.per_person,
+        ]
     kind, least = ("at_times", monitor.threshold) if isinstance(monitor, AtTimes) else ("hot_spots", monitor.top)
     bounds = [str(monitor.at_least)] if isinstance(monitor, AtTimes) and monitor.at_least is not None else []
     return [kind, monitor.name, monitor.times.digest(), monitor.horizon, str(monitor.epsilon), least, *bounds]

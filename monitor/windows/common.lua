@@ -4,8 +4,9 @@
 -- be moved there. Later facts wait in a sorted set, ordered by stamp. `shown` is the latest stamp of any fact in the
 -- windows. Numbers with more than 14 digits are formatted with %.0f, because Lua would round them.
 
-local HEADER = 9          -- bytes before the facts of a waiting member: stamp (8 bytes), then s (seen) or p (present)
-local PERSON, PRESENT = 16, 28  -- bytes of a person's hash, and of a packed fact (monitor/windows/packing.py)
+-- Bytes before the facts of a waiting member: stamp (8 bytes), then s (seen), p (present) or d (stays)
+local HEADER = 9
+local PERSON, PRESENT, STAY = 16, 28, 32  -- bytes of a person's hash, and of packed facts (monitor/windows/packing.py)
 local PORTION = 2000      -- facts per command
 local CHUNK = 64          -- people per command that adds to a leaf
 local FULL, FILL = 112, 64  -- people in a leaf before it is split, and on average after leaves were joined
@@ -193,11 +194,36 @@ local function add_present(prefix, dropped, blob, from, expiry)
   flush()
 end
 
+-- Add packed visits, sorted by time, to the lengths at designated times. Of several lengths, the longest remains.
+local function add_stays(prefix, dropped, blob, from, expiry)
+  local instant, arguments, count, i = nil, {}, 0, from
+  local function flush()
+    if count > 0 and not (dropped and instant <= dropped) then
+      local key = prefix .. 'd:' .. string.format('%.0f', instant)
+      redis.call('ZADD', key, 'GT', unpack(arguments, 1, 2 * count))
+      redis.call('EXPIRE', key, expiry)
+    end
+    count = 0
+  end
+  while i < #blob do
+    local at, length, member = struct.unpack('>i8I4c20', blob, i)
+    if at ~= instant or count == PORTION then
+      flush()
+      instant = at
+    end
+    arguments[2 * count + 1], arguments[2 * count + 2] = length, member
+    count, i = count + 1, i + STAY
+  end
+  flush()
+end
+
 local function add(meta, kind, stamp, blob, from, expiry)
   raise_shown(meta, stamp)
   local prefix = string.sub(meta, 1, -5)
   if kind == 's' then
     add_seen(meta, prefix, blob, from, expiry)
+  elseif kind == 'd' then
+    add_stays(prefix, number_of(meta, 'dropped'), blob, from, expiry)
   else
     add_present(prefix, number_of(meta, 'dropped'), blob, from, expiry)
   end

@@ -4,8 +4,8 @@
 -- KEYS[1]            meta: the shard's hash
 -- KEYS[2]            the waiting facts
 -- KEYS[3..2+w]       the sorted sets of its watched rows
--- KEYS[3+w..2+w+d]   sets of designated times to delete
--- KEYS[3+w+d..]      sets of designated times to keep
+-- KEYS[3+w..2+w+d]   sets of designated times to delete, of people and of lengths
+-- KEYS[3+w+d..]      those of designated times to keep
 -- ARGV[1]            expiry of meta in seconds; facts expire after twice this time, so later than the progress that
 --                    claims them
 -- ARGV[2]            w: the number of sorted sets

@@ -40,19 +40,22 @@ class ShardFacts:
 
     `stamp`: the slot c in which the records were stamped. `seen`: (row, last slot, person) of people who were seen.
     `present`: (designated time, row, person) of people who were present, and the same with a flag in the row for people
-    who consented, where lower bounds are published.
+    who consented, where lower bounds are published. `stays`: (designated time, length in seconds, row, person) of
+    visits, where dwell times are published; of several lengths of a person at a row, the longest counts.
     """
 
     stamp: int
     seen: bytes = b""
     present: bytes = b""
+    stays: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """The counts wanted of one shard: (row, first slot of the window) pairs, and designated times.
 
-    `consenting`: those of `times` for which the people who consented are also wanted.
+    `consenting`: those of `times` for which the people who consented are also wanted. `stays`: the designated times for
+    which the lengths of visits are wanted.
     `tick`: the tick that the counts are for. Without a tick, the question opens no slot.
     """
 
@@ -60,6 +63,7 @@ class Question:
     times: tuple[int, ...] = ()
     tick: int | None = None
     consenting: tuple[int, ...] = ()
+    stays: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ class Reading:
     is this slot or a later one. `evicted_before`: facts about earlier slots were evicted from the windows.
     `times_evicted_until`: designated times up to this instant were evicted. `time`: the store's clock, an instant.
     `counts`: distinct people by (row, first slot). `present`: by designated time, distinct people by location, aligned
-    with the shard's rows in registry order. `consenting`: the same for people who consented. `settled`: the counts
+    with the shard's rows in registry order. `consenting`: the same for people who consented. `stays`: by
+    designated time, the person, row and length in seconds of each visit, in any order. `settled`: the counts
     include the facts stamped up to the question's tick and no others. It is False if the store's clock is not in the
     slot after the tick, if a later slot is open, or if facts still wait (ask again).
     """
@@ -84,6 +89,7 @@ class Reading:
     present: Mapping[int, NDArray[np.int64]]
     settled: bool = True
     consenting: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    stays: Mapping[int, Sequence[tuple[bytes, int, int]]] = field(default_factory=dict)
 
 
 Facts = Mapping[int, Sequence[ShardFacts]]

@@ -52,6 +52,9 @@ def _digest(parameters: Parameters, topic_id: str, key: Mapping[str, str]) -> st
     }
     if parameters.at_least:  # facts about consent; without lower bounds, the fingerprint is that of earlier versions
         deciding["consent"] = sorted({monitor.times.digest() for monitor in parameters.at_least})
+    if parameters.dwell:
+        lengths = sorted({(monitor.times.digest(), monitor.rule.longest) for monitor in parameters.dwell})
+        deciding["dwell"] = [json.dumps(of_monitor) for of_monitor in lengths]
     deciding |= key
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:_DIGITS]
 

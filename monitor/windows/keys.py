@@ -8,6 +8,8 @@
     {name:fingerprint:shard}:w:<row>:<n>  a leaf of such a set: rows with many people have several (common.lua)
     {name:fingerprint:shard}:leaves       hash: by row with several leaves, the number of its splits
     {name:fingerprint:shard}:t:<instant>  set, at a designated time: row (4 bytes, big-endian), then person (16 bytes)
+    {name:fingerprint:shard}:d:<instant>  sorted set, at a designated time with dwell times: the same members, by the
+                                          length of the visit in seconds
     {name:fingerprint:0}:rights           no data: a script uses this key to test whether the user may run each command
 
 The text in braces is the hash tag. It places all keys of a shard in one slot of Redis Cluster, as transactions require.
@@ -68,3 +70,7 @@ class Keys:
     def time(self, shard: int, instant: int) -> str:
         """Return the key of the people present at a designated time."""
         return f"{self.tag(shard)}:t:{instant}"
+
+    def lengths(self, shard: int, instant: int) -> str:
+        """Return the key of the lengths of the visits at a designated time."""
+        return f"{self.tag(shard)}:d:{instant}"

@@ -7,7 +7,9 @@
   and the hash. So the script passes many facts to one command without reading them one by one. A group has at most
   2,000 facts.
 * Present: the instant of the designated time (8 bytes, signed), the row (4 bytes, unsigned), and the person's keyed
-  hash. `sort_present` sorts these facts by instant for the script.
+  hash. `sort_by_instant` sorts these facts by instant for the script.
+* Stay: the instant of the designated time (8 bytes, signed), the length in seconds (4 bytes, unsigned), the row (4
+  bytes, unsigned), and the person's keyed hash.
 * Member of a designated time's set: the row and the person's keyed hash, which is the end of a packed fact.
 * Consent: a second present fact (and member) of the same person, with `CONSENT` added to the row. It exists only for
   designated times with lower bounds (docs/rules.md, rule 13), so other sets never contain it.
@@ -33,10 +35,14 @@ Bytes = NDArray[np.uint8]
 
 SEEN: Final = np.dtype([("row", ">u4"), ("ahead", ">i4"), ("person", f"V{HASH_BYTES}")])
 PRESENT: Final = np.dtype([("instant", ">i8"), ("row", ">u4"), ("person", f"V{HASH_BYTES}")])
+STAY: Final = np.dtype([("instant", ">i8"), ("length", ">u4"), ("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 MEMBER: Final = np.dtype([("row", ">u4"), ("person", f"V{HASH_BYTES}")])
 
 _LARGEST_GROUP: Final = 2_000
 """The most facts of a group: a script puts their hashes on the stack of Lua, which is limited."""
+
+_PORTION: Final = 10_000
+"""The most facts per waiting member; a script merges whole members."""
 
 CONSENT: Final = 1 << 31
 """The bit of a row that marks the fact that a person consented."""
@@ -58,6 +64,14 @@ def pack_present(instant: Ints, row: Ints, people: Bytes) -> NDArray[np.void]:
     """Pack the people present; instants and rows have shape (n,), hashes have shape (n, 16)."""
     packed = np.empty(row.size, PRESENT)
     packed["instant"], packed["row"] = instant, row
+    packed["person"] = people.view(f"V{HASH_BYTES}").ravel()
+    return packed
+
+
+def pack_stays(instant: Ints, length: Ints, row: Ints, people: Bytes) -> NDArray[np.void]:
+    """Pack visits; instants, lengths in seconds and rows have shape (n,), hashes have shape (n, 16)."""
+    packed = np.empty(row.size, STAY)
+    packed["instant"], packed["length"], packed["row"] = instant, length, row
     packed["person"] = people.view(f"V{HASH_BYTES}").ravel()
     return packed
 
@@ -99,24 +113,42 @@ def _make_block(stamp: int, facts: NDArray[np.void], hashes: NDArray[Any]) -> by
     return b"".join(part.tobytes() for part in (head, groups, hashes, body))
 
 
-def sort_present(packed: bytes) -> bytes:
-    """Return the facts present, sorted by designated time."""
-    facts = np.frombuffer(packed, PRESENT)
+def sort_by_instant(packed: bytes, kind: np.dtype[np.void]) -> bytes:
+    """Return packed facts about designated times (`PRESENT` or `STAY`), sorted by time."""
+    facts = np.frombuffer(packed, kind)
     return facts[np.argsort(facts["instant"], kind="stable")].tobytes()
 
 
 def group_by_shard(
-    seen: Iterable[tuple[int, int, bytes]], present: Iterable[tuple[int, int, bytes]]
+    seen: Iterable[tuple[int, int, bytes]],
+    present: Iterable[tuple[int, int, bytes]],
+    stays: Iterable[tuple[int, int, bytes]] = (),
 ) -> dict[int, list[ShardFacts]]:
     """Return the facts of each stamp by shard; the arguments yield (shard, stamp, packed)."""
     by_place: dict[tuple[int, int], list[bytes]] = {}
-    for at, kind in enumerate((seen, present)):
+    for at, kind in enumerate((seen, present, stays)):
         for shard, stamp, packed in kind:
-            by_place.setdefault((shard, stamp), [b"", b""])[at] = packed
+            by_place.setdefault((shard, stamp), [b"", b"", b""])[at] = packed
     facts: dict[int, list[ShardFacts]] = {}
-    for (shard, stamp), (packed_seen, packed_present) in sorted(by_place.items()):
-        facts.setdefault(shard, []).append(ShardFacts(stamp, packed_seen, packed_present))
+    for (shard, stamp), packed_kinds in sorted(by_place.items()):
+        facts.setdefault(shard, []).append(ShardFacts(stamp, *packed_kinds))
     return facts
+
+
+def split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
+    """Yield the script's arguments for each portion: the kind of its facts, their stamp, and the facts."""
+    by_stamp: dict[int, list[ShardFacts]] = {}
+    for stamped in facts:
+        by_stamp.setdefault(stamped.stamp, []).append(stamped)
+    for stamp, parts in sorted(by_stamp.items()):
+        for block in group_seen(stamp, b"".join(part.seen for part in parts), _PORTION):
+            yield from ("s", stamp, block)
+        packed = sort_by_instant(b"".join(part.present for part in parts), PRESENT)
+        for begin in range(0, len(packed), _PORTION * PRESENT.itemsize):
+            yield from ("p", stamp, packed[begin : begin + _PORTION * PRESENT.itemsize])
+        packed = sort_by_instant(b"".join(part.stays for part in parts), STAY)
+        for begin in range(0, len(packed), _PORTION * STAY.itemsize):
+            yield from ("d", stamp, packed[begin : begin + _PORTION * STAY.itemsize])
 
 
 def pack_shard_facts(
@@ -134,6 +166,12 @@ def pack_shard_facts(
     visits = [(row, last - stamp, person) for row, people in sorted((seen or {}).items()) for person, last in people]
     stays = [(at, row, person) for at, people in sorted((present or {}).items()) for row, person in people]
     return ShardFacts(stamp, np.array(visits, SEEN).tobytes(), np.array(stays, PRESENT).tobytes())
+
+
+def read_stays(members: Iterable[tuple[bytes, float]]) -> list[tuple[bytes, int, int]]:
+    """Return the person, row and length in seconds of each (member, length) of a designated time with dwell times."""
+    row_bytes = MEMBER.itemsize - HASH_BYTES
+    return [(member[row_bytes:], int.from_bytes(member[:row_bytes]), int(length)) for member, length in members]
 
 
 def count_members(members: Collection[bytes], rows: Ints) -> tuple[Ints, Ints]:

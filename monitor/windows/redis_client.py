@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from redis import Redis
 from redis.backoff import ConstantBackoff
@@ -205,3 +205,10 @@ def _refused_permission(error: Exception) -> str | None:
 def is_transient(error: Exception) -> bool:
     """Return whether a server's error reply reports a transient state, rather than a problem with its data."""
     return error_code(error) in _TRANSIENT
+
+
+def pair_scores(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
+    """Return (member, score) pairs from a reply WITHSCORES: pairs under RESP3, a flat list under RESP2."""
+    if reply and not isinstance(reply[0], bytes):
+        return [(member, float(score)) for member, score in reply]
+    return [(member, float(score)) for member, score in zip(reply[::2], reply[1::2], strict=True)]

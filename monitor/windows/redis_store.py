@@ -21,9 +21,9 @@ from redis.cluster import RedisCluster
 from monitor.errors import EvictionError, WindowsError
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
-from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, ShardFacts, Span
+from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
-from monitor.windows.packing import PRESENT, count_members, group_seen, sort_present
+from monitor.windows.packing import count_members, read_stays, split_portions
 from monitor.windows.redis_client import (
     REFUSALS,
     Client,
@@ -31,6 +31,7 @@ from monitor.windows.redis_client import (
     error_code,
     is_transient,
     list_cluster_nodes,
+    pair_scores,
     parse_time,
     translate_error,
 )
@@ -40,7 +41,6 @@ Command = tuple[Any, ...]
 """A command as redis-py takes it: the name, then strings, bytes and integers."""
 
 _LEAST_EXPIRY: Final = 3_600
-_PORTION: Final = 10_000  # the most facts per waiting member; a script merges whole members
 _COMMON: Final = "common"
 _STANDALONE: Final = ("read", "forget", "rights")  # scripts that do not use common.lua
 
@@ -123,14 +123,19 @@ class RedisWindows:
 
     def _all_keys(self, shard: int, times: Iterable[int]) -> list[str]:
         windows = (self._keys.window(shard, row) for row in self._watched[shard])
-        return [*self._shard_keys(shard), *windows, *(self._keys.time(shard, instant) for instant in times)]
+        return [*self._shard_keys(shard), *windows, *self._time_keys(shard, times)]
+
+    def _time_keys(self, shard: int, times: Iterable[int]) -> list[str]:
+        """Return the keys of designated times: one each, and one more if there are dwell times."""
+        names = (self._keys.time, self._keys.lengths) if self._parameters.dwell else (self._keys.time,)
+        return [name(shard, instant) for instant in times for name in names]
 
     def _shard_keys(self, shard: int) -> list[str]:
         return [self._keys.meta(shard), self._keys.waiting(shard)]
 
     def pack(self, facts: Facts) -> PackedFacts:
         """Prepare a batch's facts for `write`: the arguments of each shard's script."""
-        return PackedFacts({shard: list(_split_portions(of_shard)) for shard, of_shard in facts.items()})
+        return PackedFacts({shard: list(split_portions(of_shard)) for shard, of_shard in facts.items()})
 
     def write(self, spans: Sequence[Span], facts: Facts | PackedFacts) -> dict[int, int]:
         """Add a batch's facts and advance each shard's progress, with one script per shard.
@@ -232,6 +237,10 @@ class RedisWindows:
                 ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
                 for instant in question.times
             ),
+            *(
+                ("ZRANGEBYSCORE", self._keys.lengths(shard, instant), "-inf", "+inf", "WITHSCORES")
+                for instant in question.stays
+            ),
             _eval_command("read", [self._keys.meta(shard)]),
         ]
 
@@ -241,7 +250,8 @@ class RedisWindows:
         """Return the reading; None if a set that was unchanged has grown since."""
         *data, (meta, time) = replies
         settled = question.tick is None or data.pop(0) == 1
-        counts, *members = data
+        counts, *sets = data
+        members, lengths = sets[: len(question.times)], sets[len(question.times) :]
         present: dict[int, SparseCounts] = {}
         for instant, of_time in zip(question.times, members, strict=True):
             if instant not in unchanged:
@@ -263,17 +273,21 @@ class RedisWindows:
             present=TimeCounts(present),
             settled=settled,
             consenting=TimeCounts({instant: present[instant] for instant in question.consenting}, consenting=True),
+            stays={
+                instant: read_stays(pair_scores(of_time))
+                for instant, of_time in zip(question.stays, lengths, strict=True)
+            },
         )
 
     def evict(self, shards: Sequence[int], before: int, drop: Sequence[int], keep: Sequence[int]) -> None:
         """Evict facts about slots before a slot and designated times, and renew the other expiries."""
-        counted = [len(drop), before, *([max(drop)] if drop else [])]
         work: dict[int, Command] = {}
         for shard in shards:
             windows = [self._keys.window(shard, row) for row in self._watched[shard]]
-            times = [self._keys.time(shard, instant) for instant in (*drop, *keep)]
-            keys = [*self._shard_keys(shard), *windows, *times]
-            work[shard] = _eval_command("evict", keys, self._expiry, len(windows), *counted)
+            dropped, kept = (self._time_keys(shard, instants) for instants in (drop, keep))
+            keys = [*self._shard_keys(shard), *windows, *dropped, *kept]
+            latest = [max(drop)] if drop else []
+            work[shard] = _eval_command("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
         self._run(work)
 
     def is_empty(self) -> bool:
@@ -373,19 +387,6 @@ class RedisWindows:
             f"missing: expected only data of this service. Delete all keys that begin with {tag}; the service reads "
             "the facts from the input again."
         )
-
-
-def _split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
-    """Yield the script's arguments for each portion: the kind of its facts, their stamp, and the facts."""
-    by_stamp: dict[int, list[ShardFacts]] = {}
-    for stamped in facts:
-        by_stamp.setdefault(stamped.stamp, []).append(stamped)
-    for stamp, parts in sorted(by_stamp.items()):
-        for block in group_seen(stamp, b"".join(part.seen for part in parts), _PORTION):
-            yield from ("s", stamp, block)
-        packed = sort_present(b"".join(part.present for part in parts))
-        for begin in range(0, len(packed), _PORTION * PRESENT.itemsize):
-            yield from ("p", stamp, packed[begin : begin + _PORTION * PRESENT.itemsize])
 
 
 def _parse_fields(flat: Sequence[bytes]) -> dict[str, str]:

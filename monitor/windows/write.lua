@@ -8,7 +8,7 @@
 --                  expire after twice this time, so later than the progress that claims them
 -- ARGV[5]          n: the number of spans
 -- ARGV[6..5+3n]    by span: the field of the partition's progress, start, end
--- ARGV[6+3n..]     by portion of facts: s or p, the stamp, packed facts
+-- ARGV[6+3n..]     by portion of facts: s, p or d, the stamp, packed facts
 --
 -- If the progress has reached a span's start, it becomes max(progress, end). Otherwise it does not change. If no span
 -- advances any progress, nothing is stored. Facts are added before progress changes, so after an error the batch can be

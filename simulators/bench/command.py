@@ -9,7 +9,7 @@ from rich.console import Console
 
 from monitor.errors import FailedError, UsageError
 from simulators.bench.bench import Bench
-from simulators.bench.line import Verdict
+from simulators.bench.line import Result, Verdict
 from simulators.bench.plots import write_plots
 from simulators.bench.registry import LINES, find_lines
 from simulators.bench.report import Report, from_json, merge_reports, replace_table, summarize, to_json
@@ -45,18 +45,28 @@ def run_bench(options: Options, console: Console) -> None:
         FailedError: a line failed, or missed its goal. Everything has been written.
     """
     _check_names(options.names)
-    results = []
-    lines = find_lines(options.names)
+    results: list[Result] = []
+    report = Report(describe_machine(), options.quick, ())
     with Bench(quick=options.quick, long=options.long, peers=options.peers_python, report=console.print) as bench:
-        for result in run_lines(lines, bench):
+        for result in run_lines(find_lines(options.names), bench):
             results.append(result)
             for text in summarize(result):
                 console.print(text, highlight=False, markup=False, soft_wrap=True)
-    report = Report(describe_machine(), options.quick, tuple(results))
+            report = _save(options.out, Report(report.machine, options.quick, tuple(results)))
     _write(options, report, console)
     unmet = [result.name for result in results if result.verdict in {Verdict.MISSED, Verdict.FAILED}]
     if unmet:
         raise FailedError(f"{len(unmet)} of {len(results)} lines missed their goal or failed: {', '.join(unmet)}")
+
+
+def _save(out: Path | None, report: Report) -> Report:
+    """Write the report to the file, which keeps the other lines, and return what the file contains."""
+    if out is None:
+        return report
+    if out.exists():
+        report = merge_reports(from_json(out.read_text(encoding="utf-8")), report)
+    out.write_text(to_json(report), encoding="utf-8")
+    return report
 
 
 def _check_names(names: tuple[str, ...]) -> None:
@@ -68,9 +78,6 @@ def _check_names(names: tuple[str, ...]) -> None:
 
 def _write(options: Options, report: Report, console: Console) -> None:
     if options.out is not None:
-        if options.out.exists():
-            report = merge_reports(from_json(options.out.read_text(encoding="utf-8")), report)
-        options.out.write_text(to_json(report), encoding="utf-8")
         console.print(f"figures in {options.out}", highlight=False)
     plots: dict[str, Path] = {}
     if options.plots is not None:

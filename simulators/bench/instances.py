@@ -65,8 +65,18 @@ def measure_instances(
         `rate` in visits/s, the largest share in units of an even share as `uneven`, the visits read twice in units of
         a batch as `rework`, and 1 as `wrong` if the recount refutes an answer.
     """
-    visits = bench.scale(400_000, 20_000)
-    layout = Layout(inputs=8, outputs=4, slot="5s", replicas=replicas, cluster=cluster)
+    visits = bench.scale(400_000, 5_000)
+    slot, delay = bench.scale(("5s", "1s"), ("2s", "500ms"))
+    layout = Layout(
+        slot=slot,
+        release_delay=delay,
+        inputs=8,
+        outputs=4,
+        watched=bench.scale(1_000, 50),
+        places=bench.scale(1_000, 50),
+        replicas=replicas,
+        cluster=cluster,
+    )
     site = Site(bench.folder(name), name, servers, layout)
     site.create()
     crowd = Crowd(100_000, layout.places)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from simulators.bench import cluster, fortnight, ingest, instances, noise, replays, steady, ticks
+from simulators.bench import cluster, fortnight, ingest, instances, noise, per_record, replays, steady, ticks
 from simulators.bench.line import Line
 
 LINES: Final[Sequence[Line]] = (
     *ingest.LINES,
-    *fortnight.LINES,
+    *per_record.LINES,
     *ticks.LINES,
     *replays.LINES,
+    *fortnight.LINES,
     *noise.LINES,
     *steady.LINES,
     *instances.LINES,

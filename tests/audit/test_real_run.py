@@ -24,6 +24,7 @@ MONITORS = """
   - {name: noons, kind: at_times, at: ["12:00", "20:30"], timezone: Asia/Tokyo, reporting_horizon: 9h, epsilon: "2", threshold: 2, at_least: {epsilon: "3"}}
   - {name: busiest, kind: hot_spots, at: ["12:00", "2026-03-03T03:30:00Z"], timezone: Asia/Tokyo, reporting_horizon: 7h, epsilon: "1", top: 3}
   - {name: all, kind: hot_spots, at: ["21:00"], timezone: UTC, reporting_horizon: 90m, epsilon: "1/2", top: 9}
+  - {name: lengths, kind: dwell, at: ["20:30"], timezone: Asia/Tokyo, reporting_horizon: 9h, epsilon: "1", longest_visit: 3h, visits_per_person: 2}
 """  # noqa: E501  # a monitor to a line
 
 
@@ -81,11 +82,13 @@ def test_replay_on_real_servers_passes(files: tuple[Path, Path, Path]) -> None:
     assert _partitions(alerts, "busiest") | _partitions(alerts, "all") == {0, 1}
     assert {status for _name, status in report.answers} == {"safe", "noisy_count", "paused", "complete"}
     assert report.bounds > 0
+    assert report.answers["lengths", "complete"] == 3
     assert report.paid > 0
     assert find_planted([alerts], [f"planted-person-{n}" for n in range(40)]) == []
     lines = CliRunner().invoke(main, ["watch", "--config", str(config), "--once"]).output.splitlines()
+    assert sum("noise in both directions, drawn once" in line for line in lines) == 1
     # as_of of the last tick is 22:00; those of 03:00 were drawn at 10:00, in the other partition
-    assert [line for line in lines if "drawn once" in line] == [
+    assert [line for line in lines if "noisy, drawn once" in line] == [
         f"all Wed 4 Mar 21:00: {_named(alerts, 'all')} (target people; noisy, drawn once)",
         f"busiest Wed 4 Mar 03:00: {_named(alerts, 'busiest')} (target people; noisy, drawn once)",
     ]

@@ -131,7 +131,7 @@ class Maker:
 
     def _monitor(self, name: str, slot: str, locations: list[str]) -> dict[str, Any]:
         draw = self._random
-        kind = draw.choice(("over_time", "at_times", "hot_spots"))
+        kind = draw.choice(("over_time", "at_times", "hot_spots", "dwell"))
         monitor: dict[str, Any] = {"name": name, "kind": kind, "epsilon": draw.choice(EPSILONS)}
         if kind == "over_time":
             return monitor | self._over_time(slot, locations)
@@ -140,9 +140,12 @@ class Maker:
         monitor |= {"at": at or ["18:00"], "reporting_horizon": draw.choice(("1d", "2d", "25h7m", "100d"))}
         if draw.random() < 0.9 or any("T" not in time for time in monitor["at"]):  # mostly given
             monitor["timezone"] = draw.choice(ZONES)
-        return monitor | (
-            {"threshold": draw.choice((1, 20, 10**12))} if kind == "at_times" else {"top": draw.choice((1, 5, 10**12))}
-        )
+        if kind == "hot_spots":
+            return monitor | {"top": draw.choice((1, 5, 10**12))}
+        if kind == "dwell":
+            return monitor | {"longest_visit": draw.choice(("1s", "2h")), "visits_per_person": draw.choice((1, 3))}
+        bounds = {"at_least": {"epsilon": draw.choice(EPSILONS)}} if draw.random() < 0.5 else {}  # half
+        return monitor | {"threshold": draw.choice((1, 20, 10**12)), **bounds}
 
     def _over_time(self, slot: str, locations: list[str]) -> dict[str, Any]:
         draw = self._random

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 
 import pytest
 from rich.console import Console
@@ -11,6 +12,8 @@ from monitor.client.screen import Screen, lines
 from monitor.client.subscriber_view import SubscriberView
 from monitor.client.words import News, Words, chance, moment, span
 from monitor.contracts.alerts import OutputRecord
+from monitor.contracts.dwell import dwell_record
+from monitor.privacy.paired import PairedTotals
 from monitor.public.instants import DAY, HOUR, MINUTE
 from monitor.public.parameters import Registry
 from monitor.public.slot_grid import SlotGrid
@@ -214,3 +217,35 @@ def test_intervals_are_described(
         "midday Mon 5 Jan 02:30: 2 of 4 locations safe (fewer than 8 target people), clinic at most 8, market 4 to 9, "
         "park 2 to 7; final"
     )
+
+
+def test_dwell_times_are_described(news: NewsOf, subscriber_view: SubscriberView, words: Words) -> None:
+    """Dwell times are described as estimates; negative totals are no visits, and unknown is said."""
+
+    def dwell(time: int, totals: PairedTotals | None) -> OutputRecord:
+        return dwell_record(
+            source="town",
+            monitor="lengths",
+            time=words.grid.start(time),
+            tick=time + 2,
+            as_of=words.grid.as_of(time + 2),
+            registry="0f" * 32,
+            locations=4,
+            epsilon=Fraction(1),
+            longest=3_600,
+            per_person=1,
+            totals=totals,
+        )
+
+    noisy = "(noise in both directions, drawn once)"
+    assert news([dwell(2, PairedTotals(60_000, 12_000, 0, 3_600))]) == [
+        f"Mon 5 Jan 02:00 lengths: about 20 visits in all places, of about 50m on average {noisy}"
+    ]
+    assert news([dwell(2, None), dwell(3, PairedTotals(-50, 20, 0, 3_600))]) == [
+        f"Mon 5 Jan 03:00 lengths: about 0 visits in all places; too few to estimate their length {noisy}"
+    ]
+    assert news([dwell(4, None)]) == [
+        "Mon 5 Jan 04:00 lengths: unknown: not confirmed in time that all visits had been read"
+    ]
+    assert [snapshot.time for snapshot in subscriber_view.dwell] == ["2026-01-05T04:00:00Z"]
+    assert list(lines(subscriber_view, words, words.grid.as_of(6)))[1].startswith("lengths Mon 5 Jan 04:00: unknown")

@@ -64,4 +64,11 @@ def test_asyncapi_has_three_channels() -> None:
         "sendAlerts": "send",
         "sendDeadLetters": "send",
     }
-    assert set(document["channels"]["alerts"]["messages"]) == {"overTime", "atTimes", "hotSpots", "owner", "ledger"}
+    assert set(document["channels"]["alerts"]["messages"]) == {
+        "overTime",
+        "atTimes",
+        "hotSpots",
+        "dwell",
+        "owner",
+        "ledger",
+    }

@@ -29,7 +29,7 @@ from tests.faults.processes import Instance, until
 from tests.faults.reading import header, read_topic
 from tests.faults.recount import Recount
 from tests.faults.town import KEY, Subscriber, Town
-from tests.faults.traffic import Acknowledged
+from tests.faults.traffic import Acknowledged, consents
 
 SETTLE_SECONDS: Final = 60.0
 ANSWERS: Final = ("over_time", "at_times", "hot_spots")
@@ -99,13 +99,13 @@ def write_visits(town: Town, acknowledged: list[Acknowledged], path: Path) -> No
     grid, max_lead = town.settings.parameters.grid, town.settings.parameters.max_lead
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(("person_id", "location_id", "arrived_at", "left_at", "reported_at"))
+        rows.writerow(("person_id", "location_id", "arrived_at", "left_at", "reported_at", "consent"))
         for report in sorted(acknowledged, key=lambda report: report.stamped):
             visit, end = report.visit, grid.start(grid.slot_of(report.stamped) + max_lead + 1)
             if visit.arrived >= end:
                 continue
             times = (format_instant(at) for at in (visit.arrived, min(visit.left, end), report.stamped))
-            rows.writerow((visit.person, visit.location, *times))
+            rows.writerow((visit.person, visit.location, *times, "true" if consents(visit.person) else ""))
 
 
 def write_alerts(records: list[Any], path: Path) -> None:

@@ -273,6 +273,11 @@ class Traffic:
                 self._failed.set()
 
 
+def consents(person: str) -> bool:
+    """Return whether a person consents to lower bounds: half of the people do, in all of their visits."""
+    return zlib.crc32(person.encode()) % 2 == 1
+
+
 def _shown(visit: Visit) -> dict[str, str | bool]:
-    consent = {"consent": True} if zlib.crc32(visit.person.encode()) % 2 else {}
+    consent = {"consent": True} if consents(visit.person) else {}
     return build_visit(visit.person, visit.location, visit.arrived, visit.left) | consent

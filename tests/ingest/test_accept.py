@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -15,8 +16,9 @@ import pytest
 from monitor.contracts.visits import Reason
 from monitor.ingest.accept import Accepted, accept
 from monitor.ingest.decode import decode_records
+from monitor.privacy.dwell import DwellRule
 from monitor.public.instants import DAY, HOUR, MINUTE, SECOND, parse_instant
-from monitor.public.parameters import Parameters
+from monitor.public.parameters import Dwell, Parameters
 from monitor.windows.facts import ShardFacts
 from monitor.windows.hashing import PersonHasher
 from tests.builders import build_visit
@@ -339,3 +341,38 @@ def test_consent_without_lower_bounds_is_ignored(parameters: Parameters, hasher:
     facts = list(present_in(accept(parameters, hasher, columns, current).facts))
     assert facts
     assert all(fact.row == 4 for fact in facts)
+
+
+@pytest.mark.promise(44)
+def test_lengths_are_facts(parameters: Parameters, hasher: PersonHasher) -> None:
+    """A visit that covers a time with dwell times adds its length after the cut, up to the longest; fates are equal.
+
+    The times of "noon" are 12:00 and 13:30. "late" shares the first.
+    """
+    noon = parameters.at_times[1]
+    first, second = noon.times.instants
+    dwell = Dwell("lengths", noon.times, DwellRule(Fraction(1), 7_200), noon.horizon)
+    timed = replace(parameters, dwell=(dwell,))
+    current = parameters.grid.slot_of(first)
+    visits = [
+        ("ann", "farm", first - 10 * MINUTE, first + 5 * MINUTE),
+        ("bob", "farm", first - 10 * MINUTE, first + 9 * HOUR),  # cut after two hours, at the end of slot c + 1
+        ("eve", "farm", first - DAY, first + SECOND),
+        ("dan", "farm", first + MINUTE, first + 2 * MINUTE),
+    ]
+    columns = decode_records([as_record(visits)], parameters.default_stay)
+    plain, with_lengths = (accept(of, hasher, columns, np.array([current])) for of in (parameters, timed))
+    assert with_lengths.fates == plain.fates
+    assert set(present_in(with_lengths.facts)) == set(present_in(plain.facts))
+    lengths = {
+        (instant, hashed): length
+        for stamped in with_lengths.facts[int(parameters.registry.shard[4])]
+        for instant, length, _, hashed in struct.iter_unpack(">qII16s", stamped.stays)
+    }
+    assert lengths == {
+        (first, hasher("ann")): 900,
+        (first, hasher("bob")): 7_200,
+        (second, hasher("bob")): 7_200,
+        (first, hasher("eve")): 7_200,
+    }
+    assert not any(stamped.stays for of_shard in plain.facts.values() for stamped in of_shard)

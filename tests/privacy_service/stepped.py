@@ -56,6 +56,10 @@ class HandLog:
         self.reading: dict[int, int] = {}
         self.next: Mapping[int, int] = {}
 
+    def lag(self) -> dict[int, int]:
+        """Return nothing: the reader measures its lag by the real time."""
+        return {}
+
     def end(self, partition: int) -> int:
         """Return how many records are in the log now; a missing record hides the following ones."""
         return log_end(self._plan, partition, self._clock.now())
@@ -123,6 +127,9 @@ class Silent:
 
     def reached(self, *_: Any) -> None:
         """Count nothing."""
+
+    def lag(self, *_: Any) -> None:
+        """Measure nothing."""
 
     def several_places(self, people: int) -> None:
         """Count nothing."""

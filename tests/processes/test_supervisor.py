@@ -32,7 +32,7 @@ PROGRAM = textwrap.dedent(
 
     number, descriptor, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     metrics, health, stop = Metrics(), Health(), threading.Event()
-    metrics.recovery("no_progress")
+    metrics.several_places(1)
     health.report_alive("reading", (folder / "waits").read_text() if (folder / "waits").exists() else "")
     with Answering(descriptor, metrics, health, stop), stop_on_signals(stop, print):
         (folder / f"started-{number}").open("a").write("x")
@@ -135,7 +135,7 @@ def test_fatal_exit_ends_all(site: Site, code: int, error: type[MonitorError]) -
 
 def test_metrics_carry_the_process(site: Site, eventually: Eventually) -> None:
     """Each sample of each process appears once, with the label `process`, and a family appears once."""
-    eventually(lambda: samples(site, "location_monitor_recoveries_total") == {"1": 1.0, "2": 1.0})
+    eventually(lambda: samples(site, "location_monitor_people_at_several_places_total") == {"1": 1.0, "2": 1.0})
     pids = samples(site, "process_start_time_seconds")
     assert pids.keys() == {"1", "2"}
     names = [family.name for family in site.supervisor.pages.collect()]
@@ -147,7 +147,7 @@ def test_ended_process_has_no_metrics(site: Site, eventually: Eventually) -> Non
     site.end(2, 1)
     waiting = eventually(lambda: site.supervisor.pages.waiting().get("process 2") == "process 2 ended (exit code 1)")
     assert waiting
-    assert samples(site, "location_monitor_recoveries_total") == {"1": 1.0}
+    assert samples(site, "location_monitor_people_at_several_places_total") == {"1": 1.0}
     assert site.supervisor.pages.stalled() == []
 
 
@@ -199,7 +199,11 @@ def test_page_is_valid_text(site: Site, eventually: Eventually) -> None:
     with endpoint(site) as get:
         eventually(lambda: 'location_monitor_build_info{process="2"' in get("/metrics")[1])
         families = {family.name for family in text_string_to_metric_families(get("/metrics")[1])}
-    assert {"location_monitor_process_up", "location_monitor_recoveries", "process_cpu_seconds"} <= families
+    assert {
+        "location_monitor_process_up",
+        "location_monitor_people_at_several_places",
+        "process_cpu_seconds",
+    } <= families
 
 
 def test_processes_stop_with_their_supervisor(tmp_path: Path, eventually: Eventually) -> None:

@@ -14,6 +14,7 @@ from monitor.contracts.alerts import AtTimesSnapshot
 from monitor.contracts.ledger import AtTimesEntry, read_record
 from monitor.public.instants import parse_instant
 from monitor.public.parameters import AtTimes, Parameters
+from monitor.release.carried_over import CarriedOverTimes
 from monitor.release.decide import Decider, Decision, Evidence
 from monitor.release.state import LedgerState
 from tests.release.deciding import read, value_of
@@ -162,3 +163,23 @@ def test_forgotten_with_its_time(make: Callable[..., Parameters], noise: Any) ->
     assert state.bounded == {("noon", TIME): {(0, 1)}}
     state.forget(14, 0, TIME + 1)
     assert state.bounded == {}
+
+
+@pytest.mark.promise(15)
+@pytest.mark.parametrize(
+    ("at_least", "excess"),
+    [(LEAST, Fraction(0)), (Fraction(1, 8), Fraction(1, 8)), (None, LEAST)],
+    ids=["same", "less", "removed"],
+)
+def test_drawn_bounds_count_after_a_change(
+    at_least: Fraction | None, excess: Fraction, make: Callable[..., Parameters], noise: Any
+) -> None:
+    """Bounds that were drawn under an earlier configuration count by what they exceed the present one.
+
+    A noisy count of the same time was published too. Otherwise its ε, which was not spent, would pay for the bounds.
+    """
+    state = LedgerState()
+    for record in decide(make(), 13, noise, told={1: 60}).records:
+        state.fold(record, make().grid)
+    parameters = replace(make(at_least=at_least), period=24 * 3_600_000_000)
+    assert CarriedOverTimes(parameters, [state.spent()]).excess(14) == excess

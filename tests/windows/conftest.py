@@ -9,10 +9,11 @@ from fractions import Fraction
 import pytest
 import redis
 
+from monitor.privacy.dwell import DwellRule
 from monitor.privacy.over_time import OverTimeRule
 from monitor.public.clock import SteppedClock
 from monitor.public.instants import DAY
-from monitor.public.parameters import AtTimes, Parameters
+from monitor.public.parameters import AtTimes, Dwell, Parameters
 from monitor.public.schedule import Schedule
 from monitor.tools.embedded import EmbeddedValkey
 from monitor.windows.facts import Windows
@@ -90,10 +91,22 @@ def redis_windows(open_windows: Callable[..., RedisWindows], server: EmbeddedVal
 @pytest.fixture(params=["memory", *sorted(SERVERS)])
 def windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> Windows:
     """An empty store of each kind, on the stepped clock."""
+    return _open_store(request, parameters, clock)
+
+
+@pytest.fixture(params=["memory", *sorted(SERVERS)])
+def dwell_windows(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> Windows:
+    """As `windows`, with a monitor of dwell times at the same designated times."""
+    evening = parameters.at_times[0]
+    dwell = Dwell("lengths", evening.times, DwellRule(Fraction(1), 3_600), evening.horizon)
+    return _open_store(request, replace(parameters, dwell=(dwell,)), clock)
+
+
+def _open_store(request: pytest.FixtureRequest, parameters: Parameters, clock: SteppedClock) -> Windows:
     if request.param == "memory":
         return MemoryWindows(parameters, clock)
     started: EmbeddedValkey = request.getfixturevalue(SERVERS[request.param])
     with redis.Redis.from_url(started.url) as client:
         client.flushall()
-    opened: RedisWindows = request.getfixturevalue("open_windows")(started, clock=clock)
+    opened: RedisWindows = request.getfixturevalue("open_windows")(started, parameters, clock=clock)
     return opened

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from monitor.public.clock import Clock
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, ShardFacts, Span
-from monitor.windows.packing import PRESENT, SEEN, count_members
+from monitor.windows.packing import PRESENT, SEEN, STAY, count_members, read_stays
 
 
 @dataclass(slots=True)
@@ -28,11 +28,12 @@ class _Shard:
     waiting: set[ShardFacts] = field(default_factory=set)
     seen: dict[int, dict[bytes, int]] = field(default_factory=dict)
     present: dict[int, set[bytes]] = field(default_factory=dict)
+    stays: dict[int, dict[bytes, int]] = field(default_factory=dict)
 
     def begin(self, slot: int) -> None:
         """Empty the windows if `opened` is missing, because nothing says which facts they have."""
         if self.opened is None:
-            self.seen, self.present, self.waiting = {}, {}, set()
+            self.seen, self.present, self.stays, self.waiting = {}, {}, {}, set()
             self.opened, self.shown = slot - 1, COMPLETE_FROM_START
 
     def opened_in(self, slot: int) -> int:
@@ -55,6 +56,11 @@ class _Shard:
         for instant, row, person in np.frombuffer(facts.present, PRESENT).tolist():
             if instant > self.times_evicted_until:
                 self.present.setdefault(instant, set()).add(int(row).to_bytes(4, "big") + person)
+        for instant, length, row, person in np.frombuffer(facts.stays, STAY).tolist():
+            if instant > self.times_evicted_until:
+                member = int(row).to_bytes(4, "big") + person
+                lengths = self.stays.setdefault(instant, {})
+                lengths[member] = max(length, lengths.get(member, 0))
 
     def advance(self, span: Span) -> int:
         """Return the progress after a span, -1 without progress."""
@@ -174,6 +180,7 @@ class MemoryWindows:
             present={instant: self._present(number, instant) for instant in answered.times},
             settled=settled,
             consenting={instant: self._consenting(number, instant) for instant in answered.consenting},
+            stays={instant: read_stays(shard.stays.get(instant, {}).items()) for instant in answered.stays},
         )
 
     def _settle(self, shard: _Shard, tick: int, now: int) -> bool:
@@ -197,6 +204,7 @@ class MemoryWindows:
                 shard.evicted_before = max(shard.evicted_before, before)
                 for instant in drop:
                     shard.present.pop(instant, None)
+                    shard.stays.pop(instant, None)
                 shard.times_evicted_until = max((shard.times_evicted_until, *drop))
 
     def is_empty(self) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from monitor.public.clock import SteppedClock
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Question, ShardFacts, Span, Windows
-from monitor.windows.packing import CONSENT, pack_shard_facts
+from monitor.windows.packing import CONSENT, pack_shard_facts, pack_stays
 
 ANN, BOB, EVE = (letter * 16 for letter in (b"a", b"b", b"e"))
 EVENING = 1_767_258_000_000_000
@@ -348,3 +348,25 @@ def test_time(windows: Windows, clock: SteppedClock) -> None:
     clock.move_to(EVENING)
     assert windows.time() == windows.time(EVERY_SHARD) == EVENING
     assert windows.is_empty()
+
+
+@pytest.mark.promise(44)
+def test_longest_length_remains(dwell_windows: Windows, parameters: Parameters) -> None:
+    """Of several lengths of a person at a place, in any order, the longest remains. Waiting facts do not count."""
+    row = int(parameters.registry.by_shard[2][0])
+
+    def stays(*lengths: tuple[int, bytes], stamp: int = OPEN) -> dict[int, list[ShardFacts]]:
+        instants, rows = np.full(len(lengths), EVENING), np.full(len(lengths), row)
+        people = np.frombuffer(b"".join(person for _, person in lengths), np.uint8).reshape(-1, 16)
+        packed = pack_stays(instants, np.array([length for length, _ in lengths]), rows, people)
+        return {2: [ShardFacts(stamp, stays=packed.tobytes())]}
+
+    dwell_windows.begin(0, 0, 0)
+    dwell_windows.write([Span(0, 0, 2)], stays((60, ANN), (600, ANN), (7, BOB)))
+    dwell_windows.write([Span(0, 2, 3)], stays((300, ANN)))
+    dwell_windows.write([Span(0, 3, 4)], stays((9, EVE), stamp=10**6))
+    reading = dwell_windows.read({2: Question(times=(EVENING,), stays=(EVENING,))})[2]
+    assert sorted(reading.stays[EVENING]) == [(ANN, row, 600), (BOB, row, 7)]
+    dwell_windows.evict([2], 0, [EVENING], [])
+    dwell_windows.write([Span(0, 4, 5)], stays((300, ANN)))
+    assert list(dwell_windows.read({2: Question(stays=(EVENING,))})[2].stays[EVENING]) == []

@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from monitor.privacy.dwell import DwellRule
 from monitor.public.instants import DAY
-from monitor.public.parameters import Parameters, Registry
+from monitor.public.parameters import Dwell, Parameters, Registry
 from monitor.public.schedule import Schedule
 from monitor.windows.fingerprint import fingerprint
 
@@ -32,6 +33,12 @@ def _at(parameters: Parameters, *times: str, zone: str = "Asia/Tokyo") -> Parame
 
 def _with_bounds(parameters: Parameters, epsilon: Fraction) -> Parameters:
     return replace(parameters, at_times=(replace(parameters.at_times[0], at_least=epsilon),))
+
+
+def _with_dwell(parameters: Parameters, longest: int, epsilon: int = 1) -> Parameters:
+    evening = parameters.at_times[0]
+    rule = DwellRule(Fraction(epsilon), longest)
+    return replace(parameters, dwell=(Dwell("lengths", evening.times, rule, evening.horizon),))
 
 
 def _watching(parameters: Parameters, rows: tuple[int, ...]) -> Parameters:
@@ -54,6 +61,7 @@ DECIDING: dict[str, Change] = {
     "zone": lambda parameters: _at(parameters, "18:00", zone="Europe/Oslo"),
     "horizon": lambda parameters: replace(parameters, at_times=(replace(parameters.at_times[0], horizon=DAY),)),
     "lower bounds": lambda parameters: _with_bounds(parameters, Fraction(1)),
+    "dwell times": lambda parameters: _with_dwell(parameters, 60),
     "no times": lambda parameters: replace(parameters, at_times=()),
 }
 IDLE: dict[str, Change] = {
@@ -76,6 +84,13 @@ def test_epsilon_of_bounds_keeps_fingerprint(parameters: Parameters) -> None:
     """The ε of lower bounds does not affect facts. Whether there are bounds does: see `DECIDING`."""
     one, other = (_with_bounds(parameters, Fraction(number)) for number in (1, 2))
     assert fingerprint(one, KEY_DIGEST, TOPIC) == fingerprint(other, KEY_DIGEST, TOPIC)
+
+
+def test_longest_visit_changes_fingerprint(parameters: Parameters) -> None:
+    """Lengths are stored up to the longest that counts, so it decides facts; the ε of dwell times does not."""
+    base = fingerprint(_with_dwell(parameters, 60), KEY_DIGEST, TOPIC)
+    assert fingerprint(_with_dwell(parameters, 61), KEY_DIGEST, TOPIC) != base
+    assert fingerprint(_with_dwell(parameters, 60, 2), KEY_DIGEST, TOPIC) == base
 
 
 def test_fingerprint_format(parameters: Parameters) -> None:

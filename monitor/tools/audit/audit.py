@@ -10,6 +10,7 @@ from typing import Final
 
 from monitor.tools.audit.at_times import AtTimesCheck
 from monitor.tools.audit.counts import Presence, count_people, find_present
+from monitor.tools.audit.dwell import DwellCheck
 from monitor.tools.audit.fates import count_fates
 from monitor.tools.audit.findings import FATES, FORM, PAID, TICKS, AuditReport, Findings
 from monitor.tools.audit.hot_spots import HotSpotsCheck
@@ -22,11 +23,11 @@ from monitor.tools.audit.text import parse_instant
 from monitor.tools.audit.topics import Kept, OpenConsumer, Topic, read_input, read_output
 from monitor.tools.audit.visits import Visits, read_visits
 
-_KINDS: Final = {"over_time", "at_times", "hot_spots"}
+_KINDS: Final = {"over_time", "at_times", "hot_spots", "dwell"}
 _COUNTING: Final = 2
 """The least `counting` in owner records of builds whose counts contain no visit reported at or after as_of."""
 
-_Check = OverTimeCheck | AtTimesCheck | HotSpotsCheck
+_Check = OverTimeCheck | AtTimesCheck | HotSpotsCheck | DwellCheck
 
 
 @dataclass
@@ -51,6 +52,12 @@ class _Auditor:
         self.over_time: dict[str, OverTimeCheck] = {}
         self.at_times: dict[str, AtTimesCheck] = {}
         self.hot_spots: dict[str, HotSpotsCheck] = {}
+        self.dwell: dict[str, DwellCheck] = {
+            stated.name: DwellCheck(
+                terms, stated, visits, findings, every_tick=self.every_tick, whole_input=self.whole_input
+            )
+            for stated in terms.dwell
+        }
         for windowed in terms.over_time:
             counts = count_people(visits, terms, windowed)
             self.over_time[windowed.name] = OverTimeCheck(terms, windowed, counts, sequence, findings, whole=self.whole)
@@ -66,7 +73,7 @@ class _Auditor:
     @property
     def checks(self) -> dict[str, _Check]:
         """The check of every monitor."""
-        return {**self.over_time, **self.at_times, **self.hot_spots}
+        return {**self.over_time, **self.at_times, **self.hot_spots, **self.dwell}
 
     def take(self, record: PublishedRecord) -> None:
         """Check a record. Owner and start records are not checked, but change how later records are checked."""
@@ -78,6 +85,7 @@ class _Auditor:
             "over_time": self.over_time,
             "at_times": self.at_times,
             "hot_spots": self.hot_spots,
+            "dwell": self.dwell,
         }
         try:
             check = kinds[record.kind].get(record.value["monitor"])
@@ -133,6 +141,8 @@ class _Auditor:
                 answers.add_at_least(timed.at_least, check.lower_bounds.answers)
         for ranked in self.terms.hot_spots:
             answers.add_hot_spots(ranked.epsilon, self.hot_spots[ranked.name].answers)
+        for stated in self.terms.dwell:
+            answers.add_dwell(stated.epsilon, self.dwell[stated.name].answers)
         return most_paid(self.visits, answers)
 
 

@@ -11,6 +11,7 @@ BYTES: Final = "bytes"
 SAFE: Final = "safe"
 NOISY: Final = "noisy_count"
 LEAST: Final = "at_least"
+DWELL: Final = "dwell"
 BUDGET: Final = "budget"
 PAID: Final = "paid"
 TICKS: Final = "ticks"
@@ -22,6 +23,7 @@ ORACLES: Final = {
     SAFE: 'every "safe" is true',
     NOISY: "every noisy count is an upper bound",
     LEAST: "every lower bound is at most the people who consented",
+    DWELL: "dwell times are as close to the recount as their noise",
     BUDGET: "ε and pauses follow the rules",
     PAID: "no person pays more than stated",
     TICKS: "one answer at every tick",

@@ -3,7 +3,8 @@
 A noisy answer charges every person with a visit in its count. The charge falls in a period if the last slot of such a
 visit touches the period. For an answer about a designated time τ, it falls in the periods that contain τ. Periods may
 begin at any instant. Hot spots charge every person who was anywhere at τ, because their ε pays for the noisy counts of
-all locations. Lower bounds charge every visit without consent in their shard, because they hide that it has none.
+all locations. Lower bounds charge every visit without consent in their shard, because they hide that it has none. Dwell
+times charge everyone who was anywhere at τ once.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class NoisyAnswers:
     _over_time: dict[int, list[tuple[int, list[_Priced]]]] = field(default_factory=dict)
     _at_times: dict[tuple[int, int], list[_Priced]] = field(default_factory=dict)
     _hot_spots: dict[int, list[_Priced]] = field(default_factory=dict)
+    _dwell: dict[int, list[_Priced]] = field(default_factory=dict)
     _at_least: dict[tuple[int, int], list[_Priced]] = field(default_factory=dict)
 
     def add_over_time(self, monitor: OverTimeTerms, answers: Iterable[Answer]) -> None:
@@ -80,6 +82,12 @@ class NoisyAnswers:
             priced = _Priced(next(self._numbers), epsilon, drawing.tick, drawing.last_report)
             self._hot_spots.setdefault(drawing.time, []).append(priced)
 
+    def add_dwell(self, epsilon: Fraction, drawings: Iterable[Drawing]) -> None:
+        """Add the drawings of a monitor of kind `dwell`."""
+        for drawing in drawings:
+            priced = _Priced(next(self._numbers), epsilon, drawing.tick, drawing.last_report)
+            self._dwell.setdefault(drawing.time, []).append(priced)
+
     def add_at_least(self, epsilon: Fraction, drawings: Iterable[Bounded]) -> None:
         """Add the lower bounds of a monitor of kind `at_times`."""
         for drawn in drawings:
@@ -89,7 +97,7 @@ class NoisyAnswers:
     @cached_property
     def _times(self) -> list[int]:
         timed = {time for time, _ in (*self._at_times, *self._at_least)}
-        return sorted(timed | set(self._hot_spots))
+        return sorted(timed | set(self._hot_spots) | set(self._dwell))
 
     def charges(self, visits: Iterable[AcceptedVisit]) -> Iterator[Charge]:
         """Yield the charges of these visits."""
@@ -117,6 +125,9 @@ class NoisyAnswers:
         for drawing in self._hot_spots.get(time, ()):
             if visit.current <= drawing.last_report:
                 yield Charge((drawing.number, visit.row), drawing.epsilon, first, end)
+        for totals in self._dwell.get(time, ()):
+            if visit.current <= totals.last_report:
+                yield Charge(totals.number, totals.epsilon, first, end)
         for drawn in () if visit.consent else self._at_least.get((time, self.terms.shard[visit.row]), ()):
             if visit.current <= drawn.last_report:
                 yield Charge((drawn.number, visit.row), drawn.epsilon, first, end)

@@ -23,6 +23,7 @@ from monitor.tools.audit.text import AuditError, parse_duration, parse_epsilon, 
 _FIRST_DAY: Final = date(1970, 1, 1)  # daily times are not searched for outside these days
 _LAST_DAY: Final = date(2199, 12, 31)
 _MARGIN: Final = timedelta(days=2)  # more than any offset from UTC
+_SECOND: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,14 @@ class HotSpotsTerms(TimedTerms):
 
 
 @dataclass(frozen=True)
+class DwellTerms(TimedTerms):
+    """A monitor of kind `dwell`: lengths up to `longest` seconds count, of at most `per_person` visits of a person."""
+
+    longest: int
+    per_person: int
+
+
+@dataclass(frozen=True)
 class AuditTerms:
     """The terms of all monitors. Durations are in microseconds; `max_lead` is F, in slots."""
 
@@ -117,11 +126,12 @@ class AuditTerms:
     over_time: tuple[OverTimeTerms, ...]
     at_times: tuple[AtTimesTerms, ...]
     hot_spots: tuple[HotSpotsTerms, ...]
+    dwell: tuple[DwellTerms, ...] = ()
 
     @property
     def timed(self) -> tuple[TimedTerms, ...]:
         """All monitors of designated times."""
-        return (*self.at_times, *self.hot_spots)
+        return (*self.at_times, *self.hot_spots, *self.dwell)
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -204,6 +214,15 @@ def _parse_terms(config: Any, locations: tuple[str, ...]) -> AuditTerms:
             for monitor in monitors
             if monitor["kind"] == "hot_spots"
         ),
+        dwell=tuple(_parse_dwell(monitor) for monitor in monitors if monitor["kind"] == "dwell"),
+    )
+
+
+def _parse_dwell(monitor: Any) -> DwellTerms:
+    return DwellTerms(
+        **_parse_timed(monitor),
+        longest=parse_duration(monitor["longest_visit"]) // _SECOND,
+        per_person=int(monitor.get("visits_per_person", 1)),
     )
 
 

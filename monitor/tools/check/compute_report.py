@@ -18,7 +18,14 @@ from monitor.config.charges import max_lead_slots, most_designated_times, period
 from monitor.config.large_registry import find_padded
 from monitor.config.location import Location
 from monitor.config.model import Config
-from monitor.config.monitors import AnyMonitor, AtTimesMonitor, HotSpotsMonitor, OverTimeMonitor, TimedMonitor
+from monitor.config.monitors import (
+    AnyMonitor,
+    AtTimesMonitor,
+    DwellMonitor,
+    HotSpotsMonitor,
+    OverTimeMonitor,
+    TimedMonitor,
+)
 from monitor.config.servers import url_password
 from monitor.config.validate import ValidConfig, validate_config
 from monitor.privacy.epsilon import format_epsilon
@@ -83,6 +90,15 @@ class LowerBounds:
 
 
 @dataclass(frozen=True, slots=True)
+class DwellNoise:
+    """The two-sided noise of dwell times: the standard deviation of the number of visits."""
+
+    longest_visit: int
+    visits_per_person: int
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
 class MonitorReport:
     """The cost of one monitor, and the chances of its false alarms.
 
@@ -100,6 +116,7 @@ class MonitorReport:
     odds: tuple[Odds, ...]
     ranking: Ranking | None
     lower_bounds: LowerBounds | None
+    dwell: DwellNoise | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +142,8 @@ class CheckReport:
         for monitor, entry in zip(self.monitors, tree["monitors"], strict=True):
             if monitor.pause is not None:
                 entry["pause"]["duration"] = format_duration(monitor.pause.duration)
+            if monitor.dwell is not None:
+                entry["dwell"]["longest_visit"] = format_duration(monitor.dwell.longest_visit)
         return json.dumps(tree, ensure_ascii=False, indent=2, default=_exact)
 
 
@@ -177,11 +196,13 @@ def _report_monitor(config: Config, monitor: AnyMonitor, charge: Charge, locatio
         shares = Counter(share / monitor.answers_per_window for share in monitor.location_epsilons().values())
         explanation = _explain_over_time(config, monitor, charge)
     else:
-        updates = 1 if isinstance(monitor, HotSpotsMonitor) else slots_in(config, monitor.reporting_horizon)
+        updates = (
+            1 if isinstance(monitor, HotSpotsMonitor | DwellMonitor) else slots_in(config, monitor.reporting_horizon)
+        )
         pause = None
         shares = Counter({monitor.epsilon: locations})
         explanation = _explain_times(config, monitor, charge)
-    threshold = None if isinstance(monitor, HotSpotsMonitor) else monitor.threshold
+    threshold = None if isinstance(monitor, HotSpotsMonitor | DwellMonitor) else monitor.threshold
     odds = () if threshold is None else tuple(_compute_odds(threshold, updates, shares))
     return MonitorReport(
         name=monitor.name,
@@ -195,7 +216,16 @@ def _report_monitor(config: Config, monitor: AnyMonitor, charge: Charge, locatio
         odds=odds,
         ranking=_compute_ranking(monitor, locations) if isinstance(monitor, HotSpotsMonitor) else None,
         lower_bounds=_compute_lower_bounds(monitor) if isinstance(monitor, AtTimesMonitor) else None,
+        dwell=_compute_dwell_noise(monitor) if isinstance(monitor, DwellMonitor) else None,
     )
+
+
+def _compute_dwell_noise(monitor: DwellMonitor) -> DwellNoise:
+    """Return the noise of the number of visits, (A + B)/R. A total has the variance 2q/(1 - q)², q = e^(-ε/(2mR))."""
+    longest = monitor.longest_visit // SECOND
+    unit = float(monitor.epsilon / (2 * monitor.visits_per_person * longest))
+    variance = 2 * math.exp(-unit) / math.expm1(-unit) ** 2
+    return DwellNoise(monitor.longest_visit, monitor.visits_per_person, math.sqrt(2 * variance) / longest)
 
 
 def _compute_lower_bounds(monitor: AtTimesMonitor) -> LowerBounds | None:
@@ -243,6 +273,8 @@ def _explain_times(config: Config, monitor: TimedMonitor, charge: Charge) -> str
             f" A person with one visit about a time pays {max(monitor.epsilon, bounds.epsilon)} for it. Lower bounds "
             "do not protect a visit with consent."
         )
+    if isinstance(monitor, DwellMonitor):
+        text += " This is ordinary differential privacy: it pays for any change of a person's visits about a time."
     if isinstance(monitor, HotSpotsMonitor):
         text += " This pays for the counts of all locations together, and everyone who was anywhere pays it."
     return text

@@ -17,6 +17,7 @@ from monitor.tools.check.compute_report import (
     ASSUMPTION,
     SELDOM,
     CheckReport,
+    DwellNoise,
     LowerBounds,
     MonitorReport,
     Pause,
@@ -61,7 +62,7 @@ def render(report: CheckReport, console: Console) -> None:
 
 
 def _render_counts(report: CheckReport, say: _Printer) -> None:
-    """Print how far published counts are from the true ones: those of hot spots, and lower bounds."""
+    """Print how far published counts are from the true ones: those of hot spots, lower bounds, and dwell times."""
     rankings = [(monitor.name, monitor.ranking) for monitor in report.monitors if monitor.ranking is not None]
     if rankings:
         say.heading("What hot spots mean")
@@ -72,6 +73,11 @@ def _render_counts(report: CheckReport, say: _Printer) -> None:
         say.heading("What lower bounds mean")
     for name, lower_bounds in bounds:
         say(f"  {name}: {_describe_lower_bounds(lower_bounds)}")
+    dwell = [(monitor.name, monitor.dwell) for monitor in report.monitors if monitor.dwell is not None]
+    if dwell:
+        say.heading("What dwell times mean")
+    for name, noise in dwell:
+        say(f"  {name}: {_describe_dwell(noise)}")
 
 
 def _render_payments(report: CheckReport, say: _Printer) -> None:
@@ -148,6 +154,14 @@ def _describe_lower_bounds(bounds: LowerBounds) -> str:
         f"a bound is {bounds.mean_noise:.2g} people below the number of people with consent on average, and fewer than "
         f"{bounds.below} below with a chance of {format_percent(1 - SELDOM)}. People without consent are not counted, "
         f"and nobody learns that one of them refused by more than a factor of {_format_factor(bounds.epsilon)}."
+    )
+
+
+def _describe_dwell(noise: DwellNoise) -> str:
+    return (
+        f"the number of visits has a standard deviation of {noise.deviation:,.3g}, in both directions, so nothing "
+        f"about it is certain. Of each person {noise.visits_per_person} visits count, each up to "
+        f"{spell_duration(noise.longest_visit)}."
     )
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from monitor.config import Config, Location
+from monitor.config import ValidConfig
 from monitor.tools.size.calculate import calculate
 from monitor.tools.size.load import Options, read_load
 
 NOTE = "* measured; docs/performance.md has the figures. Other constants are estimates or options: see the help text."
 
 
-def size_command(
-    config: Config, locations: Sequence[Location], options: Options, echo: Callable[[str], None], *, as_json: bool
-) -> None:
+def size_command(valid: ValidConfig, options: Options, echo: Callable[[str], None], *, as_json: bool) -> None:
     """Print how many processes, partitions, shards and servers a load needs, with the arithmetic."""
-    sheet = calculate(read_load(config, locations, options))
+    sheet = calculate(read_load(valid, options))
     if as_json:
         echo(json.dumps({row.key: row.value for row in sheet.rows()}, indent=2))
         return

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from monitor.brokers.topics import list_topic_needs
-from monitor.config import Config, Location
-from monitor.config.derive_parameters import derive_parameters
+from monitor.config import ValidConfig
 from monitor.public.instants import DAY, SECOND
 from monitor.public.parameters import Parameters, Timed
 
@@ -52,18 +51,14 @@ class Load:
     kafka_replicas: int
 
 
-def read_load(config: Config, locations: Sequence[Location], options: Options) -> Load:
-    """Combine a configuration with options.
-
-    Raises:
-        ConfigError: the configuration is invalid.
-    """
-    parameters = derive_parameters(config, locations)
+def read_load(valid: ValidConfig, options: Options) -> Load:
+    """Combine a configuration with options."""
+    config, parameters = valid.config, valid.parameters
     visits, alerts, _ = list_topic_needs(parameters, config.kafka, simulated=False)
     settings = [{setting.key: setting.create for setting in need.settings} for need in (visits, alerts)]
     return Load(
         options,
-        options.places or len(locations),
+        options.places or len(valid.locations),
         int(parameters.watched_rows.size) if options.watched is None else options.watched,
         parameters.grid.length / SECOND,
         _retention(settings[0]),

@@ -1,0 +1,91 @@
+"""The output record of dwell times: the number of visits at a designated time and their mean length, with noise."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+import msgspec
+from pydantic import Field
+
+from monitor.contracts.alerts import DWELL, Contract, Epsilon, Name, OutputRecord, Tick, Time, cloud_event_headers
+from monitor.privacy.epsilon import format_epsilon
+from monitor.privacy.paired import PairedTotals
+from monitor.public.instants import format_instant
+
+
+class DwellSnapshot(Contract):
+    """How many visits there were in all places together, and their mean length, drawn once. Key: monitor/time.
+
+    The noise is two-sided: nothing here is certain, in either direction, and no location is called safe because of it.
+    """
+
+    monitor: Name
+    kind: Literal["dwell"]
+    time: Time
+    tick: Tick
+    as_of: Time
+    status: Literal["complete", "unknown"] = Field(
+        description="unknown: the input was not complete. The answer is never revised."
+    )
+    final: Literal[True]
+    registry: str = Field(
+        pattern="^[0-9a-f]{64}$", description="SHA-256 of all location ids in file order, each followed by a newline."
+    )
+    locations: int = Field(ge=0, description="The number of all locations.")
+    noise: Literal["two_sided"]
+    epsilon: Epsilon = Field(description="The ε of the whole answer, for any change of one person's visits.")
+    longest_visit_seconds: int = Field(ge=1, description="Longer visits count as this long.")
+    visits_per_person: int = Field(ge=1, description="The most visits of one person that count.")
+    visit_seconds: int | None = Field(
+        description="A: the sum of the lengths, with noise of mean 0. It may be negative. null if unknown."
+    )
+    spare_seconds: int | None = Field(
+        description="B: the sum of longest_visit_seconds minus the length, with noise of mean 0. null if unknown."
+    )
+    visits: float | None = Field(
+        description="(A + B) / longest_visit_seconds: an unbiased estimate of the number of visits. null if unknown."
+    )
+    mean_seconds: float | None = Field(
+        description="The estimated mean length, from 0 to longest_visit_seconds. null if unknown, or if A + B ≤ 0."
+    )
+
+
+def dwell_record(  # noqa: PLR0913  # keyword arguments: the fields of the record
+    *,
+    source: str,
+    monitor: str,
+    time: int,
+    tick: int,
+    as_of: int,
+    registry: str,
+    locations: int,
+    epsilon: Fraction,
+    longest: int,
+    per_person: int,
+    totals: PairedTotals | None,
+) -> OutputRecord:
+    """Return the record of a designated time; `totals` is None if the input is not complete. `longest`: seconds."""
+    mean = None if totals is None else totals.mean
+    value = {
+        "monitor": monitor,
+        "kind": "dwell",
+        "time": format_instant(time),
+        "tick": tick,
+        "as_of": format_instant(as_of),
+        "status": "unknown" if totals is None else "complete",
+        "final": True,
+        "registry": registry,
+        "locations": locations,
+        "noise": "two_sided",
+        "epsilon": format_epsilon(epsilon),
+        "longest_visit_seconds": longest,
+        "visits_per_person": per_person,
+        "visit_seconds": None if totals is None else totals.above_low,
+        "spare_seconds": None if totals is None else totals.below_high,
+        "visits": None if totals is None else float(totals.count),
+        "mean_seconds": None if mean is None else float(mean),
+    }
+    key = f"{monitor}/{format_instant(time)}"
+    headers = cloud_event_headers(source, DWELL, f"{key}/{tick}", as_of)
+    return OutputRecord(key.encode(), msgspec.json.encode(value), headers)

@@ -1,0 +1,174 @@
+"""The worst privacy loss of dwell times, through the whole service.
+
+Ann has at most two visits about one designated time, of several lengths, at two places and reported in two slots. Each
+of her sets is driven through the service's reader and windows, and the lengths that the final tick reads are compared
+with a recount. Their totals then bound the loss: two-sided noise at ε/(2·m·R) costs ε per 2·m·R of distance.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from typing import Any, Final, NamedTuple, cast
+
+import pytest
+
+from monitor.ingest.reader import Reader
+from monitor.ingest.source import Fetched, InputLog
+from monitor.privacy.dwell import DwellRule
+from monitor.privacy.noise import OneSidedNoise, SeededEntropy
+from monitor.privacy.paired import PairedTotals
+from monitor.public.clock import SteppedClock
+from monitor.public.instants import HOUR, MINUTE, SECOND, format_instant, parse_instant
+from monitor.public.parameters import Dwell, Parameters, Registry
+from monitor.public.schedule import Schedule
+from monitor.public.slot_grid import SlotGrid
+from monitor.release.decide import Decider
+from monitor.windows.facts import COMPLETE_FROM_START
+from monitor.windows.hashing import PersonHasher
+from tests.windows.memory import MemoryWindows
+
+ORIGIN: Final = parse_instant("2026-01-01T00:00:00Z")
+PLACES: Final = ("inn", "mill")
+TIME: Final = 30
+"""The designated time, in minutes: the middle of slot 0, final at tick 1."""
+LONGEST: Final = 40
+"""In minutes. A visit is also cut at the end of the slot in which it is reported (F = 0)."""
+
+
+class Reported(NamedTuple):
+    """One visit about the designated time, in minutes, reported in slot `slot`."""
+
+    place: str
+    arrived: int
+    left: int
+    slot: int
+
+
+VISITS: Final = [
+    Reported(place, arrived, left, slot)
+    for place, (arrived, left), slot in product(PLACES, ((25, 35), (0, 35), (25, 90), (0, 30)), (0, 1))
+]
+Set = tuple[Reported, ...]
+SETS: Final[list[Set]] = [(), *((visit,) for visit in VISITS), *combinations_with_replacement(VISITS, 2)]
+OTHER: Final[Set] = (Reported("inn", 20, 50, 0),)
+
+
+def parameters(per_person: int) -> Parameters:
+    rule = DwellRule(Fraction(1), LONGEST * 60, per_person)
+    return Parameters(
+        name="town",
+        grid=SlotGrid(ORIGIN, HOUR),
+        max_lead=0,
+        default_stay=15 * MINUTE,
+        release_delay=30 * SECOND,
+        tolerance=SECOND,
+        registry=Registry(PLACES, 1),
+        over_time=(),
+        at_times=(),
+        dwell=(Dwell("lengths", Schedule((ORIGIN + TIME * MINUTE,)), rule, 2 * HOUR),),
+    )
+
+
+class NoLetters:
+    """A dead-letter topic without dead letters."""
+
+    def put(self, letters: Sequence[object]) -> None:
+        assert not letters
+
+
+def drive(people: Mapping[str, Set], per_person: int) -> PairedTotals:
+    """Return the exact totals of the service at the final tick, with each visit in its own record."""
+    town, clock = parameters(per_person), SteppedClock(ORIGIN)
+    windows = MemoryWindows(town, clock)
+    windows.begin(0, 0, COMPLETE_FROM_START)
+    hasher = PersonHasher(b"0123456789abcdef")
+    reader = Reader(town, cast("InputLog", None), windows, hasher, cast("Any", NoLetters()), cast("Any", None))
+    decider = Decider(town, [0], OneSidedNoise(SeededEntropy(1)), town.totals)
+    offset = 0
+    for tick in (0, 1):
+        for person, visit in ((person, visit) for person, visits in people.items() for visit in visits):
+            if visit.slot == tick:
+                stamp = (town.grid.start(tick) + 45 * MINUTE) // 1_000
+                reader._write(
+                    reader._prepare([Fetched(0, offset, offset + 1, [encode(person, visit)], [stamp], [offset])])
+                )
+                offset += 1
+        clock.move_to(town.grid.as_of(tick) + town.tolerance)
+        reading = windows.read({0: decider.questions(tick)[0]})[0]
+        assert reading.settled
+        windows.open([0], tick + 1)
+    by_person: dict[bytes, dict[int, int]] = {}
+    for own, row, length in sorted(next(iter(reading.stays.values()))):
+        by_person.setdefault(own, {})[row] = length
+    return town.dwell[0].rule.paired().add_up([list(lengths.values()) for lengths in by_person.values()])
+
+
+def encode(person: str, visit: Reported) -> bytes:
+    times = {
+        name: format_instant(ORIGIN + minutes * MINUTE)
+        for name, minutes in (("arrived_at", visit.arrived), ("left_at", visit.left))
+    }
+    return json.dumps({"person_id": person, "location_id": visit.place, **times}).encode()
+
+
+def recount(people: Mapping[str, Set], per_person: int) -> tuple[int, int]:
+    """Return the totals by their definition, in seconds."""
+    above = below = 0
+    for visits in people.values():
+        lengths: dict[str, int] = {}
+        for visit in visits:
+            left = min(visit.left, 60 * (visit.slot + 1))
+            if visit.arrived <= TIME < left:
+                lengths[visit.place] = max(lengths.get(visit.place, 0), left - visit.arrived)
+        counted = [min(lengths[place], LONGEST) for place in PLACES if place in lengths][:per_person]
+        above += 60 * sum(counted)
+        below += 60 * sum(LONGEST - length for length in counted)
+    return above, below
+
+
+def smaller(visits: Set) -> Iterator[Set]:
+    """Yield the sets without some or all of the visits."""
+    yield ()
+    if len(visits) == 2:
+        yield from ((visits[0],), (visits[1],))
+
+
+@pytest.mark.promise(27, 44)
+@pytest.mark.parametrize("per_person", [1, 2])
+def test_loss_of_any_removal(per_person: int, stated_streams: Callable[[str], int]) -> None:
+    """
+    For every D and D', in both directions, the loss is at most ε; for a person with one visit at most ε/2.
+
+        m = 1: without the visit to the inn (10 minutes), the visit to the mill (40 minutes) takes its place
+    """
+    totals = {}
+    for visits in SETS:
+        for others in ((), OTHER):
+            people = {"ann": visits, "bob": others}
+            driven = drive(people, per_person)
+            totals[visits, others] = recount(people, per_person)
+            assert (driven.above_low, driven.below_high) == totals[visits, others]
+    unit = 2 * per_person * LONGEST * 60
+    worst: dict[int, Fraction] = {}
+    pairs = 0
+    for visits in SETS:
+        for less, others in product(smaller(visits), ((), OTHER)):
+            pairs += 1
+            before, after = totals[visits, others], totals[less, others]
+            loss = Fraction(abs(before[0] - after[0]) + abs(before[1] - after[1]), unit)
+            worst[len(visits)] = max(worst.get(len(visits), Fraction(0)), loss)
+    print(f"m = {per_person}: {pairs} pairs of D and D', worst losses by visits: {worst}")
+    assert worst[1] == Fraction(1, 2 * per_person)
+    assert Fraction(1, 2) <= worst[2] <= 1
+    assert pairs == stated_streams("The service, dwell times")
+
+
+def test_length_of_a_neighbour_visit_can_cost_more_than_half() -> None:
+    """With m = 1, losing the first visit lets another one count, so more than ε/2 is paid: ε is charged."""
+    visits = (Reported("inn", 25, 35, 0), Reported("mill", 0, 35, 0))
+    before, after = recount({"ann": visits}, 1), recount({"ann": visits[1:]}, 1)
+    assert abs(before[0] - after[0]) + abs(before[1] - after[1]) == 2 * 25 * 60
+    assert LONGEST < 2 * 25
