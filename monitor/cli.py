@@ -47,6 +47,7 @@ from monitor.tools import audit as recount
 from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.print_report import render
 from monitor.tools.demo import demo_command
+from monitor.tools.embedded.command import servers_command
 from monitor.tools.planner.command import PlanOutput, plan_command
 from monitor.tools.replay.command import replay_command
 from monitor.tools.size.command import size_command
@@ -249,6 +250,10 @@ def replay(visits: Path, config_file: Path, alerts: Path, embedded: bool, until:
     """Run the service on a file of visits.
 
     The clock is simulated, so the run is as fast as possible.
+
+    VISITS is CSV, optionally gzipped (.csv.gz), with the header
+    person_id,location_id,arrived_at,left_at,reported_at,consent. The last three columns are optional. Times are RFC
+    3339 with an offset, such as 2026-11-20T08:15:00Z. docs/interface.md, section 2, describes the format.
     """
     set_up_logging(30)
     replay_command(visits, config_file, alerts, _instant(until), embedded=embedded)
@@ -284,6 +289,20 @@ def demo(seed: int) -> None:
     """
     set_up_logging(30)
     demo_command(seed, Console())
+
+
+@main.command()
+@report_errors
+def servers() -> None:
+    """Run a Kafka and a Valkey until Ctrl-C.
+
+    The command prints their addresses as variables for a shell. It needs the extra `embedded`. The data is removed at
+    the end, so the servers are for trying things out only.
+    """
+    set_up_logging(30)
+    report = partial(click.echo, err=True)
+    stop = threading.Event()
+    servers_command(stop, partial(stop_on_signals, stop, report), click.echo, report)
 
 
 @main.command()

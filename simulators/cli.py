@@ -190,7 +190,8 @@ def convert(**options: Any) -> None:
     points in order of time (a file sorted by time, or by person and time), which is checked. Memory then grows with
     the number of people.
 
-    Invalid rows are counted, reported on standard error with line and reason (at most 20), and left out.
+    Invalid rows are counted, reported on standard error with line and reason (at most 20), and left out. If no row is
+    valid, the command exits with 1, prints the number of rows by reason, and writes nothing.
 
     Use a public list of places (--locations) as the registry. Without one the registry contains the places found in
     the data, and its entries reveal where people have been (docs/rules.md, rule 6).

@@ -7,6 +7,7 @@ import gzip
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -68,6 +69,10 @@ class Shape:
     consent: float | None = None
 
 
+class NoVisitError(MonitorError):
+    """No row is valid. The message counts the rows by reason."""
+
+
 class Point(NamedTuple):
     """A person at a place at an instant (microseconds), and the point's line in the file."""
 
@@ -88,16 +93,21 @@ class Stay(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """The counts of a conversion, and in `problems` the messages about the first bad rows."""
+    """The counts of a conversion, and in `problems` the messages about the first bad rows.
+
+    `reasons` counts bad rows by reason.
+    """
 
     rows: int = 0
     visits: int = 0
     bad: int = 0
     problems: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
 
     def refuse(self, number: int, reason: str) -> None:
         """Count a bad row."""
         self.bad += 1
+        self.reasons[reason if reason in self.reasons or len(self.reasons) < SHOWN_PROBLEMS else "other reasons"] += 1
         if len(self.problems) < SHOWN_PROBLEMS:
             self.problems.append(f"line {number}: {reason}")
 
@@ -170,6 +180,7 @@ class Conversion:
         Raises:
             UsageError: a column is missing, or points to merge are not in order of time.
             BadRowError: a row is invalid and `strict` is true. No file is written.
+            NoVisitError: no row is valid. No file is written.
         """
         with _open_text(visits) as (text, position), open_atomically(out) as target:
             target.write(csv_line(VISITS_HEADER if self._shape.consent is None else CONSENT_HEADER))
@@ -181,6 +192,12 @@ class Conversion:
                 if self.tally.visits % _REPORT_EVERY == 0:
                     on_rows(position(), self.tally.visits)
             on_rows(position(), self.tally.visits)
+            if not self.tally.visits:
+                raise NoVisitError(self._describe_no_visit(visits))
+
+    def _describe_no_visit(self, path: Path) -> str:
+        rows = f"{path}: no visit in {self.tally.rows:,} rows, so nothing is written"
+        return "\n  ".join([rows, *(f"{count:,} rows: {reason}" for reason, count in self.tally.reasons.most_common())])
 
     def _read_points(self, text: TextIO, path: Path, *, strict: bool) -> Iterator[Point]:
         rows = csv.reader(text, delimiter=self._columns.delimiter)
@@ -188,7 +205,11 @@ class Conversion:
         wanted = (self._columns.person, self._columns.location, self._columns.time)
         missing = [name for name in wanted if name not in header]
         if missing:
-            raise UsageError(f"{path}: the header has no column {missing[0]}: found {', '.join(header) or 'nothing'}")
+            # The header is not quoted: in a file without a header it is a row with a person's id.
+            raise UsageError(
+                f"{path}: none of the {len(header)} columns in the header is named {', '.join(missing)}: name the"
+                " columns with --person-column, --location-column, --time-column, and the separator with --delimiter"
+            )
         where = tuple(header.index(name) for name in wanted)
         while True:
             try:

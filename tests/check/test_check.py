@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -34,9 +35,9 @@ def load_locations(config: Config) -> Sequence[Location]:
     return load_registry(config.locations.file)
 
 
-def format_text(report: CheckReport) -> str:
+def format_text(report: CheckReport, width: int = 200) -> str:
     output = io.StringIO()
-    render(report, Console(file=output, width=200))
+    render(report, Console(file=output, width=width))
     return output.getvalue()
 
 
@@ -323,6 +324,23 @@ def test_padded_ids_cause_a_warning() -> None:
     report = check(config, (*load_locations(config), Location("[bold]shop ")))
     assert "'[bold]shop '" in report.warnings[0]
     assert "'[bold]shop '" in format_text(report)
+
+
+@pytest.mark.parametrize("example", ["demo.yaml", "city.yaml", "secure.yaml"])
+def test_no_word_is_broken_at_80_columns(example: str) -> None:
+    """At 80 columns the report has the same words as at 200, and no line is longer."""
+    config = load_config(
+        EXAMPLES / example, {f"{PREFIX}MONITORS__0__NAME": "a-name-of-more-than-forty-letters-for-hubs"}
+    )
+    report = check(config, load_locations(config))
+    narrow, wide = format_text(report, 80), format_text(report)
+
+    def words(text: str) -> Counter[str]:
+        return Counter(word for word in text.split() if set(word) != {"─"})
+
+    assert words(narrow) == words(wide)
+    assert "…" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 80
 
 
 def test_json_report_is_exact() -> None:

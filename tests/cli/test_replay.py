@@ -158,6 +158,9 @@ def test_every_tick_is_decided_in_order(
     )
     assert fates(ended.stdout)["dead_letter"] == 5
     assert sum(fates(ended.stdout).values()) == len(visits())
+    reasons = "bad_id 1, bad_time 1, left_before_arrived 1, not_a_visit 1, unknown_location 1"
+    assert f"Refused lines by reason: {reasons}\n" in ended.stdout
+    assert "\n  line 33: unknown_location (location_id: expected" in ended.stdout
 
 
 def test_order_and_compression_do_not_matter(make_site: Callable[[], Site]) -> None:
@@ -171,6 +174,33 @@ def test_order_and_compression_do_not_matter(make_site: Callable[[], Site]) -> N
     assert fates(first.stdout) == fates(second.stdout)
     assert answers_of(plain.records()) == answers_of(packed.records())
     assert plain.dead_letters() == packed.dead_letters()
+
+
+def test_bad_header_writes_nothing(make_site: Callable[[], Site]) -> None:
+    """A file without a required column exits with 2, names the column, and keeps the file of alerts."""
+    site = make_site()
+    bad = site.folder / "bad.csv"
+    bad.write_text("person,location_id,arrived_at\nolga,inn,2026-11-20T03:00:00Z\n")
+    for earlier in (None, "earlier\n"):
+        if earlier is not None:
+            site.out.write_text(earlier)
+        ended = site.replay(bad, "--embedded")
+        assert ended.returncode == 2
+        assert "the header lacks person_id; expected" in " ".join(ended.stderr.split())
+        assert "olga" not in ended.stderr
+        assert "Kafka" not in ended.stderr
+        assert (site.out.read_text() if site.out.exists() else None) == earlier
+
+
+def test_visits_without_duration_are_reported(make_site: Callable[[], Site]) -> None:
+    """Visits that end when they begin are reported, and never count at a designated time."""
+    site = make_site()
+    ended = site.replay(site.write([f"p-{n},mill,{hour(3, 10)},{hour(3, 10)}," for n in range(6)]))
+    assert ended.returncode == 0, ended.stderr
+    assert "warning: 6 visits have left_at equal to arrived_at" in ended.stdout
+    shown = [value for value in answers_of(site.records()).values() if value["kind"] == "at_times"]
+    assert shown
+    assert not any(value["noisy_counts"] for value in shown)
 
 
 def test_embedded_servers_until_a_time(make_site: Callable[[], Site]) -> None:

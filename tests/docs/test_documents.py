@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
@@ -11,10 +12,12 @@ from urllib.parse import unquote
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
 from monitor.cli import main
 from monitor.config import load_config
-from monitor.contracts.alerts import OverTimeAlert
+from monitor.contracts.alerts import AtTimesSnapshot, OverTimeAlert
+from monitor.contracts.schemas import alerts_schema, visits_schema
 from monitor.contracts.visits import Fault
 from monitor.ingest.decode import decode
 
@@ -23,6 +26,8 @@ _COMMAND = re.compile(r"location-monitor +([a-z]+)\b([^`#\n]*)")
 _ANY_COMMAND = re.compile(r"(?:^|`|\$ )location-monitor +([a-z]+)", re.MULTILINE)
 _DECISION_PARTS = ["Context", "Decision", "Consequences", "Alternatives"]
 LONGEST_DECISION = 40
+VISITS = Draft202012Validator(visits_schema())
+ALERTS = Draft202012Validator(alerts_schema())
 
 
 def test_links_lead_somewhere(document: Any, root: Path) -> None:
@@ -89,16 +94,28 @@ def test_configuration_examples_are_valid(document: Any, tmp_path: Path) -> None
 
 
 def test_json_examples_are_valid(document: Any) -> None:
-    """Each JSON example in a page is a valid record of visits or a valid alert."""
+    """Each JSON example in a page is a valid record of visits or a valid answer, by its schema and its model."""
     for code in document.fences("json"):
         value = json.loads(code)
-        if "visits" in value:
+        if "kind" in value:
+            ALERTS.validate(value)
+            model = AtTimesSnapshot if value["kind"] == "at_times" else OverTimeAlert
+            answer = model.model_validate(value)
+            assert answer.model_dump(mode="json") == value
+        else:
+            VISITS.validate(value)
             decoded = decode(code.encode())
             assert decoded.visits
             assert not any(isinstance(fault, Fault) for fault in decoded.faults)
-        else:
-            alert = OverTimeAlert.model_validate(value)
-            assert alert.model_dump(mode="json") == value
+
+
+def test_snapshot_example_is_in_its_shard(named: dict[str, Any]) -> None:
+    """The locations of the example of a snapshot belong to its shard."""
+    examples = [json.loads(code) for code in named["docs/subscribers.md"].fences("json")]
+    (snapshot,) = [value for value in examples if value["kind"] == "at_times"]
+    for place in (*snapshot["noisy_counts"], *snapshot["counts_at_least"]):
+        digest = hashlib.sha256(place.encode()).digest()
+        assert int.from_bytes(digest[:8]) % snapshot["shards"] == snapshot["shard"]
 
 
 def test_pages_name_no_machine(document: Any) -> None:

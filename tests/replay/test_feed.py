@@ -15,6 +15,7 @@ from monitor.errors import ReplayError
 from monitor.tools.embedded import EmbeddedKafka
 from monitor.tools.replay.feed import BAD_LINE_BYTES, BATCH_VISITS, Feed
 from monitor.tools.replay.lines import Line
+from monitor.tools.replay.refusals import BAD_REPORT_TIME
 
 
 @pytest.fixture
@@ -95,8 +96,11 @@ def test_batches_are_bounded(connections: KafkaConnections, name: str, feed: Cal
 
 
 def test_long_bad_line_is_cut(connections: KafkaConnections, name: str, feed: Callable[[list[Line]], Feed]) -> None:
-    """An invalid line that is too long for a record is cut."""
-    feed([line(1, 0, "x" * 3_000_000, is_visit=False), line(1, 1)]).until(9_000_000)
+    """An invalid line that is too long for a record is cut, and is then no JSON."""
+    long = line(1, 0, "x" * 3_000_000, is_visit=False)._replace(fault=BAD_REPORT_TIME)
+    lines = feed([long, line(1, 1)])
+    lines.until(9_000_000)
+    assert lines.refusals.reasons == {"not_json": 1}
     assert [record.value for record in read_records(connections, name)] == [b"x" * BAD_LINE_BYTES, b'{"n": 1}']
 
 

@@ -13,6 +13,7 @@ from monitor.errors import UsageError
 from monitor.public.instants import format_instant
 from monitor.public.parameters import Parameters
 from monitor.tools.replay.lines import Extent, Line, read_lines
+from monitor.tools.replay.refusals import BAD_REPORT_TIME, Refusals
 
 HEADER = "person_id,location_id,arrived_at,left_at,reported_at"
 Write = Callable[..., Path]
@@ -55,10 +56,10 @@ def test_order_of_invalid_lines(parameters: Parameters, write: Write) -> None:
     good = f"a,inn,{hour(3)},{hour(4)},"
     lines, extent = read(write(HEADER, "x", good, f"b,inn,{hour(5)},{hour(4)},", f"c,inn,{hour(6)},,noon"), parameters)
     assert [(line.number, line.is_visit, format_instant(line.reported_at)) for line in lines] == [
-        (0, False, hour(4)),
-        (1, True, hour(4)),
         (2, False, hour(4)),
-        (3, False, hour(4)),
+        (3, True, hour(4)),
+        (4, False, hour(4)),
+        (5, False, hour(4)),
     ]
     assert (extent.lines, extent.bad) == (4, 3)
 
@@ -97,12 +98,58 @@ def test_extent_ignores_what_is_refused(parameters: Parameters, write: Write) ->
     assert (extent.first_tick, extent.last_tick) == (3, 3 + 1 + 6)
 
 
+def test_refused_lines_have_reasons(parameters: Parameters, write: Write) -> None:
+    """Each line that the service refuses has the reason of its dead letter. F = 1."""
+    path = write(
+        HEADER,
+        f"a,inn,{hour(3)},{hour(4)},",
+        f"a,attic,{hour(3)},{hour(4)},",
+        f"a,inn,{hour(5)},{hour(6)},{hour(3)}",
+        f"a,inn,{hour(4)},{hour(5)},{hour(3)}",
+        f"a,inn,{hour(3)},{hour(2)},",
+        f"a,inn,{hour(3)},{hour(4)},noon",
+        "a,inn",
+    )
+    lines, _extent = read(path, parameters)
+    reasons = {line.number: line.fault and line.fault.reason.value for line in lines}
+    assert reasons == {
+        2: None,
+        3: "unknown_location",
+        4: "too_far_ahead",
+        5: None,
+        6: "left_before_arrived",
+        7: "not_a_visit",
+        8: "not_a_visit",
+    }
+
+
+def test_empty_stays_are_counted(parameters: Parameters, write: Write) -> None:
+    """Visits that end when they begin are counted, because no designated time counts them."""
+    ended, lasting = f"a,inn,{hour(3)},{hour(3)},", f"a,inn,{hour(3)},{hour(4)},"
+    _lines, extent = read(write(HEADER, ended, lasting, ended, f"a,inn,{hour(3)},,"), parameters)
+    assert extent.empty_stays == 2
+
+
+def test_refusals_keep_the_first_lines() -> None:
+    """The first ten refused lines are listed in order, with the number of the others."""
+    refusals = Refusals()
+    for number in (*range(20, 30), *range(2, 8)):
+        refusals.add(number, BAD_REPORT_TIME)
+    assert [number for number, _fault in refusals.first] == [2, 3, 4, 5, 6, 7, 20, 21, 22, 23]
+    assert refusals.describe()[-1] == "and 6 more lines"
+    assert refusals.reasons == {"not_a_visit": 16}
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
         (("person_id,arrived_at", "a,b"), "the header lacks location_id"),
         (("",), "the header lacks person_id, location_id, arrived_at"),
         ((HEADER, "no visit"), "none of its 1 lines is a valid visit"),
+        (
+            (HEADER, "", "olga,inn,noon"),
+            r"of its 2 lines .*\n  line 2: not_a_visit .*\n  line 3: bad_time \(arrived_at:",
+        ),
         ((HEADER,), "none of its 0 lines is a valid visit"),
     ],
 )

@@ -152,7 +152,7 @@ def test_bad_rows_are_reported(tmp_path: Path) -> None:
 
 def test_twenty_bad_rows_are_shown(tmp_path: Path) -> None:
     """At most twenty invalid rows are listed, and the number of the others."""
-    source = write(tmp_path / "p.csv", HEADER, *["x"] * 50)
+    source = write(tmp_path / "p.csv", HEADER, *["x"] * 50, "zoe,A,2026-01-05T09:00:00Z")
     result = run("--visits", source, "--out", tmp_path / "v.csv")
     assert result.output.count("line ") == 20
     assert "30 more" in result.output
@@ -221,10 +221,31 @@ def test_bad_locations_exit_with_2(tmp_path: Path, lines: list[str], message: st
 
 
 def test_missing_column_exits_with_2(tmp_path: Path) -> None:
-    """A file without a required column exits with 2 and lists the columns found."""
-    result = run("--visits", write(tmp_path / "p.csv", "user,place,time"), "--out", tmp_path / "v.csv")
+    """A file without required columns exits with 2, names them, and writes nothing."""
+    result = run("--visits", write(tmp_path / "p.csv", "person_id,place,time"), "--out", tmp_path / "v.csv")
     assert result.exit_code == 2
-    assert "no column person_id: found user, place, time" in result.output
+    assert "none of the 3 columns in the header is named location_id, time_utc" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
+
+
+def test_file_without_header_is_not_quoted(tmp_path: Path) -> None:
+    """If the first row is a visit instead of a header, the message does not contain its person id."""
+    result = run("--visits", write(tmp_path / "p.csv", "olga,A,2026-01-05T09:00:00Z"), "--out", tmp_path / "v.csv")
+    assert result.exit_code == 2
+    assert "olga" not in result.output
+
+
+def test_no_visit_exits_with_1(tmp_path: Path) -> None:
+    """A file without a valid row exits with 1, counts its rows by reason, and writes nothing."""
+    naive = ["olga,A,2026-01-05T09:00:00"] * 3
+    source = write(tmp_path / "p.csv", HEADER, *naive, ",A,2026-01-05T09:00:00Z")
+    result = run("--visits", source, "--out", tmp_path / "v.csv", "--registry", tmp_path / "r.csv")
+    assert result.exit_code == 1
+    assert "no visit in 4 rows, so nothing is written" in result.output
+    assert "3 rows: the time cannot be read: the time has no offset" in result.output
+    assert "1 rows: the person id has 0 bytes" in result.output
+    assert "olga" not in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["p.csv"]
 
 
 def test_broken_gzip_exits_with_1(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from monitor.privacy.epsilon import format_epsilon
@@ -17,6 +19,7 @@ from monitor.tools.check.compute_report import (
     CheckReport,
     DwellNoise,
     LowerBounds,
+    MonitorReport,
     Pause,
     Ranking,
     format_percent,
@@ -43,8 +46,9 @@ def render(report: CheckReport, console: Console) -> None:
         say(f"  {name}: {_describe_pause(pause)}")
     if any(monitor.odds for monitor in report.monitors):
         say.heading("How often an alarm is false")
-        console.print(_make_odds_table(report))
     for monitor in report.monitors:
+        if monitor.odds:
+            _render_odds(monitor, say)
         if monitor.kind == "at_times":
             false = f"{monitor.odds[0].over_updates * report.locations:.2g} of {report.locations} locations"
             say(f"  {monitor.name}: if all are empty, {false} have a false alarm at each designated time, on average.")
@@ -104,20 +108,22 @@ class _Printer:
         self.console.print(f"\n{text}", markup=False, highlight=False, style="bold")
 
 
-def _make_odds_table(report: CheckReport) -> Table:
-    table = Table("monitor", "ε of an answer", "locations", "threshold", "people there", "per update", "over")
-    for monitor in report.monitors:
-        for odds in monitor.odds:
-            table.add_row(
-                monitor.name,
-                format_epsilon(odds.epsilon),
-                str(odds.locations),
-                str(monitor.threshold),
-                str(odds.people),
-                format_percent(odds.per_update),
-                f"{monitor.updates} updates: {format_percent(odds.over_updates)}",
-            )
-    return table
+def _render_odds(monitor: MonitorReport, say: _Printer) -> None:
+    """Print the odds of one monitor. One table for each monitor fits into 80 columns, also with long names."""
+    say(f"  {monitor.name} (threshold {monitor.threshold}):")
+    heads = ("ε of an answer", "locations", "people there", "per update", f"over {monitor.updates} updates")
+    table = Table(box=SIMPLE_HEAD, show_edge=False)
+    for head in heads:
+        table.add_column(head, justify="right", min_width=max(map(len, head.split())))
+    for odds in monitor.odds:
+        table.add_row(
+            format_epsilon(odds.epsilon),
+            str(odds.locations),
+            str(odds.people),
+            format_percent(odds.per_update),
+            format_percent(odds.over_updates),
+        )
+    say.console.print(Padding(table, (0, 0, 1, 4)))
 
 
 def _describe_pause(pause: Pause) -> str:

@@ -16,6 +16,7 @@ from monitor.errors import UsageError
 from monitor.service import Settings, settings_of
 from monitor.tools.replay.driver import ReplayPlan, Summary, plan_replay, replay
 from monitor.tools.replay.embedded import embedded_settings
+from monitor.tools.replay.lines import Extent, check_header
 from monitor.tools.replay.output import write_output
 from monitor.tools.replay.progress import progress
 
@@ -27,6 +28,7 @@ def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | N
         MonitorError: the replay failed; the error has the exit code.
     """
     stderr = Console(stderr=True)
+    check_header(visits)
     _require_writable(alerts)
     valid = load_valid_config(config_file, os.environ)
     with _open_settings(valid, stderr, embedded=embedded) as settings:
@@ -40,12 +42,17 @@ def replay_command(visits: Path, config_file: Path, alerts: Path, until: int | N
         topics = valid.config.kafka.topics
         written = write_output(settings.kafka, topics.alerts, settings.config.kafka.partitions.alerts, alerts)
     print_summary(summary, Console())
+    print_warnings(summary, planned.extent, Console())
     Console().print(f"{written:,} records of {topics.alerts} in {alerts}", highlight=False)
 
 
 def _require_writable(alerts: Path) -> None:
+    """Raise UsageError unless the file can be written. Its content is kept until the replay has succeeded."""
+    existed = alerts.exists()
     try:
-        alerts.open("w").close()
+        alerts.open("a").close()
+        if not existed:
+            alerts.unlink()
     except OSError as error:
         raise UsageError(f"--alerts {alerts} cannot be written: {error.strerror or error}") from error
 
@@ -86,3 +93,19 @@ def print_summary(summary: Summary, console: Console) -> None:
         f"ticks/s, {visits / seconds:,.0f} visits/s",
         highlight=False,
     )
+
+
+def print_warnings(summary: Summary, extent: Extent, console: Console) -> None:
+    """Print why lines were refused, and how many visits never count at a designated time."""
+    if summary.refusals.reasons:
+        reasons = ", ".join(f"{reason} {count:,}" for reason, count in sorted(summary.refusals.reasons.items()))
+        texts = [f"Refused lines by reason: {reasons}", *(f"  {text}" for text in summary.refusals.describe())]
+    else:
+        texts = []
+    if extent.empty_stays:
+        texts.append(
+            f"warning: {extent.empty_stays:,} visits have left_at equal to arrived_at. They count in windows, but never"
+            " at a designated time."
+        )
+    for text in texts:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)

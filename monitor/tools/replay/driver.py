@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -25,6 +25,7 @@ from monitor.release.ledger import EncodedRecord
 from monitor.service import Service, Settings, redis_windows, secure_noise
 from monitor.tools.replay.feed import Feed
 from monitor.tools.replay.lines import Extent, Line, read_lines
+from monitor.tools.replay.refusals import Refusals
 from monitor.tools.replay.sorting import SortedLines
 from monitor.windows.facts import Windows
 
@@ -45,12 +46,16 @@ class ReplayPlan:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result of a replay: `visits` by fate (each counted at least once), `answers` by (monitor, status)."""
+    """The result of a replay: `visits` by fate (each counted at least once), `answers` by (monitor, status).
+
+    `refusals` has the lines of the file that the service refused.
+    """
 
     visits: dict[str, int]
     answers: dict[tuple[str, str], int]
     ticks: int
     seconds: float
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 def plan_replay(path: Path, parameters: Parameters, until: int | None, read: Callable[[], None]) -> ReplayPlan:
@@ -248,4 +253,4 @@ def replay(settings: Settings, planned: ReplayPlan, seen: Callable[[int, Sequenc
             for tick in run.run_together(ticks):
                 seen(tick, run.last_records)
         decided = max(0, planned.last_tick - planned.first_tick + 1)
-        return run.summary(decided, time.perf_counter() - began)
+        return replace(run.summary(decided, time.perf_counter() - began), refusals=feed.refusals)

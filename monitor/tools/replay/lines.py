@@ -14,6 +14,7 @@ from monitor.contracts.visits import Fault, Visit, read_visit
 from monitor.errors import TimeError, UsageError
 from monitor.public.instants import parse_instant
 from monitor.public.parameters import Parameters
+from monitor.tools.replay.refusals import BAD_REPORT_TIME, ELSEWHERE, TOO_EARLY, Refusals
 
 REQUIRED: Final = ("person_id", "location_id", "arrived_at")
 OPTIONAL: Final = ("left_at", "reported_at", "consent")
@@ -26,24 +27,38 @@ _FIELD_BYTES: Final = 2**30
 class Line(NamedTuple):
     """One visit to produce: the instant of its report, its number in the file, and its JSON.
 
-    An invalid visit gets its own record, because it could turn a whole batch into a dead letter.
+    An invalid visit gets its own record, because it could turn a whole batch into a dead letter. `fault`: why the
+    service will refuse the line, if it will.
     """
 
     reported_at: int
     number: int
     payload: bytes
     is_visit: bool = True
+    fault: Fault | None = None
+
+
+class _Parsed(NamedTuple):
+    """A line without its number. `reported_at` is None if the line is invalid."""
+
+    reported_at: int | None
+    payload: bytes
+    fault: Fault | None
 
 
 @dataclass(slots=True)
 class Extent:
-    """The ticks that the valid visits need: from the first slot to the last tick with one in a window or horizon."""
+    """The ticks that the valid visits need: from the first slot to the last tick with one in a window or horizon.
+
+    `empty_stays` is the number of visits whose `left_at` equals `arrived_at`.
+    """
 
     parameters: Parameters
     first_tick: int | None = None
     last_tick: int | None = None
     lines: int = 0
     bad: int = 0
+    empty_stays: int = 0
 
     def add(self, visit: Visit, left_at: int, reported_at: int) -> None:
         """Add a valid visit, up to `max_lead` slots after its report. The service refuses or cuts off the rest."""
@@ -73,35 +88,61 @@ def read_lines(path: Path, extent: Extent) -> Iterator[Line]:
         UsageError: the file cannot be read, the header lacks a column, or no line is a valid visit.
     """
     limit = csv.field_size_limit(_FIELD_BYTES)  # a setting of the whole process, so it is restored
-    waiting: list[tuple[int, bytes]] = []
-    latest: int | None = None
     try:
         with open_text(path) as file:
             rows = csv.reader(file)
             header = _require_columns(path, next(rows, []))
-            for number, row in enumerate(rows):
-                fields = dict(zip(header, row, strict=False))
-                extent.lines += 1
-                reported_at, payload = _parse_fields(fields, extent)
-                if reported_at is None:
-                    extent.bad += 1
-                    waiting.append((number, payload))
-                    continue
-                latest = reported_at
-                for before, bad in waiting:
-                    yield Line(reported_at, before, bad, is_visit=False)
-                waiting.clear()
-                yield Line(reported_at, number, payload)
+            parsed = ((rows.line_num, _parse_fields(dict(zip(header, row, strict=False)), extent)) for row in rows)
+            yield from _order_lines(path, parsed, extent)
     except (OSError, EOFError, csv.Error) as error:
         raise UsageError(f"{path} cannot be read as CSV: {error}") from error
     finally:
         csv.field_size_limit(limit)
+
+
+def _order_lines(path: Path, parsed: Iterator[tuple[int, _Parsed]], extent: Extent) -> Iterator[Line]:
+    waiting: list[tuple[int, _Parsed]] = []
+    latest: int | None = None
+    for number, line in parsed:
+        extent.lines += 1
+        if line.reported_at is None:
+            extent.bad += 1
+            waiting.append((number, line))
+            continue
+        latest = line.reported_at
+        yield from _make_invalid_lines(waiting, latest)
+        waiting.clear()
+        yield Line(latest, number, line.payload, fault=line.fault)
     if latest is None:
-        raise UsageError(
-            f"{path}: none of its {extent.lines} lines is a valid visit; expected {', '.join(REQUIRED)}, …"
-        )
-    for before, bad in waiting:
-        yield Line(latest, before, bad, is_visit=False)
+        raise UsageError(_describe_no_visit(path, waiting))
+    yield from _make_invalid_lines(waiting, latest)
+
+
+def _make_invalid_lines(waiting: list[tuple[int, _Parsed]], reported_at: int) -> Iterator[Line]:
+    for number, line in waiting:
+        yield Line(reported_at, number, line.payload, is_visit=False, fault=line.fault)
+
+
+def _describe_no_visit(path: Path, waiting: list[tuple[int, _Parsed]]) -> str:
+    refusals = Refusals()
+    for number, line in waiting:
+        if line.fault is not None:
+            refusals.add(number, line.fault)
+    reasons = "".join(f"\n  {text}" for text in refusals.describe())
+    return f"{path}: none of its {len(waiting)} lines is a valid visit; expected {', '.join(REQUIRED)}, …{reasons}"
+
+
+def check_header(path: Path) -> None:
+    """Check that a file has the required columns, without reading the rest.
+
+    Raises:
+        UsageError: the file cannot be read, or the header lacks a column.
+    """
+    try:
+        with open_text(path) as file:
+            _require_columns(path, next(csv.reader(file), []))
+    except (OSError, EOFError, csv.Error) as error:
+        raise UsageError(f"{path} cannot be read as CSV: {error}") from error
 
 
 def _require_columns(path: Path, header: list[str]) -> list[str]:
@@ -109,13 +150,13 @@ def _require_columns(path: Path, header: list[str]) -> list[str]:
     if missing:
         raise UsageError(
             f"{path}: the header lacks {', '.join(missing)}; expected {','.join((*REQUIRED, *OPTIONAL))}, the last "
-            "three optional"
+            "three optional; docs/interface.md, section 2, describes the file"
         )
     return header
 
 
-def _parse_fields(fields: dict[str, str], extent: Extent) -> tuple[int | None, bytes]:
-    """Return the time of report of a line (None if it is invalid), and its fields as the JSON of a visit."""
+def _parse_fields(fields: dict[str, str], extent: Extent) -> _Parsed:
+    """Parse a line: its time of report, its fields as the JSON of a visit, and why it will be refused."""
     given: dict[str, str | bool] = {name: fields[name] for name in REQUIRED if name in fields}
     if fields.get("left_at"):
         given["left_at"] = fields["left_at"]
@@ -124,13 +165,24 @@ def _parse_fields(fields: dict[str, str], extent: Extent) -> tuple[int | None, b
     payload = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogateescape")
     visit = read_visit(given)
     if isinstance(visit, Fault):
-        return None, payload
+        return _Parsed(None, payload, visit)
     left_at = visit.arrived_at + extent.parameters.default_stay if visit.left_at is None else visit.left_at
     try:
         reported_at = parse_instant(fields["reported_at"]) if fields.get("reported_at") else left_at
     except TimeError:
         # Without `reported_at`, the other fields would be a valid visit. The whole row is sent, so that it is refused.
-        return None, json.dumps(list(fields.values()), ensure_ascii=False).encode(errors="surrogateescape")
-    if visit.location_id in extent.parameters.registry.rows:
-        extent.add(visit, left_at, reported_at)
-    return reported_at, payload
+        row = json.dumps(list(fields.values()), ensure_ascii=False).encode(errors="surrogateescape")
+        return _Parsed(None, row, BAD_REPORT_TIME)
+    return _Parsed(reported_at, payload, _add_to_extent(visit, left_at, reported_at, extent))
+
+
+def _add_to_extent(visit: Visit, left_at: int, reported_at: int, extent: Extent) -> Fault | None:
+    """Add a valid visit to the extent, and return why the service will refuse it, if it will."""
+    extent.empty_stays += visit.left_at == visit.arrived_at
+    if visit.location_id not in extent.parameters.registry.rows:
+        return ELSEWHERE
+    extent.add(visit, left_at, reported_at)
+    grid = extent.parameters.grid
+    if grid.slot_of(visit.arrived_at) > grid.slot_of(reported_at) + extent.parameters.max_lead:
+        return TOO_EARLY
+    return None

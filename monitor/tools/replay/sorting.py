@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Final
 
+from monitor.contracts.visits import Fault
 from monitor.tools.replay.lines import Line
 
 RUN_LINES: Final = 500_000
@@ -64,9 +65,9 @@ def _read_run(path: Path) -> Iterator[Line]:
             yield from (Line(*line) for line in block)
 
 
-def _load_block(file: IO[bytes]) -> list[tuple[int, int, bytes, bool]]:
+def _load_block(file: IO[bytes]) -> list[tuple[int, int, bytes, bool, Fault | None]]:
     try:
-        block: list[tuple[int, int, bytes, bool]] = pickle.load(file)  # noqa: S301  # this process wrote it
+        block: list[tuple[int, int, bytes, bool, Fault | None]] = pickle.load(file)  # noqa: S301  # this process wrote it
     except EOFError:
         return []
     return block
