@@ -129,13 +129,12 @@ def test_instances_join_and_leave_continuously(
     end = time.monotonic() + CHURN_SECONDS
     with ThreadPoolExecutor() as pool:
         going = walk.running
+        bag: list[str] = []
         while time.monotonic() < end:
+            if not bag:  # each action is drawn once before any is drawn again
+                bag = chance.sample(("start", "SIGTERM", "SIGKILL"), 3)
             going = [instance for instance in going if instance.code is None]
-            drawn, index, pause = (
-                chance.choice(("start", "SIGTERM", "SIGKILL")),
-                chance.getrandbits(32),
-                chance.random(),
-            )
+            drawn, index, pause = bag.pop(), chance.getrandbits(32), chance.random()
             action = "start" if len(going) < 2 else "SIGTERM" if drawn == "start" and len(going) > CROWD else drawn
             if action == "start":
                 going.append(walk.start())
