@@ -31,6 +31,7 @@ LONGEST_WAIT: Final = SECOND  # between two heartbeats
 FIRST_BACKOFF_SECONDS: Final = 0.5
 TAKEOVER_BACKOFF_SECONDS: Final = 2.0  # the longest: a broker that returns must be found within the slot
 APPEND_BACKOFF_SECONDS: Final = 8.0  # the longest after failed appends, each of which writes to the ledger
+REPEAT_SECONDS: Final = 60.0  # between two lines about unknown ticks with the same causes
 RETRY_SECONDS: Final = 0.5  # after a tick that had not closed by the store's clock
 NEAR_RELEASE: Final = 10 * SECOND  # on a stop, answers that are due within this time are still published
 
@@ -59,6 +60,8 @@ class PartitionRelease:
         self._taken_at = 0
         self._reason = _NO_OWNER
         self._waited = 0.0
+        self._unknown: frozenset[str] = frozenset()
+        self._unknown_logged_at = 0.0
         self._refused_slot: int | None = None
         self._skipped: tuple[int, int] | None = None
         self._store_answered = True
@@ -319,15 +322,23 @@ class PartitionRelease:
         self._context.observer.lost(self.partition, self._context.monitors, last - first + 1)
 
     def _report_unknown(self, tick: int, evidence: Evidence, decision: Decision) -> None:
-        """Count the causes of an unknown tick, and log them in one line."""
+        """Count why a tick is unknown, and log it in one line; lines with the same causes at most once a minute."""
         observer = self._context.observer
         observer.missing({partition: end - reached for partition, (reached, end) in evidence.behind.items()})
         causes = count_causes(evidence, decision)
-        if causes:
-            observer.unknown(causes)
-            as_of = format_instant(self._context.parameters.grid.as_of(tick))
-            reasons = explain(causes, evidence.behind)
-            log.warning("ledger partition %d: the tick of %s is unknown: %s", self.partition, as_of, reasons)
+        before, self._unknown = self._unknown, frozenset(causes)
+        if not causes:
+            if before:
+                log.warning("ledger partition %d: ticks are known again", self.partition)
+            return
+        observer.unknown(causes)
+        now = time.monotonic()
+        if self._unknown == before and now - self._unknown_logged_at < REPEAT_SECONDS:
+            return
+        self._unknown_logged_at = now
+        as_of = format_instant(self._context.parameters.grid.as_of(tick))
+        reasons = explain(causes, evidence.behind)
+        log.warning("ledger partition %d: the tick of %s is unknown: %s", self.partition, as_of, reasons)
 
     def _report_decision(self, tick: int, decision: Decision) -> None:
         unknown = {monitor for monitor, status in decision.answers if status == "unknown"}

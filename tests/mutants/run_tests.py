@@ -7,6 +7,7 @@ The process is forked (see tests/forking.py), so Python has not read the environ
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -19,4 +20,5 @@ if __name__ == "__main__":
     # pytest cannot rewrite the assertions of hypothesis, which is imported already, and does not need to.
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     plugin, *tests = sys.argv[1:]
+    os.environ.pop("PYTEST_ADDOPTS", None)  # options of the outer run would change the output that is judged
     sys.exit(pytest.main(["-p", plugin, *options, *tests]))

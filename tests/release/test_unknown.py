@@ -50,6 +50,35 @@ def test_record_that_was_not_read_is_named(
     assert site.observer.missing_records == {0: 0, 1: 1}
 
 
+def test_same_causes_are_logged_once_a_minute(
+    make_site: Callable[..., Any],
+    make_parameters: Make,
+    put: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """
+    A second unknown tick with the same causes is counted and not logged; a known tick after it is logged.
+
+        tick        0          1          2
+                    unknown    unknown    known
+        log         reason                known again
+    """
+    parameters = closed(make_parameters)
+    clock = FrozenClock(parameters.grid.start(0))
+    site = make_site(parameters, clock)
+    site.release.take_over()
+    unknown = Decision((), {("stations", "unknown"): 3})
+    with caplog.at_level(logging.WARNING, "monitor.release.partition"):
+        site.release._report_unknown(0, Evidence({}, {0: LATE}), unknown)
+        site.release._report_unknown(1, Evidence({}, {0: LATE}), unknown)
+        site.release._report_unknown(2, Evidence({}), Decision((), {("stations", "safe"): 3}))
+    lines = [record.getMessage().partition(": ")[2] for record in caplog.records]
+    assert len(lines) == 2
+    assert lines[0].endswith("the facts were complete only after the release time")
+    assert lines[1] == "ticks are known again"
+    assert site.observer.causes == [{LATE: 1}] * 2
+
+
 def test_unreachable_store_is_named(
     make_site: Callable[..., Any],
     make_parameters: Make,
