@@ -19,6 +19,8 @@ from monitor.ingest.reader import run_reader
 class _SlowReader:
     """A reader with slow steps. Each second step fails."""
 
+    waiting_for = ""
+
     def __init__(self, stop: threading.Event) -> None:
         self.steps, self.stop = 0, stop
 
