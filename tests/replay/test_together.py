@@ -87,6 +87,8 @@ def replay(
     """Return a function that replays the visits with n ticks in a transaction, and returns the answers."""
 
     def run(together: int) -> list[EncodedRecord]:
+        with closing(redis.Redis.from_url(valkey.url)) as client:
+            client.flushall()  # other tests of the session may have used the same name of the service
         settings = make_settings(tmp_path, kafka, valkey, topic("replay"))
         write_visits(tmp_path / "visits.csv")
         planned = driver.plan_replay(tmp_path / "visits.csv", settings.parameters, None, lambda: None)
