@@ -269,7 +269,7 @@ WITHOUT_DATA = {
 
 
 def test_dashboards_show_data(site: Site, eventually: Eventually) -> None:
-    """Each query of the dashboards returns data, and those of WITHOUT_DATA return none."""
+    """Each query of the dashboards returns data; those of WITHOUT_DATA may return none."""
     queries = [*panel_queries(), *map(_without_condition, event_queries())]
     assert set(WITHOUT_DATA) <= {query.title for query in queries}
     _report_visit(site)
@@ -277,7 +277,7 @@ def test_dashboards_show_data(site: Site, eventually: Eventually) -> None:
     def missing() -> set[str]:
         return {query.title for query in queries if not site.values(query.with_values(JOB, "1m", "5m"))}
 
-    eventually(lambda: missing() == set(WITHOUT_DATA), 60)
+    eventually(lambda: missing() <= set(WITHOUT_DATA), 60)  # an alert may fire on a machine that is too busy
 
 
 def _without_condition(query: Query) -> Query:
