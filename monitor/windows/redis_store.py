@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
 from itertools import chain
 from typing import Any, Final
 
@@ -35,31 +33,10 @@ from monitor.windows.redis_client import (
     parse_time,
     translate_error,
 )
+from monitor.windows.scripts import Command, eval_command
 from monitor.windows.time_counts import SparseCounts, TimeCounts, TimeCountsCache
 
-Command = tuple[Any, ...]
-"""A command as redis-py takes it: the name, then strings, bytes and integers."""
-
 _LEAST_EXPIRY: Final = 3_600
-_COMMON: Final = "common"
-_STANDALONE: Final = ("read", "forget", "rights")  # scripts that do not use common.lua
-
-
-def _read_text(name: str) -> str:
-    return files("monitor.windows").joinpath(f"{name}.lua").read_text(encoding="utf-8")
-
-
-@cache
-def _load_script(name: str) -> str:
-    """Return a script's text, with common.lua inserted after the first line, which has the flags."""
-    if name in _STANDALONE:
-        return _read_text(name)
-    flags, _, text = _read_text(name).partition("\n")
-    return f"{flags}\n{_read_text(_COMMON)}{text}"
-
-
-def _eval_command(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:
-    return ("EVAL", _load_script(script), len(keys), *keys, *arguments)
 
 
 class RedisWindows:
@@ -92,7 +69,7 @@ class RedisWindows:
 
     def progress(self) -> list[dict[int, int]]:
         """Return, by shard, the next offset by input partition."""
-        replies = self._run({shard: _eval_command("read", [self._keys.meta(shard)]) for shard in self._all})
+        replies = self._run({shard: eval_command("read", [self._keys.meta(shard)]) for shard in self._all})
         return [_parse_progress(_parse_fields(replies[shard][0])) for shard in self._all]
 
     def begin(self, partition: int, offset: int, complete_from: int) -> None:
@@ -106,7 +83,7 @@ class RedisWindows:
     def _set_progress(self, script: str, partition: int, offset: int, complete_from: int) -> None:
         arguments = (*self._clock_arguments(), f"{PROGRESS}{partition}", offset, complete_from)
         times = self._unexpired_times()
-        self._run({shard: _eval_command(script, self._all_keys(shard, times), *arguments) for shard in self._all})
+        self._run({shard: eval_command(script, self._all_keys(shard, times), *arguments) for shard in self._all})
 
     def _clock_arguments(self) -> tuple[str | int, ...]:
         """Return the arguments from which scripts compute the present slot, and the expiry of keys."""
@@ -156,7 +133,7 @@ class RedisWindows:
         arguments = (*self._clock_arguments(), len(spans), *advance)
         replies = self._run(
             {
-                shard: _eval_command("write", self._fact_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
+                shard: eval_command("write", self._fact_keys(shard), *arguments, *packed.by_shard.get(shard, ()))
                 for shard in self._all
             }
         )
@@ -185,19 +162,19 @@ class RedisWindows:
 
     def _settle_command(self, shard: int, tick: int) -> Command:
         arguments = (*self._clock_arguments(), tick, self._parameters.tolerance)
-        return _eval_command("settle", self._fact_keys(shard), *arguments)
+        return eval_command("settle", self._fact_keys(shard), *arguments)
 
     def time(self, shards: Collection[int] = (0,)) -> int:
         """Return the present instant: the latest of the clocks of the shards' servers."""
         if self._clock is not None:
             return self._clock()
-        replies = self._run({shard: _eval_command("read", [self._keys.meta(shard)]) for shard in shards})
+        replies = self._run({shard: eval_command("read", [self._keys.meta(shard)]) for shard in shards})
         return max(parse_time(time) for _, time in replies.values())
 
     def open(self, shards: Sequence[int], slot: int) -> None:
         """Move facts stamped up to a slot into the windows, if it has begun."""
         self._run(
-            {shard: _eval_command("open", self._fact_keys(shard), *self._clock_arguments(), slot) for shard in shards}
+            {shard: eval_command("open", self._fact_keys(shard), *self._clock_arguments(), slot) for shard in shards}
         )
 
     def _read_at_once(self, questions: Mapping[int, Question]) -> dict[int, Reading]:
@@ -240,7 +217,7 @@ class RedisWindows:
     def _read_commands(self, shard: int, question: Question, unchanged: Collection[int]) -> list[Command]:
         return [
             *([] if question.tick is None else [self._settle_command(shard, question.tick)]),
-            _eval_command("count", self._fact_keys(shard), *chain.from_iterable(question.windows)),
+            eval_command("count", self._fact_keys(shard), *chain.from_iterable(question.windows)),
             *(
                 ("SCARD" if instant in unchanged else "SMEMBERS", self._keys.time(shard, instant))
                 for instant in question.times
@@ -249,7 +226,7 @@ class RedisWindows:
                 ("ZRANGEBYSCORE", self._keys.lengths(shard, instant), "-inf", "+inf", "WITHSCORES")
                 for instant in question.stays
             ),
-            _eval_command("read", [self._keys.meta(shard)]),
+            eval_command("read", [self._keys.meta(shard)]),
         ]
 
     def _parse_reading(
@@ -295,7 +272,7 @@ class RedisWindows:
             dropped, kept = (self._time_keys(shard, instants) for instants in (drop, keep))
             keys = [*self._shard_keys(shard), *windows, *dropped, *kept, self._keys.leaves(shard)]
             latest = [max(drop)] if drop else []
-            work[shard] = _eval_command("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
+            work[shard] = eval_command("evict", keys, self._expiry, len(windows), len(dropped), before, *latest)
         self._run(work)
 
     def is_empty(self) -> bool:
@@ -316,7 +293,7 @@ class RedisWindows:
         with self._translate_errors():
             self._client.ping()
             policies = _read_eviction_policies(self._client)
-            reply = self._execute([_eval_command("rights", [self._keys.rights])], transaction=False)[0]
+            reply = self._execute([eval_command("rights", [self._keys.rights])], transaction=False)[0]
         if isinstance(reply, Exception) and not is_transient(reply):
             raise translate_error(reply, describe_client(self._client))
         for place, policy in policies.items():
@@ -386,7 +363,7 @@ class RedisWindows:
         if error_code(error) != "WRONGTYPE":
             raise translate_error(error, describe_client(self._client))
         with self._translate_errors():
-            reply = self._execute([_eval_command("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False)[0]
+            reply = self._execute([eval_command("forget", [self._keys.meta(shard)], PROGRESS)], transaction=False)[0]
         if isinstance(reply, Exception):
             raise translate_error(reply, describe_client(self._client))
         tag = self._keys.tag(shard)

@@ -20,6 +20,7 @@ docs/references.md defines [KSW] and [GEO].
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -36,7 +37,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Mean:
+class _Mean(ABC):
     """The public rule: ε, and the bounds of a value (integers, low < high)."""
 
     epsilon: Fraction
@@ -50,17 +51,17 @@ class _Mean:
             require_drawable(each, "ε of the noise")
 
     @property
+    @abstractmethod
     def noise_epsilons(self) -> tuple[Fraction, Fraction]:
         """The ε of the noise of each number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def contribution(self, value: int) -> Pair:
         """Return what a value adds to the two numbers. A value beyond a bound counts as the bound."""
-        raise NotImplementedError
 
+    @abstractmethod
     def estimate(self, first: int, second: int) -> Fraction | None:
         """Return the mean from the two noisy numbers, clamped to the bounds; None if the noisy count is not above 0."""
-        raise NotImplementedError
 
     def release(self, values: Sequence[int], noise: Noise) -> Fraction | None:
         """Return the estimate of the mean of the values. An empty sequence is valid, because n is private.

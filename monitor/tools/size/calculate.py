@@ -208,7 +208,7 @@ def _n(value: float) -> str:
 
 
 def _c(constant: Constant) -> str:
-    """Return a constant with its unit, and a star if the benchmark measured it."""
+    """Return a constant with its unit, and a star if the benchmark measures it."""
     if constant.unit == "B":
         return f"{format_bytes(constant.value)}{'*' if constant.is_measured else ''}"
     value = format_number(constant.value) if constant.value >= _SMALL else f"{constant.value * 1e6:.3g} · 10⁻⁶"

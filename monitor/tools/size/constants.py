@@ -1,4 +1,4 @@
-"""The figures that `size` computes with. Measured ones name the line and the figure of the benchmark.
+"""The figures that `size` computes with. Those that the benchmark measures name its line and figure.
 
 The figures are for one processor. A rate here is not higher, and a cost not lower, than the benchmark's by more than
 half, which a test checks against docs/bench.json. Rates of servers that the benchmark does not measure are assumptions,
@@ -13,7 +13,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A figure: `value` in `unit`. If it was measured, the line and the figure of the benchmark are named.
+    """A figure: `value` in `unit`. If the benchmark measures it, `line` and `figure` are named.
 
     If `is_rate`, a larger value is better. `scale` converts the benchmark's figure to the unit.
     """

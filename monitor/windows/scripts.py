@@ -1,0 +1,32 @@
+"""The Lua scripts of the windows, as commands. They are sent as text, so that a SCRIPT FLUSH has no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+Command = tuple[Any, ...]
+"""A command as redis-py takes it: the name, then strings, bytes and integers."""
+
+_COMMON: Final = "common"
+_STANDALONE: Final = ("read", "forget", "rights")  # scripts that do not use common.lua
+
+
+def _read_text(name: str) -> str:
+    return files("monitor.windows").joinpath(f"{name}.lua").read_text(encoding="utf-8")
+
+
+@cache
+def _load_script(name: str) -> str:
+    """Return a script's text, with common.lua inserted after the first line, which has the flags."""
+    if name in _STANDALONE:
+        return _read_text(name)
+    flags, _, text = _read_text(name).partition("\n")
+    return f"{flags}\n{_read_text(_COMMON)}{text}"
+
+
+def eval_command(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> Command:
+    """Return the command that runs a script."""
+    return ("EVAL", _load_script(script), len(keys), *keys, *arguments)
