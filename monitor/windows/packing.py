@@ -20,7 +20,8 @@ All numbers are big-endian.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -149,6 +150,15 @@ def split_portions(facts: Iterable[ShardFacts]) -> Iterator[str | int | bytes]:
         packed = sort_by_instant(b"".join(part.stays for part in parts), STAY)
         for begin in range(0, len(packed), _PORTION * STAY.itemsize):
             yield from ("d", stamp, packed[begin : begin + _PORTION * STAY.itemsize])
+
+
+def pack_windows(windows: Iterable[tuple[int, int]]) -> Iterator[int | bytes]:
+    """Yield the arguments of the script that counts windows (row, first slot): a first slot, then the rows with it.
+
+    A script reads many rows from one argument faster than from many. The order of the windows is kept.
+    """
+    for start, pairs in groupby(windows, key=itemgetter(1)):
+        yield from (start, np.fromiter((row for row, _ in pairs), ">u4").tobytes())
 
 
 def pack_shard_facts(
