@@ -20,7 +20,7 @@ from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
-from monitor.windows.packing import count_members, pack_windows, read_stays, split_portions
+from monitor.windows.packing import pack_windows, read_stays, split_portions
 from monitor.windows.redis_client import (
     REFUSALS,
     Client,
@@ -245,7 +245,7 @@ class RedisWindows:
         present: dict[int, SparseCounts] = {}
         for instant, of_time in zip(question.times, members, strict=True):
             if instant not in unchanged:
-                present[instant] = SparseCounts.of(len(of_time), *count_members(of_time, self._rows[shard]))
+                present[instant] = SparseCounts.of(of_time, self._rows[shard])
             elif unchanged[instant].members == of_time:
                 present[instant] = unchanged[instant]
             else:
