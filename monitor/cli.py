@@ -46,6 +46,7 @@ from monitor.service import Settings, kafka_connections, settings_of
 from monitor.tools import audit as recount
 from monitor.tools.check.compute_report import compute_report
 from monitor.tools.check.print_report import render
+from monitor.tools.dead_letters.command import ShowOptions, export_command, reasons, resend_command, show_command
 from monitor.tools.demo import demo_command
 from monitor.tools.embedded.command import servers_command
 from monitor.tools.planner.command import PlanOutput, plan_command
@@ -303,6 +304,35 @@ def servers() -> None:
     report = partial(click.echo, err=True)
     stop = threading.Event()
     servers_command(stop, partial(stop_on_signals, stop, report), click.echo, report)
+
+
+@main.command("dead-letters")
+@_config_option
+@click.option("--reason", "reason", multiple=True, type=click.Choice(reasons()), help="Only this reason; repeatable.")
+@click.option("--since", help="Only from a time on (RFC 3339), or of the last 2h, for example.")
+@click.option("--latest", type=click.IntRange(0), default=20, show_default=True, help="How many to list.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--export", type=click.Path(path_type=Path), help="Write them to a new file, for correction.")
+@click.option("--resend", type=EXISTING, help="Send the corrected visits of such a file to the input topic.")
+@click.option("--dry-run", is_flag=True, help="With --resend: check the file and send nothing.")
+@report_errors
+def dead_letters(config_file: Path, export: Path | None, resend: Path | None, **options: Any) -> None:
+    """Show refused visits by reason, or send corrected ones again.
+
+    Values are never shown, because they name people. A visit that is sent again counts like a visit that is reported
+    now: from the next tick on, and only if a window or horizon still contains it.
+    """
+    set_up_logging(30)
+    if (export is not None and resend is not None) or (options["dry_run"] and resend is None):
+        raise UsageError("--export and --resend exclude each other, and --dry-run requires --resend")
+    settings, clock = load_settings(config_file, bytes(16)), SystemClock()
+    show = ShowOptions(options["reason"], options["since"], options["latest"])
+    if resend is not None:
+        resend_command(settings, resend, clock, click.echo, dry_run=options["dry_run"])
+    elif export is not None:
+        export_command(settings, show, clock, export, click.echo)
+    else:
+        show_command(settings, show, clock, Console(), as_json=options["as_json"])
 
 
 @main.command()
