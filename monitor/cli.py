@@ -18,6 +18,7 @@ from monitor import __version__
 COMMANDS: Final = (
     "audit",
     "check",
+    "dead-letters",
     "demo",
     "plan",
     "replay",
@@ -28,7 +29,7 @@ COMMANDS: Final = (
     "topics",
     "watch",
 )
-"""The commands. Each is the function of this name in the module of this name in `monitor.commands`."""
+"""The commands. Each is the function of this name in the module of this name in `monitor.commands`, with _ for -."""
 
 
 class LazyCommands(MutableMapping[str, click.Command]):
@@ -39,7 +40,8 @@ class LazyCommands(MutableMapping[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         if (command := self._commands[name]) is None:
-            command = self._commands[name] = getattr(import_module(f"monitor.commands.{name}"), name)
+            module = name.replace("-", "_")
+            command = self._commands[name] = getattr(import_module(f"monitor.commands.{module}"), module)
         return command
 
     def __setitem__(self, name: str, command: click.Command) -> None:

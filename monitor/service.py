@@ -120,6 +120,21 @@ def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWi
     return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), now)
 
 
+def ledger_place(settings: Settings, found: Preflight, seen_at: int) -> LedgerPlace:
+    """Return the ledger and the input topic. `seen_at`: an instant at which the input topic existed."""
+    topics = settings.config.kafka.topics
+    visits, alerts = found.topics[topics.visits], found.topics[topics.alerts]
+    return LedgerPlace(
+        topics.alerts,
+        alerts.topic_id,
+        visits.topic_id,
+        published_fingerprint(settings.parameters, visits.topic_id),
+        seen_at,
+        visits.partitions,
+        settings.defer_commits,
+    )
+
+
 def _require_secure(noise: Noise) -> None:
     if not noise.secure:
         raise InsecureNoiseError(
@@ -197,7 +212,7 @@ class Service:
 
     def _create_loop(self, progressed: Signal) -> ReleaseLoop:
         settings, topics = self._settings, self._settings.config.kafka.topics
-        place = self._ledger_place()
+        place = ledger_place(settings, self._found, self._input_seen_at)
         check = self._create_period_check(place)
         owners = OwnerFactory(settings.kafka, place, settings.parameters, self._noise, self._clock, check)
         context = ReleaseContext(
@@ -211,20 +226,6 @@ class Service:
             store_clock=self._store_clock,
         )
         return ReleaseLoop(context, self._membership, self.ledger_partitions)
-
-    def _ledger_place(self) -> LedgerPlace:
-        topics = self._settings.config.kafka.topics
-        visits, alerts = self._found.topics[topics.visits], self._found.topics[topics.alerts]
-        fingerprint = published_fingerprint(self._settings.parameters, visits.topic_id)
-        return LedgerPlace(
-            topics.alerts,
-            alerts.topic_id,
-            visits.topic_id,
-            fingerprint,
-            self._input_seen_at,
-            visits.partitions,
-            self._settings.defer_commits,
-        )
 
     def _create_period_check(self, place: LedgerPlace) -> PeriodCheck:
         settings, reader = self._settings, self._found.ledger_reader

@@ -15,9 +15,10 @@ from typing import Any, Final
 import numpy as np
 from redis.cluster import RedisCluster
 
-from monitor.errors import EvictionError, WindowsError
+from monitor.errors import WindowsError
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
+from monitor.windows.eviction import read_eviction_policies, require_no_eviction
 from monitor.windows.facts import COMPLETE_FROM_START, NEVER, Facts, PackedFacts, Question, Reading, Span
 from monitor.windows.keys import PROGRESS, Keys, service_pattern
 from monitor.windows.packing import pack_windows, read_stays, split_portions
@@ -27,7 +28,6 @@ from monitor.windows.redis_client import (
     describe_client,
     error_code,
     is_transient,
-    list_cluster_nodes,
     pair_scores,
     parse_time,
     translate_error,
@@ -297,17 +297,11 @@ class RedisWindows:
         """
         with self._translate_errors():
             self._client.ping()
-            policies = _read_eviction_policies(self._client)
+            policies = read_eviction_policies(self._client)
             reply = self._execute([eval_command("rights", [self._keys.rights])], transaction=False)[0]
         if isinstance(reply, Exception) and not is_transient(reply):
             raise translate_error(reply, describe_client(self._client))
-        for place, policy in policies.items():
-            if policy != "noeviction":
-                raise EvictionError(
-                    f"{place}: maxmemory-policy is {policy}: expected noeviction, because evicted facts could cause a "
-                    'false "safe". Run `CONFIG SET maxmemory-policy noeviction` there, and set it in the server\'s '
-                    "configuration file."
-                )
+        require_no_eviction(policies)
 
     def close(self) -> None:
         """Close the connections."""
@@ -387,10 +381,3 @@ def _parse_fields(flat: Sequence[bytes]) -> dict[str, str]:
 def _parse_progress(fields: Mapping[str, str]) -> dict[int, int]:
     offsets = ((name.removeprefix(PROGRESS), offset) for name, offset in fields.items() if name.startswith(PROGRESS))
     return {int(partition): int(offset) for partition, offset in offsets}
-
-
-def _read_eviction_policies(client: Client) -> dict[str, str]:
-    if isinstance(client, RedisCluster):
-        servers = {node.name: client.get_redis_connection(node) for node in list_cluster_nodes(client)}
-        return {f"Redis at {name}": server.info("memory")["maxmemory_policy"] for name, server in servers.items()}
-    return {describe_client(client): client.info("memory")["maxmemory_policy"]}
