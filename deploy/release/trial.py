@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 import tempfile
@@ -26,10 +27,13 @@ def try_wheel(root: Path, wheel: Path) -> None:
 
 
 def install(root: Path, wheel: Path, folder: Path) -> Path:
-    """Install a wheel with the locked versions of its dependencies, and return the path of its command."""
+    """Install a wheel with the locked files of its dependencies, and return the path of its command."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)  # noqa: S603  # fixed words
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--quiet"]
-    locked = ["install", "--only-binary", ":all:", "--constraint", str(root / "requirements.lock")]
-    subprocess.run([*pip, *locked, f"{wheel}[{EXTRA}]"], check=True)  # noqa: S603  # fixed words
+    wanted = folder / "requirements.txt"
+    sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    wanted.write_text(f"location-monitor[{EXTRA}] @ {wheel.as_uri()} --hash=sha256:{sha256}\n", encoding="utf-8")
+    locked = ["--only-binary", ":all:", "--require-hashes", "--constraint", str(root / "requirements.lock")]
+    subprocess.run([*pip, "install", *locked, "--requirement", str(wanted)], check=True)  # noqa: S603  # fixed words
     return folder / "bin" / "location-monitor"
