@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
+from deploy.release.sbom import read_lock
+
+LOCK: Final = "requirements.lock"
+ALWAYS: Final = "python_version >= '3'"
 EXTRA: Final = "embedded"  # the servers that `demo` starts
 
 
@@ -27,13 +30,16 @@ def try_wheel(root: Path, wheel: Path) -> None:
 
 
 def install(root: Path, wheel: Path, folder: Path) -> Path:
-    """Install a wheel with the locked files of its dependencies, and return the path of its command."""
+    """Install a wheel with the locked versions of its dependencies, and return the path of its command."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)  # noqa: S603  # fixed words
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--quiet"]
-    wanted = folder / "requirements.txt"
-    sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    wanted.write_text(f"location-monitor[{EXTRA}] @ {wheel.as_uri()} --hash=sha256:{sha256}\n", encoding="utf-8")
-    locked = ["--only-binary", ":all:", "--require-hashes", "--constraint", str(root / "requirements.lock")]
-    subprocess.run([*pip, "install", *locked, "--requirement", str(wanted)], check=True)  # noqa: S603  # fixed words
+    # With hashes, pip would refuse the wheel, whose own requirements are ranges.
+    locked = folder / "constraints.txt"
+    pins = read_lock((root / LOCK).read_text(encoding="utf-8"))
+    locked.write_text(
+        "".join(f"{pin.name}=={pin.version} ; {pin.marker or ALWAYS}\n" for pin in pins), encoding="utf-8"
+    )
+    wanted = ["--only-binary", ":all:", "--constraint", str(locked), f"{wheel}[{EXTRA}]"]
+    subprocess.run([*pip, "install", *wanted], check=True)  # noqa: S603  # fixed words
     return folder / "bin" / "location-monitor"
