@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import input_group, release_group
@@ -39,6 +39,7 @@ from monitor.release.period_check import PeriodCheck, PeriodLimits
 from monitor.release.store_clock import StoreClock
 from monitor.release.version import compute_version
 from monitor.signals import Signal
+from monitor.stop_times import FINISH_SECONDS
 from monitor.windows.facts import Windows
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
@@ -46,8 +47,6 @@ from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
-
-JOIN_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -276,13 +275,14 @@ class Service:
         self.loop.run(self._stop, self._wake, heartbeat)
 
     def stop(self) -> None:
-        """Finish pending work, leave both consumer groups, and close every connection."""
+        """Finish pending work within `FINISH_SECONDS`, leave both consumer groups, and close every connection."""
         self._stop.set()
         self._wake.set()
+        deadline = time.monotonic() + FINISH_SECONDS
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(JOIN_SECONDS)
-        self.loop.close()
+                thread.join(max(0.0, deadline - time.monotonic()))
+        self.loop.close(max(0.0, deadline - time.monotonic()))
         self._membership.close()
         self._dead_letters.close()
         for thread in self._threads:
