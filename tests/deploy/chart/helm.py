@@ -48,7 +48,7 @@ class Answer:
     def manifests(self) -> list[dict[str, Any]]:
         """The Kubernetes objects of all files, in the order of the files."""
         texts = [text for path, text in sorted(self.files.items()) if path.endswith(".yaml")]
-        return [found for text in texts for found in yaml.load_all(text, yaml.CSafeLoader) if found]  # noqa: S506  # a safe loader
+        return [found for text in texts for found in yaml.load_all(text, yaml.CSafeLoader) if found]
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a kind."""
