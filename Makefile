@@ -12,7 +12,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench audit-dependencies test-tools dashboards lint types kafka-classes collect format lock wheel dist clean
+.PHONY: help demo unit one check test soak bench audit-dependencies test-tools dashboards lint types chart kafka-classes collect format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ test-tools:  ## install Debian's Redis and Prometheus, which some tests need (ne
 
 dashboards: $(DEV)  ## write the dashboards of deploy/grafana/ again from their generator
 	$(BIN)/python -m deploy.grafana.generate --write
+
+chart: $(DEV)  ## write the generated files of deploy/chart/ and its stored output again (needs Go)
+	$(BIN)/python -m deploy.helm.generate --write
+	$(BIN)/python -m tests.deploy.chart.goldens --write
 
 lint: $(DEV)  ## check style and common mistakes (ruff)
 	$(BIN)/ruff check
