@@ -37,6 +37,7 @@ from monitor.errors import EXIT_FAILED, MonitorError, Problem, TimeError, UsageE
 from monitor.ingest.fetcher import FetchState, read_leniently
 from monitor.operate.logs import LogFormat, set_up_logging
 from monitor.operate.setup import Beginning, date_ledger_loss, redis_time, set_up
+from monitor.page import require_page
 from monitor.processes.command import run_processes, run_supervised
 from monitor.public.clock import SystemClock
 from monitor.public.instants import parse_instant
@@ -280,15 +281,36 @@ def watch(config_file: Path, once: bool) -> None:  # noqa: FBT001  # click passe
 
 
 @main.command()
-@click.option("--seed", type=int, default=20, show_default=True, help="The seed of the simulated town.")
+@_config_option
 @report_errors
-def demo(seed: int) -> None:
+def page(config_file: Path) -> None:
+    """Serve the public page until SIGTERM or SIGINT.
+
+    The page shows what is published about each place, as a list and on a map, and updates itself. It reads the output
+    topic and the registry only, and needs no secret of the service. It needs the extra `page`.
+    """
+    require_page()
+    from monitor.page.command import page_command  # noqa: PLC0415  # the extra may be absent
+
+    set_up_logging(30)
+    stop = threading.Event()
+    signals = partial(stop_on_signals, stop, partial(click.echo, err=True))
+    page_command(load_valid_config(config_file, os.environ), stop, signals, click.echo)
+
+
+@main.command()
+@click.option("--seed", type=int, default=20, show_default=True, help="The seed of the simulated town.")
+@click.option("--page", "with_page", is_flag=True, help="Also serve the public page, until Ctrl-C.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="The port of the page.")
+@report_errors
+def demo(seed: int, with_page: bool, port: int) -> None:  # noqa: FBT001  # click passes options by name
     """Run a demo of a simulated town.
 
-    The demo starts a real Kafka and Valkey, and takes about a minute.
+    The demo starts a real Kafka and Valkey, and takes about a minute. With --page it also serves the public page; then
+    Kafka and the page stay until Ctrl-C.
     """
     set_up_logging(30)
-    demo_command(seed, Console())
+    demo_command(seed, Console(), port if with_page else None)
 
 
 @main.command()
