@@ -8,7 +8,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _POLICY: Final = (
-    "default-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; img-src 'self' data:; "
+    "default-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; "
     "frame-ancestors {ancestors}"
 )
 _FIXED: Final = {
