@@ -111,6 +111,15 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 
 @pytest.fixture(scope="session")
+def node() -> str:
+    """The path of Node.js."""
+    path = shutil.which("node")
+    if path is None:
+        _server_missing("Node.js (no node on the PATH)", "install Node.js 18 or later, with npm")
+    return path
+
+
+@pytest.fixture(scope="session")
 def valkey() -> Iterator[EmbeddedValkey]:
     """A real Valkey 9 for the session, without persistence. Use unique key prefixes, or `any_redis`."""
     yield from _valkey(ValkeySettings())

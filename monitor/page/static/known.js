@@ -14,11 +14,11 @@
  * fold.get(id): the most cautious answer of all monitors (noisy_count, paused, unknown, safe). Never throws.
  * fold.answers(id): one Known for each monitor that speaks about the place. Hot spots compare with no threshold, so
  *   `get` uses them only if there is no other answer.
- * fold.hotSpots, fold.dwell: the latest `data` of these kinds, in a Map by monitor. fold.asOf: the latest as_of, or null.
- *   fold.unreadable: the number of invalid records.
- * Known has state, asOf, validUntil (Dates or null), countAtMost (null: no upper bound), countAtLeast (0: none), reason,
- *   and about: { monitor, kind, start, end, threshold, resumesAt }, which monitor, and the time of the visits that it
- *   counts (start = end: a designated time). Each is computed when read: after validUntil, the state is "unknown".
+ * fold.hotSpots, fold.dwell: the latest `data` of these kinds, in a Map by monitor. fold.asOf: the latest as_of, or
+ *   null. fold.unreadable: the number of invalid records.
+ * Known has state, asOf, validUntil (Dates or null), countAtMost (null: no upper bound), countAtLeast (0: none),
+ *   reason, and about: { monitor, kind, start, end, threshold, resumesAt }, which monitor, and the time of the visits
+ *   that it counts (start = end: a designated time). Each is computed when read: after validUntil, "unknown".
  *   known.current has all fields of one moment; JSON.stringify(known) writes them.
  * reason: below_threshold (safe), noisy (noisy_count), budget_spent (paused until about.resumesAt), or, if unknown:
  *   nothing_published, too_old (validUntil has passed), input_incomplete, other_registry (the service has other
@@ -31,7 +31,7 @@ const DAY = 86_400_000;
 const CAUTION = ["safe", "unknown", "paused", "noisy_count"];
 const FIELDS = ["state", "asOf", "validUntil", "countAtMost", "countAtLeast", "reason", "about"];
 const UNKNOWN = { state: "unknown", countAtMost: null, countAtLeast: 0 };
-const NOTHING = { ...UNKNOWN, asOf: null, validUntil: null, reason: "nothing_published", about: null };
+const NOTHING = Object.freeze({ ...UNKNOWN, asOf: null, validUntil: null, reason: "nothing_published", about: null });
 
 const isCount = (value) => Number.isInteger(value) && value >= 0;
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -46,18 +46,23 @@ function instant(text) {
 
 export class Known {
   #answers;
-  #now;
+  #fold;
 
-  constructor(answers, now) {
+  constructor(answers, fold) {
     this.#answers = answers;
-    this.#now = now;
+    this.#fold = fold;
     Object.freeze(this);
   }
 
   get current() {
-    const now = this.#now();
-    const [first = NOTHING] = this.#answers.map((answer) => expire(answer, now)).sort(byCaution);
-    return Object.fromEntries(FIELDS.map((name) => [name, first[name]]));
+    const { now, slot } = this.#fold;
+    const at = now();
+    let first = null;
+    for (const answer of this.#answers) {
+      const current = expire(answer, at, slot);
+      if (!first || byCaution(current, first) < 0) first = current;
+    }
+    return first ?? NOTHING;
   }
 
   toJSON() {
@@ -69,10 +74,10 @@ for (const name of FIELDS) {
   Object.defineProperty(Known.prototype, name, { get() { return this.current[name]; } });
 }
 
-function expire(answer, now) {
+function expire(answer, now, slot) {
   if (answer.state === "unknown") return answer;
   if (now > answer.validUntil) return { ...answer, ...UNKNOWN, reason: "too_old" };
-  return now < answer.earliest ? { ...answer, ...UNKNOWN, reason: "clock_behind" } : answer;
+  return now + slot < answer.asOf ? { ...answer, ...UNKNOWN, reason: "clock_behind" } : answer;
 }
 
 /** Sorts the more cautious answer first, then the one that expires first. */
@@ -88,7 +93,7 @@ export class Fold {
   #alerts = new Map(); // "monitor/location" → answer; a monitor's name contains no slash
   #times = new Map(); // monitor → Map(time in ms → { shards, snapshots: Map(shard → snapshot), bounds, asOf })
   #named = new Map(); // location → Map(monitor → answer) of the hot spots
-  #shards = new Map(); // number of shards → Map(location → shard)
+  #shards = new Map(); // number of shards → { of: Map(location → shard), ids: the locations of each shard }
   #registry;
   #monitors = new Set();
 
@@ -130,18 +135,25 @@ export class Fold {
 
   get(id) {
     const answers = this.#answersAbout(id);
-    return new Known(answers.length ? answers : this.#hotSpotsAt(id), this.now);
+    return new Known(answers.length ? answers : this.#hotSpotsAt(id), this);
   }
 
   answers(id) {
     const answers = [...this.#answersAbout(id), ...this.#hotSpotsAt(id)].sort(byMonitor);
-    return answers.map((answer) => new Known([answer], this.now));
+    return answers.map((answer) => new Known([answer], this));
   }
 
   #answersAbout(id) {
-    const alerts = [...this.#monitors].map((monitor) => this.#alerts.get(`${monitor}/${id}`));
-    const times = [...this.#times].map(([monitor, times]) => this.#latestTime(id, monitor, times));
-    return [...alerts, ...times].filter(Boolean);
+    const answers = [];
+    for (const monitor of this.#monitors) {
+      const answer = this.#alerts.get(`${monitor}/${id}`);
+      if (answer) answers.push(answer);
+    }
+    for (const [monitor, times] of this.#times) {
+      const answer = this.#latestTime(id, monitor, times);
+      if (answer) answers.push(answer);
+    }
+    return answers;
   }
 
   #hotSpotsAt(id) {
@@ -150,8 +162,10 @@ export class Fold {
 
   #answer(asOf, final, about, fields) {
     const validUntil = new Date(+asOf + Math.max(2 * this.slot, final ? this.finalFor : 0));
-    const range = { start: null, end: asOf, threshold: null, resumesAt: null };
-    return { ...UNKNOWN, asOf, validUntil, earliest: asOf - this.slot, ...fields, about: { ...range, ...about } };
+    const { monitor, kind, start = null, end = asOf, threshold = null, resumesAt = null } = about;
+    const { state = "unknown", countAtMost = null, countAtLeast = 0, reason, counted = asOf } = fields;
+    const full = { monitor, kind, start, end, threshold, resumesAt };
+    return Object.freeze({ state, asOf: counted, validUntil, countAtMost, countAtLeast, reason, about: full });
   }
 
   #addAlert(value, asOf) {
@@ -183,7 +197,7 @@ export class Fold {
   #addSnapshot(value, asOf) {
     const { monitor, shard, shards } = value;
     const time = +instant(value.time);
-    check(isCount(shards) && isCount(shard) && shard < shards);
+    check(isCount(shards) && isCount(shard) && shard < shards && shards <= 2 ** 20);
     const times = entry(this.#times, monitor, () => new Map());
     const at = entry(times, time, () => ({ shards, snapshots: new Map(), bounds: new Map(), asOf }));
     if (at.shards !== shards && at.asOf < asOf) Object.assign(at, { shards, snapshots: new Map() });
@@ -191,7 +205,7 @@ export class Fold {
     const understood = this.#attempt(() => readSnapshot(value, asOf, at.bounds));
     at.snapshots.set(shard, understood ?? { asOf, status: "not_understood", noisy: {} });
     if (at.asOf < asOf) at.asOf = asOf;
-    return this.locations.filter((id) => this.#shardOf(id, shards) === shard);
+    return this.#divided(shards).ids[shard].slice();
   }
 
   /** The answer about the latest designated time with a snapshot of the place's shard. */
@@ -213,8 +227,8 @@ export class Fold {
       const { tick, noisy_count: most } = snapshot.noisy[id];
       // The count is as of its own tick. A lower bound above it includes later reports: then it is no upper bound.
       const countAtMost = most < countAtLeast ? null : most;
-      const counted = new Date(asOf - (snapshot.tick - tick) * this.slot);
-      return { ...answer({ state: "noisy_count", reason: "noisy", countAtMost, countAtLeast }), asOf: counted };
+      const counted = new Date(Math.max(0, asOf - Math.max(0, snapshot.tick - tick) * this.slot));
+      return answer({ state: "noisy_count", reason: "noisy", countAtMost, countAtLeast, counted });
     }
     if (status !== "complete") return answer({ reason: status === "unknown" ? "input_incomplete" : status });
     if (registry !== this.digest || !this.#registry.has(id)) return answer({ reason: "other_registry" });
@@ -256,8 +270,19 @@ export class Fold {
   }
 
   #shardOf(id, shards) {
-    const known = entry(this.#shards, shards, () => new Map(this.locations.map((one) => [one, shardOf(one, shards)])));
-    return known.get(id) ?? shardOf(id, shards);
+    return this.#divided(shards).of.get(id) ?? shardOf(id, shards);
+  }
+
+  #divided(shards) {
+    return entry(this.#shards, shards, () => {
+      const divided = { of: new Map(), ids: Array.from({ length: shards }, () => []) };
+      for (const id of this.locations) {
+        const shard = shardOf(id, shards);
+        divided.of.set(id, shard);
+        divided.ids[shard].push(id);
+      }
+      return divided;
+    });
   }
 }
 
@@ -279,7 +304,7 @@ function entry(map, key, create) {
 /** The shard of a location: the first 8 bytes of the SHA-256 of its id, big-endian, modulo `shards`. */
 function shardOf(id, shards) {
   const [high, low] = sha256(id);
-  return Number(((BigInt(high) << 32n) | BigInt(low)) % BigInt(shards));
+  return ((high % shards) * (2 ** 32 % shards) + low) % shards;
 }
 
 /* SHA-256 (FIPS 180-4): the browser's own is asynchronous, and absent without HTTPS. */
@@ -287,26 +312,29 @@ const PRIMES = [];
 for (let n = 2; PRIMES.length < 64; n += 1) if (PRIMES.every((prime) => n % prime)) PRIMES.push(n);
 const fraction = (root) => ((root % 1) * 2 ** 32) | 0;
 const K = PRIMES.map((prime) => fraction(Math.cbrt(prime)));
+const INITIAL = Int32Array.from(PRIMES.slice(0, 8), (prime) => fraction(Math.sqrt(prime)));
+const encoder = new TextEncoder();
 const rotate = (word, by) => (word >>> by) | (word << (32 - by));
 const mix = (word, a, b, c) => rotate(word, a) ^ rotate(word, b) ^ rotate(word, c);
 
 function sha256(text) {
-  const bytes = new TextEncoder().encode(text);
+  const bytes = encoder.encode(text);
   const view = new DataView(new ArrayBuffer(((bytes.length + 72) >> 6) << 6));
   new Uint8Array(view.buffer).set(bytes);
   view.setUint8(bytes.length, 0x80);
   view.setBigUint64(view.byteLength - 8, BigInt(bytes.length) << 3n);
-  const hash = Int32Array.from(PRIMES.slice(0, 8), (prime) => fraction(Math.sqrt(prime)));
-  const w = new Int32Array(64);
+  const hash = INITIAL.slice();
+  const w = new Int32Array(16);
   for (let block = 0; block < view.byteLength; block += 64) {
     let [a, b, c, d, e, f, g, h] = hash;
     for (let i = 0; i < 64; i += 1) {
-      const [x, y] = [w[i - 15], w[i - 2]];
-      w[i] = i < 16 ? view.getInt32(block + 4 * i)
-        : w[i - 16] + w[i - 7] + (rotate(x, 7) ^ rotate(x, 18) ^ (x >>> 3)) + (rotate(y, 17) ^ rotate(y, 19) ^ (y >>> 10));
-      const one = h + mix(e, 6, 11, 25) + ((e & f) ^ (~e & g)) + K[i] + w[i];
+      const x = w[(i + 1) & 15];
+      const y = w[(i + 14) & 15];
+      const more = (rotate(x, 7) ^ rotate(x, 18) ^ (x >>> 3)) + (rotate(y, 17) ^ rotate(y, 19) ^ (y >>> 10));
+      w[i & 15] = i < 16 ? view.getInt32(block + 4 * i) : w[i & 15] + w[(i + 9) & 15] + more;
+      const one = h + mix(e, 6, 11, 25) + ((e & f) ^ (~e & g)) + K[i] + w[i & 15];
       const two = mix(a, 2, 13, 22) + ((a & b) ^ (a & c) ^ (b & c));
-      [h, g, f, e, d, c, b, a] = [g, f, e, (d + one) | 0, c, b, a, (one + two) | 0];
+      h = g; g = f; f = e; e = (d + one) | 0; d = c; c = b; b = a; a = (one + two) | 0;
     }
     [a, b, c, d, e, f, g, h].forEach((word, i) => { hash[i] += word; });
   }

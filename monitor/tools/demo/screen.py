@@ -12,8 +12,9 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from monitor.client.designated_time import AtTime, AtTimeStatus
 from monitor.client.screen import STYLES, SYMBOLS
-from monitor.client.subscriber_view import Alert, AtTime, AtTimeStatus
+from monitor.client.subscriber_view import Alert
 from monitor.client.words import moment, span
 from monitor.contracts.alerts import NoisyCountAlert, PausedAlert
 from monitor.public.instants import parse_instant, to_datetime
