@@ -6,16 +6,16 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 import msgspec
 
+from monitor.client.known import Answer
 from monitor.config import Location
 from monitor.page.board import Board
 from monitor.page.entries import Entry
-from monitor.page.statements import STATES, Place, Statement
-from monitor.public.instants import SECOND, format_instant
+from monitor.page.places import STATES, Place
+from monitor.public.instants import SECOND, format_instant, to_instant
 from monitor.public.parameters import Parameters
 
 CSV_COLUMNS: Final = (
@@ -30,33 +30,42 @@ CSV_COLUMNS: Final = (
     "count_at_least",
     "reason",
 )
-_INSTANTS: Final = frozenset({"start", "end", "as_of", "valid_until", "resumes_at"})
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def describe_statement(statement: Statement) -> dict[str, Any]:
-    """Return a statement as JSON: times as text, and without the fields that are None."""
-    fields = asdict(statement)
-    about = fields.pop("about") or {}
-    return {
-        name: format_instant(value) if name in _INSTANTS else value
-        for name, value in (about | fields).items()
-        if value is not None
+def describe_answer(answer: Answer, reason: str) -> dict[str, Any]:
+    """Return an answer as JSON: times as text, and without the fields that are None."""
+    about = answer.about
+    described = {
+        "monitor": about and about.monitor,
+        "kind": about and about.kind,
+        "start": about and about.start and format_instant(to_instant(about.start)),
+        "end": about and format_instant(to_instant(about.end)),
+        "threshold": about and about.threshold,
+        "resumes_at": about and about.resumes_at and format_instant(to_instant(about.resumes_at)),
+        "state": answer.state,
+        "reason": reason,
+        "as_of": None if answer.as_of is None else format_instant(answer.as_of),
+        "valid_until": None if answer.valid_until is None else format_instant(answer.valid_until),
+        "count_at_most": answer.count_at_most,
+        "count_at_least": answer.count_at_least,
     }
+    return {name: value for name, value in described.items() if value is not None}
 
 
 def describe_place(place: Place) -> dict[str, Any]:
-    """Return a place as JSON: the registry's fields, the leading statement's answer, and all statements."""
-    leading = describe_statement(place.leading)
+    """Return a place as JSON: the registry's fields, the answer that counts, and the answers of all monitors."""
+    leading = describe_answer(place.leading, place.reason(place.leading))
     answer = {name: leading[name] for name in CSV_COLUMNS[4:] if name in leading}
-    return _registered(place) | answer | {"statements": [describe_statement(each) for each in place.statements]}
+    answers = [describe_answer(each, place.reason(each)) for each in place.answers]
+    return _registered(place) | answer | {"answers": answers}
 
 
 def _registered(place: Place) -> dict[str, Any]:
     location = place.location
-    described: dict[str, Any] = {"id": location.id, "name": location.name or location.id}
+    described: dict[str, Any] = {"id": location.id, "name": place.name}
     if location.latitude is not None and location.longitude is not None:
         described |= {"latitude": location.latitude, "longitude": location.longitude}
     return described

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
@@ -157,7 +157,7 @@ class Site:
             raise HTTPException(503, "too many subscribers: try again later", _RETRY)
         subscription = hub.subscribe(self.present.feed.resume(after))
 
-        async def events() -> object:  # an async generator
+        async def events() -> AsyncGenerator[bytes]:
             try:
                 async with aclosing(subscription.events()) as following:
                     async for event in following:
@@ -166,7 +166,7 @@ class Site:
                 hub.leave(subscription)
 
         headers = {"Cache-Control": _NEVER, "X-Accel-Buffering": "no"}
-        return StreamingResponse(events(), media_type="text/event-stream", headers=headers)  # type: ignore[arg-type]
+        return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
 
     async def background_geojson(self, request: Request) -> Response:
         """Return the agency's own map."""

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from monitor.client.subscriber_view import SubscriberView
 from monitor.page.board import Batch, Board, Position
 from monitor.page.entries import Entry
 from monitor.page.hub import Hub
@@ -49,9 +50,10 @@ def records_event(batch: Batch) -> bytes:
 
 @dataclass
 class Feed:
-    """The board, the hub, and the moment at which Kafka answered last. Use it in one event loop only."""
+    """The board, the view of a subscriber, the hub, and when Kafka answered last. Use it in one event loop only."""
 
     board: Board
+    view: SubscriberView
     hub: Hub
     clock: Clock
     monotonic: Callable[[], float] = time.monotonic
@@ -62,6 +64,8 @@ class Feed:
         self._reached = self.monotonic()
         batches = self.board.add(entries, position)
         for batch in batches:
+            for entry in batch.entries:
+                self.view.add([("ce_type", entry.type.encode())], entry.raw)
             self.hub.publish(records_event(batch))
         if batches:
             self.beat()

@@ -8,8 +8,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _POLICY: Final = (
-    "default-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; "
-    "frame-ancestors {ancestors}"
+    "default-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors {ancestors}"
 )
 _FIXED: Final = {
     "X-Content-Type-Options": "nosniff",

@@ -10,10 +10,11 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
+from monitor.client.known import Answer
 from monitor.config.page import LANGUAGES, Language
 from monitor.page.answers import count_states
+from monitor.page.places import STATES, Place
 from monitor.page.present import Recount
-from monitor.page.statements import STATES, Place, Statement
 from monitor.page.static import Static
 from monitor.page.texts import Texts
 from monitor.page.words import Words, format_time, machine_time
@@ -52,7 +53,7 @@ class Html:
         """Return the page of the list that the view names."""
         texts = self._texts[view.language]
         words = Words(texts)
-        ordered = sorted(places, key=lambda place: (STATES.index(place.leading.state), _name(place).casefold()))
+        ordered = sorted(places, key=lambda place: (STATES.index(place.leading.state), place.name.casefold()))
         start = (view.page - 1) * PAGE_SIZE
         return self._template.render(
             t=texts,
@@ -78,28 +79,24 @@ class Html:
         return Markup(json.dumps(setup, ensure_ascii=False).replace("<", "\\u003c"))  # noqa: S704  # escaped above
 
 
-def _name(place: Place) -> str:
-    return place.location.name or place.location.id
-
-
 def _describe(place: Place, words: Words) -> dict[str, Any]:
     return {
-        "name": _name(place),
+        "name": place.name,
         "state": place.leading.state,
-        "short": words.short(place.leading),
-        "statements": [_describe_statement(statement, words) for statement in place.statements],
-        "sections": words.sections(place.leading),
+        "short": words.short(place.leading, place.reason(place.leading)),
+        "answers": [_describe_answer(answer, place.reason(answer), words) for answer in place.answers],
+        "sections": words.sections(place.leading, place.reason(place.leading)),
     }
 
 
-def _describe_statement(statement: Statement, words: Words) -> dict[str, Any]:
+def _describe_answer(answer: Answer, reason: str, words: Words) -> dict[str, Any]:
     return {
-        "question": words.question(statement.about) if statement.about else "",
-        "sections": words.sections(statement),
-        "as_of": format_time(statement.as_of),
-        "as_of_machine": machine_time(statement.as_of),
-        "valid_until": format_time(statement.valid_until),
-        "valid_until_machine": machine_time(statement.valid_until),
+        "question": words.question(answer.about) if answer.about else "",
+        "sections": words.sections(answer, reason),
+        "as_of": format_time(answer.as_of),
+        "as_of_machine": machine_time(answer.as_of),
+        "valid_until": format_time(answer.valid_until),
+        "valid_until_machine": machine_time(answer.valid_until),
     }
 
 

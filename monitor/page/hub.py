@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Final
 
 QUEUED_EVENTS: Final = 64
@@ -17,11 +17,11 @@ class Subscription:
         self._first = first
         self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED_EVENTS)
 
-    async def events(self) -> AsyncIterator[bytes]:
+    async def events(self) -> AsyncGenerator[bytes]:
         """Yield the events until the end of the stream."""
-        for event in self._first:
-            yield event
-        self._first = ()
+        first, self._first = self._first, ()
+        for each in first:
+            yield each
         while (event := await self.queue.get()) is not None:
             yield event
 

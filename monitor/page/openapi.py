@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from monitor import __version__
-from monitor.page.statements import STATES
+from monitor.page.places import STATES
 
 _TIME: Final = {"type": "string", "format": "date-time"}
 _COUNT: Final = {"type": "integer", "minimum": 0}
@@ -18,6 +18,8 @@ _REASONS: Final = (
     "too_old",
     "input_incomplete",
     "other_registry",
+    "not_understood",
+    "clock_behind",
     "unreachable",
 )
 _ANSWER: Final[dict[str, Any]] = {
@@ -29,7 +31,7 @@ _ANSWER: Final[dict[str, Any]] = {
     "count_at_least": _COUNT | {"description": "A certain lower bound."},
 }
 _SCHEMAS: Final[dict[str, Any]] = {
-    "Statement": {
+    "Answer": {
         "type": "object",
         "required": ["state", "reason"],
         "properties": {
@@ -44,14 +46,14 @@ _SCHEMAS: Final[dict[str, Any]] = {
     },
     "Place": {
         "type": "object",
-        "required": ["id", "name", "state", "reason", "statements"],
+        "required": ["id", "name", "state", "reason", "answers"],
         "properties": {
             "id": {"type": "string"},
             "name": {"type": "string"},
             "latitude": {"type": "number"},
             "longitude": {"type": "number"},
             **_ANSWER,
-            "statements": {"type": "array", "items": {"$ref": "#/components/schemas/Statement"}},
+            "answers": {"type": "array", "items": {"$ref": "#/components/schemas/Answer"}},
         },
     },
     "Locations": {

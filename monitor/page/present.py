@@ -9,9 +9,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from monitor.client.known import Answer
+from monitor.client.known_places import KnownPlaces
 from monitor.config import Location
 from monitor.page.feed import Feed
-from monitor.page.statements import Place, Statement, Statements
+from monitor.page.places import Place, read_place
 from monitor.public.instants import SECOND
 from monitor.public.parameters import Parameters
 
@@ -61,12 +63,11 @@ class Present:
         if version != self._version or now > self._expires:
             self._version = version
             self._round += 1
-            places = Statements(self.parameters, self.locations, self.feed.board.state()).places(now)
-            self._places = places if self.is_reachable else [_without_source(place) for place in places]
-            self._expires = min(
-                (each.valid_until for place in self._places for each in place.statements if _may_expire(each)),
-                default=now + self.parameters.grid.length,
-            )
+            known = KnownPlaces(self.feed.view, self.parameters.grid.length, self.feed.clock.now)
+            reachable = self.is_reachable
+            self._places = [read_place(location, known, now, reachable=reachable) for location in self.locations]
+            expiring = (answer.valid_until for place in self._places for answer in place.answers if _expires(answer))
+            self._expires = min(filter(None, expiring), default=now + self.parameters.grid.length)
         return self._places
 
     @property
@@ -76,12 +77,5 @@ class Present:
         return self._round
 
 
-def _may_expire(statement: Statement) -> bool:
-    return statement.state != "unknown" and statement.valid_until is not None
-
-
-def _without_source(place: Place) -> Place:
-    unknown = tuple(
-        Statement("unknown", "unreachable", each.about, each.as_of, each.valid_until) for each in place.statements
-    )
-    return Place(place.location, unknown or (Statement("unknown", "unreachable"),))
+def _expires(answer: Answer) -> bool:
+    return answer.state != "unknown"

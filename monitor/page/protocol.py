@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 REQUEST_SECONDS: Final = 10.0
 """How long a client may take to send the head of a request."""
@@ -53,11 +53,11 @@ class LimitedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read a part of a request. Between two requests, the first byte starts the wait for the whole head."""
-        before = self.cycle
+        before: RequestResponseCycle | None = self.cycle
         super().data_received(data)
         if self.cycle is not before:
             self._request.stop()
-        elif self.cycle is None or self.cycle.response_complete:
+        elif before is None or before.response_complete:
             self._request.start()
 
     def pause_writing(self) -> None:

@@ -96,7 +96,7 @@ class Reader:
             offsets = admin.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
         finally:
             admin.close()
-        return max(0, *(offsets[partition].timestamp for partition in partitions))
+        return max(0, *(int(offsets[partition].timestamp) for partition in partitions))
 
     def poll(self) -> tuple[list[Entry], dict[int, int]]:
         """Return the next records for subscribers, and the position after them. Wait for at most 250 ms."""

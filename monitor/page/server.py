@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 import uvicorn
 
 from monitor.brokers.connections import KafkaConnections
+from monitor.client.subscriber_view import SubscriberView
 from monitor.config import Config, Location
 from monitor.errors import ConfigError, FailedError, Problem
 from monitor.page.app import Site
@@ -55,18 +56,21 @@ class PageParts:
 class Page:
     """A page that is served from `__enter__` to `__exit__`. `url` is its address.
 
+    Subscribers receive the time every `beat_seconds`.
+
     Raises:
         ConfigError: page.texts or page.background is wrong (constructor).
         TopicError, UnreachableError: the output topic cannot be read (`__enter__`).
         FailedError: the address cannot be used (`__enter__`).
     """
 
-    def __init__(self, parts: PageParts, clock: Clock) -> None:
+    def __init__(self, parts: PageParts, clock: Clock, beat_seconds: float = BEAT_SECONDS) -> None:
         settings, config = parts.config.page, parts.config
         self._settings = settings
         self._source = Source(parts.kafka, config.kafka.topics.alerts, settings.history)
         board = Board(settings.history, settings.history_bytes)
-        self._feed = Feed(board, Hub(settings.subscribers), clock)
+        view = SubscriberView(parts.parameters.registry)
+        self._feed = Feed(board, view, Hub(settings.subscribers), clock)
         present = Present(parts.parameters, parts.locations, self._feed, settings.unreachable_after)
         static, background = read_static(), _read_background(settings.background)
         setup: dict[str, Any] = {
@@ -76,6 +80,7 @@ class Page:
         }
         html = Html(texts_of(settings), setup, static)
         self._site = Site(present, html, static, background, partial(read_recount, settings.audit_file))
+        self._beat_seconds = beat_seconds
         self._stop = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.url = ""
@@ -146,7 +151,7 @@ class Page:
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(BEAT_SECONDS)
+            await asyncio.sleep(self._beat_seconds)
             self._feed.beat()
 
 

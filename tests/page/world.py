@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,10 +13,10 @@ from kafka.admin import NewTopic
 from monitor.brokers.connections import KafkaConnections
 from monitor.config import load_valid_config
 from monitor.contracts.alerts import OutputRecord, at_times_record, over_time_record
-from monitor.page.server import Page, PageParts
+from monitor.page.server import PageParts
 from monitor.privacy.over_time import Mark, step
 from monitor.public.clock import SteppedClock
-from monitor.public.instants import DAY, HOUR, MILLISECOND
+from monitor.public.instants import HOUR, MILLISECOND
 
 CONFIG = Path(__file__).parents[2] / "config"
 FIRST = 24
@@ -47,6 +47,11 @@ class Town:
     producer: Any
     marks: dict[str, tuple[Mark, ...]] = field(default_factory=dict)
     noisy: dict[int, dict[str, tuple[int, int]]] = field(default_factory=dict)
+
+    def with_page(self, **settings: Any) -> PageParts:
+        """Return the parts with other settings of the page."""
+        changed = self.parts.config.page.model_copy(update=settings)
+        return replace(self.parts, config=self.parts.config.model_copy(update={"page": changed}))
 
     def publish(
         self,
@@ -127,20 +132,3 @@ def open_town(parts: PageParts, kafka: KafkaConnections, topic: str) -> Town:
         admin.create_topics([NewTopic(topic, 1, 1, topic_configs=configs)])
     clock = SteppedClock(parts.parameters.grid.as_of(FIRST))
     return Town(parts, topic, clock, kafka.producer())
-
-
-def with_page_settings(parts: PageParts, **page: Any) -> PageParts:
-    """Return the parts with other settings of the page."""
-    changed = parts.config.page.model_copy(update=page)
-    return replace(parts, config=parts.config.model_copy(update={"page": changed}))
-
-
-def days_of_history(town: Town, days: int, publish: Callable[[int], None]) -> int:
-    """Publish every tick of some days, and return the last tick."""
-    last = FIRST + days * (DAY // HOUR)
-    for tick in range(FIRST, last + 1):
-        publish(tick)
-    return last
-
-
-__all__ = ["FIRST", "Page", "Town", "days_of_history", "open_town", "parts_of", "with_page_settings"]

@@ -285,9 +285,9 @@ export class PlaceMap {
     const half = side >> 1;
     const [offsets, colours] = [[], []];
     data.forEach((colour, index) => {
-      if (colour >>> 24 < 128) return;
+      if (colour >>> 24 < 16) return;
       offsets.push((Math.floor(index / side) - half) * this.canvas.width + (index % side) - half);
-      colours.push(colour | 0xff000000);
+      colours.push(colour);
     });
     this.#sprites[key] = { side, offsets: Int32Array.from(offsets), colours: Uint32Array.from(colours) };
     return this.#sprites[key];
@@ -329,7 +329,10 @@ export class PlaceMap {
     context.lineJoin = "round";
     context.strokeStyle = this.colour("paper");
     context.fillStyle = this.colour("ink");
-    const boxes = [];
+    const boxes = inView.map((row) => {
+      const [x, y] = this.#at(row);
+      return [x - 8, y - 8, x + 8, y + 8];
+    });
     const named = inView.length <= LABELS ? [...inView].reverse() : [];
     for (const row of named) this.#paintLabel(context, row, boxes);
     if (this.#selected !== null && !Number.isNaN(this.x[this.#selected])) this.#paintSelected(context);

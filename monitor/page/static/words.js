@@ -3,10 +3,11 @@
 export class Words {
   constructor(texts, language) {
     this.texts = texts;
-    this.language = language;
+    // The visitor's own form of the language, such as en-GB, decides how times are written.
+    this.language = navigator.languages.find((one) => one.split("-")[0] === language) ?? language;
     const form = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
-    this.moment = new Intl.DateTimeFormat(language, form);
-    this.number = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
+    this.moment = new Intl.DateTimeFormat(this.language, form);
+    this.number = new Intl.NumberFormat(this.language, { maximumFractionDigits: 1 });
   }
 
   fill(key, values = {}) {
