@@ -119,8 +119,8 @@ def locations_geojson(places: Sequence[Place]) -> bytes:
 
 def records_json(entries: Sequence[Entry], status: Mapping[str, object]) -> bytes:
     """Return records as JSON, with the position at which the stream continues."""
-    head = _encode(dict(status))[:-1]
-    return b'%s,"records":[%s]}' % (head, b",".join(entry.line for entry in entries))
+    head = b"".join(b"%s:%s," % (_encode(name), _encode(value)) for name, value in status.items())
+    return b'{%s"records":[%s]}' % (head, b",".join(entry.line for entry in entries))
 
 
 def registry_json(locations: Sequence[Location], parameters: Parameters) -> bytes:

@@ -54,6 +54,10 @@ class LimitedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         """Read a part of a request. Between two requests, the first byte starts the wait for the whole head."""
         before: RequestResponseCycle | None = self.cycle
+        if len(data) > MOST_HEAD_BYTES and (before is None or before.response_complete):
+            # h11 limits only the heads that arrive in several parts.
+            self.send_400_response("Request head too large.")
+            return
         super().data_received(data)
         if self.cycle is not before:
             self._request.stop()

@@ -10,8 +10,9 @@ import json
 import socket
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import jsonschema
@@ -77,7 +78,11 @@ class Stream:
     def next(self) -> tuple[str, Any]:
         return next((name, data) for name, data in self.events() if name != "beat")
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.response.close()
         self._connection.close()
 
 
@@ -163,9 +168,8 @@ def test_headers_suit_a_cdn(page: Page) -> None:
     assert "set-cookie" not in start.headers
     script = start.body.decode().partition('src="')[2].partition('"')[0]
     assert "immutable" in get(page, f"/{script}").headers["cache-control"]
-    stream = Stream(page)
-    assert stream.response.getheader("Cache-Control") == "no-store"
-    stream.close()
+    with Stream(page) as stream:
+        assert stream.response.getheader("Cache-Control") == "no-store"
 
 
 def test_history_joins_equal_answers(page: Page) -> None:
@@ -238,26 +242,30 @@ def test_stream_resumes_by_offsets(town: Town, open_page: OpenPage) -> None:
     """A subscriber that reconnects with the last id gets what it missed; from an unknown position it is reset."""
     town.publish(FIRST)
     page = open_page(town)
-    stream = Stream(page, get(page, "/v1/records").json["position"])
-    town.publish(FIRST + 1)
-    name, records = stream.next()
-    assert name == "records"
-    assert {record["value"]["tick"] for record in records} == {FIRST + 1}
-    stream.close()
+    with Stream(page, get(page, "/v1/records").json["position"]) as stream:
+        town.publish(FIRST + 1)
+        name, records = stream.next()
+        assert name == "records"
+        assert {record["value"]["tick"] for record in records} == {FIRST + 1}
     town.publish(FIRST + 2, {"market": 12})
-    _name, missed = Stream(page, **{"Last-Event-ID": stream.id}).next()
-    assert "noisy_count" in {record["value"].get("status") for record in missed}
-    assert Stream(page, "0:999999").next() == ("reset", {})
-    assert Stream(page, "nonsense").next() == ("reset", {})
+    with Stream(page, **{"Last-Event-ID": stream.id}) as resumed:
+        missed = (record["value"] for name, data in resumed.events() if name == "records" for record in data)
+        alarm = next(value for value in missed if value.get("status") == "noisy_count")
+        assert (alarm["location_id"], alarm["tick"]) == ("market", FIRST + 2)
+    for position in ("0:999999", "nonsense"):
+        with Stream(page, position) as lost:
+            assert lost.next() == ("reset", {})
 
 
 def test_stop_ends_streams(town: Town) -> None:
     """When the page is closed, every stream ends, and the port is free."""
     town.publish(FIRST)
-    with serve(town) as page:
-        stream = Stream(page)
-        assert next(stream.events())[0] == "beat"
-    assert all(name == "beat" for name, _data in stream.events())
+    page = serve(town)
+    with ExitStack() as stack:
+        with page:
+            stream = stack.enter_context(Stream(page))
+            assert next(stream.events())[0] == "beat"
+        assert all(name == "beat" for name, _data in stream.events())
     with pytest.raises(ConnectionRefusedError):
         get(page, "/")
 
@@ -266,11 +274,11 @@ def test_too_many_subscribers_are_refused(town: Town, open_page: OpenPage) -> No
     """Above the limit a subscriber gets 503 and Retry-After, and the answers stay available."""
     town.publish(FIRST)
     page = open_page(town, subscribers=1)
-    first = Stream(page)
-    assert next(first.events())[0] == "beat"
-    refused = get(page, "/v1/stream")
-    assert (refused.status, refused.headers["retry-after"]) == (503, "10")
-    assert get(page, "/v1/locations").status == 200
+    with Stream(page) as first:
+        assert next(first.events())[0] == "beat"
+        refused = get(page, "/v1/stream")
+        assert (refused.status, refused.headers["retry-after"]) == (503, "10")
+        assert get(page, "/v1/locations").status == 200
 
 
 def test_slow_request_is_cut(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,8 @@ FIRST = 24
 
 def parts_of(folder: Path, kafka: KafkaConnections, topic: str, **page: Any) -> PageParts:
     """The demo's configuration with one more place, which has no coordinates, and with these settings of the page."""
-    (folder / "demo.yaml").write_text((CONFIG / "demo.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ("demo.yaml", "demo-map.geojson"):
+        shutil.copy(CONFIG / name, folder)
     registry = (CONFIG / "demo-locations.csv").read_text(encoding="utf-8")
     (folder / "demo-locations.csv").write_text(f"{registry}bus-library,Library on Wheels,,\n", encoding="utf-8")
     valid = load_valid_config(folder / "demo.yaml", {})
