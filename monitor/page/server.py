@@ -108,7 +108,13 @@ class Page:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """End all streams, finish the responses in progress, and close the connections."""
+        """Close the page."""
+        self.close()
+
+    def close(self) -> None:
+        """End all streams, finish the responses in progress, and close the connections. Further calls do nothing."""
+        if self._stop.is_set():
+            return
         self._stop.set()
         self._reader.join()
         if self._loop is not None:

@@ -50,7 +50,7 @@ async def read_ticks(reader: asyncio.StreamReader, wanted: bytes) -> None:
 
 
 async def follow(page: Page, town: Town) -> tuple[int, int, float]:
-    """Open all streams and publish ticks. Return the growth of memory with the streams, then with the ticks; seconds."""
+    """Open all streams and publish ticks. Return the growth of memory by the streams and by the ticks, and seconds."""
     before = memory()
     streams = []
     for _ in range(0, SUBSCRIBERS, 50):

@@ -20,6 +20,7 @@ const MOST_NAMED = 3;
 /** What the visitor has chosen to see. `state`, `only` ("mine" or "changed") and `search` combine. */
 const choice = { state: null, only: null, search: "", near: null };
 const buttons = {};
+let said = { asOf: undefined, rows: new Set() }; // the changes of the latest tick
 let order = []; // all rows, sorted by name
 let folded = []; // by row: the name and id, prepared for searching
 let list;
@@ -75,8 +76,12 @@ function showCounts() {
   return { ...counts, as_of: asOf ?? "–" };
 }
 
-/** Says what has changed, once a tick, to those who do not see it. */
-function announce(counts, changed) {
+/** Says what has changed in this tick to those who do not see it. Nothing is said again while nothing changes. */
+function announce(counts, fresh) {
+  if (said.asOf !== store.asOf) said = { asOf: store.asOf, rows: new Set() };
+  else if (!fresh.length) return;
+  for (const row of fresh) said.rows.add(row);
+  const changed = [...said.rows];
   const named = changed.slice(0, MOST_NAMED).map((row) =>
     words.fill("summary_changed", { name: store.names[row], state: texts[store.known[row].state] }));
   if (changed.length > MOST_NAMED) named.push(words.fill("summary_more", { count: changed.length - MOST_NAMED }));
