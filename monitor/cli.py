@@ -20,6 +20,7 @@ COMMANDS: Final = (
     "check",
     "dead-letters",
     "demo",
+    "page",
     "plan",
     "replay",
     "run",

@@ -40,6 +40,7 @@ LAYERS: Final = (
     "processes",
     "onesided",
     "client",
+    "page",
     "tools",
     "commands",
     "cli",
@@ -50,7 +51,7 @@ EXCEPTIONS: Final[dict[tuple[str, str], str]] = {}
 """Imports that go up, as (importing module, imported layer), each with its reason. There are none today."""
 
 SERVICE: Final = ("monitor.service", "monitor.run", "monitor.processes.command", "monitor.commands.run")
-NOT_IN_THE_SERVICE: Final = ("tools", "onesided", "client")
+NOT_IN_THE_SERVICE: Final = ("tools", "onesided", "client", "page")
 
 
 def layer(module: str) -> str:
