@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from monitor.brokers.connections import KafkaConnections
@@ -37,7 +37,7 @@ from monitor.release.loop import ReleaseLoop
 from monitor.release.owner import LedgerPlace, OwnerFactory
 from monitor.release.period_check import PeriodCheck, PeriodLimits
 from monitor.release.store_clock import StoreClock
-from monitor.release.version import compute_version
+from monitor.release.version import Identity, compute_version
 from monitor.signals import Signal
 from monitor.stop_times import FINISH_SECONDS
 from monitor.windows.facts import Windows
@@ -65,6 +65,12 @@ class Settings:
         """Return the fingerprint of this configuration's facts for the present input topic."""
         topic_id = found.topics[self.config.kafka.topics.visits].topic_id
         return fingerprint(self.parameters, self.hasher.key_digest, topic_id)
+
+    def identity(self, found: Preflight) -> Identity:
+        """Return what this instance announces to the other instances of the service."""
+        topic_id = found.topics[self.config.kafka.topics.visits].topic_id
+        version = compute_version(self.parameters, published_fingerprint(self.parameters, topic_id))
+        return Identity(version, self.hasher.key_tag)
 
 
 def settings_of(valid: ValidConfig, key: bytes) -> Settings:
@@ -202,7 +208,9 @@ class Service:
         group = input_group(name, settings.fingerprint(self._found))
         by_brokers = not self._clock.simulated
         bounds = Bounds(int(self._found.topics[topic].settings["max.message.bytes"]))
-        return InputLog(settings.kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
+        client_id = settings.identity(self._found).client_id(settings.kafka.client_id)
+        kafka = replace(settings.kafka, client_id=client_id)
+        return InputLog(kafka, topic, group, name, topic_id, bounds=bounds, stamped_by_brokers=by_brokers)
 
     def _create_dead_letters(self) -> DeadLetterTopic:
         topics = self._settings.config.kafka.topics

@@ -17,7 +17,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from monitor import __version__
-from monitor.operate.catalog import METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES, Metric
+from monitor.operate.catalog import DIFFERENCES, METRICS, OUTCOMES, PLACE_STATUSES, PREFIX, SNAPSHOT_STATUSES, Metric
 
 
 class Metrics:
@@ -113,6 +113,11 @@ class Metrics:
         for partition in self._reached - set(records):
             reached.remove(str(partition))
         self._reached &= set(records)
+
+    def other_instances(self, counts: Mapping[str, int]) -> None:
+        """Set the number of other instances by difference. Differences that are not given are set to 0."""
+        for difference in DIFFERENCES:
+            self._gauge("other_instances").labels(difference).set(counts.get(difference, 0))
 
     def several_places(self, people: int) -> None:
         """Count people reported at more than one place at a designated time."""
