@@ -16,7 +16,7 @@ from monitor.config.sections import (
     ServiceSettings,
     VisitsSettings,
 )
-from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings
+from monitor.config.servers import KafkaSettings, MetricsSettings, OtelSettings, RedisSettings
 
 
 class Config(Section):
@@ -31,6 +31,7 @@ class Config(Section):
     kafka: KafkaSettings = Field(description="a mapping with bootstrap_servers and topics")
     redis: RedisSettings = Field(description="a mapping with the url")
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="a mapping with the port")
+    otel: OtelSettings = Field(default_factory=OtelSettings, description="a mapping with enabled and endpoint")
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:
