@@ -44,7 +44,7 @@ bench: $(READY)  ## measure the service against its goals, next to its peers (15
 audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network)
 	@$(BIN)/python tests/security/audit_dependencies.py
 
-test-tools:  ## install Debian's Redis and Prometheus, which some tests need (needs apt-get and root)
+test-tools:  ## install Debian's Redis, Prometheus, buildah and runc, which some tests need (needs apt-get and root)
 	deploy/test-tools.sh
 
 dashboards: $(DEV)  ## write the dashboards of deploy/grafana/ again from their generator

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Final, Protocol
 
@@ -21,7 +22,7 @@ from monitor.operate.metrics import Metrics
 from monitor.operate.preflight import Preflight, check_past_charges, run_preflight
 from monitor.public.clock import Clock
 from monitor.public.instants import SECOND, format_duration, format_instant
-from monitor.service import Service, Settings, redis_windows, secure_noise
+from monitor.service import Service, Settings, open_telemetry, redis_windows, secure_noise
 from monitor.windows.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
@@ -100,9 +101,15 @@ def run_with(settings: Settings, clock: Clock, metrics: Metrics, health: Health,
 
     Raises:
         RefusedError: the operator must first correct something on the servers.
+        UsageError: the configuration enables OpenTelemetry, and its packages are not installed.
     """
     _describe(settings, metrics)
     metrics.watch_readiness(lambda: not health.waiting())
+    with open_telemetry(settings, metrics) as spans:
+        _run_repeatedly(replace(settings, spans=spans), clock, metrics, health, stop)
+
+
+def _run_repeatedly(settings: Settings, clock: Clock, metrics: Metrics, health: Health, stop: threading.Event) -> None:
     pause = FIRST_PAUSE_SECONDS
     ran = threading.Event()
     while not stop.is_set():

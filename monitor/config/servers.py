@@ -1,4 +1,4 @@
-"""The settings of the connections to Kafka and Redis, and of the metrics endpoint."""
+"""The settings of the connections to Kafka and Redis, the metrics endpoint, and the export of telemetry."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from monitor.config.scalars import (
     Masked,
     Password,
     Port,
+    PositiveDuration,
     ReplicationFactor,
     Section,
     TopicName,
+    WebAddress,
     WholeNumber,
     invalid_value,
 )
+from monitor.public.instants import MINUTE
 
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -150,3 +153,14 @@ class MetricsSettings(Section):
     """The port of metrics and health."""
 
     port: Port = Field(default=9108, description="the port of /metrics, /healthz and /readyz; 0: any free port")
+
+
+class OtelSettings(Section):
+    """The export of metrics and spans by OpenTelemetry (OTLP over HTTP). Nothing is exported unless it is enabled."""
+
+    enabled: bool = Field(default=False, description="whether metrics and spans are sent to a collector")
+    endpoint: WebAddress | None = Field(
+        default=None, description="the collector; absent: OTEL_EXPORTER_OTLP_ENDPOINT, or http://localhost:4318"
+    )
+    interval: PositiveDuration = Field(default=MINUTE, description="the time between two exports of the metrics")
+    traces: bool = Field(default=True, description="whether spans are sent too")
