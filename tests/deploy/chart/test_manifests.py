@@ -21,6 +21,7 @@ from tests.deploy.conftest import skip
 
 VERSIONS = ("1.29", "1.37")
 BUILT_IN = ("v1", "apps/v1", "batch/v1", "policy/v1", "networking.k8s.io/v1")
+pytestmark = pytest.mark.timeout(900)  # the first test on a machine compiles Helm, which a busy machine delays
 FORBIDDEN = ("hostNetwork", "hostPID", "hostIPC", "hostUsers")
 
 
@@ -232,6 +233,41 @@ def test_autoscaling_counts_each_partition_once(rendered: dict[str, Answer]) -> 
     assert behavior["scaleDown"]["stabilizationWindowSeconds"] >= 1800
 
 
+def test_lag_is_counted_once_per_partition(rendered: dict[str, Answer], tmp_path: Path) -> None:
+    """
+    Prometheus computes the autoscaler's query: two groups that read the same two partitions count once.
+
+        partition      0     1
+        old group     70     5
+        new group    100     0
+        counts       100     5
+    """
+    (scaled,) = rendered["full"].of_kind("ScaledObject")
+    lags = {("old", 0): 70, ("old", 1): 5, ("new", 0): 100, ("new", 1): 0}
+    labels = 'job="city", instance="{}", partition="{}"'
+    series = [
+        {
+            "series": f"location_monitor_consumer_lag_records{{{labels.format(instance, partition)}}}",
+            "values": str(lag),
+        }
+        for (instance, partition), lag in lags.items()
+    ]
+    query = {"expr": scaled["spec"]["triggers"][0]["metadata"]["query"], "eval_time": "0m"}
+    case = {"interval": "1m", "input_series": series, "promql_expr_test": [{**query, "exp_samples": [{"value": 105}]}]}
+    file = tmp_path / "query.yml"
+    file.write_text(yaml.safe_dump({"tests": [case]}), encoding="utf-8")
+    run_promtool("test", "rules", str(file))
+
+
+def run_promtool(*words: str) -> None:
+    """Run promtool, and fail if it fails."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        skip("Prometheus (no promtool on the PATH)", "make test-tools")
+    ended = subprocess.run([promtool, *words], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 def test_rules_are_those_of_prometheus(rendered: dict[str, Answer], tmp_path: Path) -> None:
     """Prometheus accepts the rules of the PrometheusRule, which select the job of the PodMonitor."""
     (rule,) = rendered["full"].of_kind("PrometheusRule")
@@ -245,8 +281,4 @@ def test_rules_are_those_of_prometheus(rendered: dict[str, Answer], tmp_path: Pa
     assert all(alert["annotations"]["runbook_url"].startswith(start) for alert in alerts)
     file = tmp_path / "rules.yml"
     file.write_text(text, encoding="utf-8")
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        skip("Prometheus (no promtool on the PATH)", "make test-tools")
-    ended = subprocess.run([promtool, "check", "rules", str(file)], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    run_promtool("check", "rules", str(file))
