@@ -1,9 +1,9 @@
 """Helm for the tests of the chart: a small Go program with Helm's own code, compiled once and kept in the user's cache.
 
 No registry that the tests may use carries Helm's binary, and its whole command line takes about two minutes of
-processor time to compile. `helm_program/main.go` uses only Helm's loader, values, schema validation, engine and linter. The
-client of a cluster and all kinds of Kubernetes are replaced by stubs, because nothing here asks a cluster. This takes
-about 40 seconds of processor time, once for each machine.
+processor time to compile. `helm_program/main.go` uses only Helm's loader, values, schema validation, engine and linter.
+The client of a cluster and all kinds of Kubernetes are replaced by stubs, because nothing here asks a cluster. This
+takes about 40 seconds of processor time, once for each machine.
 """
 
 from __future__ import annotations
@@ -141,7 +141,13 @@ def _digest() -> str:
 
 def _compile(go: str, program: Path) -> None:
     unfinished = program.with_suffix(".new")
-    environment = os.environ | {"CGO_ENABLED": "0", "GOGC": "400", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+    environment = os.environ | {
+        "CGO_ENABLED": "0",
+        "GOGC": "400",
+        "GOFLAGS": "-buildvcs=false",
+        "GOWORK": "off",
+        "GOTOOLCHAIN": "local",
+    }
     ended = subprocess.run(
         [go, "build", *_QUICKLY, "-o", str(unfinished), "."],
         cwd=SOURCE,
