@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import yaml
 from monitor.cli import main
 from monitor.config.servers import MetricsSettings
 from monitor.operate.catalog import METRICS
+from monitor.operate.health import Endpoint, Health
+from monitor.operate.metrics import Metrics
 from tests.deploy.chart.goldens import CASES, FOLDER, render, to_text
 from tests.deploy.chart.helm import CHART, Answer, Helm, value_set
 from tests.deploy.conftest import skip
@@ -140,6 +143,24 @@ def test_commands_and_options_exist(rendered: dict[str, Answer]) -> None:
                 assert {option for option in options if option.startswith("--")} <= known
                 assert options[:2] == ["--config", "/etc/location-monitor/config.yaml"]
                 assert "/etc/location-monitor" in {mount["mountPath"] for mount in container["volumeMounts"]}
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_helm_test_detects_readiness(rendered: dict[str, Answer], ready: bool) -> None:
+    """The script of `helm test` succeeds at a ready instance's real endpoint, and fails at one that waits."""
+    (pod,) = rendered["minimal"].of_kind("Pod")
+    (container,) = pod["spec"]["containers"]
+    metrics, health = Metrics(), Health()
+    health.report_alive("service", "" if ready else "checking the servers")
+    metrics.watch_readiness(lambda: not health.waiting())
+    endpoint = Endpoint(0, metrics.registry, health)
+    try:
+        script = container["args"][0].replace("city-location-monitor:9108", f"localhost:{endpoint.port}")
+        assert script != container["args"][0]
+        ended = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
+    finally:
+        endpoint.close()
+    assert (ended.returncode == 0) is ready, ended.stderr
 
 
 def test_preflight_runs_before_the_release(rendered: dict[str, Answer]) -> None:
