@@ -12,7 +12,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench audit-dependencies test-tools dashboards lint types chart chart-helm kafka-classes collect format lock wheel clean
+.PHONY: help demo unit one check test soak bench audit-dependencies test-tools dashboards lint types chart chart-helm kafka-classes collect format lock wheel clean dist
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ lock: $(DEV)  ## pin all dependencies again, with hashes (needs uv)
 
 wheel: $(DEV)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
+
+dist: $(DEV)  ## build the files of a release twice, compare them, and run demo from the wheel in a new environment
+	$(BIN)/python -m deploy.release.build --try
 
 clean:  ## remove the virtual environment and all caches
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
