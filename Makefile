@@ -12,7 +12,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench audit-dependencies test-tools dashboards lint types chart kafka-classes collect format lock wheel dist clean
+.PHONY: help demo unit one check test soak bench audit-dependencies test-tools dashboards lint types chart chart-helm kafka-classes collect format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ one: $(DEV)  ## run one test, file or folder and show its output: make one T=tes
 check: lint types  ## check style and types: what the pre-commit hook runs
 
 test: $(DEV)  ## run every check: lint, types and all tests, on real servers that the tests start
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes collect
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kafka-classes chart-helm collect
 	$(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder || $(BIN)/python -m tests.again $$?
 
 soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault runs, and mutmut
@@ -63,6 +63,9 @@ types: $(DEV)  ## check types (mypy, strict)
 
 kafka-classes: $(DEV)  ## archive Kafka's classes once, so that the tests' brokers start in half the time
 	@$(BIN)/python -m monitor.tools.embedded
+
+chart-helm: $(DEV)  ## compile Helm's code once, for the tests of the chart (needs Go, and 40 seconds of processor time)
+	@$(BIN)/python -m tests.deploy.chart.helm
 
 collect: $(DEV)  ## import all test files once, so that several processes need not compile them at the same time
 	@output=$$($(BIN)/pytest --collect-only -qq 2>&1) || { echo "$$output"; exit 1; }
