@@ -12,7 +12,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench audit-dependencies test-tools dashboards lint types kafka-classes collect format lock wheel clean
+.PHONY: help demo unit one check test soak bench audit-dependencies test-tools dashboards lint types chart kafka-classes collect format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ test-tools:  ## install Debian's Redis and Prometheus, which some tests need (ne
 dashboards: $(DEV)  ## write the dashboards of deploy/grafana/ again from their generator
 	$(BIN)/python -m deploy.grafana.generate --write
 
+chart: $(DEV)  ## write the generated files of deploy/chart/ and its stored output again (needs Go)
+	$(BIN)/python -m deploy.helm.generate --write
+	$(BIN)/python -m tests.deploy.chart.goldens --write
+
 lint: $(DEV)  ## check style and common mistakes (ruff)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -68,8 +72,8 @@ format: $(DEV)  ## fix the style in place (ruff)
 	$(BIN)/ruff format
 
 lock: $(DEV)  ## pin all dependencies again, with hashes (needs uv)
-	$(LOCK) --upgrade --extra embedded --extra experiments --extra dev pyproject.toml -o requirements.lock
-	$(LOCK) -c requirements.lock pyproject.toml -o requirements-run.lock
+	$(LOCK) --upgrade --extra embedded --extra page --extra experiments --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) -c requirements.lock --extra page pyproject.toml -o requirements-run.lock
 	grep -o 'hatchling>=[0-9.]*' pyproject.toml | head -n 1 | $(LOCK) -c requirements.lock - -o requirements-build.lock
 	sed -i '1i # Every dependency, pinned with its hashes (make lock). pip reads it; it names no index.' requirements.lock
 	sed -i '1i # What `run` needs, as in requirements.lock (make lock): for the container.' requirements-run.lock
@@ -77,6 +81,9 @@ lock: $(DEV)  ## pin all dependencies again, with hashes (needs uv)
 
 wheel: $(DEV)  ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
+
+dist: $(DEV)  ## build the files of a release twice, compare them, and run demo from the wheel in a new environment
+	$(BIN)/python -m deploy.release.build --try
 
 clean:  ## remove the virtual environment and all caches
 	rm -rf $(VENV) dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final
+from typing import Final, Protocol
 
 from monitor.brokers.topic_watch import TopicWatch
 from monitor.brokers.topics import TopicNeeds, list_topic_needs
@@ -20,7 +20,6 @@ from monitor.operate.preflight import Preflight, check_past_charges, run_preflig
 from monitor.public.clock import Clock
 from monitor.public.instants import SECOND, format_duration, format_instant
 from monitor.service import Service, Settings, redis_windows, secure_noise
-from monitor.windows.facts import Windows
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +50,14 @@ def topic_needs(settings: Settings, clock: Clock) -> tuple[TopicNeeds, ...]:
     return list_topic_needs(settings.parameters, settings.config.kafka, simulated=clock.simulated)
 
 
-def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
+class StoreTime(Protocol):
+    """Redis, as far as its clock is concerned."""
+
+    def time(self) -> int:
+        """Return the present instant by Redis's clock."""
+
+
+def check_clock(store: StoreTime, clock: Clock, tolerance: int) -> None:
     """Check that the clocks of this machine and of Redis agree.
 
     The release times of answers are computed from this machine's clock, and Redis's clock decides when ticks close.
@@ -60,7 +66,7 @@ def check_clock(windows: Windows, clock: Clock, tolerance: int) -> None:
         ClockError: the clocks differ by more than `tolerance` (microseconds). `run` then tries again.
     """
     before = clock.now()
-    redis_time = windows.time()
+    redis_time = store.time()
     after = clock.now()
     if not before - tolerance <= redis_time <= after + tolerance:
         raise ClockError(

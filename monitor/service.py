@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
 
 from monitor.brokers.connections import KafkaConnections
 from monitor.brokers.groups import input_group, release_group
@@ -39,6 +39,7 @@ from monitor.release.period_check import PeriodCheck, PeriodLimits
 from monitor.release.store_clock import StoreClock
 from monitor.release.version import compute_version
 from monitor.signals import Signal
+from monitor.stop_times import FINISH_SECONDS
 from monitor.windows.facts import Windows
 from monitor.windows.fingerprint import fingerprint, published_fingerprint
 from monitor.windows.hashing import PersonHasher
@@ -46,8 +47,6 @@ from monitor.windows.redis_client import RedisAddress, redis_client
 from monitor.windows.redis_store import RedisWindows
 
 log = logging.getLogger(__name__)
-
-JOIN_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -118,6 +117,21 @@ def redis_windows(settings: Settings, found: Preflight, clock: Clock) -> RedisWi
     """Return the windows in Redis under the fingerprint of this configuration and this input topic."""
     now = clock.now if clock.simulated else None
     return RedisWindows(settings.parameters, settings.fingerprint(found), redis_client(settings.redis), now)
+
+
+def ledger_place(settings: Settings, found: Preflight, seen_at: int) -> LedgerPlace:
+    """Return the ledger and the input topic. `seen_at`: an instant at which the input topic existed."""
+    topics = settings.config.kafka.topics
+    visits, alerts = found.topics[topics.visits], found.topics[topics.alerts]
+    return LedgerPlace(
+        topics.alerts,
+        alerts.topic_id,
+        visits.topic_id,
+        published_fingerprint(settings.parameters, visits.topic_id),
+        seen_at,
+        visits.partitions,
+        settings.defer_commits,
+    )
 
 
 def _require_secure(noise: Noise) -> None:
@@ -197,7 +211,7 @@ class Service:
 
     def _create_loop(self, progressed: Signal) -> ReleaseLoop:
         settings, topics = self._settings, self._settings.config.kafka.topics
-        place = self._ledger_place()
+        place = ledger_place(settings, self._found, self._input_seen_at)
         check = self._create_period_check(place)
         owners = OwnerFactory(settings.kafka, place, settings.parameters, self._noise, self._clock, check)
         context = ReleaseContext(
@@ -211,20 +225,6 @@ class Service:
             store_clock=self._store_clock,
         )
         return ReleaseLoop(context, self._membership, self.ledger_partitions)
-
-    def _ledger_place(self) -> LedgerPlace:
-        topics = self._settings.config.kafka.topics
-        visits, alerts = self._found.topics[topics.visits], self._found.topics[topics.alerts]
-        fingerprint = published_fingerprint(self._settings.parameters, visits.topic_id)
-        return LedgerPlace(
-            topics.alerts,
-            alerts.topic_id,
-            visits.topic_id,
-            fingerprint,
-            self._input_seen_at,
-            visits.partitions,
-            self._settings.defer_commits,
-        )
 
     def _create_period_check(self, place: LedgerPlace) -> PeriodCheck:
         settings, reader = self._settings, self._found.ledger_reader
@@ -276,13 +276,14 @@ class Service:
         self.loop.run(self._stop, self._wake, heartbeat)
 
     def stop(self) -> None:
-        """Finish pending work, leave both consumer groups, and close every connection."""
+        """Finish pending work within `FINISH_SECONDS`, leave both consumer groups, and close every connection."""
         self._stop.set()
         self._wake.set()
+        deadline = time.monotonic() + FINISH_SECONDS
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(JOIN_SECONDS)
-        self.loop.close()
+                thread.join(max(0.0, deadline - time.monotonic()))
+        self.loop.close(max(0.0, deadline - time.monotonic()))
         self._membership.close()
         self._dead_letters.close()
         for thread in self._threads:

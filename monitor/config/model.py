@@ -7,6 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from monitor.config.monitors import Monitor
+from monitor.config.page import PageSettings
 from monitor.config.rules import Sections, broken_rules
 from monitor.config.scalars import Section
 from monitor.config.sections import (
@@ -31,6 +32,7 @@ class Config(Section):
     kafka: KafkaSettings = Field(description="a mapping with bootstrap_servers and topics")
     redis: RedisSettings = Field(description="a mapping with the url")
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="a mapping with the port")
+    page: PageSettings = Field(default_factory=PageSettings, description="a mapping with the port of the public page")
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from monitor.errors import FencedError, UnreachableError
@@ -61,6 +61,7 @@ class PartitionRelease:
         self._reason = _NO_OWNER
         self._waited = 0.0
         self._unknown: frozenset[str] = frozenset()
+        self._reached: Mapping[int, Mapping[int, int]] = {}
         self._unknown_logged_at = 0.0
         self._refused_slot: int | None = None
         self._skipped: tuple[int, int] | None = None
@@ -229,7 +230,9 @@ class PartitionRelease:
         """Read the evidence, wait for the release time, and append the answers. Return None if a step fails."""
         due = self.release_time(tick)
         try:
-            evidence = EvidenceReader(self._context, tick, owner.questions(tick), due, stop, self._heartbeat).read()
+            evidence = EvidenceReader(
+                self._context, tick, owner.questions(tick), due, stop, self._heartbeat, self._reached
+            ).read()
             if evidence is None:
                 self._report_not_closed(tick, stop)
                 return None
@@ -238,6 +241,7 @@ class PartitionRelease:
             self._store_answered = bool(evidence.readings) or set(evidence.causes.values()) != {STORE_UNREACHABLE}
             if self._store_answered:
                 self._upkeep.check_eviction_policy()
+            self._reached = {shard: reading.progress for shard, reading in evidence.readings.items()}
             failpoint("tick.read")
             waits = time.perf_counter()
             if not self._wait_for_release(due, stop):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from monitor.contracts.alerts import FENCE
 from monitor.public.parameters import AtTimes, Dwell, OverTime, Parameters, Timed
 
 _DIGITS: Final = 16
@@ -20,7 +21,8 @@ def compute_version(parameters: Parameters, fingerprint: str) -> str:
         parameters: the parameters of the service.
         fingerprint: the fingerprint of the facts.
     """
-    deciding = {
+    deciding: dict[str, object] = {
+        "fence": FENCE,  # instances of builds that do not fence each other must not share the release group
         "facts": fingerprint,
         "over_time": [_over_time(monitor) for monitor in parameters.over_time],
         "timed": [_timed(monitor) for monitor in parameters.timed],
