@@ -19,6 +19,7 @@ help:  ## explain each target
 
 demo: $(READY)  ## run the service on a simulated town, with its own Kafka and Valkey (only Python is needed)
 	@$(BIN)/location-monitor demo
+	@echo "To see the page that the public sees: $(BIN)/location-monitor demo --page"
 
 unit: $(DEV)  ## run the fast tests, without servers
 	$(BIN)/pytest -m "not servers and not long and not soak" --numprocesses 2 --dist loadfile
@@ -44,7 +45,7 @@ bench: $(READY)  ## measure the service against its goals, next to its peers (15
 audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network)
 	@$(BIN)/python tests/security/audit_dependencies.py
 
-test-tools:  ## install Debian's Redis, Prometheus, buildah and runc, which some tests need (needs apt-get and root)
+test-tools:  ## install Debian's Redis, Prometheus, Chromium, buildah and runc, which some tests need (needs apt-get and root)
 	deploy/test-tools.sh
 
 dashboards: $(DEV)  ## write the dashboards of deploy/grafana/ again from their generator
