@@ -21,7 +21,7 @@ from monitor.config.sections import (
     ServiceSettings,
     VisitsSettings,
 )
-from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings, url_password
+from monitor.config.servers import AuditorSettings, KafkaSettings, MetricsSettings, RedisSettings, url_password
 from monitor.config.source import read_yaml
 from monitor.errors import ConfigError, Problem
 
@@ -36,6 +36,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "kafka": KafkaSettings,
     "redis": RedisSettings,
     "metrics": MetricsSettings,
+    "auditor": AuditorSettings,
 }
 
 

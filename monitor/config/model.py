@@ -16,7 +16,7 @@ from monitor.config.sections import (
     ServiceSettings,
     VisitsSettings,
 )
-from monitor.config.servers import KafkaSettings, MetricsSettings, RedisSettings
+from monitor.config.servers import AuditorSettings, KafkaSettings, MetricsSettings, RedisSettings
 
 
 class Config(Section):
@@ -31,6 +31,9 @@ class Config(Section):
     kafka: KafkaSettings = Field(description="a mapping with bootstrap_servers and topics")
     redis: RedisSettings = Field(description="a mapping with the url")
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="a mapping with the port")
+    auditor: AuditorSettings = Field(
+        default_factory=AuditorSettings, description="a mapping with the port and the user of audit --follow"
+    )
 
     @model_validator(mode="after")
     def _check_rules(self) -> Self:

@@ -26,7 +26,7 @@ from monitor.operate.catalog import METRICS, PREFIX, RECOVERIES, SUPERVISOR_METR
 from monitor.public.instants import DAY, format_duration
 from tests.docs import metrics
 
-_KEY_SECTIONS = ("service", "clock", "locations and visits", "privacy", "kafka", "redis", "metrics")
+_KEY_SECTIONS = ("service", "clock", "locations and visits", "privacy", "kafka", "redis", "metrics", "auditor")
 
 
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
