@@ -47,6 +47,7 @@ _SPARE_TICKS: Final = 3
 class Sources:
     """How to read the topics, and the clock. `open_input` is None if there is no input to compare with.
 
+    `explain` returns the words for an error of Kafka.
     `now` returns the present instant. The default is for runs on a simulated clock: no answer is ahead of it.
     """
 
@@ -55,6 +56,7 @@ class Sources:
     visits: str = ""
     open_input: OpenConsumer | None = None
     now: Callable[[], int] = lambda: 2**62
+    explain: Callable[[Exception], str] = repr
 
 
 @dataclass(slots=True)
@@ -84,11 +86,11 @@ class Follower:
         self._now = sources.now
         self.cut_off = ""
         self._findings = ReportedFindings(watcher)
-        self._output = TopicReader(sources.open_output, sources.alerts, committed=False)
+        self._output = TopicReader(sources.open_output, sources.alerts, committed=False, explain=sources.explain)
         self._recounts = [RollingRecount(terms) for terms in configs] if sources.open_input else []
         self._input: RollingInput | None = None
         if sources.open_input is not None:
-            reader = TopicReader(sources.open_input, sources.visits, committed=True)
+            reader = TopicReader(sources.open_input, sources.visits, committed=True, explain=sources.explain)
             self._input = RollingInput(reader, self._recounts, self.terms.grid.slot)
         self._state: FollowState | None = None
         self._queues: dict[int, deque[tuple[int, ReadRecord]]] = {}

@@ -34,15 +34,18 @@ class TopicReader:
     """The position in a topic, which outlives its consumer.
 
     `first` has the offset of the first record to read in each partition, and `skipped` the partitions in which records
-    expired before they were read.
+    expired before they were read. `explain` returns the words for an error of Kafka.
     """
 
-    def __init__(self, open_consumer: OpenConsumer, name: str, *, committed: bool) -> None:
+    def __init__(
+        self, open_consumer: OpenConsumer, name: str, *, committed: bool, explain: Callable[[Exception], str] = repr
+    ) -> None:
         self.name = name
         self.first: dict[int, int] = {}
         self.positions: dict[int, int] = {}
         self.skipped: set[int] = set()
         self._open = open_consumer
+        self._explain = explain
         self._isolation = "read_committed" if committed else "read_uncommitted"
         self._consumer: Any = None
 
@@ -85,7 +88,7 @@ class TopicReader:
             return question()
         except (KafkaError, OSError) as error:
             self.close()
-            raise UnreadableTopicError(f"the topic {self.name} cannot be read: {_describe(error)}") from error
+            raise UnreadableTopicError(f"the topic {self.name} cannot be read: {self._explain(error)}") from error
 
     def _find_ends(self) -> dict[int, int]:
         consumer = self._consumer
@@ -131,8 +134,3 @@ class TopicReader:
         for place in waiting:
             self.positions[place.partition] = int(consumer.position(place))
         return {place.partition: list(records) for place, records in polled.items()}
-
-
-def _describe(error: Exception) -> str:
-    """Return what the caller's connection says about an error, or its kind."""
-    return str(error) or type(error).__name__

@@ -105,7 +105,11 @@ def _sources(config: Config, kafka: KafkaConnections, *, output_only: bool) -> S
     def open_input(**settings: str) -> Any:
         return read_leniently(_explained(kafka, settings), FetchState(tries=1))
 
-    return Sources(topics.alerts, open_output, topics.visits, None if output_only else open_input, SystemClock().now)
+    def explain(error: Exception) -> str:
+        return str(error) if isinstance(error, ConnectionError) else str(kafka.unreachable_error(error))
+
+    source = None if output_only else open_input
+    return Sources(topics.alerts, open_output, topics.visits, source, SystemClock().now, explain)
 
 
 def _explained(kafka: KafkaConnections, settings: Mapping[str, str]) -> Any:

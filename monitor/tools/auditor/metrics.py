@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Final
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -21,7 +22,8 @@ from monitor.tools.auditor.catalog import AUDITOR_METRICS, STATES
 
 log = logging.getLogger(__name__)
 
-_MICROSECOND = 1_000_000
+_MICROSECOND: Final = 1_000_000
+_SUCCESS: Final = "audit_last_success_timestamp_seconds"
 
 
 class AuditMetrics:
@@ -34,6 +36,8 @@ class AuditMetrics:
         PlatformCollector(registry=self.registry)
         self._collectors = {metric.name: create_collector(metric, self.registry) for metric in AUDITOR_METRICS}
         self._gauge("audit_build_info").labels(__version__).set(1)
+        self._succeeded = False
+        self.registry.unregister(self._gauge(_SUCCESS))  # until the first success
         self._described: set[str] = set()
         self._input_records = 0
 
@@ -109,7 +113,10 @@ class AuditMetrics:
 
     def success(self, now_seconds: float) -> None:
         """Note that everything published has been judged, and compared with the input."""
-        self._gauge("audit_last_success_timestamp_seconds").set(now_seconds)
+        self._gauge(_SUCCESS).set(now_seconds)
+        if not self._succeeded:
+            self._succeeded = True
+            self.registry.register(self._gauge(_SUCCESS))
 
     def _counter(self, name: str) -> Counter:
         collector = self._collectors[name]
