@@ -35,7 +35,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        self._collectors = {metric.name: _create(metric, self.registry) for metric in METRICS}
+        self._collectors = {metric.name: create_collector(metric, self.registry) for metric in METRICS}
         self._gauge("build_info").labels(__version__).set(1)
         self._unix_time = unix_time
         self._reached: set[int] = set()
@@ -184,7 +184,7 @@ class Metrics:
         self._histogram("answer_delay_seconds").observe(max(0.0, delay_seconds))
 
 
-def _create(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
+def create_collector(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
     """Create the collector of a metric, with a series for each combination of closed label values."""
     labels = tuple(metric.labels)
     collector: Counter | Gauge | Histogram
