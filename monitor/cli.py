@@ -39,7 +39,7 @@ from monitor.operate.logs import LogFormat, set_up_logging
 from monitor.operate.setup import Beginning, date_ledger_loss, redis_time, set_up
 from monitor.processes.command import run_processes, run_supervised
 from monitor.public.clock import SystemClock
-from monitor.public.instants import parse_instant
+from monitor.public.instants import parse_instant, to_datetime
 from monitor.run import run as run_service
 from monitor.run import stop_on_signals
 from monitor.service import Settings, kafka_connections, settings_of
@@ -49,6 +49,7 @@ from monitor.tools.check.print_report import render
 from monitor.tools.demo import demo_command
 from monitor.tools.embedded.command import servers_command
 from monitor.tools.planner.command import PlanOutput, plan_command
+from monitor.tools.register import publisher_options, read_publisher, register_command
 from monitor.tools.replay.command import replay_command
 from monitor.tools.size.command import size_command
 from monitor.tools.size.load import Options as SizeOptions
@@ -408,6 +409,24 @@ def size(config_file: Path, as_json: bool, **options: Any) -> None:  # noqa: FBT
     The output shows the arithmetic. Windows, slots and retention come from the configuration.
     """
     size_command(load_valid_config(config_file, os.environ), SizeOptions(**options), click.echo, as_json=as_json)
+
+
+@main.command()
+@_config_option
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="The folder to write to.")
+@click.option("--json", "as_json", is_flag=True, help="Write the registry entry as JSON.")
+@click.option("--overwrite", is_flag=True, help="Replace files that exist.")
+@publisher_options
+@report_errors
+def register(config_file: Path, out: Path, as_json: bool, overwrite: bool, **publisher: Any) -> None:  # noqa: FBT001  # by name
+    """Write what a publisher discloses about a configuration.
+
+    The files are an entry for a registry of differential privacy deployments, a notice to the public, and a draft of a
+    data protection impact assessment. They contain the figures of `check`.
+    """
+    valid = load_valid_config(config_file, os.environ)
+    who = read_publisher(publisher, to_datetime(SystemClock().now()).date())
+    register_command(valid, who, out, click.echo, as_json=as_json, overwrite=overwrite)
 
 
 if __name__ == "__main__":
