@@ -12,7 +12,7 @@ CHECK_PYTHON := import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit one check test soak bench audit-dependencies test-tools dashboards lint types chart chart-helm kafka-classes collect format lock wheel dist clean
+.PHONY: help demo unit one check test soak bench docs audit-dependencies test-tools dashboards lint types chart chart-helm kafka-classes collect format lock wheel dist clean
 
 help:  ## explain each target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ soak: $(DEV)  ## run the tests that take hours: wider enumerations, long fault r
 bench: $(READY)  ## measure the service against its goals, next to its peers (15 minutes, on a machine that does nothing else)
 	test -x $(PEERS)/bin/python || { $(PYTHON) -m venv $(PEERS) && $(PEERS)/bin/pip install --quiet bytewax quixstreams opendp; }
 	$(BIN)/python -m simulators bench --peers-python $(PEERS)/bin/python --out docs/bench.json --document docs/performance.md --plots docs/pictures
+
+docs: $(DEV)  ## build the documentation into build/docs; every warning is an error (no network is needed)
+	$(BIN)/python -m sphinx -q -W --keep-going -n -c docs . build/docs
 
 audit-dependencies: $(READY)  ## compare all pinned dependencies with the published advisories (needs the network)
 	@$(BIN)/python tests/security/audit_dependencies.py
@@ -76,7 +79,7 @@ format: $(DEV)  ## fix the style in place (ruff)
 	$(BIN)/ruff format
 
 lock: $(DEV)  ## pin all dependencies again, with hashes (needs uv)
-	$(LOCK) --upgrade --extra embedded --extra page --extra experiments --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) --upgrade --extra embedded --extra page --extra experiments --extra docs --extra dev pyproject.toml -o requirements.lock
 	$(LOCK) -c requirements.lock --extra page pyproject.toml -o requirements-run.lock
 	grep -o 'hatchling>=[0-9.]*' pyproject.toml | head -n 1 | $(LOCK) -c requirements.lock - -o requirements-build.lock
 	sed -i '1i # Every dependency, pinned with its hashes (make lock). pip reads it; it names no index.' requirements.lock
