@@ -79,8 +79,8 @@ format: $(DEV)  ## fix the style in place (ruff)
 	$(BIN)/ruff format
 
 lock: $(DEV)  ## pin all dependencies again, with hashes (needs uv)
-	$(LOCK) --upgrade --extra embedded --extra page --extra experiments --extra docs --extra dev pyproject.toml -o requirements.lock
-	$(LOCK) -c requirements.lock --extra page pyproject.toml -o requirements-run.lock
+	$(LOCK) --upgrade --extra embedded --extra page --extra otel --extra experiments --extra docs --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) -c requirements.lock --extra page --extra otel pyproject.toml -o requirements-run.lock
 	grep -o 'hatchling>=[0-9.]*' pyproject.toml | head -n 1 | $(LOCK) -c requirements.lock - -o requirements-build.lock
 	sed -i '1i # Every dependency, pinned with its hashes (make lock). pip reads it; it names no index.' requirements.lock
 	sed -i '1i # What `run` needs, as in requirements.lock (make lock): for the container.' requirements-run.lock

@@ -33,6 +33,7 @@ NAVIGATION: Final = {
         "docs/runbooks/*",
         "docs/dashboards",
         "docs/releases",
+        "docs/complaints",
     ),
     "Reference": (
         "docs/configuration",
