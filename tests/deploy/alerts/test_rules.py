@@ -14,7 +14,7 @@ import yaml
 from monitor.operate.catalog import METRICS, PREFIX
 from tests.docs import alerts
 
-CASES = Path(__file__).parent / "rules_test.yml"
+CASES = sorted(Path(__file__).parent.glob("*_test.yml"))
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 
 
@@ -44,15 +44,17 @@ def test_prometheus_accepts_rules(promtool: str) -> None:
 
 
 def test_rules_fire_as_stated(promtool: str) -> None:
-    """Every case of rules_test.yml holds: fires, does not fire, first increment, restart, absent series."""
-    assert "SUCCESS" in _run(promtool, "test", "rules", str(CASES))
+    """Every case of both files holds: fires, does not fire, first increment, restart, absent series."""
+    for file in CASES:
+        assert "SUCCESS" in _run(promtool, "test", "rules", str(file))
 
 
 def test_every_alert_has_both_cases() -> None:
     """Each alert has at least one case in which it fires and one in which it does not."""
     cases = [
         (case["alertname"], bool(case.get("exp_alerts")))
-        for test in yaml.safe_load(CASES.read_text(encoding="utf-8"))["tests"]
+        for file in CASES
+        for test in yaml.safe_load(file.read_text(encoding="utf-8"))["tests"]
         for case in test["alert_rule_test"]
     ]
     expected = {(alert["alert"], fires) for alert in alerts.alerts() for fires in (True, False)}
