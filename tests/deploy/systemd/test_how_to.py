@@ -42,7 +42,8 @@ def run_block(block: str, host: Path) -> list[str]:
     """Run a block on the host, stop at the first failure, and return the recorded commands."""
     record = host.parent / "recorded"
     record.write_text("")
-    text = re.sub(r"(?<=\s)/(opt|etc)/", rf"{host}/\1/", block)
+    text = re.sub(r"(?<!\S)/(opt|etc)/", rf"{host}/\1/", block)
+    assert not re.search(r"/(opt|etc)/", text.replace(f"{host}/", "")), "a path of this machine would be changed"
     text = re.sub(rf"^{host}/opt/location-monitor/bin/", "", text, flags=re.MULTILINE)
     # The account does not exist here, so owners and groups are recorded instead of set.
     shell = "".join(f'{name}() {{ echo "{name} $*" >> {record}; }}\n' for name in RECORDED)
